@@ -16,7 +16,7 @@ class _Wrapped:
 
 
 class _Retry(_Wrapped):
-    """retry_exceptions=[classes]: decides in the worker where the exception is
+    """retry_exceptions=[classes]: the worker in which the exception was raised reads the classes
     (src/py/worker/result.c); other exceptions are final."""
 
     def __init__(self, fn, classes):

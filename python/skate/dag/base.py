@@ -1,4 +1,4 @@
-"""The class that a value is looked through for; by itself, so that the scanner need not know
+"""The base class of nodes, in a module of its own so that the scanner of values need not import
 nodes."""
 
 

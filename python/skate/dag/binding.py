@@ -1,5 +1,5 @@
-"""What `.bind()` makes of a task, an actor class and a method: for remote_function.py and actor.py,
-which load it when something is bound."""
+"""The functions behind `.bind()` of a task, an actor class and a method. remote_function.py and
+actor.py load this module when something is bound."""
 
 from skate.dag.class_node import ClassNode as ClassNode
 from skate.dag.class_node import bind_method as bind_method

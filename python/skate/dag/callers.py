@@ -1,9 +1,10 @@
-"""A compiled graph that is executed from other processes than the one that compiled it, its owner.
-What a caller passes goes to the owner, in the order of arrival, who executes; results are objects,
-which go back to whoever called.
+"""Executes a compiled graph from processes other than its owner, which is the one that compiled it.
+A caller's arguments go to the owner, which executes them in the order of arrival; results are
+objects, which go back to the caller.
 
-An owner that is an actor is called like any actor. The driver cannot be: there a small named actor
-keeps calls until a thread of the driver takes them (_service_actors.py)."""
+An owner that is an actor is called like any actor. The driver cannot be called: for it a small
+named actor keeps calls until a thread of the driver takes them (_service_actors.py).
+"""
 
 import asyncio
 import collections
@@ -15,7 +16,7 @@ from skate import _job, _service_actors, _skate, exceptions
 from skate.dag.compiled_dag_ref import Result
 
 NAME, SPACE = "graphs", _job.SERVED + __name__
-living = weakref.WeakValueDictionary()  # the graphs of this process, by their names
+living = weakref.WeakValueDictionary()  # the compiled graphs of this process, by their names
 
 
 class Desk:
@@ -30,8 +31,8 @@ class Desk:
         )
 
     async def call(self, graph, given):
-        """A caller's. given: [reference of (args, kwargs)]. Returns the references of the
-        results."""
+        """Called by a caller: passes on a call and waits for the references of its results. given:
+        [a reference to (args, kwargs)]."""
         number = next(self._number)
         self._answers[number] = asyncio.get_running_loop().create_future()
         self._calls.append((number, graph, given))
@@ -39,7 +40,7 @@ class Desk:
         return await self._answers[number]
 
     async def work(self):
-        """The driver's: calls that came since."""
+        """Called by the driver: waits for calls, and returns those that arrived."""
         await self._some.wait()
         self._some.clear()
         calls = list(self._calls)
@@ -47,7 +48,7 @@ class Desk:
         return calls
 
     async def answer(self, number, results, error):
-        """The driver's."""
+        """Called by the driver: answers a call with references of results, or an error."""
         answer = self._answers.pop(number)
         if error is None:
             answer.set_result(results)
@@ -56,7 +57,7 @@ class Desk:
 
 
 def serve():
-    """In the driver, on the engine's thread: there is a desk."""
+    """In the driver, on the engine's thread: starts to work for the desk that a worker has made."""
     _service_actors.work(NAME, SPACE, _answer, "skate-graph-calls")
 
 
@@ -69,7 +70,7 @@ def _answer(desk, asked):
 
 
 def call(_, graph, given):
-    """In the owner: executes. Returns references of the results."""
+    """In the owner: executes a graph. Returns references of the results."""
     compiled = living.get(graph)
     if compiled is None:
         raise exceptions.RayChannelError(
@@ -81,17 +82,18 @@ def call(_, graph, given):
 
 
 def here(graph, owner, outputs):
-    """What a pickled CompiledDAG becomes: itself where it was compiled, elsewhere a Caller."""
+    """What a pickled CompiledDAG is unpickled to: the graph itself in the process that compiled it,
+    elsewhere a Caller."""
     return living.get(graph) or Caller(graph, owner, outputs)
 
 
 class Caller:
-    """A compiled graph of another process.
+    """A handle of a compiled graph that belongs to another process.
 
     Args:
         graph: Its name.
         owner: The handle of the actor that compiled it; None: the driver did.
-        outputs: How many it has; None: one, which is no list.
+        outputs: How many outputs the graph has; None: one, whose result is not in a list.
     """
 
     def __init__(self, graph, owner, outputs):
@@ -104,7 +106,7 @@ class Caller:
         return f"CompiledDAG({self._id})"
 
     def get_id(self):
-        """Its name."""
+        """The name of the graph."""
         return self._id
 
     def execute(self, *args, **kwargs):
@@ -115,8 +117,9 @@ class Caller:
             kwargs: input.name.
 
         Returns:
-            A reference for skate.get(), which can be awaited, too; of a graph that ends with
-            MultiOutputNode a list of them. What CompiledDAG.execute() raises, getting one raises.
+            A reference for skate.get(), which can be awaited, too; for a graph that ends with
+            MultiOutputNode a list of them. Errors of CompiledDAG.execute() are raised when a
+            reference is read.
         """
         given = [_skate.put((args, kwargs))]
         if self._owner is not None:
@@ -128,7 +131,7 @@ class Caller:
         return [CalledRef(self, called, i) for i in range(self._outputs)]
 
     async def execute_async(self, *args, **kwargs):
-        """The same."""
+        """The same as execute()."""
         return self.execute(*args, **kwargs)
 
     def _at_desk(self):
@@ -137,7 +140,7 @@ class Caller:
         return self._desk
 
     def teardown(self, kill_actors=False):
-        """ValueError: only the owner may."""
+        """Raises ValueError: only the owner may tear the graph down."""
         raise ValueError("teardown() of a compiled graph is for the process that compiled it")
 
 

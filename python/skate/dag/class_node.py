@@ -1,5 +1,5 @@
-"""ClassNode: an actor that the graph makes; ClassMethodNode: a call of it, or of an actor that is
-there."""
+"""ClassNode: an actor that the graph makes; ClassMethodNode: a call of such an actor, or of an
+existing one."""
 
 from skate import options
 from skate.dag.constants import (
@@ -12,8 +12,8 @@ from skate.dag.dag_node import DAGNode, check_arguments
 
 
 class ClassNode(DAGNode):
-    """An actor. Each execute() makes one, whose methods are called in the order of their bind(); it
-    ends when nothing refers to it any more.
+    """An actor. Each execute() makes a new one, whose methods are called in the order of their
+    bind(); it ends when the last reference to it is gone.
 
     Args:
         actor_class: The ActorClass, with its options.
@@ -49,7 +49,7 @@ class ClassNode(DAGNode):
 
 
 class _Method:
-    """A method of a ClassNode, to be bound."""
+    """A method of a ClassNode, before bind()."""
 
     def __init__(self, actor, name, given):
         self._actor, self._name, self._given = actor, name, given
@@ -63,7 +63,7 @@ class _Method:
         )
 
     def bind(self, *args, **kwargs):
-        """A call of it, after those bound before."""
+        """A node for a call of the method, which runs after the calls bound before."""
         actor = self._actor
         other = {PARENT_CLASS_NODE_KEY: actor, PREV_CLASS_METHOD_CALL_KEY: actor._last_call}
         declared, function = actor._actor_class._base._all_methods.get(self._name, ({}, None))
@@ -96,9 +96,9 @@ class ClassMethodNode(DAGNode):
         args: Positional arguments; of a value of a call: (the call, its index).
         kwargs: Keyword arguments.
         given: The options of the call.
-        other: The actor, and what comes before: see skate.dag.constants.
+        other: The actor, and the call before this one: see skate.dag.constants.
         returns: How many values the call has.
-        method: The ActorMethod, with its options, of an actor that is there.
+        method: The ActorMethod, with its options, of an existing actor.
     """
 
     def __init__(self, name, args, kwargs, given, other, returns: int | None = 1, method=None):
@@ -126,7 +126,7 @@ class ClassMethodNode(DAGNode):
         return self.get_method_name()
 
     def get_method_name(self):
-        """The method's; of a value of a call, return_idx_<index>."""
+        """The name of the method; for a value of a call, return_idx_<index>."""
         return self._method_name
 
     @property
@@ -136,22 +136,22 @@ class ClassMethodNode(DAGNode):
 
     @property
     def is_class_method_call(self):
-        """It is a call."""
+        """Whether the node is a call."""
         return not self._is_class_method_output
 
     @property
     def is_class_method_output(self):
-        """It is one of the values of a call."""
+        """Whether the node is one of the values of a call."""
         return self._is_class_method_output
 
     @property
     def class_method_call(self):
-        """The call whose value it is; None of a call."""
+        """The call that this node is a value of; None for a call."""
         return self._bound_args[0] if self._is_class_method_output else None
 
     @property
     def output_idx(self):
-        """Which of the call's values it is; None of a call."""
+        """The index of this value among those of its call; None for a call."""
         return self._bound_args[1] if self._is_class_method_output else None
 
 

@@ -1,6 +1,6 @@
-"""Collective operations of a graph: each actor takes the values of all, by shared memory, and
-reduces or joins them itself, in the order of the actors: the same result in each. Arrays of NumPy
-and tensors of torch on CPUs."""
+"""Collective operations of a graph. Each actor takes the values of all actors through shared
+memory, and reduces or joins them itself, in the order of the actors, so the result is the same in
+each. Values are NumPy arrays or torch tensors on CPUs."""
 
 import enum
 import functools
@@ -12,7 +12,7 @@ from skate.dag.constants import PARENT_CLASS_NODE_KEY
 
 
 class ReduceOp(enum.Enum):
-    """What is made of the elements at one place."""
+    """How the elements at one position are combined."""
 
     SUM = 0
     PRODUCT = 1
@@ -22,7 +22,7 @@ class ReduceOp(enum.Enum):
 
 
 class CollectiveOutputNode(ClassMethodNode):
-    """What one actor has of a collective operation.
+    """The result of a collective operation in one actor.
 
     Args:
         name: Of the operation.
@@ -67,12 +67,12 @@ def _reduced(values, op):
 
 
 def reduce_all(instance, *values, op):
-    """Of allreduce."""
+    """Computes an allreduce."""
     return _reduced(_checked(values, "allreduce"), op)
 
 
 def gather_all(instance, *values):
-    """Of allgather."""
+    """Computes an allgather."""
     _checked(values, "allgather")
     if _is_torch(values[0]):
         return torch.cat(list(values))
@@ -80,7 +80,7 @@ def gather_all(instance, *values):
 
 
 def reduce_scatter(instance, *values, op, rank):
-    """Of reducescatter."""
+    """Computes a reducescatter."""
     _checked(values, "reducescatter")
     n, k = values[0].shape[0], len(values)
     if n % k:
@@ -91,8 +91,8 @@ def reduce_scatter(instance, *values, op, rank):
 
 
 def bind(name, nodes, op, transport, function_of):
-    """Nodes of the operation, one for each actor of `nodes`; nodes may be a list of such lists,
-    which give tuples. function_of(rank): what it computes."""
+    """Returns the nodes of an operation, one for each actor of `nodes`, which may be a list of such
+    lists; that gives tuples. function_of(rank): the function that the actor with that rank runs."""
     lists = [list(n) for n in nodes] if nodes and isinstance(nodes[0], list) else [list(nodes)]
     actors = None
     if not lists[0]:

@@ -1,10 +1,11 @@
-"""The actors of a compiled graph: how each begins its part, and how it begins again in its next
-process. What is done again then is C's (src/dag/replay.h, loop.c).
+"""The actors of a compiled graph: how each starts its part, and starts it again in its next
+process. C replays what was lost (src/dag/replay.h, loop.c).
 
-An actor goes on with a graph where its plain calls would be tried again: max_restarts says in how
-many processes, max_task_retries how often an execution is run again. With the methods
-__skate_checkpoint__(self), which gives its state, and __skate_restore__(self, state), the state
-goes along; without them the next process has that of the constructor."""
+An actor is restarted for a graph under the same rules as for plain calls: max_restarts limits its
+processes, max_task_retries how often an execution is retried. Its state is restored if it has the
+methods __skate_checkpoint__(self), which returns the state, and __skate_restore__(self, state);
+without them the next process has the state of the constructor.
+"""
 
 import threading
 import weakref
@@ -14,20 +15,20 @@ from skate._in_graph import begin
 
 
 class Crew:
-    """The actors of a graph, where it was compiled.
+    """The actors of a graph, in the process that compiled it.
 
     Args:
         graph: The _skate.Graph.
         actors: Their handles.
-        calls: What each computes, by its number.
+        calls: The operations of each, by its number.
     """
 
     def __init__(self, graph, actors, calls):
         self._graph, self._actors, self._calls = graph, actors, calls
 
     def begin(self, i):
-        """Asks actor number `i` to begin; its next process where this one dies before it has.
-        Returns the reference."""
+        """Asks actor number `i` to start its part, or its next process if this one dies before it
+        has. Returns the reference."""
         actor = self._actors[i]
         call = actor.__ray_call__.options(max_task_retries=-1)
         return call.remote(
@@ -38,8 +39,8 @@ class Crew:
         )
 
     def tend(self, dag):
-        """A thread that asks the next process of each that dies, until the graph is closed, as it
-        is when `dag` is garbage."""
+        """Starts a thread that has the next process of each dead actor start its part, until the
+        graph is closed, as it is when `dag` is garbage."""
         closer = weakref.finalize(dag, self._graph.close)
         closer.atexit = False
         thread = threading.Thread(
@@ -52,7 +53,7 @@ class Crew:
         try:
             self._tend_lost()
         finally:
-            closer.detach()  # it holds the graph
+            closer.detach()  # the finalizer holds the graph
 
     def _tend_lost(self):
         asked = {}

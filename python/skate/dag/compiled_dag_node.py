@@ -1,6 +1,6 @@
-"""CompiledDAG: a graph of actors' methods whose values go through shared memory. Here a graph
-becomes numbers for C (src/py/graph/graph.c), and results are kept for who has not taken them;
-channels, schedules and loops are C's."""
+"""CompiledDAG: a graph of actors' methods whose values go through shared memory. Here a graph is
+numbered for C (src/py/graph/graph.c), and results are kept until they are taken; channels,
+schedules and loops are in C."""
 
 import collections
 import logging
@@ -31,13 +31,14 @@ if TYPE_CHECKING:
 
 NO_NODE = 0xFFFFFFFF
 _CALLS = (ClassMethodNode, FunctionNode)
-# results that may be kept by each reader, beyond those under way, before the writer waits for one
+# the most results that each reader keeps, beyond the executions under way, before the writer waits
+# for a reader
 MANY = 512
 
 
 class _Numbers:
-    """A graph in numbers: nodes in the order of bind(), the actor of each, edges, and what each
-    node computes."""
+    """A graph as numbers: its nodes in the order of bind(), the actor and the computation of each,
+    and its edges."""
 
     def __init__(self, root):
         self.order = root._ordered()
@@ -113,7 +114,7 @@ class _Numbers:
 
 
 def _check(root):
-    """What cannot be compiled, in Ray's words."""
+    """Raises, in Ray's words, for a graph that cannot be compiled."""
     order = root._ordered()
     source = next((n for n in order if n.is_input), None)
     if any(isinstance(n, ClassNode) for n in order):
@@ -178,7 +179,7 @@ def _check_input(order, source):
 
 
 def _check_others(root, order, source):
-    """Nodes that come from the same input and are no part of the graph."""
+    """Raises for nodes that come from the same input and are no part of the graph."""
     bound = [n for n in source._bound if not isinstance(n, InputAttributeNode)]
     other = next((n for n in bound if n is not root and n._compiled), None)
     if other is not None:
@@ -204,7 +205,7 @@ class CompiledDAG(Results):
         enable_asyncio: execute_async() instead of execute().
         max_inflight_executions: Executions that may be under way; None: DAGContext's.
         max_buffered_results: Results that may wait to be taken; None: DAGContext's.
-        overlap: Actors take what comes from elsewhere before it is needed; None: DAGContext's.
+        overlap: Actors receive values from other actors before they are needed; None: DAGContext's.
 
     Raises:
         ValueError, NotImplementedError: The graph cannot be compiled.
@@ -236,7 +237,8 @@ class CompiledDAG(Results):
         numbers = _Numbers(root)
         self._actors, self._returns_list = numbers.actors, isinstance(root, MultiOutputNode)
         self._workers = list(set(numbers.workers.values()))
-        nodes = [i for i, _ in numbers.edges[-len(numbers.outputs) :]]  # an output may stand twice
+        # the same node may be an output twice
+        nodes = [i for i, _ in numbers.edges[-len(numbers.outputs) :]]
         distinct = sorted(set(nodes))
         super().__init__([distinct.index(n) for n in nodes])
         self._take_input(numbers)
@@ -277,11 +279,11 @@ class CompiledDAG(Results):
 
     @property
     def is_teardown(self):
-        """It was torn down."""
+        """Whether the graph was torn down."""
         return self._is_teardown
 
     def get_id(self):
-        """A name of it."""
+        """The name of the graph."""
         return self._id
 
     def __str__(self):
@@ -302,10 +304,10 @@ class CompiledDAG(Results):
         """Draws the graph, or gives it as text.
 
         Args:
-            filename: Where to, without the ending.
-            format: Of graphviz ("png", "pdf" ...); "ascii": only text.
+            filename: The path of the picture, without its ending.
+            format: A format of graphviz ("png", "pdf" ...); "ascii": only text.
             view: Opens what was drawn.
-            channel_details: The transport of each edge.
+            channel_details: Shows the transport of each edge.
 
         Returns:
             The text: graphviz's language, or the picture in characters.
@@ -327,7 +329,7 @@ class CompiledDAG(Results):
         return tuple(args[k] if isinstance(k, int) else kwargs[k] for k in self._keys)
 
     def _submit(self, args, kwargs):
-        with self._submit_lock:  # other processes' executions come on a thread of their own
+        with self._submit_lock:  # executions of other processes arrive on another thread
             return self._submit_next(args, kwargs)
 
     def _submit_next(self, args, kwargs):
@@ -346,14 +348,14 @@ class CompiledDAG(Results):
                 f"execute(): no room for the input within {self._submit_timeout} s (RAY_CGRAPH_submit_timeout): an actor of the graph is slow, or hangs. ({e})"
             ) from None
         except exceptions.RayChannelError:
-            # else the reference raises, as that of a call of a dead actor
+            # else reading the result raises, as for a call of a dead actor
             if self._graph.dead is None:
                 raise self._over() from None
         self._execution_index += 1
         return self._execution_index
 
     def _make_room(self):
-        """Results of which nobody wants anything, and that are there, are let go."""
+        """Reads and drops results that are ready and that nobody wants."""
         self._release()
         under_way = self._execution_index - self._max_finished_execution_index
         if under_way >= self._max_inflight_executions:
@@ -391,7 +393,7 @@ class CompiledDAG(Results):
         return [CompiledDAGRef(self, index, i) for i in range(len(self._place))]
 
     async def execute_async(self, *args, **kwargs):
-        """The same in an event loop: a CompiledDAGFuture, or a list of them, to be awaited."""
+        """execute() for an event loop: returns a CompiledDAGFuture to await, or a list of them."""
         if not self._enable_asyncio:
             raise ValueError("Use execute if enable_asyncio=False")
         index = self._submit(args, kwargs)
@@ -400,7 +402,7 @@ class CompiledDAG(Results):
         return [CompiledDAGFuture(self, index, i) for i in range(len(self._place))]
 
     def _over(self):
-        """The exception for who asks for something of a graph that has ended."""
+        """The exception for a use of a graph that has ended."""
         if self._is_teardown:
             return exceptions.RayChannelError("Channel closed.")
         dead, broke = self._graph.dead, self._graph.broke
@@ -421,8 +423,8 @@ class CompiledDAG(Results):
         return exceptions.RayChannelError("Channel closed.")
 
     def _execute_for_caller(self, args, kwargs):
-        """The results of an execution that another process asks for. It waits for room where
-        execute() says that there is none: results are read and kept meanwhile."""
+        """Returns the results of an execution for another process. It waits for room where
+        execute() would raise; meanwhile results are read and kept."""
         with self._submit_lock:
             while (
                 self._execution_index - self._max_finished_execution_index
@@ -440,11 +442,11 @@ class CompiledDAG(Results):
     # ---- its end
 
     def teardown(self, kill_actors=False):
-        """Ends it: waits in it end, its actors go on as ordinary actors. Waits for methods that
-        run, DAGContext.teardown_timeout at most.
+        """Ends the graph: calls that wait for its results return, and its actors go on as ordinary
+        actors. Waits for running methods, DAGContext.teardown_timeout at most.
 
         Args:
-            kill_actors: They are killed, too.
+            kill_actors: Kills the actors of the graph, too.
         """
         if self._is_teardown or self._graph is None:
             return
@@ -463,11 +465,11 @@ class CompiledDAG(Results):
             _skate.actor_kill(actor._token, True)
         if self._tending is not None:
             self._tending.join(timeout)
-        self._graph = None  # its memory goes now, or when nobody shows a message any more
+        self._graph = None  # its memory is freed now, or with the last view of a message
         self._forget_results()
 
 
-DAGNode._compiler = CompiledDAG  # a node knows nothing of what it becomes
+DAGNode._compiler = CompiledDAG  # nodes do not import the compiler
 
 
 def build_compiled_dag_from_ray_dag(

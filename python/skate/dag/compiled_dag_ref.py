@@ -1,5 +1,5 @@
 """The results of an execution of a compiled graph: CompiledDAGRef (get), CompiledDAGFuture (await).
-Each is taken once."""
+Each can be taken once."""
 
 import collections
 import sys
@@ -15,7 +15,7 @@ def _itself(ref):
 
 
 class Result:
-    """What all results have: they can be passed on."""
+    """The base of all results: they can be passed on as arguments."""
 
     _what = "CompiledDAGRef"
 
@@ -36,8 +36,8 @@ class Result:
         return _itself, (self._as_object(),)
 
     def _as_object(self):
-        """The ObjectRef that it becomes when it is passed on: by then its value may be under
-        way."""
+        """The ObjectRef that the result becomes when it is passed on; its value may not have
+        arrived yet."""
         if self._object is None:
             if self._taken:
                 raise ValueError(
@@ -70,7 +70,7 @@ class CompiledDAGRef(Result):
             timeout: Seconds; None: DAGContext.get_timeout; -1: as long as it takes.
 
         Raises:
-            RayChannelTimeoutError: It is not there in time. It may be asked for again.
+            RayChannelTimeoutError: The value has not arrived in time. get() may be called again.
             RayChannelError: The graph was torn down.
             ActorDiedError: An actor of the graph died.
             ValueError: It was taken already.
@@ -84,7 +84,7 @@ class CompiledDAGRef(Result):
             )
         dag, index = self._dag, self._execution_index
         if index == dag._max_finished_execution_index + 1 and self._channel_index is None:
-            value = dag._read_next(index, timeout)  # results are asked for one after the other
+            value = dag._read_next(index, timeout)  # the usual case: results are taken in order
             self._taken = True
         else:
             value, self._taken = dag._get(index, self._channel_index, timeout)
@@ -94,8 +94,8 @@ class CompiledDAGRef(Result):
 
     @staticmethod
     def get_all(refs, timeout=None):
-        """The values of several. Of the outputs of one execution, the first exception that is there
-        is raised at once.
+        """The values of several results. If one of the outputs of an execution has failed, its
+        exception is raised at once.
 
         Args:
             refs: A list or tuple of CompiledDAGRefs.
@@ -132,7 +132,7 @@ class CompiledDAGRef(Result):
             values.append(value)
         return values
 
-    __skate_get__, __skate_get_all__ = get, get_all  # what skate.get() asks for
+    __skate_get__, __skate_get_all__ = get, get_all  # the protocol of skate.get()
 
 
 class CompiledDAGFuture(Result):

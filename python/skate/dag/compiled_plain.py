@@ -5,7 +5,7 @@ from skate.dag import task_workers
 
 
 class Plain:
-    """What _skate.Graph is to CompiledDAG.
+    """Takes the place of _skate.Graph in a CompiledDAG.
 
     Args:
         numbers: The graph in numbers.
@@ -16,7 +16,7 @@ class Plain:
 
     def __init__(self, numbers, outputs):
         self._numbers, self._outputs, self._under_way = numbers, outputs, []
-        self._read = 0  # executions
+        self._read = 0  # the number of executions read
 
     def write(self, values, seconds):
         """Begins an execution."""
@@ -44,27 +44,28 @@ class Plain:
         self._under_way.append([at[o] for o in self._outputs])
 
     def _next(self, seconds):
-        """The first output of the next execution whose result is there; None: none is, in that
-        time."""
+        """The first output of the next execution whose result is ready; None: none is ready within
+        that time."""
         missing = [i for i, ref in enumerate(self._under_way[0]) if ref is not None]
-        if _skate.engine() == "inline":  # there whoever asks runs it
+        # the inline engine runs a task when its result is asked for
+        if _skate.engine() == "inline":
             return missing[0]
         refs = [self._under_way[0][i] for i in missing]
         ready = _skate.wait(refs, 1, seconds if seconds >= 0 else None)[0]
         return missing[refs.index(ready[0])] if ready else None
 
     def under_way(self, execution, output):
-        """The reference of a result that was not read; None: it was."""
+        """The reference of a result that was not read yet; None if it was."""
         at = execution - self._read
         return self._under_way[at][output] if at >= 0 else None
 
     def ready(self):
-        """read() need not wait."""
+        """Whether read() need not wait."""
         return bool(self._under_way) and self._next(0) is not None
 
     def read(self, seconds, output):
-        """(output, its value or exception, whether it failed), the next of the execution that is
-        read; whichever is there first."""
+        """(output, its value or exception, whether it failed) for the next output of the current
+        execution, whichever is ready first."""
         i = self._next(seconds)
         if i is None:
             raise exceptions.RayChannelTimeoutError(f"no result within {seconds} s")
@@ -80,8 +81,8 @@ class Plain:
         return i, value, failed
 
     def close(self):
-        """Nothing is to be closed."""
+        """Does nothing: there are no channels to close."""
 
     def join(self, seconds):
-        """Whether no loop runs in it any more: there is none."""
+        """Whether the loops have ended within that time: true, since there are none."""
         return True

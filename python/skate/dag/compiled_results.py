@@ -1,5 +1,5 @@
-"""Results of a compiled graph between its channels and who asks for them: read in order, kept until
-they are taken, let go when nobody will take them."""
+"""The results of a compiled graph between its channels and their consumers: read in order, kept
+until they are taken, dropped if nobody will take them."""
 
 import collections
 import threading
@@ -13,21 +13,21 @@ TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from typing import Any
 
-STEP = 0.25  # seconds until the thread that reads for others looks whose time is over
-WHOLE = -1  # instead of an output: all of them
-IDLE = 0.2  # seconds until the thread that reads for others ends, if nobody asks it
+STEP = 0.25  # seconds after which the reading thread looks for requests whose deadline is over
+WHOLE = -1  # in the place of an output: all outputs
+IDLE = 0.2  # seconds without a request after which the reading thread ends
 
 
 class Failed:
-    """An exception that is the result of an execution."""
+    """An exception as the result of an execution."""
 
     def __init__(self, error):
         self.error = error
 
 
 class _Asked:
-    """Somebody waits for an output of an execution; it is over when that is there, or one of
-    `others` failed."""
+    """A request for an output of an execution. It is answered when the output is ready, or when one
+    of the outputs `others` has failed."""
 
     def __init__(self, index, output, others, timeout):
         self.index, self.output, self.others = index, output, others
@@ -36,8 +36,9 @@ class _Asked:
 
 
 class Results:
-    """What a CompiledDAG keeps of its executions. One thread at a time reads messages, whoever
-    needs one; a thread of its own where an event loop, or several threads, wait.
+    """The part of a CompiledDAG that keeps the results of executions. One thread at a time reads
+    messages: the one that needs a result, or a thread of its own if an event loop or several
+    threads wait.
 
     Args:
         place: The number of the channel of each output.
@@ -50,24 +51,24 @@ class Results:
     def __init__(self, place):
         self._place, self._n_channels = place, len(set(place))
         self._max_finished_execution_index = -1
-        self._came = 0  # messages of the execution after it
+        self._came = 0  # the number of messages read of the execution after that
         # execution -> {output: value or Failed}
         self._result_buffer = collections.defaultdict(dict)
-        # execution -> {outputs}; None: the one that it has
+        # execution -> {outputs}; None stands for a single output
         self._got_ref_idxs, self._destructed_ref_idxs = {}, {}
-        self._unwanted = set()  # executions to come of which nobody wants anything
+        self._unwanted = set()  # future executions whose results nobody wants
         self._lock = _forked.lock(threading.RLock)
-        self._read_lock = _forked.lock()  # one thread reads
+        self._read_lock = _forked.lock()  # held by the thread that reads
         self._asked, self._answering, self._reader, self._wake = [], False, None, threading.Event()
 
     def _over(self):
-        """The exception for who asks for something of a graph that has ended."""
+        """The exception for a use of a graph that has ended."""
         raise NotImplementedError
 
     # ---- who asks
 
     def _settled(self, index, output, others=()):
-        """The output is there, or one of the others has failed."""
+        """Whether the output is ready, or one of the others has failed."""
         if index <= self._max_finished_execution_index:
             return True
         kept = self._result_buffer.get(index)
@@ -76,8 +77,9 @@ class Results:
         )
 
     def _get(self, index, output, timeout=None, others=()):
-        """(its value or Failed, True) of an output, which nobody has taken. others: outputs that
-        are asked for with it: where one failed before it was there, (that, False)."""
+        """Returns (the value or Failed, True) of an output that was not taken yet. others: outputs
+        that are asked for together with it: if one of them has failed before it was ready, (that
+        Failed, False) is returned."""
         timeout = self._get_timeout if timeout is None else timeout
         if not self._settled(index, output, others):
             if not self._answering and self._read_lock.acquire(blocking=False):
@@ -112,12 +114,12 @@ class Results:
         )
 
     def _read_next(self, index, timeout):
-        """The value or Failed of execution `index`, the next, of a graph with one output: nothing
-        is to be kept."""
+        """The value or Failed of execution `index`, which is the next one, of a graph with one
+        output. Nothing has to be kept."""
         if self._answering or not self._read_lock.acquire(blocking=False):
             return self._get(index, None, timeout)[0]
         try:
-            if index <= self._max_finished_execution_index:  # another thread has read it
+            if index <= self._max_finished_execution_index:  # another thread has read it meanwhile
                 return self._take(index, None)
             _, value, failed = self._read_one(self._get_timeout if timeout is None else timeout)
             self._max_finished_execution_index = index
@@ -134,7 +136,7 @@ class Results:
         return value
 
     def _delete_execution_results(self, index, output):
-        """Of a result that nobody will take."""
+        """Drops a result that nobody will take."""
         with self._lock:
             self._destructed_ref_idxs.setdefault(index, set()).add(output)
             if index in self._result_buffer:
@@ -179,14 +181,14 @@ class Results:
         while not self._settled(index, output, others):
             self._room()
             self._note(*self._read_one(timeout, output))
-            # the time is for all of them
+            # the timeout is for all messages together
             if timeout > 0 and not self._settled(index, output, others):
                 now = time.monotonic()
                 deadline = now + timeout if deadline is None else deadline
                 timeout = max(deadline - now, 0)
 
     def _try_until(self, index, output):
-        """The same without waiting: whether it is there."""
+        """_until() without waiting. Returns whether the output is ready."""
         if self._read_lock.acquire(blocking=False):
             try:
                 while (
@@ -218,9 +220,9 @@ class Results:
             self._answer()
 
     def _release(self):
-        """Executions of which nobody wants anything are read, as far as they are there."""
+        """Reads and drops executions whose results nobody wants, as far as they are ready."""
         if not self._unwanted or not self._read_lock.acquire(blocking=False):
-            return  # who reads does it
+            return  # the thread that is reading will do it
         try:
             while (
                 self._graph is not None and self._max_finished_execution_index + 1 in self._unwanted
@@ -235,8 +237,8 @@ class Results:
     # ---- who reads for those that wait elsewhere
 
     def _ask(self, index, output, timeout, others=()):
-        """A concurrent.futures.Future that is done when _get() need not wait; or has the exception
-        that it would raise."""
+        """A concurrent.futures.Future that is done when _get() need not wait, or that has the
+        exception which _get() would raise."""
         asked = _Asked(index, output, others, timeout)
         with self._lock:
             self._asked.append(asked)
@@ -253,8 +255,8 @@ class Results:
         return asked.future
 
     def _answer(self, error=None):
-        """With the lock: those whose output is there, or whose time is over, or with an error all
-        of them."""
+        """Answers requests whose output is ready or whose deadline is over; with an error, all of
+        them. The caller holds the lock."""
         now, rest = time.monotonic() if error is not None else 0, []
         for a in self._asked:
             there = self._settled(a.index, a.output, a.others)
@@ -273,9 +275,9 @@ class Results:
         self._asked = rest
 
     def _promise(self, index, output):
-        """An ObjectRef that has the value of an output, which nobody has taken, when it is
-        there."""
-        if isinstance(self._graph, Plain):  # its results are objects
+        """An ObjectRef that gets the value of an output when it is ready. The output was not taken
+        yet."""
+        if isinstance(self._graph, Plain):  # the results of a Plain are objects
             ref = self._graph.under_way(index, self._place[output or 0])
             if ref is not None:
                 self._delete_execution_results(index, output)
@@ -296,7 +298,7 @@ class Results:
             if type(value) is not Failed:
                 return _skate.keep(ref, value)
             error = value.error
-        except Exception as e:  # there is no room for it
+        except Exception as e:  # the store has no room for the value
             error = e
         try:
             _skate.keep(ref, error, "compiled graph")

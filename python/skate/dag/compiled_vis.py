@@ -1,4 +1,4 @@
-"""A compiled graph as text: its nodes and edges, and graphviz's language for it."""
+"""A compiled graph as text: a list of its nodes and edges, and a text in graphviz's language."""
 
 from skate._deps import graphviz
 from skate.dag.class_node import ClassMethodNode
@@ -23,7 +23,8 @@ def _parts(root):
 
 
 def _in_layers(root):
-    """The nodes, from the input on: those that take it, those that take these, ..."""
+    """The nodes in layers: the input, then the nodes that take it, then those that take these, and
+    so on."""
     order = root._ordered()
     feeds = {id(n): [] for n in order}
     for n in order:
@@ -80,7 +81,7 @@ def _text(nodes, edges):
         "Graph Built:",
     ]
     level = [0] * len(nodes)
-    for _ in nodes:  # at most so many layers
+    for _ in nodes:  # there are at most as many layers as nodes
         for a, b, _ in edges:
             level[b] = max(level[b], level[a] + 1)
     for at in range(max(level) + 1):
@@ -108,7 +109,7 @@ def _dot(nodes, edges, details):
 
 
 def visualize(compiled, filename, format, view, channel_details):
-    """As CompiledDAG.visualize says."""
+    """The code of CompiledDAG.visualize."""
     nodes, edges = _parts(compiled._root)
     if format == "ascii":
         if channel_details:

@@ -16,13 +16,14 @@ class DAGContext:
 
     Args:
         submit_timeout: Seconds that execute() waits for room.
-        get_timeout: Seconds that get() waits where it is not told.
+        get_timeout: Seconds that get() waits if it is given no timeout.
         teardown_timeout: Seconds that teardown() waits for methods that run.
         read_iteration_timeout: At most get_timeout; without other effect.
         buffer_size_bytes: Without effect: buffers grow with the messages.
         max_inflight_executions: Executions that may be under way.
         max_buffered_results: Results that may wait to be taken.
-        overlap_gpu_communication: An actor takes what comes from elsewhere before it is needed.
+        overlap_gpu_communication: An actor receives values from other actors before they are
+            needed.
     """
 
     _current: "ClassVar[DAGContext | None]" = None
@@ -59,7 +60,7 @@ class DAGContext:
 
     @classmethod
     def get_current(cls):
-        """The one of this process."""
+        """The DAGContext of this process."""
         if DAGContext._current is None:
             DAGContext._current = DAGContext()
         return DAGContext._current

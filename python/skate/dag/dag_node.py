@@ -1,5 +1,5 @@
-"""DAGNode: what all nodes have. A node is fixed when it is bound: its arguments, and the nodes they
-hold. So a graph has no cycle, and its order is found once."""
+"""DAGNode: the base of all nodes. A node and its arguments are fixed when it is bound. So a graph
+has no cycle, and its order is computed once."""
 
 import copy
 import heapq
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def check_arguments(function, skip, args, kwargs, what):
-    """TypeError when arguments do not fit a function; skip: so many leading parameters (self) are
-    given elsewhere. None: nothing is known of it."""
+    """TypeError if arguments do not fit a function (None: the function is unknown, and nothing is
+    checked). skip: the number of leading parameters (self) that are given elsewhere."""
     if getattr(function, "__code__", None) is None:
         return
     signature = inspect.signature(function, follow_wrapped=False)
@@ -41,11 +41,12 @@ class DAGNode(DAGNodeBase):
         args: Positional arguments: values, nodes, and values with nodes inside.
         kwargs: Keyword arguments.
         options: Options of the call.
-        other_args_to_resolve: What it needs besides; nodes among them come before it.
+        other_args_to_resolve: What the node needs besides its arguments; nodes among these run
+            before it.
     """
 
     is_input = False
-    _compiler: "Any" = None  # the class of compiled graphs, which it leaves here
+    _compiler: "Any" = None  # the class CompiledDAG, which sets this when it is imported
 
     def __init__(self, args, kwargs, options, other_args_to_resolve):
         self._bound_args = args
@@ -54,7 +55,7 @@ class DAGNode(DAGNodeBase):
         self._bound_other_args_to_resolve = other_args_to_resolve
         self._stable_uuid = uuid.uuid4().hex
         self._number = next(_numbers)  # the order of bind()
-        self._deep = set()  # arguments with nodes inside: index or name
+        self._deep = set()  # the arguments (index or name) with nodes inside
         before = list(args) + list(kwargs.values())
         for key, value in [*enumerate(args), *kwargs.items()]:
             if not isinstance(value, DAGNode):
@@ -88,11 +89,11 @@ class DAGNode(DAGNodeBase):
         return self._bound_options.copy()
 
     def get_other_args_to_resolve(self):
-        """What it needs besides its arguments, by the names in skate.dag.constants."""
+        """What the node needs besides its arguments, by the names in skate.dag.constants."""
         return self._bound_other_args_to_resolve.copy()
 
     def get_stable_uuid(self):
-        """A name of this node that copies and pickled ones keep."""
+        """A name of this node, which copies and unpickled nodes keep."""
         return self._stable_uuid
 
     def _get_toplevel_child_nodes(self):
@@ -142,8 +143,8 @@ class DAGNode(DAGNodeBase):
         return values[id(self)]
 
     def _ordered(self):
-        """All nodes that it needs, and it: each after those that it needs, and of those that could
-        come next, the one that was bound first."""
+        """All nodes that this node needs, and itself: each after the nodes that it needs; among
+        nodes that could come next, the one bound first comes first."""
         work: list[DAGNode] = [self]
         nodes = {id(self): work[0]}
         while work:
@@ -175,12 +176,12 @@ class DAGNode(DAGNodeBase):
         return order
 
     def _check(self):
-        """TypeError when its arguments do not fit, as far as bind() has not looked: before the
-        first node of a graph runs."""
+        """TypeError if the arguments do not fit. Checks what bind() could not, before the first
+        node of a graph runs."""
 
     def _run(self, values, args, kwargs):
-        """The value of this node. values: those of the nodes before it, a _Values; args and kwargs:
-        of execute()."""
+        """The value of this node. values: a _Values with those of the nodes before it; args and
+        kwargs: those of execute()."""
         raise NotImplementedError
 
     def experimental_compile(
@@ -209,16 +210,17 @@ class DAGNode(DAGNodeBase):
             _max_inflight_executions: Executions that may be under way before results are taken;
                 None: DAGContext's.
             _max_buffered_results: Results that may wait to be taken; None: DAGContext's.
-            _overlap_gpu_communication: Actors take what comes from elsewhere before it is needed.
-            _default_communicator: Of collective operations that name none.
+            _overlap_gpu_communication: Actors receive values from other actors before they are
+                needed.
+            _default_communicator: The communicator of collective operations that name none.
 
         Returns:
             The CompiledDAG: execute(), execute_async(), teardown().
 
         Raises:
             ValueError: It was compiled already, or cannot be compiled.
-            NotImplementedError: A task has several values, or retry_exceptions; a transport that
-                there is not.
+            NotImplementedError: A task has several values, or retry_exceptions; a transport is not
+                supported.
         """
         if self._compiled:
             raise ValueError(
@@ -239,7 +241,7 @@ class DAGNode(DAGNodeBase):
     def with_tensor_transport(
         self, transport="auto", device="default", _static_shape=False, _direct_return=False
     ):
-        """How the tensors of this node's value go to who takes it. Returns the node.
+        """Says how the tensors of this node's value go to its consumers. Returns the node.
 
         Args:
             transport: "auto", "shm", or a Communicator of actors without GPUs; "nccl" and
@@ -256,15 +258,15 @@ class DAGNode(DAGNodeBase):
 
     @property
     def type_hint(self):
-        """What with_tensor_transport() was given."""
+        """The TorchTensorType that with_tensor_transport() has set."""
         return self._transport
 
     # ---- other walks over a graph
 
     def apply_recursive(self, fn):
-        """fn(node) for this node and all that it needs, each once, first those that others need; a
-        node comes to fn as a copy that has the results of fn in place of its nodes. Returns that of
-        this node."""
+        """Calls fn(node) for this node and all nodes that it needs, each once, needed nodes first.
+        fn gets a copy of each node that has the results of fn in the place of its nodes. Returns
+        the result for this node."""
         once = fn if isinstance(fn, _Once) else _Once(fn)
         if self._stable_uuid in once.cache:
             return once.cache[self._stable_uuid]
@@ -273,8 +275,8 @@ class DAGNode(DAGNodeBase):
         )
 
     def _apply_and_replace_all_child_nodes(self, fn):
-        """A copy with fn(node) in place of each node in its arguments; fn is called once for
-        each."""
+        """A copy of this node with fn(node) in the place of each node in its arguments; fn is
+        called once for each."""
         table = {}
 
         def new(node):
@@ -298,7 +300,7 @@ class DAGNode(DAGNodeBase):
     # ---- words
 
     def _name(self):
-        """What it is, in a word."""
+        """The kind of the node, in a word."""
         return type(self).__name__
 
     def __repr__(self):
@@ -370,7 +372,7 @@ class _Values:
 
 
 class _Once:
-    """A function of nodes that is called once for each node."""
+    """A function of nodes that runs once for each node."""
 
     def __init__(self, fn):
         self.fn, self.cache, self.input = fn, {}, None

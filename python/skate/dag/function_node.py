@@ -31,8 +31,8 @@ class FunctionNode(DAGNode):
 
 
 def bind(remote, own, args, kwargs):
-    """f.bind(*args, **kwargs). own: its options are those of @remote, not of f.options(), which
-    leave max_calls out, as in Ray."""
+    """f.bind(*args, **kwargs). own: whether the options are those of @remote; options from
+    f.options() leave max_calls out, as in Ray."""
     options = dict(remote._options)
     if not own:
         options.pop("max_calls", None)

@@ -6,11 +6,11 @@ IN_CONTEXT_MANAGER = "__in_context_manager__"
 
 
 class InputNode(DAGNode):
-    """What execute() is given: the one argument itself, or all of them as DAGInputData. input[0],
-    input["x"] and input.x are parts of it. A graph has one.
+    """Stands for the arguments of execute(): the one argument itself, or all of them as
+    DAGInputData. input[0], input["x"] and input.x are parts of it. A graph has one InputNode.
 
     Args:
-        input_type: The type of the input, or {key: type}; kept for who shows the graph.
+        input_type: The type of the input, or {key: type}; kept for tools that show the graph.
 
     Example:
         >>> import skate
@@ -30,7 +30,7 @@ class InputNode(DAGNode):
         if args or kwargs:
             raise ValueError("InputNode should not take any args or kwargs.")
         self.input_attribute_nodes, self.input_type = {}, input_type
-        self._bound = []  # all nodes that come from it
+        self._bound = []  # all nodes that depend on it
         super().__init__((), {}, {}, {})
 
     def __enter__(self):
@@ -72,8 +72,8 @@ class InputNode(DAGNode):
 
 
 class InputAttributeNode(DAGNode):
-    """A part of the input: the argument of that index or name; of a single argument, its item or
-    its attribute.
+    """A part of the input: the argument with that index or name; of a single argument, its item or
+    attribute.
 
     Args:
         dag_input_node: The InputNode.
@@ -124,7 +124,7 @@ class InputAttributeNode(DAGNode):
 
 
 class DAGInputData:
-    """All arguments of execute(), where they are several: data[0], data["name"]."""
+    """All arguments of execute(), if there are several: data[0], data["name"]."""
 
     def __init__(self, *args, **kwargs):
         self._args, self._kwargs = list(args), kwargs

@@ -1,5 +1,5 @@
-"""Finds and replaces nodes inside values: in lists, tuples, dicts and sets by going through them,
-in other objects by pickling them."""
+"""Finds and replaces nodes inside of values: walks through lists, tuples, dicts and sets, and
+pickles other objects."""
 
 import io
 import pickle
@@ -11,8 +11,8 @@ ATOMS = frozenset((type(None), bool, int, float, complex, str, bytes, bytearray)
 
 
 class _Pickler(cloudpickle.Pickler):
-    """Leaves nodes, and what belongs to the engine (references, tokens of actors), out of the
-    bytes: an index in `out` stands for each."""
+    """Keeps nodes, and objects of the engine (references, tokens of actors), out of the bytes: an
+    index into `out` stands for each."""
 
     def __init__(self, file, kind, out, buffers):
         super().__init__(file, protocol=5, buffer_callback=buffers.append)
@@ -35,8 +35,8 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _pickled(value, kind):
-    """(bytes, buffers, [what was left out]); None when nothing of `kind` is in it, or it cannot be
-    pickled, which is said when it is sent."""
+    """(bytes, buffers, [the objects kept out of the bytes]); None if the value has no object of
+    `kind` in it, or cannot be pickled, which is reported when it is sent."""
     file, out, buffers = io.BytesIO(), [], []
     try:
         _Pickler(file, kind, out, buffers).dump(value)
@@ -46,8 +46,8 @@ def _pickled(value, kind):
 
 
 def find(value, kind=DAGNodeBase):
-    """All objects of a type, or of one of several, inside a value, in order, as often as they stand
-    there."""
+    """All objects of a type (or of one of several) inside a value, in order; repeated ones are
+    repeated."""
     out = []
     _find(value, kind, out, set())
     return out
@@ -75,8 +75,8 @@ def _find(value, kind, out, inside):
 
 
 def replace(value, new, kind=DAGNodeBase):
-    """The value with new(x) in place of each x of that type; what has none inside is the same
-    object as before."""
+    """The value with new(x) in the place of each x of that type. A value without any is returned
+    itself."""
     return _replace(value, new, kind, set())
 
 
@@ -117,7 +117,7 @@ class _PyObjScanner:
         self._value = None
 
     def find_nodes(self, obj):
-        """All of them in obj."""
+        """All such objects in obj."""
         self._value = obj
         return find(obj, self.source_type)
 

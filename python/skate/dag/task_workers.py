@@ -1,5 +1,5 @@
-"""Worker processes for the tasks of a compiled graph: the graph holds them from when it is compiled
-until it is torn down."""
+"""Worker processes for the tasks of a compiled graph, which holds them from its compilation until
+it is torn down."""
 
 import math
 
@@ -10,16 +10,16 @@ _AMOUNTS = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
 
 
 class Worker:
-    """An actor without methods of its own: it runs functions."""
+    """An actor without methods of its own, which runs functions."""
 
 
 def call(instance, function, *args, **kwargs):
-    """A task by a plain call of its worker (compiled_plain.py)."""
+    """Runs a task as a plain call of its worker (compiled_plain.py)."""
     return function(*args, **kwargs)
 
 
 def check(node):
-    """NotImplementedError: what a task has that a node of a compiled graph has not."""
+    """NotImplementedError if a task has options that a node of a compiled graph cannot have."""
     remote = node._remote_function
     given = remote._options
     if given.get("num_returns") not in (None, 1) or options.is_generator(remote._function):
@@ -33,9 +33,9 @@ def check(node):
 
 
 def hire(nodes):
-    """A handle of a worker for each of the nodes, {id(node): handle}. Tasks of the same options
-    share workers: as many as have room now, at most one for each task; neighbours in the order of
-    bind() share one, so a chain is a pipeline and its values stay in few processes."""
+    """A worker for each of the nodes, {id(node): handle}. Tasks with the same options share
+    workers: there are as many as have room now, and at most one for each task. Neighbours in the
+    order of bind() share one, so a chain is a pipeline and its values stay in few processes."""
     kinds: list = []
     for node in nodes:
         given = {
@@ -61,14 +61,14 @@ def hire(nodes):
 
 
 def _retries(given):
-    """How many deaths of its process a task outlives: an execution that was under way is run again
-    by the next one (compiled_crew.py)."""
+    """How many deaths of its process a task survives: the next process runs an unfinished execution
+    again (compiled_crew.py)."""
     retries = given.get("max_retries")
     return _job.facts()["max_retries"] if retries is None else retries
 
 
 def _room(given):
-    """How many workers have room now; at least 1, which waits if it has not."""
+    """How many workers have room now; at least 1, which waits for room if there is none."""
     need = {_AMOUNTS[k]: v for k, v in given.items() if k in _AMOUNTS} | given.get("resources", {})
     free = api.available_resources() if any(need.values()) else api.cluster_resources()
     need = need if any(need.values()) else {"CPU": 1}  # as many as can run at a time

@@ -1,11 +1,11 @@
-"""How tensors go from node to node (with_tensor_transport): by shared memory, which is the only way
-on this machine's CPUs; and the names of what Ray has besides."""
+"""How tensors go from node to node (with_tensor_transport): through shared memory, which is the
+only way between CPUs of one machine. Also here: names of Ray's other transports."""
 
 DEVICES = ("default", "cpu", "gpu", "cuda")
 
 
 class Communicator:
-    """A group of actors that hand each other tensors. Here the values go by shared memory whatever
+    """A group of actors that pass tensors to each other. Values go through shared memory whatever
     the group; a subclass names its actors.
 
     Args:
@@ -24,7 +24,7 @@ class CPUCommunicator(Communicator):
     """A group of actors without GPUs.
 
     Args:
-        world_size: How many there are.
+        world_size: The number of actors.
         actor_handles: The actors.
     """
 
@@ -36,16 +36,16 @@ class CPUCommunicator(Communicator):
             )
 
     def get_world_size(self):
-        """How many there are."""
+        """The number of actors."""
         return len(self._actor_handles)
 
     def get_rank(self, actor):
-        """The number of an actor in it."""
+        """The rank of an actor in the group."""
         return self._actor_handles.index(actor)
 
 
 class TorchTensorType:
-    """How the tensors of a node's value go to who takes it.
+    """How the tensors of a node's value go to its consumers.
 
     Args:
         transport: "auto", "shm", or a Communicator whose actors have no GPUs; "nccl" and
@@ -71,11 +71,11 @@ class TorchTensorType:
         self.static_shape, self.direct_return = _static_shape, _direct_return
 
     def requires_accelerator(self):
-        """It names a way between GPUs."""
+        """Whether it names a transport between GPUs."""
         return self.transport in ("nccl", "accelerator")
 
     def check(self, node):
-        """NotImplementedError where the value of a node cannot go that way."""
+        """NotImplementedError if the value of a node cannot go that way."""
         if self.requires_accelerator() or self.device in ("gpu", "cuda"):
             raise NotImplementedError(
                 f"{node} asks for transport {self.transport!r} to device {self.device!r}: compiled graphs move values by shared memory between CPUs; "

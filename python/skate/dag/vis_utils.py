@@ -1,4 +1,4 @@
-"""A picture of a graph, by pydot and graphviz (which skate does not bring)."""
+"""A picture of a graph, drawn by pydot and graphviz (which are not dependencies of skate)."""
 
 import os
 
