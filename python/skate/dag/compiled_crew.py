@@ -61,7 +61,7 @@ class Crew:
             try:
                 for i in lost:
                     asked[self.begin(i)] = i
-            except Exception as e:  # of a shut down engine, or there are too many calls of it
+            except Exception as e:  # the engine is shut down, or calls are full
                 self._graph.fail(lost[0], f"its next process cannot be asked to go on: {e}")
                 return
             done = _skate.wait(list(asked), len(asked), 0)[0] if asked else ()

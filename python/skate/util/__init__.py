@@ -1,4 +1,4 @@
-"""skate.util: what is built on tasks and actors, and looks at them."""
+"""skate.util: libraries built on tasks and actors, and tools that look at them."""
 
 from skate import _lazy
 from skate.util.placement_group import (  # noqa: F401 (the function of that name, not the module)

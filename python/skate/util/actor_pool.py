@@ -1,4 +1,4 @@
-"""ActorPool: a number of actors, and calls that are given to whichever is idle."""
+"""ActorPool: a number of actors; each call goes to whichever is idle."""
 
 from collections import deque
 
@@ -6,33 +6,33 @@ import skate
 
 
 class ActorPool:
-    """ActorPool([a, b]).map(lambda actor, x: actor.work.remote(x), xs) gives the results. The order
-    of submission is that of get_next() and map(); of get_next_unordered() and map_unordered(), that
-    in which results come to be."""
+    """ActorPool([a, b]).map(lambda actor, x: actor.work.remote(x), xs) gives the results.
+    get_next() and map() give them in the order of submission; get_next_unordered() and
+    map_unordered() in the order in which they become ready."""
 
     def __init__(self, actors):
         self._skate = skate
         self._idle = list(actors)
-        self._pending_submits = deque()  # (fn, value) for which no actor was idle
+        self._pending_submits = deque()  # (fn, value) that wait for an idle actor
         # ref (the first one, of several returns) -> (index, actor, ref or list of them)
         self._running = {}
-        self._ref_of = {}  # index -> ref, of results that nobody has taken
+        self._ref_of = {}  # index -> reference, of results that were not taken
         self._next_submit = self._next_return = 0
 
     def map(self, fn, values):
-        """The results of fn(actor, value) for each value, in order. What was not taken of an
-        earlier map is dropped."""
+        """The results of fn(actor, value) for each value, in order. Results of an earlier map that
+        were not taken are dropped."""
         return self._map(fn, values, self.get_next)
 
     def map_unordered(self, fn, values):
-        """The results of fn(actor, value) for each value, as they come to be."""
+        """The results of fn(actor, value) for each value, as they become ready."""
         return self._map(fn, values, self.get_next_unordered)
 
     def _map(self, fn, values, take):
         while self.has_next():
             try:
                 self.get_next_unordered(timeout=0, ignore_if_timedout=True)
-            except Exception:  # of a call whose result nobody takes
+            except Exception:  # a call failed whose result nobody takes
                 continue
         for v in values:
             self.submit(fn, v)
@@ -44,8 +44,8 @@ class ActorPool:
         return results()
 
     def submit(self, fn, value):
-        """Calls fn(actor, value), which gives a reference (of a method with several returns a list
-        of them), with an idle actor, or with the next that becomes idle."""
+        """Calls fn(actor, value) with an idle actor, or with the next one that becomes idle. fn
+        returns a reference (a list of them for a method with several returns)."""
         if not self._idle:
             self._pending_submits.append((fn, value))
             return
@@ -61,9 +61,9 @@ class ActorPool:
         return bool(self._running)
 
     def get_next(self, timeout=None, ignore_if_timedout=False):
-        """The next result in order of submission. StopIteration when there is none, TimeoutError
-        after timeout seconds (the result stays to be taken; with ignore_if_timedout it is given
-        up)."""
+        """The next result in the order of submission. StopIteration if there is none, TimeoutError
+        after `timeout` seconds (the result can still be taken later; with ignore_if_timedout it is
+        given up)."""
         if not self.has_next():
             raise StopIteration("No more results to get")
         if self._next_return >= self._next_submit:
@@ -79,7 +79,7 @@ class ActorPool:
         return self._take(ref, timed_out)
 
     def get_next_unordered(self, timeout=None, ignore_if_timedout=False):
-        """The next result that is there. Otherwise as get_next()."""
+        """The next result that is ready. Otherwise as get_next()."""
         if not self.has_next():
             raise StopIteration("No more results to get")
         ready, _ = self._skate.wait(list(self._running), num_returns=1, timeout=timeout)
@@ -110,11 +110,11 @@ class ActorPool:
         return bool(self._idle) and not self._pending_submits
 
     def pop_idle(self):
-        """Takes an idle actor out of the pool; None when there is none."""
+        """Takes an idle actor out of the pool; None if there is none."""
         return self._idle.pop() if self.has_free() else None
 
     def push(self, actor):
-        """Puts an actor into the pool. ValueError when it is there."""
+        """Puts an actor into the pool. ValueError if it is in the pool already."""
         if actor in self._idle or any(actor == a for _, a, _ in self._running.values()):
             raise ValueError(f"push: {actor!r} is in this pool already")
         self._return_actor(actor)

@@ -1,12 +1,12 @@
-"""inspect_serializability: why something cannot be sent to another process, and what is in the
-way."""
+"""inspect_serializability: finds out why a value cannot be sent to another process, and which part
+of it is the culprit."""
 
 from skate import serialize
 from skate._deps import by_value
 
 
 class FailureTuple:
-    """What cannot be sent: `obj`, what it is called (`name`), and the object that refers to it
+    """A part that cannot be sent: the object `obj`, its `name`, and the object that refers to it
     (`parent`)."""
 
     def __init__(self, obj, name, parent):
@@ -17,8 +17,9 @@ class FailureTuple:
 
 
 def inspect_serializability(base_obj, name=None, depth=3, print_file=None):
-    """(whether it can be sent, set of FailureTuple): the parts of base_obj, down to `depth` levels,
-    that cannot be. What is found is printed to print_file (default: stdout), the culprit first."""
+    """Returns (whether base_obj can be sent, a set of FailureTuple for its parts, down to `depth`
+    levels, that cannot). The findings are printed to print_file (default: stdout), the culprit
+    first."""
     name = str(base_obj) if name is None else name
     failures = []
     error = _error(base_obj)

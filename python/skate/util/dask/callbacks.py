@@ -1,4 +1,4 @@
-"""Functions of the user that are called while a graph of dask runs as tasks."""
+"""Callbacks of the user that are called while a graph of dask runs as tasks."""
 
 import contextlib
 from collections import namedtuple
@@ -57,8 +57,8 @@ class RayDaskCallback:
 
 
 def unpack_ray_callbacks(callbacks):
-    """RayCallbacks: of each hook the functions, None when there are none. Pairs of ray_pretask and
-    ray_posttask stay together."""
+    """RayCallbacks: the functions for each hook, None for a hook without functions. Pairs of
+    ray_pretask and ray_posttask stay together."""
     found = [
         c._ray_callback if isinstance(c, RayDaskCallback) else RayCallback(*c)
         for c in callbacks or ()
@@ -74,7 +74,7 @@ def unpack_ray_callbacks(callbacks):
 
 @contextlib.contextmanager
 def local_ray_callbacks(callbacks=None):
-    """The callbacks that count in the block: these, else those that are registered."""
+    """A context manager that gives the callbacks for its block: these, or the registered ones."""
     if isinstance(callbacks, RayDaskCallback):
         callbacks = [callbacks]
     yield list(callbacks) if callbacks is not None else list(RayDaskCallback.ray_active)
