@@ -20,9 +20,9 @@ def _replay(args):
 
 
 def main(argv=None):
-    """Runs one command; the exit status."""
+    """Runs one command; returns the exit status."""
     argv = sys.argv[1:] if argv is None else argv
-    if argv[:1] == ["run"]:  # what follows the script is its own
+    if argv[:1] == ["run"]:  # arguments after the script belong to the script
         return run.main(argv[1:])
     parser = argparse.ArgumentParser(
         prog="skate",

@@ -8,7 +8,8 @@ from skate._private import stack
 
 
 def _pss(pid):
-    """Bytes: private memory, and its share of what it shares. None when it cannot be read."""
+    """The memory of a process in bytes: its private memory, and its share of shared memory. None if
+    it cannot be read."""
     try:
         with open(f"/proc/{pid}/smaps_rollup") as f:
             for line in f:
@@ -20,8 +21,7 @@ def _pss(pid):
 
 
 def _store(pid):
-    """(bytes that are in memory, size) of the object store's segment; None when it cannot be
-    read."""
+    """(bytes in memory, size) of the object store's segment; None if it cannot be read."""
     try:
         for fd in os.listdir(f"/proc/{pid}/fd"):
             path = f"/proc/{pid}/fd/{fd}"
@@ -38,7 +38,7 @@ def _mib(n):
 
 
 def report(pid=None):
-    """The text of `skate memory`. LookupError when no engine is found."""
+    """The text of `skate memory`. LookupError if no engine is found."""
     found = stack.engines(pid)
     if not found:
         raise LookupError(

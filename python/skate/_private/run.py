@@ -1,5 +1,5 @@
-"""`skate run`: a program written for Ray, unmodified. As `python SCRIPT`, but `import ray` means
-skate, here and in the workers."""
+"""`skate run`: runs an unmodified program written for Ray. The same as `python SCRIPT`, but `import
+ray` means skate, here and in the workers."""
 
 import builtins
 import importlib.util
@@ -19,11 +19,12 @@ sys.path[0], __main__ and the exit status are what `python` would give it. An in
 
 
 class _Refused(Exception):
-    """What is wrong with the command line or the program that it names."""
+    """The command line, or the program that it names, is wrong."""
 
 
 def _read(path):
-    """The code object of a script. _Refused when it cannot be read; SyntaxError of its own."""
+    """The code object of a script. _Refused if it cannot be read; SyntaxError for a script with an
+    error."""
     try:
         with io.open_code(path) as f:
             text = f.read()
@@ -33,7 +34,7 @@ def _read(path):
 
 
 def _module(name):
-    """(spec, code) of a module, of a package's __main__. _Refused when there is none."""
+    """(spec, code) of a module, or of the __main__ of a package. _Refused if there is none."""
     try:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.submodule_search_locations is not None:
@@ -51,7 +52,7 @@ def _module(name):
 
 
 def _hide_own_frames():
-    """An error that ends the program shows the program's frames, not those that lead to it."""
+    """Makes an error that ends the program show the program's frames only."""
     before = sys.excepthook
 
     def hook(kind, error, trace):
@@ -68,7 +69,8 @@ def _hide_own_frames():
 
 
 def main(argv):
-    """Runs what argv (behind "run") names; the exit status. What the program raises is raised."""
+    """Runs the program that argv (the arguments after "run") names; returns the exit status.
+    Exceptions of the program are passed on."""
     if not argv or argv[0] in ("-h", "--help"):
         print(USAGE, file=sys.stdout if argv else sys.stderr)
         return 0 if argv else 2
@@ -98,7 +100,7 @@ def main(argv):
         if kind == "-c"
         else os.path.dirname(os.path.realpath(what))
     )
-    if not sys.flags.safe_path:  # sys.path[0] is where `skate` was found
+    if not sys.flags.safe_path:  # sys.path[0] is the folder of `skate`
         sys.path[0] = first
     try:
         if kind == "-m":

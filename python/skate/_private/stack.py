@@ -12,24 +12,24 @@ from skate import _skate
 from skate.exceptions import RaySystemError
 
 _SEGMENT = "/memfd:skate-ctl"
-SECONDS = 5.0  # a process that has not answered by then is stopped, or in the kernel
+SECONDS = 5.0  # seconds; a process that has not answered by then is stopped, or in the kernel
 
 
 def _segment(pid):
-    """Path of the control segment that a process holds; None when it holds none, or is not ours to
-    look at."""
+    """The path of the control segment that a process holds; None if it holds none, or if we may not
+    look."""
     try:
         for fd in os.listdir(f"/proc/{pid}/fd"):
             path = f"/proc/{pid}/fd/{fd}"
             if os.readlink(path).startswith(_SEGMENT):
                 return path
     except OSError:
-        pass  # gone, or another user's
+        pass  # the process has ended, or belongs to another user
     return None
 
 
 def _owner(pid):
-    """(user, group) of a process; None when it is gone."""
+    """(user, group) of a process; None if it has ended."""
     try:
         st = os.stat(f"/proc/{pid}")
         return st.st_uid, st.st_gid
@@ -38,8 +38,8 @@ def _owner(pid):
 
 
 def _holds(pid, path):
-    """Whether a process holds the control segment that is there. What is written in a segment is
-    its maker's word, this is the kernel's."""
+    """Whether a process holds this control segment. The contents of a segment are only its maker's
+    claim; this is the kernel's answer."""
     try:
         mine = _segment(pid)
         return (
@@ -52,8 +52,8 @@ def _holds(pid, path):
 
 
 def _look(path):
-    """(driver's pid, what it waits for, its workers) by the segment there; None when its engine
-    begins or ends just now, or is of another version."""
+    """(pid of the driver, what it waits for, its workers) as the segment has it; None if its engine
+    is just starting or ending, or is of another version."""
     try:
         return _skate.stack_look(path)
     except (OSError, ValueError, RuntimeError, RaySystemError):
@@ -61,10 +61,10 @@ def _look(path):
 
 
 def engines(pid=None, others=None):
-    """[(driver's pid, what it waits for, [(worker's pid, task, ns, name)])] of all engines of this
-    user; of one process's, whoever's it is, with pid. A process is in it that holds the engine's
-    segment, and no other, whatever the segment says. others: a list; gets (pid, user) of drivers of
-    other users, which root sees."""
+    """All engines of this user: [(the driver's pid, what it waits for, [(worker's pid, task, ns,
+    name)])]. With pid: the engine of that process, whoever owns it. Only processes that hold the
+    engine's segment are listed, whatever the segment says. others: a list that receives (pid, user)
+    of the drivers of other users, which root can see."""
     out = {}
     for p in [str(pid)] if pid else filter(str.isdigit, os.listdir("/proc")):
         path = _segment(p)
@@ -78,21 +78,22 @@ def engines(pid=None, others=None):
         if (found := _look(path)) is None:
             continue
         driver, waits, workers = found
-        if (str(driver) == p or pid) and _holds(driver, path):  # workers hold the segment, too
+        # a driver, and not a worker, which holds the segment as well
+        if (str(driver) == p or pid) and _holds(driver, path):
             out[driver] = (driver, waits, [w for w in workers if _holds(w[0], path)])
     return list(out.values())
 
 
 def _become_owner(pid):
-    """Root looks at the process of another user as that user: it can do nothing then that the user
-    could not do."""
+    """If root looks at the process of another user: becomes that user, so that it can do no more
+    than that user could."""
     owner = _owner(pid)
     if os.geteuid() == 0 and owner is not None and owner[0] != 0:
         _skate.stack_become(*owner)
 
 
 def _listens(pid):
-    """Whether the process has a handler for the signal, which would end it otherwise."""
+    """Whether the process has a handler for the signal. Without one the signal would end it."""
     try:
         with open(f"/proc/{pid}/status") as f:
             for line in f:
@@ -112,14 +113,14 @@ def _state(pid):
 
 
 def stacks(pids, seconds=SECONDS, segment=None):
-    """{pid: text}: the Python stacks of all threads of each process, or in brackets why there is
-    none. segment: only of processes that hold it."""
+    """{pid: text}: the Python stacks of all threads of each process, or in brackets the reason why
+    there is none. segment: only of processes that hold it."""
     out, waiting = {}, {}
     poll = select.poll()
     try:
         for pid in pids:
             try:
-                # from here on the number cannot come to mean another process
+                # from here on the pid cannot be reused for another process
                 end = os.pidfd_open(pid)
             except OSError as e:
                 out[pid] = f"({e.strerror})"
@@ -175,14 +176,15 @@ def _user(uid):
 
 
 def _is_driver(pid):
-    """By what its segment says: for the eye, nothing is done to it."""
+    """Whether a process is a driver by its segment: for display only, since the segment could
+    lie."""
     path = _segment(pid)
     found = _look(path) if path is not None else None
     return found is not None and found[0] == pid
 
 
 def command(pid):
-    """The program of a process, for people."""
+    """The command line of a process, for people."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as f:
             return f.read().rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")[:120]
@@ -195,12 +197,12 @@ def _indent(text):
 
 
 def report(pid=None, seconds=SECONDS):
-    """The text of `skate stack`. LookupError when there is nobody to ask."""
+    """The text of `skate stack`. LookupError if there is no process to ask."""
     others: list = []
     if pid:
         _become_owner(pid)
     found = engines(pid, others)
-    # an engine in one process: SKATE_ENGINE=inline
+    # An engine in a single process: SKATE_ENGINE=inline.
     if not found and pid and _segment(pid) is None and _listens(pid):
         found = [(pid, "", [])]
     out = []

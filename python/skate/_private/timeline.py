@@ -1,4 +1,4 @@
-"""skate.timeline(): what ran where and when, for chrome://tracing and ui.perfetto.dev."""
+"""skate.timeline(): which tasks ran where and when, for chrome://tracing and ui.perfetto.dev."""
 
 import os
 import struct
@@ -7,14 +7,14 @@ from collections import deque
 from skate import _job, _skate, ids
 from skate._deps import json
 
-# What went where in pipelines of this engine: (blocks made, blocks taken) of the last runs that
+# The flow of blocks in the runs of this engine: (blocks made, blocks taken) of the last runs that
 # ended, and the runs under way. See exec.h: sk_exec_flows.
 past = deque(maxlen=32)
 running = set()
 
 
 def ended(x):
-    """Keeps the flows of a run that is about to be stopped."""
+    """Keeps the block flow of a run that is about to be stopped."""
     running.discard(x)
     found = x.flows()
     if found is not None and found[1]:
@@ -22,7 +22,7 @@ def ended(x):
 
 
 def _flows():
-    """[(block, task that made it, when in ns, task that took it)]"""
+    """Returns [(block, task that made it, time in ns, task that took it)]."""
     out = []
     for found in [*past, *(x.flows() for x in list(running))]:
         if found is not None:
@@ -36,8 +36,8 @@ def _flows():
 
 
 def _lanes(runs):
-    """[(start, end, ...)] -> lane of each, so that none overlaps another in its lane (calls of an
-    actor that run side by side)."""
+    """Assigns each of [(start, end, ...)] to a lane, so that none overlaps another in its lane
+    (calls of an actor that run side by side). Returns the lanes."""
     free, out = [], []  # free[i]: when lane i ends
     for start, end, *_ in runs:
         lane = next((i for i, t in enumerate(free) if t <= start), len(free))
@@ -95,7 +95,7 @@ def events():
             if state == 5:
                 out[-2]["cname"] = "terrible"
             if attempt:
-                continue  # submitted once
+                continue  # a retry: the task was submitted once only
             out += [
                 _event("X", "submit", f"submit {name}", source, source, submit, dur=1, args=args),
                 _event("s", "flow", "submit", source, source, submit, id=flow),

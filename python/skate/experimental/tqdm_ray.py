@@ -1,9 +1,10 @@
-"""tqdm_ray: progress bars of many processes, drawn by the driver: use tqdm_ray.tqdm in tasks as
-tqdm.tqdm elsewhere.
+"""Progress bars of many processes, drawn by the driver: use tqdm_ray.tqdm in tasks like tqdm.tqdm
+elsewhere.
 
-A bar in the driver tells the manager directly. The first bar in a worker makes a small named actor,
-the *board*; the engine tells the driver of it, which starts a thread that takes the states of bars
-from there."""
+A bar in the driver updates the manager directly. The first bar in a worker makes a small named
+actor, the *board*; the engine tells the driver of it, which starts a thread that fetches the states
+of bars from there.
+"""
 
 import os
 import sys
@@ -101,7 +102,7 @@ class tqdm:
 
 
 class _Board:
-    """The actor: of each bar the newest state that the driver has not seen."""
+    """The actor: keeps for each bar the newest state that the driver has not seen."""
 
     def __init__(self):
         self.news, self.there = {}, asyncio.Event()
@@ -117,7 +118,7 @@ class _Board:
         return list(news.values())
 
 
-_boards = {}  # session -> handle, in a worker
+_boards = {}  # in a worker: session -> handle of its board
 
 
 def _board():
@@ -128,8 +129,8 @@ def _board():
 
 
 def serve():
-    """There is a board: draws what it tells from now on. Called by the engine's thread, in the
-    driver."""
+    """In the driver, called by the engine's thread when a board was made: starts to draw its
+    bars."""
     _service_actors.work(
         NAME, SPACE, lambda _, state: instance().process_state_update(state), "skate-bars"
     )
@@ -139,7 +140,7 @@ def serve():
 
 
 class _Drawn:
-    """What is drawn of a bar: n, total, desc."""
+    """The state of a bar as it is drawn: n, total, desc."""
 
     def __init__(self, state):
         self.n, self.total, self.desc = state["n"], state["total"], state["desc"]
@@ -172,7 +173,7 @@ class BarManager:
         self._lines = 0
 
     def process_state_update(self, state):
-        """Takes what a bar says of itself."""
+        """Takes the new state of a bar."""
         with self.lock:
             group = self.bar_groups.setdefault(state["pid"], _Group())
             bar = group.bars_by_uuid.get(state["bar"])
@@ -206,7 +207,7 @@ class BarManager:
         sys.stderr.flush()
 
     def hide_bars(self):
-        """Takes the bars off the screen while something else is printed."""
+        """Erases the bars from the screen while something else is printed."""
         with self.lock:
             if not self.in_hidden_state:
                 self.in_hidden_state = True

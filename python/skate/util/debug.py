@@ -1,4 +1,4 @@
-"""skate.util.debug: what is to be logged once in a process."""
+"""skate.util.debug: messages that are to be logged once in a process."""
 
 import time
 
@@ -8,7 +8,7 @@ _last = 0.0
 
 
 def log_once(key):
-    """True the first time it is asked for this key."""
+    """True if it is called with this key for the first time."""
     global _last
     if _disabled:
         return False
@@ -28,13 +28,13 @@ def disable_log_once_globally():
 
 
 def enable_periodic_logging():
-    """log_once() forgets its keys when it has been False for a minute."""
+    """Makes log_once() forget its keys once it has returned False for a minute."""
     global _periodic
     _periodic = True
 
 
 def reset_log_once(key=None):
-    """Forgets a key; None: all of them."""
+    """Forgets a key; None: all keys."""
     if key is None:
         _seen.clear()
     else:

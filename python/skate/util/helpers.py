@@ -1,17 +1,17 @@
-"""Small things of ray.util."""
+"""Small functions of ray.util."""
 
 import skate
 from skate.actor import list_named_actors  # noqa: F401
 
 
 def get_node_ip_address():
-    """This machine's, as skate's nodes() has it."""
+    """The IP address of this machine, as in nodes()."""
     return "127.0.0.1"
 
 
 def as_completed(refs, *, chunk_size=10, yield_obj_refs=False, **kwargs):
-    """The values (or, with yield_obj_refs, the references) of `refs` as they come to be. kwargs: of
-    wait()."""
+    """The values (or, with yield_obj_refs, the references) of `refs` as they become ready. kwargs:
+    as of wait()."""
     pending = list(refs)
     if chunk_size < 1:
         raise ValueError("`chunk_size` must be >= 1")
@@ -26,8 +26,8 @@ def as_completed(refs, *, chunk_size=10, yield_obj_refs=False, **kwargs):
 def map_unordered(
     fn, items, *, backpressure_size=100, chunk_size=10, yield_obj_refs=False, **kwargs
 ):
-    """fn.remote(item) of each item, at most backpressure_size at a time; the values as they come to
-    be."""
+    """Runs fn.remote(item) for each item, at most backpressure_size at a time; gives the values as
+    they become ready."""
     if not hasattr(fn, "remote"):
         raise ValueError("`fn` must be a remote function")
     if chunk_size < 1:

@@ -1,5 +1,5 @@
-"""Counter, Gauge, Histogram: numbers of the user's own. They stay in the process that made them:
-read `values`; nothing is exported by itself."""
+"""Counter, Gauge, Histogram: the user's own metrics. They stay in the process that made them: read
+`values`; nothing is exported by itself."""
 
 from bisect import bisect_left
 
@@ -7,8 +7,8 @@ from skate import _forked
 
 
 class Metric:
-    """name: not empty; tag_keys: names of the tags that values may carry (str). TypeError,
-    ValueError for what makes no sense."""
+    """The base of all metrics. name: not empty; tag_keys: names of the tags (str) that values may
+    have. TypeError, ValueError for invalid arguments."""
 
     def __init__(self, name, description="", tag_keys=None):
         if not isinstance(name, str) or not name:
@@ -27,7 +27,7 @@ class Metric:
         self._values, self._lock = {}, _forked.lock()
 
     def set_default_tags(self, default_tags):
-        """Tags of values that do not name them; the metric itself."""
+        """Sets the tags of values that do not name them. Returns the metric itself."""
         self._default_tags = self._checked(default_tags)
         return self
 
@@ -72,7 +72,7 @@ class Metric:
             )
         return tuple(sorted(tags.items()))
 
-    def __reduce__(self):  # in another process it counts anew
+    def __reduce__(self):  # in another process a metric starts from zero
         return _again, (
             type(self),
             self._name,
@@ -96,7 +96,7 @@ class Counter(Metric):
     """A number that only grows."""
 
     def inc(self, value=1.0, tags=None):
-        """Adds value, which is more than 0."""
+        """Adds value, which has to be above 0."""
         key = self._key(value, tags)
         if value <= 0:
             raise ValueError(f"value must be >0, got {value}")
@@ -114,8 +114,8 @@ class Gauge(Metric):
 
 
 class Histogram(Metric):
-    """How many values lie in each bucket; boundaries: upper ends of the buckets but the last, more
-    than 0 and rising."""
+    """The number of values in each bucket. boundaries: the upper ends of all buckets but the last,
+    above 0 and rising."""
 
     def __init__(self, name, description="", boundaries=None, tag_keys=None):
         super().__init__(name, description, tag_keys)

@@ -1,6 +1,6 @@
-"""Placement groups: resources that are set aside together, as bundles. There is one node, so
-STRICT_SPREAD of several bundles waits for ever, and the other strategies come to the same. The
-engine keeps the groups (src/engine/groups.h); here are names and checks."""
+"""Placement groups: resources that are reserved together, as bundles. There is one node, so
+STRICT_SPREAD of several bundles waits for ever, and the other strategies are the same. The engine
+keeps the groups (src/engine/groups.h); here are names and checks."""
 
 from skate import _job, _skate, ids
 from skate._deps import re
@@ -10,8 +10,8 @@ VALID_PLACEMENT_GROUP_STRATEGIES = {"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPR
 
 
 class PlacementGroup:
-    """A handle; it may be passed to tasks. The group lives until remove_placement_group(), or the
-    end of the engine."""
+    """A handle of a placement group; it may be passed to tasks. The group lives until
+    remove_placement_group(), or the end of the engine."""
 
     def __init__(self, id, bundle_cache=None):
         self.id = id
@@ -30,7 +30,7 @@ class PlacementGroup:
         return int.from_bytes(self.id.binary(), "big")
 
     def ready(self):
-        """An ObjectRef that is there when the resources are set aside; getting it gives this
+        """An ObjectRef that becomes ready when the resources are reserved; its value is this
         handle."""
         where = of_options(
             {"scheduling_strategy": PlacementGroupSchedulingStrategy(self)}, 0, "ready()"
@@ -38,7 +38,7 @@ class PlacementGroup:
         return _template(_ready, **where).submit(self)
 
     def wait(self, timeout_seconds=30):
-        """Whether the resources are set aside, within timeout_seconds."""
+        """Whether the resources are reserved, within timeout_seconds."""
         if timeout_seconds is not None and timeout_seconds < 0:
             raise ValueError(
                 f"wait: timeout_seconds={timeout_seconds}: seconds from 0 on, or None to wait for as long as it takes"
@@ -80,7 +80,7 @@ def _template(target, **where):
     )
 
 
-_ready = _template(_itself)  # the Template of _itself: those of each group share its definition
+_ready = _template(_itself)  # the Template of _itself, whose definition all groups share
 
 
 def _plain(bundle):
@@ -123,8 +123,8 @@ def placement_group(
 
 
 def remove_placement_group(placement_group):
-    """Ends the group: its actors and tasks are killed, what waits for it ends with
-    TaskPlacementGroupRemoved. Nothing when it is gone."""
+    """Removes the group: its actors and tasks are killed, and tasks that wait for it end with
+    TaskPlacementGroupRemoved. Does nothing if it was removed before."""
     if placement_group is None or placement_group.is_empty:
         raise ValueError("remove_placement_group: a group is wanted")
     _skate.pg_remove(placement_group._number)
@@ -143,8 +143,8 @@ def get_placement_group(placement_group_name):
 
 
 def placement_group_table(placement_group=None):
-    """What the engine knows of a group (of all of them: a dict by hexadecimal id): name, bundles,
-    strategy, state (PENDING, CREATED, REMOVED)."""
+    """The engine's record of a group: name, bundles, strategy, state (PENDING, CREATED, REMOVED).
+    Without a group: a dict of all groups by hexadecimal id."""
 
     def tell(r):
         return {
@@ -176,7 +176,7 @@ def placement_group_table(placement_group=None):
 
 
 def get_current_placement_group():
-    """The group that the task or actor this is called in runs in; None when it is in none."""
+    """The group of the task or actor that this is called in; None if it has none."""
     need = _skate.current_need([]) if _skate.current_task() else None
     return PlacementGroup(ids.PlacementGroupID._of(need[1])) if need and need[1] else None
 
@@ -185,7 +185,7 @@ def get_current_placement_group():
 
 
 def check_placement_group_index(placement_group, bundle_index):
-    """ValueError when the group has no such bundle; -1 is any."""
+    """ValueError if the group has no such bundle; -1 means any bundle."""
     if placement_group.is_empty:
         if bundle_index != -1:
             raise ValueError(
@@ -200,7 +200,7 @@ def check_placement_group_index(placement_group, bundle_index):
 def validate_placement_group(
     bundles, strategy="PACK", lifetime=None, _soft_target_node_id=None, bundle_label_selector=None
 ):
-    """True, or ValueError for what makes no sense."""
+    """True, or ValueError for invalid arguments."""
     if _soft_target_node_id and strategy != "STRICT_PACK":
         raise ValueError(f"_soft_target_node_id needs strategy 'STRICT_PACK', not {strategy!r}")
     if _soft_target_node_id and ids.NodeID.from_hex(_soft_target_node_id).is_nil():
@@ -255,9 +255,10 @@ def _validate_bundle_label_selector(bundle_label_selector):
 
 
 def of_options(o, default_cpus, what):
-    """The keywords of a Template for options that ask for a group: {"pg": number, "bundle": index,
-    "capture": 1 when what it submits goes there, too}; {"capture": 2} when they ask for none, not
-    even for that of who submits; {}. ValueError when the resources fit into no bundle."""
+    """Keywords of a Template for the group that options ask for: {"pg": number, "bundle": index,
+    and "capture": 1 if tasks submitted inside go there, too}; {"capture": 2} if they ask for no
+    group, not even that of the submitting task; else {}. ValueError if the resources fit into no
+    bundle."""
     s = o.get("scheduling_strategy")
     if isinstance(s, PlacementGroupSchedulingStrategy):
         group, index, capture = (

@@ -9,11 +9,11 @@ from skate import api
 
 
 class Empty(queue.Empty):
-    """Nothing is in the queue (within the time given)."""
+    """The queue has no item (within the given time)."""
 
 
 class Full(queue.Full):
-    """The queue has no room (within the time given)."""
+    """The queue has no room (within the given time)."""
 
 
 def _check_timeout(timeout):
@@ -48,8 +48,8 @@ class Queue:
         return api.get(self.actor.full.remote())
 
     def put(self, item, block=True, timeout=None):
-        """Adds an item; waits for room at most timeout seconds. Full, ValueError for a negative
-        timeout."""
+        """Adds an item; waits for room `timeout` seconds at most. Raises Full, and ValueError for a
+        negative timeout."""
         if not block:
             return self.put_nowait(item)
         _check_timeout(timeout)
@@ -67,8 +67,8 @@ class Queue:
             raise Full
 
     def get(self, block=True, timeout=None):
-        """The oldest item; waits for one at most timeout seconds. Empty, ValueError for a negative
-        timeout."""
+        """The oldest item; waits for one `timeout` seconds at most. Raises Empty, and ValueError
+        for a negative timeout."""
         if not block:
             return self.get_nowait()
         _check_timeout(timeout)
@@ -93,7 +93,7 @@ class Queue:
             raise Full
 
     def put_nowait_batch(self, items):
-        """Adds all of the items, or none and raises Full."""
+        """Adds all items, or adds none and raises Full."""
         if not isinstance(items, Iterable):
             raise TypeError(
                 f"put_nowait_batch: items are what one can iterate over, not {type(items)}"
@@ -109,7 +109,7 @@ class Queue:
         return self._one(api.get(self.actor.get_now.remote(1)))
 
     def get_nowait_batch(self, num_items):
-        """The num_items oldest items, or none of them and raises Empty."""
+        """The num_items oldest items; takes none and raises Empty if there are fewer."""
         if not isinstance(num_items, int):
             raise TypeError(f"get_nowait_batch: num_items is an int, not {type(num_items)}")
         if num_items < 0:
@@ -120,7 +120,7 @@ class Queue:
         return items
 
     def shutdown(self, force=False, grace_period_s=5):
-        """Ends the actor: at once with force, else after what was asked of it before, within
+        """Ends the actor: at once with force; else after the calls made before, within
         grace_period_s seconds."""
         actor, self.actor = self.actor, None
         if actor is None:
@@ -131,8 +131,8 @@ class Queue:
 
 
 class _QueueActor:
-    """False, or None, stand for Full and Empty: an exception would be written down with its
-    traceback each time."""
+    """The actor behind a Queue. It returns False or None for Full and Empty: an exception would be
+    pickled with its traceback each time."""
 
     def __init__(self, maxsize):
         self.queue = asyncio.Queue(maxsize)

@@ -1,5 +1,5 @@
-"""Where tasks and actors run: options(scheduling_strategy=...). There is one node; what asks for
-another one says so."""
+"""Where tasks and actors run: options(scheduling_strategy=...). There is one node; a strategy that
+asks for another one is an error that says so."""
 
 from skate import _job, ids
 
@@ -8,8 +8,8 @@ SPREAD_SCHEDULING_STRATEGY = "SPREAD"
 
 
 class PlacementGroupSchedulingStrategy:
-    """In a placement group; bundle -1: any of them; with capture_child_tasks, so do the tasks that
-    are submitted there."""
+    """Runs a task or actor in a placement group. Bundle -1: any bundle; with capture_child_tasks,
+    tasks submitted inside run in the group, too."""
 
     def __init__(
         self,
@@ -23,7 +23,8 @@ class PlacementGroupSchedulingStrategy:
 
 
 class NodeAffinitySchedulingStrategy:
-    """On the node of that hexadecimal id. soft: elsewhere when it is not there."""
+    """Runs a task or actor on the node with that hexadecimal id. soft: on another node if that one
+    does not exist."""
 
     def __init__(self, node_id, soft, _spill_on_unavailable=False, _fail_on_unavailable=False):
         self.node_id = node_id.hex() if isinstance(node_id, ids.NodeID) else node_id
@@ -81,7 +82,8 @@ class DoesNotExist:
 
 
 class NodeLabelSchedulingStrategy:
-    """On a node with these labels: hard ones must hold, soft ones are wishes."""
+    """Runs a task or actor on a node with these labels: hard ones must hold, soft ones are
+    wishes."""
 
     def __init__(self, hard, *, soft=None):
         for what, given in (("hard", hard), ("soft", soft)):
@@ -105,7 +107,7 @@ class NodeLabelSchedulingStrategy:
         self.hard, self.soft = hard or {}, soft or {}
 
     def _unfit(self):
-        """Which label the one node has not, or None."""
+        """Which label the one node lacks, or None."""
         labels = {"ray.io/node-id": ids.NODE.hex(), **_job.facts().get("labels", {})}
         for key, op in self.hard.items():
             have = labels.get(key)

@@ -1,4 +1,4 @@
-"""Serializers of the user's for classes of the user's."""
+"""Serializers that the user registers for classes."""
 
 import copyreg
 
@@ -24,7 +24,7 @@ def register_serializer(cls, *, serializer, deserializer):
 
 
 def deregister_serializer(cls):
-    """Takes back what register_serializer did; nothing when it did nothing."""
+    """Undoes register_serializer; does nothing for a class without a serializer."""
     if cls in _registered:
         _registered.discard(cls)
         copyreg.dispatch_table.pop(cls, None)

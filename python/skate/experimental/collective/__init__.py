@@ -24,7 +24,7 @@ class _Operation:
 
         Args:
             input_nodes: A list of nodes; or a list of such lists, which gives tuples.
-            op: What is made of the elements at one place.
+            op: How the elements at one position are combined.
             transport: None, or a Communicator of the same actors; values go by shared memory.
         """
         _checked(op)

@@ -1,5 +1,5 @@
-"""dask's scheduler on tasks: each node of a graph is a task, what it depends on are its arguments.
-Values between tasks stay in the object store.
+"""dask's scheduler on tasks: each node of a graph becomes a task, whose arguments are the nodes
+that it depends on. Values between tasks stay in the object store.
 
 All tasks are submitted at once, in dask's own order; the engine starts each when its inputs are
 there, and frees a value with the last task that takes it."""
@@ -26,7 +26,8 @@ _RESOURCES = "resources={...} is dask's own; what tasks of skate ask for goes in
 
 
 def _filled(x) -> Any:
-    """x with the values of the ObjectRefs in it: nodes of graphs that were persisted."""
+    """x with values in the place of the ObjectRefs in it, which stand for nodes of persisted
+    graphs."""
     if isinstance(x, skate.ObjectRef):
         return skate.get(x)
     if isinstance(x, DataNode):
@@ -48,7 +49,7 @@ def _filled(x) -> Any:
 
 @skate.remote
 def _run(node, keys, hooks, *values):
-    """Runs one node of the graph; values: of the keys that it depends on."""
+    """Runs one node of the graph; values: those of the keys that it depends on."""
     before, after = hooks or (None, None)
     states = [None if fn is None else fn(node.key, values) for fn in before or ()]
     result = _filled(node)(dict(zip(keys, values)))
@@ -59,8 +60,8 @@ def _run(node, keys, hooks, *values):
 
 
 def _options(dsk, given):
-    """{key: options of its task}: ray_remote_args of compute(), of dask.annotate(), of the layers'
-    annotations; the inner wins."""
+    """{key: options of its task}: the ray_remote_args of compute(), of dask.annotate() and of the
+    layers' annotations; the innermost wins."""
     here = dask.get_annotations()
     outer = {**given, **here.get("ray_remote_args", {})}
     if "resources" in here:
@@ -78,7 +79,8 @@ def _options(dsk, given):
 
 
 def _submit(dsk, wanted, options, outer, cbs, one_by_one):
-    """{key: ObjectRef, or a value that a callback gave} of the wanted keys."""
+    """Submits the tasks; returns {key: ObjectRef, or a value that a callback gave} of the wanted
+    keys."""
     hooks = (
         (cbs.ray_pretask_cbs, cbs.ray_posttask_cbs)
         if cbs.ray_pretask_cbs or cbs.ray_posttask_cbs
@@ -111,7 +113,7 @@ def _submit(dsk, wanted, options, outer, cbs, one_by_one):
                 fn(node, key, deps, refs[key])
             if one_by_one:
                 skate.wait([refs[key]])
-        for k in deps:  # the tasks that take a value hold it from here on
+        for k in deps:  # from here on the tasks that take a value hold it
             uses[k] -= 1
             if not uses[k] and k not in wanted:
                 del refs[k]
@@ -148,9 +150,9 @@ def ray_dask_get(dsk, keys, **kwargs):
     """dask's scheduler, compute(scheduler=ray_dask_get): the values of `keys` (a key, or lists of
     them) of the graph, whose nodes run as tasks.
 
-    ray_remote_args: options of the tasks. ray_callbacks: RayDaskCallbacks. ray_persist: ObjectRefs
-    instead of values. The error of a node is raised as any task's. num_workers, pool and what else
-    dask passes have no meaning: the engine's CPUs count."""
+    ray_remote_args: options of the tasks. ray_callbacks: RayDaskCallbacks. ray_persist: return
+    ObjectRefs instead of values. The error of a node is raised like that of any task. num_workers,
+    pool and other arguments of dask have no effect: the engine's CPUs count."""
     return _get(dsk, keys, False, kwargs)
 
 
@@ -167,7 +169,7 @@ def enable_dask_on_ray(shuffle="tasks", use_shuffle_optimization=True):
 
 
 def disable_dask_on_ray():
-    """dask's own scheduler again."""
+    """Makes dask's own scheduler the default again."""
     return dask.config.set({"scheduler": None, "dataframe.shuffle.method": None})
 
 
@@ -191,7 +193,7 @@ def _persist_one(self, **kwargs):
     return ray_dask_persist(self, traverse=False, **kwargs)[0]
 
 
-# dask tells a scheduler nothing of persist(). Both its forms go through here; with another
-# scheduler they do what they did.
+# dask does not tell a scheduler about persist(). Both of its forms go through these functions; with
+# another scheduler they work as before.
 dask.persist = dask.base.persist = ray_dask_persist
 dask.base.DaskMethodsMixin.persist = _persist_one

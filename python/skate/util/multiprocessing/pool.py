@@ -1,5 +1,5 @@
-"""Pool: the interface of multiprocessing.Pool, with actors for processes. Work goes to them in
-chunks; what a call raises comes back as it is."""
+"""Pool: the interface of multiprocessing.Pool, with actors as its processes. Work is sent to them
+in chunks; exceptions of calls come back unchanged."""
 
 import itertools
 import multiprocessing
@@ -20,10 +20,10 @@ class _Process:
             initializer(*initargs)
 
     def started(self):
-        """Nothing: its end says that the initializer has run."""
+        """Does nothing: its result tells that the initializer has run."""
 
     def run(self, fn, chunk, star):
-        """[(True, value) or (False, exception)] of the calls of one chunk."""
+        """Runs the calls of one chunk; returns [(True, value) or (False, exception)]."""
         out = []
         for args, kwargs in chunk:
             try:
@@ -41,12 +41,12 @@ def _values(results):
 
 
 class AsyncResult:
-    """What the ..._async() give: the result of calls that run."""
+    """The result of the *_async() methods: calls that are running."""
 
     def __init__(self, refs, callback=None, error_callback=None, single=False):
         self._refs, self._single = refs, single
         self._callback, self._error_callback = callback, error_callback
-        self._done = None  # results of all calls
+        self._done = None  # the results of all calls
         self._called = threading.Event()
         if callback is None and error_callback is None:
             self._called.set()
@@ -80,20 +80,20 @@ class AsyncResult:
         return values[0] if self._single else values
 
     def wait(self, timeout=None):
-        """Until everything has ended, at most timeout seconds."""
+        """Waits until all calls have ended, at most `timeout` seconds."""
         refs = self._refs
         if refs:
             skate.wait(refs, num_returns=len(refs), timeout=timeout)
 
     def get(self, timeout=None):
-        """The result. Raises what the first call that failed raised; TimeoutError after timeout
-        seconds."""
+        """The result. Raises the exception of the first call that failed; TimeoutError after
+        `timeout` seconds."""
         value = self._get(timeout)
         self._called.wait(timeout)
         return value
 
     def ready(self):
-        """Whether everything has ended."""
+        """Whether all calls have ended."""
         refs = self._refs
         return not refs or len(skate.wait(refs, num_returns=len(refs), timeout=0)[0]) == len(refs)
 
@@ -103,13 +103,13 @@ class AsyncResult:
             raise ValueError(f"{self!r} not ready")
         try:
             return all(ok for ok, _ in self._results(None))
-        except skate.exceptions.RayError:  # a process died, or was ended
+        except skate.exceptions.RayError:  # a process has died or was killed
             return False
 
 
 class _Map:
-    """What imap() and imap_unordered() give: an iterator with next(timeout=). Chunks are submitted
-    as results are taken."""
+    """The result of imap() and imap_unordered(): an iterator with next(timeout=). Chunks are
+    submitted as results are taken."""
 
     def __init__(self, pool, fn, iterable, chunksize, ordered):
         self._pool, self._fn, self._ordered = pool, fn, ordered
@@ -134,7 +134,7 @@ class _Map:
         return self.next()
 
     def next(self, timeout=None):
-        """The next result; TimeoutError when it is not there within timeout seconds."""
+        """The next result; TimeoutError if it is not ready within `timeout` seconds."""
         if not self._results:
             if not self._refs:
                 raise StopIteration
@@ -198,14 +198,15 @@ class Pool:
         self._lock = _forked.lock()
         self._processes = [self._start() for _ in range(processes)]
         if initializer is not None:
-            # what it raises is raised here
+            # wait: errors of an initializer are raised here
             skate.get([p[0].started.remote() for p in self._processes])
         self._turn = 0
         self._closed = False
-        self._all = []  # of everything that may still run
+        self._all = []  # the references of all calls that may still run
 
     def _start(self):
-        return [self._actor.remote(*self._init), 0, []]  # handle, chunks given to it, their refs
+        # handle, number of chunks sent to it, their references
+        return [self._actor.remote(*self._init), 0, []]
 
     def _run(self, fn, chunk, star):
         if self._closed:
@@ -215,7 +216,7 @@ class Pool:
             p = self._processes[i]
             if self._max is not None and p[1] >= self._max:
                 skate.wait(p[2], num_returns=len(p[2]))
-                # the last handle on the old one goes: it ends
+                # the last handle of the old actor goes, so the actor ends
                 p = self._processes[i] = self._start()
             p[1] += 1
             ref = p[0].run.remote(fn, chunk, star)
@@ -269,7 +270,7 @@ class Pool:
         return _Map(self, func, iterable, chunksize, True)
 
     def imap_unordered(self, func, iterable, chunksize=1):
-        """imap() in the order in which results come to be."""
+        """imap() that gives the results in the order in which they become ready."""
         return _Map(self, func, iterable, chunksize, False)
 
     def __enter__(self):
@@ -281,7 +282,7 @@ class Pool:
         self.terminate()
 
     def close(self):
-        """No more work; what was given is done."""
+        """Accepts no more work; work submitted before is finished."""
         self._closed = True
 
     def terminate(self):
@@ -292,7 +293,7 @@ class Pool:
                 skate.kill(p[0])
 
     def join(self):
-        """After close() or terminate(): until the processes have ended."""
+        """Waits until the processes have ended, after close() or terminate()."""
         if not self._closed:
             raise ValueError("Pool is still running")
         if self._all:

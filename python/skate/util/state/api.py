@@ -1,5 +1,5 @@
-"""list_*, get_*, summarize_*: what the engine tells (src/engine/local/driver/tasks/state.c) in
-Ray's fields, filtered and cut as asked."""
+"""list_*, get_*, summarize_*: the engine's records (src/engine/local/driver/tasks/state.c) in Ray's
+fields, filtered and cut as asked."""
 
 import os
 import signal as signals
@@ -27,7 +27,8 @@ _TASK_STATE = (
 )
 _TASK_TYPE = ("NORMAL_TASK", "ACTOR_CREATION_TASK", "ACTOR_TASK")
 _ACTOR_STATE = ("DEPENDENCIES_UNREADY", "PENDING_CREATION", "ALIVE", "RESTARTING", "DEAD")
-_ERROR_TYPE = {  # of the engine's codes; what user code raised is TASK_EXECUTION_EXCEPTION
+# Ray's types of the engine's error codes; an error of user code is TASK_EXECUTION_EXCEPTION
+_ERROR_TYPE = {
     "SK_EACTOR": "ACTOR_DIED",
     "SK_ECANCEL": "TASK_CANCELLED",
     "SK_EDEAD": "WORKER_DIED",
@@ -50,7 +51,7 @@ _EXIT_TYPE = (
     "INTENDED_SYSTEM_EXIT",
     "NODE_OUT_OF_MEMORY",
 )  # by enum sk_worker_end
-_KILLED = 4  # of these, by the engine, so that its signal says nothing
+_KILLED = 4  # the end of a worker that the engine killed, whose signal says nothing
 _OWHERE_PENDING, _OWHERE_DISK, _OWHERE_ACTOR = 0, 3, 4
 _LOCAL_ERROR = 0xEF  # SK_KIND_ENGINE_ERROR
 _IP = "127.0.0.1"
@@ -62,17 +63,17 @@ def _job_facts():
 
 
 def _rows(what):
-    """[rows], how many there are: more than rows when the engine cut the list."""
+    """Returns ([rows], how many there are: more than the rows if the engine has cut the list)."""
     return _skate.state(what, _job_facts().get("custom", []))
 
 
-# of Unix time to the engine's clock: kept, so that two answers say the same time, until somebody
-# sets the clock
+# Unix time minus the engine's clock. Kept, so that two answers show the same time, until the clock
+# is set.
 _offset = 0
 
 
 def _to_ms():
-    """Of the engine's clock: a function from its nanoseconds to Unix milliseconds; None from 0."""
+    """A function from nanoseconds of the engine's clock to Unix milliseconds; None for 0."""
     global _offset
     now = time.time_ns() - _skate.monotonic_ns()
     if abs(now - _offset) > 100_000_000:
@@ -131,7 +132,7 @@ def _tasks(detail):
             error,
             res,
         ) = t
-        # those of a Dataset have the names of its operators
+        # tasks of a Dataset have the names of its operators
         called = (fn or name) + ".__init__" if kind == 1 else fn or name
         row = common.TaskState(
             task_id=ids.TaskID._of(id).hex(),
@@ -150,7 +151,7 @@ def _tasks(detail):
         )
         if detail:
             row.language = "PYTHON"
-            # a method takes nothing of its own
+            # a method takes no resources of its own
             row.required_resources = {} if kind == 2 else _plain(res)
             row.runtime_env_info = {"serialized_runtime_env": env}
             row.placement_group_id = _id(ids.PlacementGroupID, group)
@@ -287,9 +288,9 @@ def _workers(detail):
             w.exit_detail = f"{name}: {text}" if name else text if end else None
         return w
 
-    # between the two: the engine ends it now
+    # Leave out workers that the engine is about to end.
     out = [row("WORKER", w[4], *w[7:]) for w in rows if w[6] != 3 or w[8]]
-    # a worker does not know who the driver is: its parent is the fork server
+    # A worker does not know the driver: its parent is the fork server.
     if not _skate.in_worker():
         out.insert(0, row("DRIVER", os.getpid()))
     return out, total

@@ -1,5 +1,5 @@
-"""Rows of the state lists: their fields, in Ray's order and spelling, and which of them may be
-filtered by."""
+"""The rows of the state lists: their fields, in Ray's order and spelling, and the fields that
+filters may use."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -24,11 +24,11 @@ def _shown() -> Any:
 
 @dataclass
 class StateSchema:
-    """A row: attributes, and items by the same names."""
+    """A row: its fields as attributes, and as items with the same names."""
 
     @classmethod
     def list_columns(cls, detail=True):
-        """Names of the fields; without those of detail=True."""
+        """The names of the fields; detail=False leaves out those that are details."""
         return [f.name for f in fields(cls) if detail or not f.metadata["detail"]]
 
     @classmethod

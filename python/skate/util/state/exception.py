@@ -6,8 +6,7 @@ class DataSourceUnavailable(Exception):
 
 
 class RayStateApiException(Exception):
-    """A list could not be made as asked: too much of it is missing, or an argument makes no
-    sense."""
+    """A list could not be made as asked: too many rows are missing, or an argument is invalid."""
 
 
 class ServerUnavailable(RayStateApiException):
