@@ -1,2 +1,2 @@
-"""What is here for programs of Ray's only: `import ray` that means skate, and names that only they
-ask for."""
+"""What only programs written for Ray need: `import ray` that means skate, and names that no other
+program asks for."""

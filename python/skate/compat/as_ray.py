@@ -1,11 +1,11 @@
-"""skate.as_ray(): `import ray`, and everything below it, means skate, in this process and in the
-workers of its engine.
+"""skate.as_ray(): makes `import ray`, and everything below it, mean skate, in this process and in
+the workers of its engine.
 
-A finder in front of sys.meta_path gives `ray.x.y` the very module object of `skate.x.y`: there is
-one class of each name, and what is pickled is known by skate's name everywhere. An installed Ray is
-never reached. Workers learn it from the note that their fork server gets (_hooks.preload_note),
-processes that multiprocessing spawns from sys.path, which has a `ray` for them; so programs that
-the driver starts find their Ray as before."""
+A finder at the front of sys.meta_path gives `ray.x.y` the very module object of `skate.x.y`: there
+is one class of each name, and pickles have skate's names everywhere. An installed Ray is never
+imported. Workers learn of it from the note to their fork server (_hooks.preload_note); processes
+that multiprocessing spawns find a `ray` for them on sys.path. Other programs that the driver starts
+find their Ray as before."""
 
 import importlib
 import importlib.abc
@@ -17,22 +17,23 @@ import sys
 from typing import Any
 
 from skate import _skate
-from skate.compat import absent  # here: the finder, which asks it, would be asked for it
+from skate.compat import absent  # here, since the finder uses it and would be asked for it
 
 SPAWNED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "spawned")
-# of Ray, whose names and defaults these are: what packages compare ray.__version__ with
+# The version of Ray whose names and defaults skate has: packages compare ray.__version__ with it.
 VERSION = "2.55.0"
 
 
 def _ours(name):
-    """The name of skate's module for ray's; None when the name is not below ray."""
+    """The name of skate's module for one of ray's; None if the name is not below ray."""
     return "skate" + name[3:] if name == "ray" or name.startswith("ray.") else None
 
 
 def _link():
-    """Every module of skate that is loaded is ray's, too. Not one by one: importlib sets a freshly
-    imported module as attribute of its package, where a function of the same name may be
-    (util.placement_group); it leaves alone what sys.modules has already."""
+    """Enters every loaded module of skate in sys.modules under ray's name, too, all at once:
+    importlib sets a freshly imported module as an attribute of its package, where a function of the
+    same name may be (util.placement_group), but leaves modules alone that are in sys.modules
+    already."""
     for name, module in list(sys.modules.items()):
         if name == "skate" or name.startswith("skate."):
             sys.modules.setdefault("ray" + name[5:], module)
@@ -44,11 +45,11 @@ class _Loader(importlib.abc.Loader):
 
     def exec_module(self, module):
         name = str(module.__spec__ and module.__spec__.name)
-        del sys.modules[name]  # importlib takes what is there afterwards
+        del sys.modules[name]  # importlib takes the entry that exists afterwards
         importlib.import_module(str(_ours(name)))
         _link()
 
-    # inspect, linecache and runpy ask for a module's text by its loader
+    # inspect, linecache and runpy ask the loader for a module's source.
     def get_source(self, name):
         return _loader_of(_ours(name)).get_source(_ours(name))
 
@@ -62,7 +63,7 @@ def _loader_of(ours) -> Any:
 
 
 class _Distribution(importlib.metadata.Distribution):
-    """What importlib.metadata says of the package "ray"."""
+    """The metadata of the package "ray" for importlib.metadata."""
 
     _files = {
         "METADATA": f"Metadata-Version: 2.1\nName: ray\nVersion: {VERSION}\nSummary: skate under Ray's name\n",
@@ -79,8 +80,8 @@ class _Distribution(importlib.metadata.Distribution):
 
 
 def _asked_by_find_spec():
-    """Whether importlib.util.find_spec() looks for the module, which returns None for one that is
-    not there; an import says why it is not."""
+    """Whether the finder was called by importlib.util.find_spec(), which returns None for a missing
+    module; an import gets an error with the reason instead."""
     frame = sys._getframe(2)
     while frame is not None and frame.f_globals.get("__name__", "").startswith(
         ("importlib", "_frozen_importlib")
@@ -126,13 +127,12 @@ def active():
 
 
 def install():
-    """Puts the finder in front, in this process. What Ray calls its version is then skate's,
-    too."""
+    """Puts the finder at the front in this process, and sets skate's version to Ray's."""
     if active():
         return
     sys.meta_path.insert(0, _finder)
     if SPAWNED not in sys.path:
-        sys.path.insert(1, SPAWNED)  # behind the script's own folder, before an installed Ray
+        sys.path.insert(1, SPAWNED)  # after the folder of the script, before an installed Ray
     vars(sys.modules["skate"])["__version__"] = VERSION
 
 

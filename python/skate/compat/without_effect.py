@@ -1,4 +1,4 @@
-"""Settings of Ray that programs make and that mean nothing here, each with the reason."""
+"""Ray's settings that have no effect in skate, each with the reason."""
 
 _ACTORS = "a shuffle runs in tasks, there are no actors that aggregate"
 _BUDGET = "the engine measures memory and starts what fits"
@@ -11,7 +11,7 @@ _STATS = "Dataset.stats() has what is measured"
 _TABLES = "readers and writers of that kind are left out"
 _UNUSED = "it chooses among ways that Ray has inside"
 
-# of DataContext: name -> (Ray's default, which programs may read, why it has no effect)
+# Of DataContext: name -> (Ray's default, which programs may read, why it has no effect).
 DATA_CONTEXT = {
     "_checkpoint_config": (None, "checkpoint_config is what is set"),
     "_enable_actor_pool_on_exit_hook": (False, "actors of a pool end as any others"),
@@ -63,7 +63,7 @@ DATA_CONTEXT = {
     "warn_on_driver_memory_usage_bytes": (2 << 30, _BUDGET),
 }
 
-# keywords of init(), besides those in its signature
+# Keywords of init() beside those in its signature.
 INIT = {
     "_cluster_id": _SERVER,
     "_driver_object_store_memory": "object_store_memory is that of all processes",
@@ -81,7 +81,7 @@ INIT = {
     "cgroup_path": "skate makes no cgroups",
 }
 
-# names of _system_config that tests and programs of Ray set
+# Names of _system_config that tests and programs of Ray set.
 SYSTEM_CONFIG = {
     "max_io_workers": "threads of the engine write what is spilled",
     "min_spilling_size": _SPILL,
@@ -90,7 +90,7 @@ SYSTEM_CONFIG = {
     "object_store_full_delay_ms": _SPILL,
 }
 
-# keys of a runtime_env
+# Keys of a runtime_env.
 RUNTIME_ENV = {
     "config": "nothing is installed, so nothing takes time",
     "excludes": "folders are used where they are, not copied",

@@ -1,2 +1,2 @@
-"""Modules that only programs of Ray ask for, each where Ray has it: skate.types is types.py
-here (_lazy.OF_RAY). They are imported by those names only."""
+"""Modules that only programs written for Ray ask for, each at the place where Ray has it:
+skate.types is types.py here (_lazy.OF_RAY). They are imported by those names only."""

@@ -1,8 +1,8 @@
-"""Public names where programs know them from: Ray's compiled core."""
+"""Public names of Ray's compiled core."""
 
 from skate import ObjectID, ObjectRef, ObjectRefGenerator  # noqa: F401
 from skate.ids import *  # noqa: F403
 from skate.ref import DynamicObjectRefGenerator  # noqa: F401
 
 StreamingObjectRefGenerator = ObjectRefGenerator
-OPTIMIZED = True  # the core's build
+OPTIMIZED = True  # the build of the core

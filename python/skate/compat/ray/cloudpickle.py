@@ -1,5 +1,5 @@
-"""`ray.cloudpickle`: the cloudpickle that skate uses, under Ray's name, with a `dumps` that says
-what cannot be sent."""
+"""`ray.cloudpickle`: the cloudpickle that skate uses, under Ray's name, with a `dumps` that names
+the part that cannot be sent."""
 
 from cloudpickle import *  # noqa: F401,F403
 from cloudpickle import load, loads, register_pickle_by_value, unregister_pickle_by_value  # noqa: F401

@@ -1,5 +1,5 @@
-"""Cluster: programs and tests that start several nodes of Ray on one machine. Here they are one
-engine that has what the nodes were given together."""
+"""Cluster: for programs and tests that start several Ray nodes on one machine. In skate the nodes
+become one engine with the sum of their resources."""
 
 import warnings
 
@@ -7,12 +7,12 @@ import skate
 from skate import _skate
 
 cluster_not_supported = False
-_open = []  # clusters that were not shut down, the newest last
-_said = {}  # arguments of the init() that started the engine of the newest one
+_open = []  # the clusters that were not shut down, the newest last
+_said = {}  # the arguments of the init() that started the engine of the newest cluster
 
 
 class Node:
-    """What add_node() returns: what the node was given."""
+    """The result of add_node(): the arguments of the node."""
 
     def __init__(self, number, resources, head):
         self.resources, self.head = resources, head
@@ -53,7 +53,7 @@ class Cluster:
 
     @property
     def address(self):
-        """What init(address=...) takes; None before there is a node."""
+        """The value for init(address=...); None before the first node."""
         return "local" if self.head_node is not None else None
 
     gcs_address = address
@@ -97,8 +97,7 @@ class Cluster:
         return node
 
     def remove_node(self, node, allow_graceful=True):
-        """Takes a node away again that no engine has seen. NotImplementedError when the engine
-        runs."""
+        """Removes a node before an engine has used it. NotImplementedError if the engine runs."""
         if skate.is_initialized():
             raise NotImplementedError(
                 "Cluster.remove_node: there is one machine, and tasks of the engine run on it; a node that goes away needs a second one"
@@ -112,13 +111,13 @@ class Cluster:
         return [n for n in (self.head_node, *self.worker_nodes) if n is not None]
 
     def wait_for_nodes(self, timeout=30):
-        """Returns at once: what was added is there."""
+        """Returns at once, since nodes need no time to start."""
 
     def remaining_processes_alive(self):
         return True
 
     def total(self):
-        """{resource: how much the nodes have of it together}."""
+        """{resource: the sum over all nodes}."""
         out = {}
         for node in self.list_all_nodes():
             for name, n in node.resources.items():
@@ -126,14 +125,14 @@ class Cluster:
         return {name: n for name, n in out.items() if n is not None}
 
     def connect(self, namespace=None):
-        """init() with this cluster's resources."""
+        """Calls init() with this cluster's resources."""
         if self.address is None:
             raise RuntimeError("Cluster.connect: there is no node yet; add_node() makes one")
         skate.init(address=self.address, namespace=namespace, ignore_reinit_error=True)
         self.connected = True
 
     def shutdown(self):
-        """Takes all nodes away, and ends the engine when it runs."""
+        """Removes all nodes, and ends the engine if it runs."""
         if self in _open:
             _open.remove(self)
         skate.shutdown()
@@ -142,14 +141,14 @@ class Cluster:
 
 
 def _untouched():
-    """Whether the engine has had nothing to do."""
+    """Whether the engine has not been used yet."""
     s = _skate.status()
     return "tasks_known" in s and not (s["tasks_known"] or s["tasks_done"] or s["objects"])
 
 
 def given(said):
-    """init()'s resources as the newest cluster has them: {} when there is none. said: the arguments
-    of init()."""
+    """The resources of the newest cluster for init(); {} if there is none. said: the arguments of
+    init()."""
     if not _open or _open[-1].head_node is None:
         return {}
     _said.clear()

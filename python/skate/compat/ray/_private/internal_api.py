@@ -1,5 +1,5 @@
-"""memory_summary(): who holds what in the object store. And other names of
-ray._private.internal_api that mean something here."""
+"""memory_summary(), which lists the objects in the object store with their holders, and other names
+of ray._private.internal_api that have a meaning here."""
 
 from types import SimpleNamespace
 
@@ -58,7 +58,7 @@ def memory_summary(
     )
     if s.get("fork_server_restarts"):
         out.append(f"Fork server: started again {s['fork_server_restarts']} times")
-    if "store_size_bytes" in s:  # in Ray's words, which programs look for
+    if "store_size_bytes" in s:  # in Ray's words, which programs search for
         used, size = s["store_sealed_bytes"], s["store_size_bytes"]
         stored = n - s.get("spill_objects_on_disk", 0)
         peak = s["store_peak_bytes"] >> 20
@@ -84,7 +84,8 @@ def free(object_refs, local_only=False):
 
 
 def get_state_from_address(address=None):
-    """What get_memory_info_reply() takes. There is one engine: the address has no meaning."""
+    """The argument of get_memory_info_reply(). There is one engine, so the address has no
+    effect."""
     if not skate.is_initialized():
         skate.init()
     return None
@@ -92,7 +93,7 @@ def get_state_from_address(address=None):
 
 def get_memory_info_reply(state=None, node_manager_address=None, node_manager_port=None):
     """Numbers of the object store in Ray's form: reply.store_stats.spilled_bytes_total and others.
-    The arguments have no meaning."""
+    The arguments have no effect."""
     s: dict = _skate.status()
     stats = {
         "object_store_bytes_used": s.get("store_sealed_bytes", 0),

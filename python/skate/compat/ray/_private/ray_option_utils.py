@@ -1,4 +1,4 @@
-"""Which options tasks and actors take, where packages look for them."""
+"""The options of tasks and actors, at the place where packages look for them."""
 
 from skate import options
 

@@ -1,11 +1,12 @@
-"""Who is there, where programs look for it. skate.util.state is the public way."""
+"""Actors and nodes, at the place where programs look for them. skate.util.state is the public
+way."""
 
 import skate
 from skate.util import state
 
 
 def actors(actor_id=None):
-    """{actor's id: what is known of it}, or of one actor; {} for one that nobody knows."""
+    """{actor's id: its record}, or the record of one actor; {} for an unknown one."""
 
     def row(a):
         return {
@@ -25,7 +26,7 @@ def actors(actor_id=None):
 
 
 def node_ids():
-    """Names of the resources by which tasks ask for a node: of this one."""
+    """The names of the resources by which a task asks for this node."""
     return [
         name
         for name in skate.cluster_resources()
@@ -34,10 +35,10 @@ def node_ids():
 
 
 def available_resources_per_node():
-    """{node's id: what is free there}."""
+    """{node's id: its free resources}."""
     return {node["NodeID"]: skate.available_resources() for node in skate.nodes()}
 
 
 def total_resources_per_node():
-    """{node's id: what it gives to tasks}."""
+    """{node's id: all of its resources}."""
     return {node["NodeID"]: skate.cluster_resources() for node in skate.nodes()}

@@ -1,4 +1,4 @@
-"""What tests and packages written for Ray ask of its worker object. Not for programs."""
+"""The parts of Ray's worker object that tests and packages use. Not for programs."""
 
 from skate import _skate
 

@@ -1,4 +1,4 @@
-"""Ray's names for what runs and summaries say: of run/stats.py, and of summary.py."""
+"""Ray's names for the statistics of runs (run/stats.py) and for summaries (summary.py)."""
 
 from skate.data.run.stats import DatasetStats  # noqa: F401
 from skate.data.summary import Aggregators as _DtypeAggregators  # noqa: F401

@@ -1,12 +1,12 @@
-"""skate.util.annotations: marks of Ray's API, for libraries that use them. They change nothing in
-what they mark, but Deprecated(warning=True)."""
+"""skate.util.annotations: the decorators that mark Ray's API, for libraries that use them. Only
+Deprecated(warning=True) changes the behaviour of what it marks."""
 
 import functools
 import warnings
 
 
 class RayDeprecationWarning(DeprecationWarning):
-    """Something is used that will go."""
+    """The program uses a name that will be removed."""
 
 
 def _mark(args, mark):

@@ -1,5 +1,5 @@
-"""What `import ray` finds first in a process that multiprocessing has spawned from a program of
-skate.as_ray(), which hands its sys.path on: skate, there, too."""
+"""The first `ray` on the sys.path of a process that multiprocessing has spawned from a program with
+skate.as_ray(): makes `import ray` mean skate there, too."""
 
 import sys
 

@@ -1,1 +1,1 @@
-"""Names of Ray Data's internals that its documents tell users to write datasources with."""
+"""Internal names of Ray Data that its documents recommend for writing datasources."""

@@ -1,5 +1,5 @@
-"""DelegatingBlockBuilder: rows, batches and blocks become one block, as in the datasources of Ray's
-documents."""
+"""DelegatingBlockBuilder: builds one block of rows, batches and blocks, as datasources in Ray's
+documents do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WHAT = "DelegatingBlockBuilder"
 
 
 class DelegatingBlockBuilder:
-    """Collects rows, batches and blocks, in this order of calls, for one pyarrow Table.
+    """Collects rows, batches and blocks, in the order of the calls, into one pyarrow Table.
 
     Example:
         >>> from skate.data._internal.delegating_block_builder import DelegatingBlockBuilder
@@ -30,7 +30,7 @@ class DelegatingBlockBuilder:
         self._batches: list[pa.RecordBatch] = []
 
     def add(self, item: Mapping[str, Any]) -> None:
-        """A row.
+        """Adds a row.
 
         Args:
             item: {column: value}. TypeError for something else.
@@ -40,7 +40,7 @@ class DelegatingBlockBuilder:
         self._rows.append(item)
 
     def add_batch(self, batch: Any) -> None:
-        """Several rows.
+        """Adds several rows.
 
         Args:
             batch: {column: array or list}, a pyarrow Table or a DataFrame.
@@ -56,7 +56,7 @@ class DelegatingBlockBuilder:
             self._rows = []
 
     def build(self) -> pa.Table:
-        """The block; one without rows and columns when nothing was added."""
+        """The block; without rows and columns if nothing was added."""
         self._flush()
         return (
             pa.concat_tables(
@@ -67,14 +67,14 @@ class DelegatingBlockBuilder:
         )
 
     def num_rows(self) -> int:
-        """Rows so far."""
+        """The number of rows added so far."""
         return len(self._rows) + sum(b.num_rows for b in self._batches)
 
     def get_estimated_memory_usage(self) -> int:
-        """Bytes so far."""
+        """The number of bytes added so far."""
         self._flush()
         return sum(b.nbytes for b in self._batches)
 
     def will_build_yield_copy(self) -> bool:
-        """Whether build() copies: it does not."""
+        """Whether build() copies: false."""
         return False

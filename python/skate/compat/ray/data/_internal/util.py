@@ -1,4 +1,4 @@
-"""Small things that programs of Ray's documents and release tests are written with."""
+"""Small functions that programs in Ray's documents and release tests use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
 
 
 def _check_pyarrow_version() -> None:
-    """Nothing is left to check: skate's dependencies name the versions of pyarrow that will do."""
+    """Does nothing: skate's dependencies require a version of pyarrow that works."""
 
 
 def is_null(value: Any) -> bool:
@@ -28,8 +28,8 @@ def rows_same(actual: Any, expected: Any) -> bool:
     """Whether two DataFrames have the same rows, in whatever order of rows and columns.
 
     Args:
-        actual: One.
-        expected: The other.
+        actual: The first DataFrame.
+        expected: The second DataFrame.
     """
     if set(actual.columns) != set(expected.columns) or len(actual) != len(expected):
         return False

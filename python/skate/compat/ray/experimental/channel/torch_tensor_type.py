@@ -1,4 +1,4 @@
-"""TorchTensorType: how the tensors of a value go to who takes it."""
+"""TorchTensorType: how the tensors of a value go to its consumers."""
 
 from skate.dag.transport import TorchTensorType
 

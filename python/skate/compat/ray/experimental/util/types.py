@@ -1,4 +1,4 @@
-"""ReduceOp: what a collective operation makes of the elements at one place."""
+"""ReduceOp: how a collective operation combines the elements at one position."""
 
 from skate.dag.collective_node import ReduceOp
 
