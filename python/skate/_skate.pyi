@@ -1,7 +1,8 @@
-"""The C extension: this process's engine, values in and out, plans and runs. Everything public in skate stands on these calls.
+"""The C extension: this process's engine, values in and out, plans and runs. Everything public in
+skate is built on these calls.
 
-Contract between src/py (C) and python/skate (Python). One engine a process: in the driver the one that init() opened, in a worker the
-client that talks to the driver.
+This file is the contract between src/py (C) and python/skate (Python). A process has one engine: in
+the driver the one that init() opened, in a worker a link to that of the driver.
 """
 
 from asyncio import Future as AsyncFuture
@@ -15,9 +16,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 POLICIES: tuple[str, ...]  # names of the scheduling policies
 SHUFFLES: dict[str, bool]  # names of the strategies of exchanges, and whether each may merge packs
-PARTITIONS: int  # of an exchange whose user asks for no number
-MAP_BLOCKS: int  # that a map of an exchange takes at a time, in bytes
-SIDE_BOUNDS: int  # these: exec.h
+PARTITIONS: int  # the number of partitions of an exchange if the user gives none
+MAP_BLOCKS: int  # bytes of blocks that a map of an exchange takes at a time
+SIDE_BOUNDS: int  # this one and the constants below: see exec.h
 SIDE_REPORTS: int
 PHASE_CUT: int
 PHASE_MERGE: int
@@ -25,11 +26,12 @@ PHASE_REDUCE: int
 PHASE_SPLIT_REDUCE: int
 PHASE_UNMATCHED: int
 
-def front(function: F) -> F: ...  # the same as a method whose errors show the user's frames only
+def front(function: F) -> F: ...  # wraps a method so that its errors show the user's frames only
 
 class ObjectRef(Generic[T_co]):
-    """A reference to an immutable object. Counts: one for each live Python ObjectRef[Any] of this process. ObjectRef(28 bytes) is none of the engine's:
-    it can be compared, printed and pickled. as_future, task_id, job_id, nil, from_random and size come from skate/ref.py."""
+    """A reference to an immutable object. Each live ObjectRef of this process counts as one
+    reference. ObjectRef(28 bytes) belongs to no engine: it can be compared, printed and pickled.
+    as_future, task_id, job_id, nil, from_random and size come from skate/ref.py."""
     def __init__(self, id: bytes) -> None: ...
     def hex(self) -> str: ...  # 56 hex digits as in Ray, our 64-bit id at the end
     def binary(self) -> bytes: ...  # 28 bytes
@@ -37,7 +39,8 @@ class ObjectRef(Generic[T_co]):
     def _number(
         self,
     ) -> int: ...  # of the object in its engine; 0 of a reference that was made from bytes
-    def _task_number(self) -> int: ...  # of the task that makes it; 0 when not known here
+    # number of the task that makes the object; 0 if unknown here
+    def _task_number(self) -> int: ...
     def __await__(self) -> Generator[Any, None, T_co]: ...
     def future(self) -> Future[T_co]: ...
     def as_future(self) -> AsyncFuture[T_co]: ...
@@ -52,8 +55,8 @@ class ObjectRef(Generic[T_co]):
     def from_random() -> ObjectRef[Any]: ...
 
 class ObjectRefGenerator(Generic[T_co]):
-    """Iterator over the yields of a streaming task: ObjectRefs. Closing or dropping it cancels what is left. A failure of the task comes as a last
-    ref, and getting that raises."""
+    """An iterator over the ObjectRefs that a streaming task yields. Closing or dropping it cancels
+    the rest. A failure of the task comes as a last reference, and getting that raises the error."""
     def __iter__(self) -> Iterator[ObjectRef[T_co]]: ...
     def __next__(self) -> ObjectRef[T_co]: ...
     def __aiter__(self) -> AsyncIterator[ObjectRef[T_co]]: ...
@@ -63,9 +66,10 @@ class ObjectRefGenerator(Generic[T_co]):
     def completed(self) -> ObjectRef[Any]: ...
     def _generator_ref(self) -> ObjectRef[Any]: ...
     def next_within(self, timeout: float) -> ObjectRef[T_co]: ...  # GetTimeoutError, StopIteration
-    # whether next() would not wait. Takes the item out of the stream: it counts as read for the window
+    # Whether next() would not wait. This takes the item out of the stream: it counts as read for
+    # the window.
     def peek(self, seconds: float) -> bool: ...
-    def is_finished(self) -> bool: ...  # everything was taken, the failure included
+    def is_finished(self) -> bool: ...  # whether everything was taken, the failure included
     def task_id(self) -> int: ...
     def close(self) -> None: ...
 
@@ -78,18 +82,19 @@ def init(conf: dict[str, Any]) -> None:
 
 def shutdown() -> (
     None
-): ...  # idempotent; frees everything; later calls on old refs raise RaySystemError
+): ...  # idempotent; frees everything; later uses of old references raise RaySystemError
 def is_initialized() -> bool: ...
 def in_worker() -> bool: ...
 def engine() -> str | None: ...  # "local", "inline", "guest"; None: none is open
 def guest_worker() -> (
     None
-): ...  # this process runs tasks of a guest engine (skate.engine) from now on
+): ...  # makes this process run tasks of a guest engine (skate.engine) from now on
 
 class GuestTask:
-    """Runs a task of a guest engine as its values are asked for: an iterator over lists of (kind, buffer)."""
+    """Runs a task of a guest engine step by step: an iterator over lists of (kind, buffer), one for
+    each yield or return."""
 
-    failed: tuple[int, bytes] | None  # after the last values
+    failed: tuple[int, bytes] | None  # the error after the last values
     def __init__(
         self,
         fn: int,
@@ -120,14 +125,18 @@ def status() -> dict[str, int | str]: ...
 def references() -> (
     dict[int, tuple[int, int]]
 ): ...  # of all objects: ObjectRefs of this process, other holders; NotImplementedError outside of the driver
-def unpin(ref: ObjectRef) -> None: ...  # what pickling it by hand keeps
+def unpin(ref: ObjectRef) -> None: ...  # drops the reference that pickling it by hand has added
 def workers() -> list[tuple[int, int, str, int]]: ...  # pid, number, state, tasks done
 
 # "tasks", "actors", "objects", "workers": see src/py/call/listing.c
 def state(what: str, custom_names: list[str]) -> tuple[list[tuple[Any, ...]], int]: ...
-def state_error(kind: int, value: bytes) -> BaseException: ...  # of a row's error
-def monotonic_ns() -> int: ...  # the clock of the times in rows
-def stack_install(driver: bool) -> None: ...  # this process tells its stacks when a signal asks it
+
+# the exception for the error in a row
+def state_error(kind: int, value: bytes) -> BaseException: ...
+def monotonic_ns() -> int: ...  # now, by the clock of the times in rows
+
+# has this process write its stacks when a signal asks for them
+def stack_install(driver: bool) -> None: ...
 def stack_signal() -> int: ...
 def stack_ask(
     pidfd: int, fd: int
@@ -144,7 +153,7 @@ def preload(note: bytes) -> None: ...
 def machine() -> (
     dict[str, Any]
 ): ...  # memory_bytes (least of all limits), limit_bytes, used_bytes, where; cpus (quota of the cgroup, 0.0: none)
-def memory() -> dict[str, Any]: ...  # bytes: see skate.memory.usage
+def memory() -> dict[str, Any]: ...  # in bytes: see skate.memory.usage
 def mem_bytes() -> int: ...  # C heap in use by skate in this process
 
 # --- values
@@ -185,13 +194,16 @@ def get_each(
 def wait(refs: list[T], num_returns: int, timeout: float | None) -> tuple[list[T], list[T]]: ...
 def cancel(ref: ObjectRef[Any] | ObjectRefGenerator[Any], force: bool, recursive: bool) -> None: ...
 def borrowed(number: int) -> Any:
-    """In a worker: the value of an object that another process holds; ObjectLostError when nobody does. number: ObjectRef._number()."""
+    """In a worker: the value of an object that another process holds a reference to;
+    ObjectLostError if no process does. number: ObjectRef._number()."""
 
-def exists(number: int) -> bool: ...  # in a worker: whether anybody holds that object
+def exists(number: int) -> bool: ...  # in a worker: whether any process holds that object
 def own(data: Any) -> Any:
-    """Bytes of an object (a buffer of what get() gave) as memory that this process may write: pages are copied when they are written."""
+    """The bytes of an object (a buffer from get()) as memory that this process may write: pages are
+    copied when they are written."""
 
-# the same of bytes that lie in the store; None: they do not, or this engine has no store to map once more
+# own() for bytes in the store; None: the bytes are not there, or this engine has no store to map
+# once more.
 def own_pages(data: Any) -> Any: ...
 def raw(
     ref: ObjectRef[Any], /
@@ -199,7 +211,8 @@ def raw(
     Any
 ): ...  # the bytes of a block; in the store they stay where they are as long as somebody has them
 
-# the descriptor of the file of the store that these bytes lie in, and where; None: in none
+# (the descriptor of the store's file that holds these bytes, their offset); None: no such file
+# does.
 def file_of(data: Any, /) -> tuple[int, int] | None: ...
 def block(
     data: Any, owner: Any, /
@@ -218,14 +231,16 @@ def rows_begin(
 ) -> int: ...  # the first row of the stream that Rows of these needs
 
 class Rows:
-    """The rows of a stream of batches in batches of other sizes, in order, or shuffled in windows of `window` rows by (seed, epoch). start: rows that were given out before; the stream
-    begins at row rows_begin(...) then. One thread at a time (ValueError)."""
+    """The rows of a stream of batches in batches of other sizes, in order, or shuffled in windows
+    of `window` rows by (seed, epoch). start: the number of rows given out before; the stream then
+    begins at row rows_begin(...). One thread at a time (ValueError)."""
 
-    ready: int  # rows that can be taken
+    ready: int  # the number of rows that can be taken now
     def __init__(self, window: int = 0, seed: int = 0, epoch: int = 0, start: int = 0) -> None: ...
     def add(self, batch: Any) -> None: ...  # ValueError: of another schema
-    def end(self) -> None: ...  # there are no more
-    def wants(self, n: int) -> bool: ...  # whether to add more before n rows are taken
+    def end(self) -> None: ...  # tells that no more batches follow
+    # whether more batches have to be added before n rows are taken
+    def wants(self, n: int) -> bool: ...
     def plan(self, n: int) -> Any:
         """The next n rows, or those that are ready, to be gathered by any thread; None: none is ready. It has num_rows, and write(alloc=None) gathers them: (the block, in memory of
         alloc(bytes), else of pages(); by column (where its values lie in there, their bytes), or None for one that has nulls or is no numbers and lists of them)."""
@@ -235,14 +250,14 @@ class Rows:
     ) -> None: ...  # each batch that is held becomes function(batch)
 
 class Watcher:
-    """One file descriptor that tells when objects exist, or generators have an item."""
+    """A file descriptor that tells when objects become ready, or generators have an item."""
 
     fd: int
     def add(
         self, what: ObjectRef[Any] | ObjectRefGenerator[Any], tag: Any
     ) -> bool: ...  # True: it is there already, and not watched
-    def wait(self, seconds: float | None) -> bool: ...  # whether something is there
-    def take(self) -> list[tuple[Any, Any]]: ...  # what is there, with its tag
+    def wait(self, seconds: float | None) -> bool: ...  # whether something is ready
+    def take(self) -> list[tuple[Any, Any]]: ...  # what is ready, each with its tag
     def close(self) -> None: ...
 
 def put_block(batch: Any) -> ObjectRef[Any]:
@@ -267,7 +282,9 @@ def same_objects(a: Any, b: Any) -> bool:
     """Whether two object arrays hold the very same objects in the same order."""
 
 class BlockOut:
-    """BlockOut(batch, bad=0, told=False): yielded by a streaming task: sealed as a block, with its note. Those that a Work gives, and what a share tells, are packs (exec.h)."""
+    """BlockOut(batch, bad=0, told=False): a streaming task yields it to have a batch sealed as a
+    block, with its note. The BlockOuts of a Work, and match reports of split reduces, are packs
+    (exec.h)."""
 
     nbytes: int
     num_rows: int  # of a pack: all of them; of what an exchange says of packs: 0
@@ -279,7 +296,7 @@ class BlockOut:
     def join(cls, parts: list[BlockOut]) -> BlockOut: ...
 
 class Work:
-    """What a task of an exchange gives, an iterator of BlockOuts (src/shuffle/work.h)."""
+    """The output of a task of an exchange, an iterator of BlockOuts (src/shuffle/work.h)."""
 
     def __iter__(self) -> Work: ...
     def __next__(self) -> BlockOut: ...
@@ -290,7 +307,9 @@ class Joined:
     def __iter__(self) -> Joined: ...
     def __next__(self) -> Any: ...
     def share(self) -> bytes:
-        """Before the first batch: it is the join of a share of the left rows, and gives no right rows of their own. A bit for each right row: whether it met a left one."""
+        """Called before the first batch: makes it the join of a share of the left rows, which gives
+        no unmatched right rows. Returns the match report: a bit for each right row, whether it met
+        a left one."""
 
 def join(
     kind: str,
@@ -310,11 +329,14 @@ def bloom_bytes(keys: int, /) -> int: ...
 def bloom_add(filter: bytearray, batch: Any, /) -> None: ...
 def bloom_select(filter: Any, batch: Any, /) -> bytes: ...
 def join_rules(kind: str, /) -> tuple[tuple[bool, bool], tuple[bool, bool], int]:
-    """Of a kind of join (src/shuffle/join_sizing.h): whether blocks of the left, the right side may be joined one by one with the whole other one; whether rows of the left, the right side that meet
-    nothing may be left out; the sides (1: left, 2: right) of which tasks that share it have to tell what they met."""
+    """The rules of a kind of join (src/shuffle/join_sizing.h): whether blocks of the left, the
+    right side may be joined one by one with the whole other side; whether unmatched rows of the
+    left, the right side may be left out; the sides (1: left, 2: right) whose split reduces have to
+    give match reports."""
 
 def join_first(kind: str, parted: bool, limit: int, sides: tuple[tuple[int, bool], ...], /) -> int:
-    """The side that is to be measured before the run; -1: none. sides: of both, bytes that are expected (-1: nobody knows) and whether nobody else takes it."""
+    """The side to measure before the run; -1: none. sides: for both sides (the expected bytes, -1
+    if unknown; whether the join is its only consumer)."""
 
 def join_use(
     facts: tuple[str, bool, int, tuple[tuple[int, bool], ...]],
@@ -322,7 +344,8 @@ def join_use(
     measured: tuple[int, int, bool],
     /,
 ) -> str:
-    """What becomes of a side that was measured: moved, broadcast, filters. measured: rows, bytes, whether it has columns."""
+    """How a measured side is used: moved, broadcast, filters. measured: rows, bytes, whether it has
+    columns."""
 
 def exchange_what(
     kind: str,
@@ -366,16 +389,19 @@ class States:
     """States of aggregates by group (src/shuffle/work.h)."""
 
     rows: int
-    nbytes: int  # of memory
+    nbytes: int  # bytes of memory
     def add(self, batch: Any, /) -> int:
-        """Takes its first rows and says how many. The others, and all that come, are not worth it."""
+        """Takes the first rows of a batch and returns how many. Aggregating the others, and later
+        batches, before the exchange is not worth it."""
 
     def batch(self) -> Any: ...
     def results(self, as_seen: bool = False, /) -> Any:
-        """What the states come to, in the order of the keys or that of the states."""
+        """The results of the states, in the order of the keys or (as_seen) in that of the
+        states."""
 
 def online_unit(pieces: int, slots: int, at: int, /) -> tuple[int, bool, bool]:
-    """The unit of an online aggregation (src/shuffle/online.h) that begins behind `at` pieces: how many it has, whether a result comes behind it, whether its products are wanted."""
+    """The unit of an online aggregation (src/shuffle/online.h) that begins after `at` pieces: how
+    many pieces it has, whether a result follows it, whether its products are wanted."""
 
 def online_products(
     pieces: int, columns: tuple[Any, ...], /
@@ -419,7 +445,9 @@ def around(
 def surrounded(content: int, arrives: bool) -> None: ...
 
 class Graph:
-    """A compiled graph: its channels, where it was compiled. nodes: the actor of each, len(actors): who executes, len(actors) + 1: who gets results."""
+    """A compiled graph: its channels, in the process that compiled it. nodes: the actor of each
+    node; len(actors) stands for the process that executes, len(actors) + 1 for the one that gets
+    the results."""
     def __init__(
         self,
         *,
@@ -459,9 +487,10 @@ def graph_run(
 ) -> None: ...
 
 class Template:
-    """Everything about a remote function (or one method of an actor) that does not change between calls.
-    kind "task": target = the Python function (pickled at the first submit); "actor": the class; "method": (ActorToken, method name). Another
-    Template of the same kind as target: shares its definition (options). func: the function whose signature calls are checked against."""
+    """The parts of a remote function (or of a method of an actor) that do not change between calls.
+    kind "task": target is the Python function (pickled at the first submit); "actor": the class;
+    "method": (ActorToken, method name). If target is another Template of the same kind, they share
+    its definition (options). func: the function whose signature calls are checked against."""
     def __init__(
         self,
         kind: str,
@@ -487,7 +516,7 @@ class Template:
         """ObjectRef[Any], list of them (num_returns > 1), None (0) or ObjectRefGenerator; for "actor": ActorToken."""
 
 class ActorToken:
-    """A counted handle on an actor in this process. Can be pickled where references can."""
+    """A counted handle of an actor in this process. It can be pickled wherever references can."""
 
     id: int
     ready: ObjectRef[Any]  # of None, when the constructor has run; or its error
@@ -505,7 +534,7 @@ def actor_exit() -> (
 def pg_create(
     bundles: list[dict[str, float]], strategy: str, name: str | None, space: str, *more: Any
 ) -> tuple[int, ObjectRef[Any]]: ...
-def pg_remove(number: int) -> bool: ...  # False: it is gone already
+def pg_remove(number: int) -> bool: ...  # False: it was removed before
 def pg_table(custom_names: list[str]) -> list[tuple[Any, ...]]: ...
 
 # --- plans and runs (skate.data)
@@ -555,15 +584,18 @@ class Plan:
     def explain(self, root: int) -> str: ...
 
 class Told:
-    """Told(name): the strategy of one exchange of one run, which a thread answers for (src/shuffle/told.h)."""
+    """Told(name): the strategy of one exchange of one run, in Python: a thread answers for it
+    (src/shuffle/told.h)."""
     def __init__(self, name: str) -> None: ...
     def next(
         self, exec: Exec
     ) -> tuple[str, int, tuple[Any, ...], tuple[int, int, int, int]] | None:
-        """(what, input, sizes, pack): what its run asks, the earliest first; waits. None: nothing will be asked any more."""
-    def close(self) -> None: ...  # its run is over: nothing is asked any more
+        """(what, input, sizes, pack): the next question of the run, the earliest first; waits for
+        one. None: no more questions will come."""
+    def close(self) -> None: ...  # ends it: its run is over, and no more questions come
     def say(self, exec: Exec, what: str, input: int, a: int = 0, b: int = 0, /) -> Any:
-        """An answer; (bytes held, group). None: it is not wanted any more; False: there is no such group."""
+        """Gives an answer; returns (bytes held, group). None: the answer is not wanted any more;
+        False: there is no such group."""
 
 class Exec:
     """Exec(plan, root, conf): starts the run. conf keys: policy, memory_bytes, target_max_bytes, target_min_bytes, consumer_blocks, preserve_order,
@@ -607,14 +639,16 @@ def current_task() -> tuple[int, int, str, int] | None: ...  # task, actor or 0,
 def current_need(
     custom_names: list[str],
 ) -> tuple[Any, ...] | None: ...  # resources, placement group, bundle, environment, GPUs, capture
-def task_cancelled() -> bool: ...  # somebody has cancelled the running task
+def task_cancelled() -> bool: ...  # whether the running task was cancelled
 def task_end_flags(
     flags: int,
-) -> None: ...  # 1: a failure of the running task is final; 4: its process runs nothing more
+) -> None: ...  # bits: 1: a failure of the running task is final; 4: its process runs nothing more
 def on_interrupt(*args: Any) -> None: ...  # handler of SIGINT in workers
-def async_step(group: int) -> bool: ...  # starts what may start; False: the process is to leave
+
+# starts calls that may start; False: the process is to leave
+def async_step(group: int) -> bool: ...
 def async_done(call: Any, result: Any, exception: BaseException | None) -> None: ...
-def async_yield(call: Any, value: Any) -> bool: ...  # False: nobody wants more
+def async_yield(call: Any, value: Any) -> bool: ...  # False: the consumer wants no more
 def fault(text: str | None) -> None: ...  # sets fault points of this process, for tests
 def current_function() -> (
     Any
@@ -643,8 +677,8 @@ def prints_end() -> (
 ): ...  # False: nothing wakes that thread, as the program has closed its descriptors
 def prints_close() -> None: ...
 def prints_begin(labels: bool) -> None: ...  # in a fresh worker
-def say(to: int, data: Any) -> int: ...  # prints bytes to 1 or 2, line by line
-def say_now(to: int) -> None: ...  # also what has no end yet
+def say(to: int, data: Any) -> int: ...  # prints bytes to descriptor 1 or 2, line by line
+def say_now(to: int) -> None: ...  # prints a line without an end, too
 def tidy_later() -> None: ...  # the task_over hook is called when this task ends
 def plain(
     fd: int,
