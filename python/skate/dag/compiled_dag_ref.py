@@ -60,7 +60,7 @@ class CompiledDAGRef(Result):
     Args:
         dag: The CompiledDAG.
         execution_index: Which execution.
-        channel_index: Which of its outputs; None: the one that it has.
+        channel_index: Which of its outputs; None: its only one.
     """
 
     def get(self, timeout=None):
@@ -141,7 +141,7 @@ class CompiledDAGFuture(Result):
     Args:
         dag: The CompiledDAG.
         execution_index: Which execution.
-        channel_index: Which of its outputs; None: the one that it has.
+        channel_index: Which of its outputs; None: its only one.
     """
 
     _what = "CompiledDAGFuture"

@@ -188,7 +188,7 @@ class Results:
                 timeout = max(deadline - now, 0)
 
     def _try_until(self, index, output):
-        """_until() without waiting. Returns whether the output is ready."""
+        """_read_until() without waiting. Returns whether the output is ready."""
         if self._read_lock.acquire(blocking=False):
             try:
                 while (

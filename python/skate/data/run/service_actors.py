@@ -129,7 +129,7 @@ class SplitDesk:
         self.out = [True] * n  # whether the iterator takes no more blocks of `epoch`
         self.queues: list[deque[Any]] = [deque() for _ in range(n)]
         self.bytes = [0] * n
-        self.end_of: Any = None  # [reference to (error, stats)] when the epoch is over
+        self.end_of: Any = None  # what end() was given as outcome; None while the epoch goes on
         self.broken, self.breaks, self.why = -1, 0, ""  # epochs up to this one are broken
         self.stats: str = ""
         self.schema_wanted, self.schema_ref = False, None
@@ -184,7 +184,8 @@ class SplitDesk:
         return True
 
     async def end(self, epoch: int, outcome: list[Any], stats: str) -> None:
-        """Ends the epoch. outcome: [a reference to (the error or None, the stats)]."""
+        """Ends the epoch. outcome: [a reference to an exception, or None]; stats: the statistics as
+        text."""
         self.end_of, self.stats = outcome, stats
         await self.turns.changed()
 

@@ -12,7 +12,7 @@ from skate.data.checks import keywords, parameters
 from skate.data.values import row_dicts
 from skate.data.write import files
 
-_PANDAS = ("orient", "lines")  # accepted if they are "records" and True
+_PANDAS = ("orient", "lines")  # accepted and ignored: they are always "records" and True
 
 
 def check(args: dict[str, Any], schema: Any) -> None:
