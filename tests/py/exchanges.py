@@ -16,7 +16,7 @@ def exchanged(op, params, inputs, n, target=1 << 20):
     """The batches of a node with moves_rows, in order. inputs: of each input the batches of each of
     its tasks. n: partitions that reduces are made of, where the node does not ask for some."""
     found = find(op).phases(params)
-    task.cap, task.target, task.nbytes = -1, target, _skate.block_nbytes
+    task.cap, task.target, task.nbytes, task.values = -1, target, _skate.block_nbytes, 1
     maps = [
         [_ran(m, task_batches, seq) for seq, task_batches in enumerate(tasks)]
         for m, tasks in zip(found.maps, inputs, strict=True)

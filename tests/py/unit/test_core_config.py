@@ -164,6 +164,7 @@ def test_import_is_light():
 
 @pytest.mark.parametrize("name", ["CPU", "GPU", "memory", "object_store_memory"])
 def test_resources_that_have_a_keyword(name):
+    skate.shutdown()  # an engine that other tests of this process may have left
     with pytest.raises(AssertionError, match=f"`{name}` cannot be a custom resource"):
         skate.init(resources={name: 1})
 
