@@ -25,23 +25,10 @@ static double steepest(const struct sk_sched_view *v, uint32_t i) {
     return best;
 }
 
-static int pick(const struct sk_sched_view *v) {
-    double most = 0;
-    int best = -1;
-    for (uint32_t i = v->n; i-- > 0;) { /* of equals the most downstream one */
-        if (v->op[i].source || v->why[i] || sk_need(v, i) > sk_room(v, i)) continue;
-        double slope = steepest(v, i);
-        if (best >= 0 && slope <= most) continue;
-        most = slope;
-        best = (int)i;
-    }
-    return best >= 0 ? best : sk_pick_source(v);
-}
-
 static struct sk_choice choose(const struct sk_sched_view *v, void *state) {
     (void)state;
     sk_guards_full(v);
-    return sk_choose_or_beyond(v, pick(v));
+    return sk_choose_or_beyond(v, sk_pick_ranked(v, steepest));
 }
 
 extern const struct sk_policy sk_exec_by_chain;

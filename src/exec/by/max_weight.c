@@ -22,23 +22,10 @@ static double weight(const struct sk_sched_view *v, uint32_t i) {
     return ((double)op->in_bytes - op->out_per_in * behind) / sec;
 }
 
-static int pick(const struct sk_sched_view *v) {
-    double most = 0;
-    int best = -1;
-    for (uint32_t i = v->n; i-- > 0;) { /* downstream first: it wins where weights are equal */
-        if (v->op[i].source || v->why[i] || sk_need(v, i) > sk_room(v, i)) continue;
-        double w = weight(v, i);
-        if (best >= 0 && w <= most) continue;
-        most = w;
-        best = (int)i;
-    }
-    return best >= 0 ? best : sk_pick_source(v);
-}
-
 static struct sk_choice choose(const struct sk_sched_view *v, void *state) {
     (void)state;
     sk_guards_full(v);
-    return sk_choose_or_beyond(v, pick(v));
+    return sk_choose_or_beyond(v, sk_pick_ranked(v, weight));
 }
 
 extern const struct sk_policy sk_exec_by_max_weight;

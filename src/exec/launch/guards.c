@@ -202,6 +202,20 @@ int sk_pick_source(const struct sk_sched_view *v) {
     return -1;
 }
 
+int sk_pick_ranked(const struct sk_sched_view *v,
+                   double (*rank)(const struct sk_sched_view *v, uint32_t i)) {
+    double most = 0;
+    int best = -1;
+    for (uint32_t i = v->n; i-- > 0;) { /* downstream first */
+        if (v->op[i].source || v->why[i] || sk_need(v, i) > sk_room(v, i)) continue;
+        double r = rank(v, i);
+        if (best >= 0 && r <= most) continue;
+        most = r;
+        best = (int)i;
+    }
+    return best >= 0 ? best : sk_pick_source(v);
+}
+
 struct sk_choice sk_choose_or_beyond(const struct sk_sched_view *v, int op) {
     if (op >= 0) return SK_CHOOSE(op);
     struct sk_choice c = sk_choose_turn(v);

@@ -59,6 +59,10 @@ struct sk_choice sk_choose_drain(const struct sk_sched_view *v);
 /* The first source whose next output fits beside one output of each operator that is no source;
  * -1: none. */
 int sk_pick_source(const struct sk_sched_view *v);
+/* The operator of the highest rank that may launch (v->why) and whose output fits, the one
+ * downstream where ranks are equal; where there is none, sk_pick_source. */
+int sk_pick_ranked(const struct sk_sched_view *v,
+                   double (*rank)(const struct sk_sched_view *v, uint32_t i));
 
 #define SK_CHOOSE(i) ((struct sk_choice){.op = (i)})
 /* `op` if the policy has found one, else a turn at the GPUs, else an exception. */
