@@ -154,7 +154,7 @@ FLOORS = {
     "plan": "skate.data.plan*",
     "worker": "skate.data.worker* skate.data.op skate.data.op.*",
     "formats": "skate.data.read* skate.data.write* skate.data.datasource.*",
-    "expressions": "skate.data.expr* skate.data.aggregate skate.data.by_group skate.data.group_keys skate.data.in_kernel skate.data.join* skate.data.summary skate.data.random_config",
+    "expressions": "skate.data.expr* skate.data.aggregate skate.data.user_aggregates skate.data.group_keys skate.data.kernel_aggregates skate.data.join* skate.data.summary skate.data.random_config",
     "columns": "skate.data.schema skate.data.datatype skate.data.block skate.data.collate_fn skate.data.util*",
     "values": "skate.data.values* skate.data.on_error skate.data.dominant_type skate.data.checks skate.data.extensions*",
     "files": "skate.data.files*",

@@ -2,8 +2,8 @@
 rows (ds.aggregate) or by group (ds.groupby(...).aggregate).
 
 The built-in aggregates are rows of a table in the kernel (src/kernel/aggregates.h), which computes
-them (in_kernel.py); a class here holds their parameters. Aggregates that a user writes, also as a
-subclass of a built-in one that overrides its methods, run in Python: by_group.py calls them. With
+them (kernel_aggregates.py); a class here holds their parameters. Aggregates that a user writes, also as a
+subclass of a built-in one that overrides its methods, run in Python: user_aggregates.py calls them. With
 ignore_nulls, missing values (null and NaN) are skipped; without it, one makes the result null.
 """
 
@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from skate._deps import pa
-from skate.data import in_kernel
+from skate.data import kernel_aggregates
 from skate.data.values import from_arrow, row_dicts
 from skate.data.values.unify import check_names, columns_are
 
@@ -302,8 +302,10 @@ class Builtin(AggregateFnV2):
         values = states.values()
         return None if values is None else values[0]
 
-    def _states(self) -> in_kernel.States:
-        return in_kernel.States(in_kernel.Kernel([], [self], [self.name], self.name, wide=True))
+    def _states(self) -> kernel_aggregates.States:
+        return kernel_aggregates.States(
+            kernel_aggregates.Kernel([], [self], [self.name], self.name, wide=True)
+        )
 
     def _merged(self, batches: list[Any]) -> list[Any]:
         if len(batches) < 2:
@@ -326,7 +328,7 @@ def _built_in(kind: type) -> bool:
 def takes(fns: Sequence[Any], names: Sequence[str]) -> bool:
     """Whether the kernel computes all of these aggregates."""
     return all(isinstance(f, Builtin) and f.in_kernel() for f in fns) and all(
-        "\0" not in n and len(n.encode()) <= in_kernel.LONGEST
+        "\0" not in n and len(n.encode()) <= kernel_aggregates.LONGEST
         for n in [*names, *(f.get_target_column() or "" for f in fns)]
     )
 

@@ -54,7 +54,11 @@ def main(path):
         "skate.data.write.parquet",
         "pyarrow.parquet",
     } <= there
-    assert {"skate.data.op.aggregate_map", "skate.data.in_kernel", "skate.data.expr_eval"} <= there
+    assert {
+        "skate.data.op.aggregate_map",
+        "skate.data.kernel_aggregates",
+        "skate.data.expr_eval",
+    } <= there
     assert not used - there, sorted(used - there)
     assert all(frozen > 1000 and enabled for _, frozen, enabled in new)
 

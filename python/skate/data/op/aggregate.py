@@ -8,16 +8,16 @@ from __future__ import annotations
 from typing import Any
 
 from skate._deps import pc
-from skate.data import aggregate, by_group, in_kernel
+from skate.data import aggregate, kernel_aggregates, user_aggregates
 from skate.data.op import Batches, Columns, Operator, Params
 from skate.data.op.group_partial import GroupPartial, aggregates, used
 from skate.data.values import selection
 
 
 class Calls:
-    """States of aggregates of which one is the user's (by_group.py); like in_kernel.States."""
+    """States of aggregates of which one is the user's (user_aggregates.py); like kernel_aggregates.States."""
 
-    def __init__(self, of: by_group.Aggregates):
+    def __init__(self, of: user_aggregates.Aggregates):
         self.of = of
         self.states: Any = None
 
@@ -46,15 +46,15 @@ class Calls:
         return self.of.values(self.states) if self.states is not None else None
 
 
-def _of(params: Params, wide: bool) -> in_kernel.Kernel | by_group.Aggregates:
+def _of(params: Params, wide: bool) -> kernel_aggregates.Kernel | user_aggregates.Aggregates:
     by, fns, names, label = (params[k] for k in ("by", "fns", "names", "label"))
     if aggregate.takes(fns, names):
-        return in_kernel.Kernel(by, fns, names, label, wide)
+        return kernel_aggregates.Kernel(by, fns, names, label, wide)
     return aggregates(params)
 
 
 def _states(of: Any) -> Any:
-    return in_kernel.States(of) if isinstance(of, in_kernel.Kernel) else Calls(of)
+    return kernel_aggregates.States(of) if isinstance(of, kernel_aggregates.Kernel) else Calls(of)
 
 
 def states_of(params: Params, wide: bool = False) -> Any:

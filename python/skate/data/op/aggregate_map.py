@@ -1,5 +1,5 @@
 """aggregate_map: the first half of an exchange that computes aggregates by group in the kernel
-(in_kernel.py). It yields sorted runs of states, and plain rows where aggregating them would hardly
+(kernel_aggregates.py). It yields sorted runs of states, and plain rows where aggregating them would hardly
 reduce their number.
 
 params: what (of its plan's node), by, fns, names.
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from skate import _skate
-from skate.data import in_kernel
+from skate.data import kernel_aggregates
 from skate.data.op import Batches, Operator, Params
 from skate.data.op.exchange_map import gathered
 from skate.data.values import unify
@@ -21,14 +21,14 @@ STEP = 4 << 20
 
 def kernel(params: Params) -> Any:
     """The aggregates of a node."""
-    return in_kernel.Kernel(params["by"], params["fns"], params["names"], params["label"])
+    return kernel_aggregates.Kernel(params["by"], params["fns"], params["names"], params["label"])
 
 
 class AggregateMap(Operator):
     packs = True
 
     def modules(self, params: Params) -> tuple[str, ...]:
-        return ("skate.data.in_kernel",)
+        return ("skate.data.kernel_aggregates",)
 
     def run(self, params: Params, batches: Batches, task: Any) -> Any:
         of, row0 = kernel(params), 0
@@ -48,7 +48,7 @@ def _made(of: Any, what: bytes, batches: Batches, task: Any) -> Batches:
     states = schema = empty = None
     rows: list[Any] = []  # rows that are passed on without aggregation
     taken = 0
-    for rb in gathered(in_kernel.rows_of(of, batches), min(STEP, share // 8), task.nbytes):
+    for rb in gathered(kernel_aggregates.rows_of(of, batches), min(STEP, share // 8), task.nbytes):
         if not rb.num_rows:
             empty = rb
             continue

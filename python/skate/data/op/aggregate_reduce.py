@@ -1,5 +1,5 @@
 """aggregate_reduce: the second half of an exchange that computes aggregates by group in the kernel
-(in_kernel.py): one row for each group, in the order of the keys. params: as in aggregate_map, and
+(kernel_aggregates.py): one row for each group, in the order of the keys. params: as in aggregate_map, and
 keys."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from skate.data.op.exchange_reduce import ExchangeReduce
 
 class AggregateReduce(ExchangeReduce):
     def modules(self, params: Params) -> tuple[str, ...]:
-        return ("skate.data.in_kernel",)
+        return ("skate.data.kernel_aggregates",)
 
     def reduced(self, params: Params, x: Any, target: int) -> Any:
         def work(slices: list[Any]) -> Any:

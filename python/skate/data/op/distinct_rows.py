@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.data import by_group
+from skate.data import user_aggregates
 from skate.data.op import Batches, Operator, Params
 from skate.data.values import selection, unify
 
@@ -14,10 +14,10 @@ class DistinctRows(Operator):
     no_more = True
 
     def modules(self, params: Params) -> tuple[str, ...]:
-        return ("pyarrow.compute", "skate.data.by_group")
+        return ("pyarrow.compute", "skate.data.user_aggregates")
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
-        runs = by_group.Runs(params["keys"], params["label"])
+        runs = user_aggregates.Runs(params["keys"], params["label"])
         last: list[Any] = []  # the last row that was yielded
         held: list[Any] = []
         n, empty = 0, None
@@ -32,7 +32,7 @@ class DistinctRows(Operator):
             if rb.num_rows:
                 held.append(rb)
                 n += rb.num_rows
-                if n >= by_group.ROWS:
+                if n >= user_aggregates.ROWS:
                     out = first_rows()
                     held, n, last = [], 0, [out.slice(out.num_rows - 1)] if out.num_rows else last
                     yield out

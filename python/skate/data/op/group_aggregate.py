@@ -1,10 +1,10 @@
-"""group_aggregate: aggregates, one row for each group. The kernel computes them (in_kernel.py); if
-one of them is the user's own, all are computed in Python (by_group.py). params: as in
+"""group_aggregate: aggregates, one row for each group. The kernel computes them (kernel_aggregates.py); if
+one of them is the user's own, all are computed in Python (user_aggregates.py). params: as in
 group_partial, and n (the number of partitions that the user asked for; 0: chosen from sizes)."""
 
 from __future__ import annotations
 
-from skate.data import aggregate, in_kernel
+from skate.data import aggregate, kernel_aggregates
 from skate.data.op import Columns, Operator, Params, Phase, Phases
 from skate.data.op.group_partial import used
 from skate.data.op.group_rows import by_order
@@ -30,7 +30,7 @@ class GroupAggregate(Operator):
                 "group_partial",
                 "group_final",
             )
-        what = in_kernel.Kernel(by, fns, names, "Aggregate").what
+        what = kernel_aggregates.Kernel(by, fns, names, "Aggregate").what
         given = {**params, "keys": by}
         cut = {"cut": bool(by), "n_partitions": params["n"] if by else 1, "tables": True}
         reduce = Phase(

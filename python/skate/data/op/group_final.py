@@ -1,5 +1,5 @@
 """group_final: turns states of aggregates, which come in the order of their keys, into results: one
-row for each group (by_group.py). params: as in group_partial."""
+row for each group (user_aggregates.py). params: as in group_partial."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skate.data.op.group_partial import aggregates
 
 class GroupFinal(Operator):
     def modules(self, params: Params) -> tuple[str, ...]:
-        return ("pyarrow.compute", "skate.data.by_group")
+        return ("pyarrow.compute", "skate.data.user_aggregates")
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
         of = aggregates(params)

@@ -1,4 +1,4 @@
-"""group_partial: turns rows into states of aggregates, one row for each group (by_group.py), before
+"""group_partial: turns rows into states of aggregates, one row for each group (user_aggregates.py), before
 an exchange brings the states of a group together. params: by (the key's columns), fns, names,
 one_key (whether init() of a user's aggregate gets a single key as it is, and not as a tuple)."""
 
@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.data import by_group
+from skate.data import user_aggregates
 from skate.data.op import ALL, ITS_OWN, Batches, Columns, Operator, Params
 
 
 def aggregates(params: Params) -> Any:
     """The aggregates of a node."""
-    return by_group.Aggregates(
+    return user_aggregates.Aggregates(
         params["by"], params["fns"], params["names"], params["one_key"], params["label"]
     )
 
@@ -30,7 +30,7 @@ class GroupPartial(Operator):
         return used(params)
 
     def modules(self, params: Params) -> tuple[str, ...]:
-        return ("pyarrow.compute", "skate.data.by_group")
+        return ("pyarrow.compute", "skate.data.user_aggregates")
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
         yield from aggregates(params).made(batches)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.data import by_group
+from skate.data import user_aggregates
 from skate.data.op import Batches, Operator, Params
 from skate.data.values import unify
 
@@ -14,7 +14,7 @@ class WholeGroups(Operator):
     one_to_one = makes_blocks = True
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
-        runs = by_group.Runs(params["keys"], params["label"])
+        runs = user_aggregates.Runs(params["keys"], params["label"])
         held: list[Any] = []
         size = 0
         for rb in batches:

@@ -2,7 +2,7 @@
 once for each group.
 
 If one aggregate is the user's own, all of an operator are computed here (otherwise by the kernel:
-in_kernel.py). Rows become states, states of several tasks are merged, and states become results;
+kernel_aggregates.py). Rows become states, states of several tasks are merged, and states become results;
 each is a batch with one row per group. A batch of states has the key's columns as k0, k1, ... and
 the pickled states of the i-th aggregate as s{i}. These are plain columns, which an exchange sorts,
 cuts and spills like any rows.
