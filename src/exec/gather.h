@@ -11,8 +11,9 @@
  * Two kinds of tasks: those of the order, whose blocks are the stage's output; and inner ones,
  * whose every yield comes back to the gather. Inner tasks come before all others.
  *
- * A value of a gather has a note that begins with struct sk_value_note. Everything here is pure,
- * and belongs to the run's lock: a gather calls nothing but this, and pools. */
+ * A value of a gather has a note that begins with struct sk_value_note. Everything here is pure and
+ * is called under the run's lock. A gather calls nothing but the functions of this file and the
+ * memory pools. */
 #ifndef SK_EXEC_GATHER_H
 #define SK_EXEC_GATHER_H
 
@@ -20,10 +21,10 @@
 #include "base/wire.h"
 #include "plan/plan.h"
 
-/* The beginning of the note of each yield that is for a gather (wire format). The value is as long
- * as `bytes` says; what is behind is the gather's. */
+/* The beginning of the note of each yield that goes to a gather (wire format). The value has
+ * `bytes` bytes. What follows this head in the note has a format of the gather's own. */
 struct sk_value_note {
-    uint32_t magic, kind;         /* SK_VALUE_NOTE; the gather's */
+    uint32_t magic, kind;         /* magic: SK_VALUE_NOTE; kind: chosen by the gather */
     uint64_t rows, bytes, schema; /* of the whole value; schema as in a block's note */
 };
 enum { SK_VALUE_NOTE = 0x504b4b53 };
@@ -35,113 +36,128 @@ struct sk_sstage;
 struct sk_stask;
 struct sk_kept;
 
-/* one reference to rows of a block, in exactly one queue; or the place of one that went ahead of
- * its turn */
+/* A reference to some rows of a block, which is in exactly one queue; or the placeholder of a block
+ * that went ahead of its turn. */
 struct sk_blk {
     struct sk_blk *next;
     struct sk_bref ref; /* oid 0: gone ahead */
-    uint64_t cost;      /* of the budget; 0: existed before the run */
-    /* while it waits for its turn: in the next stage's `ahead`; while a gather holds it: there */
+    /* bytes that the budget counts for the block; 0: the block existed before the run */
+    uint64_t cost;
+    /* The list that the block is in: the next stage's list `ahead` while the block waits for its
+     * turn, or a list of the gather that holds the block. */
     struct sk_list link;
-    struct sk_stask *of;    /* of one that waits for its turn: the task that holds it */
-    struct sk_stask *early; /* gone ahead: whose input it is */
-    uint32_t side;          /* input of a task: the number of the stage's input that it is of */
-    uint32_t node;          /* where it was made */
-    bool on_disk;           /* spilled */
-    /* a part of a value, by reference, which costs nothing: oid, bytes and n_rows are ref's; row0
-     * is its first byte, origin is the gather's */
+    struct sk_stask *of;    /* while the block waits for its turn: the task that holds it */
+    struct sk_stask *early; /* in a placeholder: the task that took the block as its input */
+    /* in the input of a task: the number of the stage's input that the block belongs to */
+    uint32_t side;
+    uint32_t node; /* where it was made */
+    bool on_disk;  /* spilled */
+    /* This is a part of a value, held by reference without a cost in the budget. oid, bytes and
+     * n_rows are those of ref, row0 is the part's first byte, origin is set by the gather. */
     bool part;
-    struct sk_kept *kept; /* not NULL: it is this value of a gather; a part: of this one */
+    /* the gather's record of this value (of a part: of the value that it belongs to), or NULL */
+    struct sk_kept *kept;
 };
 
-/* What a gather knows of a value has this as its first member, and is freed with the value
- * (ops->gone). */
+/* The first member of the record that a gather keeps for a value. ops->gone frees the record
+ * together with the value. */
 struct sk_kept {
     struct sk_blk *blk;
-    struct sk_list link; /* of parked ones: in their gather */
-    uint32_t parts;      /* that exist, as inputs of tasks that are not over */
+    struct sk_list link; /* of a parked value: its place in the gather's list `parked` */
+    uint32_t parts;      /* number of parts of the value that are inputs of unfinished tasks */
     bool parked;
-    bool more; /* parked, and parts of it will be made */
+    bool more; /* the value is parked, and more parts of it will be made */
 };
 
 struct sk_gather;
-struct sk_gather_stats { /* for people; what they mean is the gather's matter */
+struct sk_gather_stats { /* statistics for people; each gather defines what its numbers mean */
     const char *by;      /* NULL: no gather */
     uint64_t n[10];
 };
 
 struct sk_gather_ops {
-    /* ---- values of its inputs */
-    /* may be yielded for it. The note is whole, and note_ok */
+    /* ---- values of the gather's inputs ---- */
+    /* True if a task may yield a value with this note to the gather. The note is complete, and
+     * note_ok has accepted it. */
     bool (*fits)(const struct sk_gather *g, const struct sk_value_note *note);
     sk_rc (*take)(struct sk_gather *g, uint32_t side, struct sk_blk *b,
-                  /* b is the gather's now, also where this fails */
+                  /* the gather takes block b over, also when this call fails */
                   struct sk_err *err);
-    sk_rc (*ended)(struct sk_gather *g, struct sk_err *err); /* no more will come of any input */
-    /* nobody wants what the stage gives: what no task has is given back */
+    sk_rc (*ended)(struct sk_gather *g, struct sk_err *err); /* all inputs have ended */
+    /* Nobody needs the output of the stage any more: the gather releases every value that no task
+     * has. */
     sk_rc (*drop)(struct sk_gather *g, struct sk_err *err);
-    /* frees it. Its values are gone, or forgotten */
+    /* Frees the gather. All its values have been released before. */
     void (*destroy)(struct sk_gather *g);
-    /* Asked when a task of input `side` is launched: what the worker is told of how its values are
-     * wanted. */
-    uint32_t (*hint)(struct sk_gather *g, uint32_t side); /* unless sk_gather_task has said so */
-    /* NULL: never. The gather awaits an answer from outside of the run (sk_exec_call). Until it is
-     * there, no task that gives values of input `side` begins, and a run of which nothing moves has
-     * not stalled. */
+    /* Asked when a task of input `side` is launched. Returns the hint that tells the worker in what
+     * form the gather wants the task's values. */
+    /* the hint of sk_gather_task, if given, comes first */
+    uint32_t (*hint)(struct sk_gather *g, uint32_t side);
+    /* True if the gather waits for an answer from outside of the run (sk_exec_call). Until the
+     * answer comes, no task that yields values for input `side` begins, and a run in which nothing
+     * moves does not count as stalled. NULL: the gather never waits for answers. */
     bool (*awaits)(const struct sk_gather *g, uint32_t side);
-    /* ---- tasks: `say` is what the gather said of one in sk_gather_task */
+    /* ---- tasks; `say` is the opaque value that the gather passed to sk_gather_task ---- */
     sk_rc (*refill)(struct sk_gather *g,
-                    /* NULL: none. A task was launched: the input of the next one is made now, if
-                     * there is one */
+                    /* Called after a task was launched: the gather prepares the input of the next
+                     * task, if there is one. NULL: nothing to do. */
                     struct sk_err *err);
-    /* NULL: for its statistics */
+    /* Tells the gather of a launch, for its statistics. NULL: not needed. */
     void (*launched)(struct sk_gather *g, void *say, uint64_t in_bytes, uint64_t disk_bytes);
     void (*write)(const struct sk_gather *g, const void *say, const struct sk_blk *in,
-                  struct sk_wr *w); /* for the worker; behind the argument of any task */
+                  struct sk_wr *w); /* appends the gather's part to the task's argument */
     bool (*wants)(const struct sk_gather *g, const void *say,
-                  /* such a yield of a task comes back to the gather; NULL: a block */
+                  /* True if a yield with this note comes back to the gather; note NULL: the yield
+                   * is a block */
                   const struct sk_value_note *note);
     sk_rc (*yielded)(struct sk_gather *g, void *say, struct sk_blk *b,
                      const struct sk_value_note *note, struct sk_err *err);
-    /* without it nothing is right: its failure is that of the run */
+    /* True if the run fails when this task fails, because no correct result is possible without
+     * it. */
     bool (*needed)(const void *say);
     sk_rc (*over)(struct sk_gather *g, void *say, struct sk_err *err); /* it has ended well */
     void (*forget)(void *say);                                         /* frees it */
-    /* ---- for people, and for tests */
+    /* ---- for people, and for tests ---- */
     void (*stats)(const struct sk_gather *g, struct sk_gather_stats *s);
-    /* who waits for what, up to cap - 1 bytes */
+    /* Writes at most cap - 1 bytes of text: which task waits for what. */
     size_t (*text)(const struct sk_gather *g, char *buf, size_t cap);
     bool (*check)(const struct sk_gather *g); /* its invariants hold */
 };
 
-struct sk_gather { /* first member of what the gather has */
+struct sk_gather { /* the first member of each gather's own struct */
     const struct sk_gather_ops *ops;
     /* exec's */
     struct sk_step *x;
     struct sk_sstage *s;
-    struct sk_list held, parked;          /* blocks by link; values by link */
-    uint64_t waiting_bytes, waiting_rows; /* of what is held: input that waits */
+    /* held: blocks by sk_blk.link; parked: values by sk_kept.link */
+    struct sk_list held, parked;
+    /* the part of the held blocks that counts as waiting input */
+    uint64_t waiting_bytes, waiting_rows;
     uint64_t sliced, reading,
-        /* bytes of parts that running tasks have: in memory; read from disk for them, and reserved;
-         * reserved for their work */
+        /* sliced: bytes in memory of the parts that running tasks have; reading: bytes reserved for
+         * parts that are read from disk for these tasks; working: bytes reserved for the tasks' own
+         * work */
         working;
     /* the gather's */
-    /* its values wait where they may go to disk: they are no reason to hold a task back. A task of
-     * it gives as much as it takes, until one has ended */
+    /* The gather's values may go to disk while they wait, so they are no reason to hold a task
+     * back. Until a task of the gather has ended, its output is estimated to be as large as its
+     * input. */
     bool parks;
-    bool spent;    /* no more inputs will be made, once all inputs have ended */
-    uint64_t rest; /* bytes that are parked for tasks whose inputs are not made yet */
+    /* no more inputs of tasks will be made, once all inputs of the stage have ended */
+    bool spent;
+    uint64_t rest; /* parked bytes of which no task's input has been made yet */
 };
 
-/* Who makes gathers: for stage `st` of a plan, or none (*out NULL: its inputs are made as
- * usual). */
+/* Makes the gather of stage `st` of a plan. *out NULL: the stage has none, and the inputs of its
+ * tasks are made from blocks in the usual way. */
 struct sk_gathers {
     sk_rc (*make)(const void *arg, const struct sk_stage *st, struct sk_gather **out,
                   struct sk_err *err);
-    bool (*note_ok)(struct sk_bytes note); /* whole, and within its bounds */
-    /* what is known of a value of such a note; NULL: no memory */
+    /* True if the note is complete and its numbers are within their limits. */
+    bool (*note_ok)(struct sk_bytes note);
+    /* Makes the gather's record of a value with this note; NULL: no memory. */
     struct sk_kept *(*value)(const struct sk_value_note *note);
-    /* its reference was given back: frees it */
+    /* Frees the record of a value whose reference was released. */
     void (*gone)(struct sk_kept *k);
     const void *arg;
 };
@@ -150,64 +166,69 @@ struct sk_gathers {
 
 struct sk_gather_facts {
     uint64_t memory_bytes, target_min_bytes, target_max_bytes;
-    uint32_t tasks;     /* of the stage that can run at once */
-    uint32_t by_cpus;   /* the same, by its CPUs alone; at least 1 */
-    uint32_t nodes;     /* at least 1 */
-    bool spills, parts; /* what does not fit goes to disk; tasks can be given parts of values */
+    uint32_t tasks;   /* number of tasks of the stage that can run at once */
+    uint32_t by_cpus; /* the same number if only CPUs counted; at least 1 */
+    uint32_t nodes;   /* at least 1 */
+    /* spills: values that do not fit go to disk; parts: tasks can be given parts of values */
+    bool spills, parts;
 };
 struct sk_gather_facts sk_gather_facts(const struct sk_gather *g);
-const char *sk_gather_label(const struct sk_gather *g); /* of the stage, for errors */
-/* Bytes of a task of the stage that is input `side`, and of all of them, as far as they are known:
- * those that have not started are guessed by those that have. */
+const char *sk_gather_label(const struct sk_gather *g); /* name of the stage, for error messages */
+/* Output bytes of one task of the stage that is input `side`, and of all its tasks. Tasks that have
+ * not started are estimated from those that have. */
 void sk_gather_expect(const struct sk_gather *g, uint32_t side, uint64_t *task_bytes,
                       uint64_t *all_bytes);
-/* the gather of that stage, or NULL */
+/* Returns the gather of the stage that is input `side`; NULL: it has none. */
 struct sk_gather *sk_gather_input(const struct sk_gather *g, uint32_t side);
-/* that takes what this one's stage gives; NULL: none */
+/* Returns the gather that takes the output of g's stage, and the number of that input; NULL:
+ * none. */
 struct sk_gather *sk_gather_next(const struct sk_gather *g, uint32_t *side);
 
 /* ---- what a gather may do -------------------------------------------------------------------- */
 
-/* counts b as input of the stage */
+/* Counts b as input of the stage. */
 void sk_gather_came(struct sk_gather *g, const struct sk_blk *b);
-/* of no queue: it stays as it is, in memory */
+/* Keeps b, which is in no queue, whole and in memory. */
 void sk_gather_hold(struct sk_gather *g, struct sk_blk *b);
-/* of no queue, or held: parts of it will be made */
+/* Parks b, which is in no queue or held: parts of it will be made. */
 void sk_gather_park(struct sk_gather *g, struct sk_blk *b);
-/* so much more of what is held is input that waits */
+/* Adds to the amount of held data that counts as waiting input. */
 void sk_gather_waits(struct sk_gather *g, int64_t bytes, int64_t rows);
 sk_rc sk_gather_pass(struct sk_gather *g, struct sk_blk *b,
-                     /* of no queue, or held: goes to the next gather as it is */
+                     /* b is in no queue or held; it goes to the next stage's gather as it is */
                      struct sk_err *err) SK_MUST_USE;
-/* likewise: is given back */
+/* Releases b, which is in no queue or held. */
 sk_rc sk_gather_drop(struct sk_gather *g, struct sk_blk *b, struct sk_err *err) SK_MUST_USE;
 struct sk_kept *sk_gather_resize(struct sk_gather *g, struct sk_kept *k,
-                                 /* of a parked value; k is no more. NULL: no memory, k stays */
+                                 /* changes the size of a parked value's record, and frees k. NULL:
+                                  * no memory, k stays valid */
                                  size_t bytes) SK_MUST_USE;
-/* No more parts will be made of k, or yes; without any it is given back. */
+/* Says whether more parts will be made of k. A value with no parts and none to come is released. */
 sk_rc sk_gather_more(struct sk_gather *g, struct sk_kept *k, bool more,
                      struct sk_err *err) SK_MUST_USE;
 
 struct sk_gather_task {
     void *say;
     bool inner;
-    uint32_t node;   /* where it should run, or SK_ANY_NODE; an engine of one node does not look */
-    uint64_t origin; /* of what it yields; of an inner one 0 */
-    /* bytes of memory that it needs for its work for a byte of its parts, at most a block; reserved
-     * where there is a disk */
+    /* node where the task should run, or SK_ANY_NODE; ignored on an engine of one node */
+    uint32_t node;
+    uint64_t origin; /* the origin of what the task yields; 0 for an inner task */
+    /* bytes of memory that the task needs for its own work, for each byte of its parts (at most one
+     * block); reserved only where values can go to disk */
     uint32_t work;
-    /* what the worker is told of how its values are wanted; 0: as the next gather says */
+    /* hint to the worker: in what form the task's values are wanted; 0: as the next gather says */
     uint32_t hint;
 };
-/* One more task can begin, behind those that can. Its input is what is added now. On failure `say`
- * is still the caller's. */
+/* Adds a task that can begin, behind those that can begin already. Blocks and parts that are added
+ * next become its input. On failure the caller keeps `say`. */
 sk_rc sk_gather_task(struct sk_gather *g, const struct sk_gather_task *t,
                      struct sk_err *err) SK_MUST_USE;
-/* held: all of it, which is the task's from now on */
+/* Adds the whole of the held block b to the new task's input, which owns it from now on. */
 void sk_gather_add(struct sk_gather *g, struct sk_blk *b);
-/* Bytes [part.row0, + part.bytes) of a parked value, n_rows; part.origin is the gather's. */
+/* Adds a part of the parked value k to the new task's input: n_rows rows in the bytes [part.row0,
+ * part.row0 + part.bytes). part.origin may be any number of the gather's. */
 sk_rc sk_gather_add_part(struct sk_gather *g, struct sk_kept *k, struct sk_bref part, uint32_t side,
                          struct sk_err *err) SK_MUST_USE;
-bool sk_gather_ready(const struct sk_gather *g); /* a task waits to be launched */
+bool sk_gather_ready(const struct sk_gather *g); /* True if a task waits to be launched. */
 
 #endif

@@ -18,71 +18,77 @@
 #include "base/containers/vec.h"
 #include "shuffle/shuffle.h"
 
-struct sk_told { /* of exchanges of one run; the caller's memory, as long as the run lives */
+/* a strategy for exchanges of one run, in memory of the caller that must outlive the run */
+struct sk_told {
     struct sk_shuffle_ops ops; /* the strategy: struct sk_exchange_desc */
-    /* Something is asked: sk_told_next. Called in the run's lock, maybe of the engine's, too: it
-     * waits for no lock but its own. */
+    /* Called when there is a new question for sk_told_next. The caller holds the run's lock and
+     * maybe the engine's, so `wake` may wait for no lock but its own. */
     void (*wake)(void *arg);
     void *arg;
     SK_VEC(struct sk_shuffle *) in; /* their inputs, in the order in which they were made */
 };
-/* name: borrowed, for statistics */
+/* name: borrowed; shown in statistics */
 void sk_told_init(struct sk_told *t, const char *name, void (*wake)(void *arg), void *arg);
 void sk_told_deinit(struct sk_told *t);
 
-/* ---- all below: in the run's lock (sk_exec_call) ----------------------------------------------
- */
+/* ---- all calls below are made under the run's lock (sk_exec_call) ---------------------------- */
 
 enum sk_told_kind {
     SK_TOLD_NOTHING, /* wait for wake() */
-    SK_TOLD_SIZES,   /* sk_told_values: in how many values are the packs of later maps to be? */
-    SK_TOLD_PACK,    /* sk_told_pass or sk_told_hold, and any of the others */
-    SK_TOLD_ENDED,   /* no more packs will come: sk_told_over, and before it any of the others */
+    /* how many values should the packs of later maps have? Answer: sk_told_values */
+    SK_TOLD_SIZES,
+    /* what becomes of this pack? Answer: sk_told_pass or sk_told_hold; other calls may follow */
+    SK_TOLD_PACK,
+    /* no more packs will come. Answer: sk_told_over; other calls may come before it */
+    SK_TOLD_ENDED,
 };
 struct sk_told_question {
     enum sk_told_kind kind;
-    uint32_t side; /* index in sk_told.in: of one exchange, the number of its input */
+    /* index of the input in sk_told.in; with one exchange this is the number of its input */
+    uint32_t side;
     struct sk_shuffle_sizes sizes;
     struct sk_shuffle_pack pack;
 };
-/* What is asked, of the inputs one after the other. It is asked again until it is answered. */
+/* Writes the next open question, taking the inputs in turn. A question is repeated until it is
+ * answered. */
 void sk_told_next(struct sk_told *t, struct sk_told_question *out);
 
-/* How things are after an answer. */
+/* State of the strategy's input after an answer. */
 struct sk_told_state {
-    bool gone;     /* what was answered is not asked any more: nobody wants the rows */
-    bool no_group; /* of sk_told_end_group: there is none */
+    bool gone;     /* the answered question is void, because nobody needs the rows any more */
+    bool no_group; /* sk_told_end_group: there is no such group */
     uint64_t held; /* sk_shuffle_held */
-    struct sk_shuffle_group group; /* of sk_told_hold; n is 0 where the pack could not be held */
+    /* after sk_told_hold: the pack's group; n is 0 if the pack could not be held */
+    struct sk_shuffle_group group;
 };
 void sk_told_values(struct sk_told *t, uint32_t side, uint32_t values);
 sk_rc sk_told_pass(struct sk_told *t, uint32_t side, struct sk_told_state *now,
                    struct sk_err *err) SK_MUST_USE;
 sk_rc sk_told_hold(struct sk_told *t, uint32_t side, uint32_t values, uint32_t node,
                    struct sk_told_state *now, struct sk_err *err) SK_MUST_USE;
-/* The group that begins with partition `first` is merged, or passed. */
+/* Ends the group that begins with partition `first`: it is merged if `merge` is true, else its
+ * packs pass. */
 sk_rc sk_told_end_group(struct sk_told *t, uint32_t side, uint32_t first, bool merge,
                         struct sk_told_state *now, struct sk_err *err) SK_MUST_USE;
-/* the i-th; false: there are no more */
+/* Copies the group of index i; false: there is no such group. */
 bool sk_told_group(const struct sk_told *t, uint32_t side, uint32_t i, struct sk_shuffle_group *g);
-/* What is still held goes to the reduces as it is, and the input is over. */
+/* Passes all packs that are still held to the reduces, and ends the input. */
 sk_rc sk_told_over(struct sk_told *t, uint32_t side, struct sk_told_state *now,
                    struct sk_err *err) SK_MUST_USE;
 
-/* ---- exchange/merges.c ------------------------------------------------------------------------
- */
+/* ---- called by exchange/merges.c ------------------------------------------------------------- */
 
-/* Of `came`: the pack at hand waits for an answer, behind those that do. Of `ended`: the input is
- * not over before sk_shuffle_over. */
+/* Inside `came`: the current pack waits for an answer, behind the packs that wait already. Inside
+ * `ended`: the input does not end before sk_shuffle_over. */
 void sk_shuffle_later(struct sk_shuffle *s);
-/* Before and after what is said later: the earliest pack that waits is at hand, if there is one;
- * what came of it. */
+/* enter and leave are called around a late answer. enter makes the earliest waiting pack the
+ * current one, if there is one; leave returns the result of the answer. */
 bool sk_shuffle_enter(struct sk_shuffle *s, struct sk_shuffle_pack *pack, struct sk_err *err);
 sk_rc sk_shuffle_leave(struct sk_shuffle *s) SK_MUST_USE;
-/* Whether the end is asked, and no pack waits before it. */
+/* True if the strategy is asked about the end of the input and no pack waits before it. */
 bool sk_shuffle_ending(const struct sk_shuffle *s);
 void sk_shuffle_over(struct sk_shuffle *s);
-/* Whether the input is over, or nobody wants its rows. */
+/* True if the input is over, or nobody needs its rows. */
 bool sk_shuffle_spent(const struct sk_shuffle *s);
 
 #endif

@@ -18,13 +18,16 @@
 
 #define TAG SK_TAG_EXEC
 
-struct sk_pack { /* what the note of a pack says; lives as long as its value */
+struct sk_pack { /* parsed note of a pack; lives as long as the pack's value */
     struct sk_kept kept;
-    struct sk_blk *sample;   /* RUN: held by the same gather, until the cut task has it */
-    struct sk_pack **place;  /* in the table of an exchange whose input has ended */
-    uint32_t kind, first, n; /* enum sk_pack_kind; parts of partitions first to first + n - 1 */
-    uint32_t last;           /* behind the last partition with bytes of it */
-    /* run: its number in the exchange; told: partitions that the cut task has said of it */
+    /* RUN: the run's sample, which the same gather holds until the cut task gets it */
+    struct sk_blk *sample;
+    struct sk_pack **place; /* its entry in the table of an exchange whose input has ended */
+    /* kind: enum sk_pack_kind; the pack has parts of partitions first to first + n - 1 */
+    uint32_t kind, first, n;
+    uint32_t last; /* one behind the last partition of which the pack has bytes */
+    /* run: number of the run in the exchange; told: number of partitions for which the cut task has
+     * reported the run's cuts */
     uint32_t side, run, told;
     struct sk_pack_cut part[]; /* [n] */
 };
@@ -34,9 +37,10 @@ static inline struct sk_pack *sk_pack_of(const struct sk_blk *b) {
 static inline struct sk_blk *sk_pack_blk(const struct sk_pack *p) { return p->kept.blk; }
 static inline uint64_t sk_pack_len(const struct sk_pack_cut *c) { return (uint64_t)c->len64 * 64; }
 
-struct sk_xtask { /* what is said of a task (sk_gather_task.say) */
+struct sk_xtask { /* description of a task (sk_gather_task.say) */
     struct sk_pack_task t;
-    /* where what it has to tell goes: packs.p[share]; 0: it has told, or tells nothing */
+    /* A split reduce stores its match report in packs.p[share]; 0: the report has come, or the task
+     * makes none. */
     uint32_t share;
 };
 /* NULL: no memory */
@@ -47,16 +51,17 @@ struct sk_merges;
 struct sk_shuffle { /* one input of an exchange, as its strategy sees it */
     const struct sk_shuffle_ops *by;
     struct sk_exchange *e;
-    struct sk_merges *m; /* the stage between the maps and the exchange; NULL: none */
+    /* the stage between the maps and the exchange that merges packs; NULL: none */
+    struct sk_merges *m;
     uint32_t side;
     struct sk_shuffle_sizes z;
     void *state;
-    /* while it is told of a pack: */
+    /* Only valid while the strategy is told of a pack: */
     struct sk_pack *now;
     bool said;
     sk_rc rc;
     struct sk_err *err;
-    uint64_t merge; /* packs in one merge, at most */
+    uint64_t merge; /* the most packs that one merge has taken so far */
 };
 
 struct sk_exchange {
@@ -64,61 +69,66 @@ struct sk_exchange {
     const struct sk_shuffle_ops *by;
     uint32_t n_inputs;
     struct sk_shuffle *in; /* [n_inputs] */
-    /* running: its reduces are being made; before, its input comes, or the cut task works */
+    /* running: the inputs of reduces are being made; false: packs still come, or the cut task
+     * runs */
     bool cut, running;
-    bool tables;        /* its reduces keep tables in memory of their workers */
-    uint32_t wanted, n; /* partitions: of the user, 0: any; that there are */
-    /* spread: 1 + the input whose parts of one partition several reduces may share; 0: none; 1 +
-     * inputs: that with most rows in it */
+    bool tables; /* the reduces keep tables in their workers' memory */
+    /* wanted: number of partitions that the user asked for (0: any); n: number that exists */
+    uint32_t wanted, n;
+    /* 1 + the number of the input whose packs several reduces of one partition may share; 0: none;
+     * 1 + n_inputs: for each partition the input that has the most rows of it. */
     uint32_t spread;
-    /* bit i: reduces that share input i tell, and one comes behind them (plan.h) */
+    /* Bit i: if reduces share input i, each reports its matches, and one more reduce follows them
+     * (plan.h). */
     uint32_t tells;
-    /* the same of the partitions of the input that was made last: never more than inputs */
+    /* 1 + the input that is shared in the partitions of the task input made last (0: none); never
+     * more than n_inputs. */
     uint32_t shared;
-    /* first partition that not all reduces have that it needs; the first pack of `spread` that none
-     * of them has */
+    /* next: the first partition that some reduce still needs; piece: within it, the first pack of
+     * the shared input that no reduce has. */
     uint32_t next, piece;
-    uint32_t longest; /* parts of the pack that has most */
-    /* Of shares of `next`: packs.p[first_told] is what the first one tells, 0: there are none;
-     * tasks, and inputs, that have not told. */
+    uint32_t longest; /* number of parts of the pack that has the most */
+    /* For the split reduces of partition `next`: packs.p[first_told] is the first match report (0:
+     * there are none); untold: number of tasks, and of task inputs, whose report is missing. */
     uint32_t first_told, untold;
     uint64_t total;  /* bytes that came */
-    uint64_t target; /* bytes that a reduce takes */
-    uint64_t *bytes; /* [n] of each partition */
-    /* [packs.n] packs by their first partition; [n + 1] where those of each begin */
+    uint64_t target; /* bytes that one reduce should take */
+    uint64_t *bytes; /* [n]: bytes of each partition */
+    /* order[packs.n]: packs sorted by their first partition; at[n + 1]: where each partition's
+     * packs begin in `order`. */
     uint32_t *order, *at;
-    uint64_t values; /* for statistics: that the strategy asked for last */
+    uint64_t values; /* statistics: the number of values that the strategy asked for last */
     uint64_t disk_bytes, taken,
-        /* likewise: of packs on disk when reduces began; of parts that reduces took; of them from
-         * disk */
+        /* statistics, in bytes: disk_bytes of packs that were on disk when reduces began; taken of
+         * all parts that reduces read; taken_disk of those parts that were on disk */
         taken_disk;
-    uint32_t n_came; /* packs of the input */
-    /* In the order (side, arrival) once the input has ended, and behind them what shares told;
-     * NULL: dropped, or not told yet. */
+    uint32_t n_came; /* number of packs that have come */
+    /* All packs; sorted by (side, arrival) once the input has ended, followed by the match reports.
+     * NULL: the pack was dropped, or the report has not come. */
     SK_VEC(struct sk_pack *) packs;
     SK_VEC(uint32_t) found;
-    struct sk_blk **pending; /* [n_inputs] held: a sample whose run has not come */
-    /* [n_inputs] a pack that gives its columns to each reduce that has no rows of this input */
+    struct sk_blk **pending; /* [n_inputs]: a held sample whose run has not come yet */
+    /* [n_inputs]: the pack from which each reduce without rows of this input gets the columns */
     struct sk_pack **columns;
     struct sk_pack *bounds;
 };
 
-/* packs of the same partitions that wait to be merged; no two groups have a partition in common */
+/* Packs of the same partitions that wait to be merged. No two groups have a partition in common. */
 struct sk_open_group {
     struct sk_shuffle_group g;
     uint32_t values, node;
     SK_VEC(struct sk_pack *) packs;
 };
-struct sk_merges { /* of a stage that merges packs */
+struct sk_merges { /* the gather of a stage that merges packs */
     struct sk_gather g;
-    /* packs; the number of one is its place in their order (ref.origin), that of a merged one the
-     * place of its first */
+    /* Number of packs that have come. A pack's number is its place in their order (ref.origin); a
+     * merged pack has the number of its first one. */
     uint64_t came;
     uint64_t open_bytes;
-    struct sk_blk *sample; /* held: of a run that has not come */
+    struct sk_blk *sample; /* the held sample of a run that has not come yet */
     SK_VEC(struct sk_open_group *) open;
-    /* Packs on which the strategy answers later (told.h), in the order in which they came, from
-     * next_late on; their bytes. ending: it is asked what becomes of the rest. */
+    /* Packs on which the strategy answers later (told.h), in order of arrival, from next_late on;
+     * late_bytes: their size. ending: the strategy is asked what becomes of the remaining packs. */
     SK_VEC(struct sk_pack *) late;
     uint32_t next_late;
     uint64_t late_bytes;
@@ -134,13 +144,13 @@ static inline bool sk_exchange_spent(const struct sk_exchange *e) {
 } /* no more inputs will be made */
 
 /* sizes.c */
-/* bytes of a reduce, if that can be */
+/* The largest size in bytes that a reduce should have, if that can be kept. */
 uint64_t sk_exchange_most(const struct sk_exchange *e);
-/* bytes of a reduce, of so many in all */
+/* The size in bytes that a reduce should have, for `total` bytes of all packs. */
 uint64_t sk_exchange_target(const struct sk_exchange *e, uint64_t total);
 struct sk_bref sk_pack_part_of(const struct sk_pack *p, uint32_t a,
-                               /* its part of partitions a to b - 1: whole blocks, one behind the
-                                * other */
+                               /* the part of p with partitions a to b - 1: whole blocks, one behind
+                                * the other */
                                uint32_t b);
 
 /* packs.c */
@@ -151,19 +161,20 @@ void sk_xtask_write(const struct sk_gather *g, const void *say, const struct sk_
 void sk_xtask_forget(void *say);
 
 /* reduces.c */
-/* all packs are there, and say which parts are whose */
+/* Starts to make reduces: all packs are there, and the cuts of all runs are known. */
 sk_rc sk_reduces_begin(struct sk_exchange *e, struct sk_err *err) SK_MUST_USE;
-/* the next reduce's input is ready, if there is one */
+/* Prepares the input of the next reduce, if there is one. */
 sk_rc sk_reduces_refill(struct sk_exchange *e, struct sk_err *err) SK_MUST_USE;
 
-/* hot.c: of partitions a to b - 1, whose packs are in e->found */
-/* 1 + the input that reduces may share; 0: none */
+/* hot.c: about partitions a to b - 1, whose packs are listed in e->found */
+/* Returns 1 + the input that several reduces may share; 0: none. */
 uint32_t sk_hot_shared(const struct sk_exchange *e, uint32_t a, uint32_t b);
 uint32_t sk_hot_piece_end(const struct sk_exchange *e, uint32_t a, uint32_t b);
 bool sk_hot_tells(const struct sk_exchange *e, uint32_t a, uint32_t b);
-uint32_t sk_hot_make_share(struct sk_exchange *e); /* its number; 0: no memory */
+/* returns the report's index in packs; 0: no memory */
+uint32_t sk_hot_make_share(struct sk_exchange *e);
 sk_rc sk_hot_add_told(struct sk_exchange *e, struct sk_err *err) SK_MUST_USE;
-/* a share has told; the next input may be made */
+/* Stores the match report p of a split reduce; afterwards the next input may be made. */
 void sk_hot_told(struct sk_exchange *e, struct sk_xtask *say, struct sk_pack *p);
 
 /* merges.c */
