@@ -16,9 +16,10 @@
  * large as it is (lists of values). */
 #include "shuffle/work_int.h"
 
-enum { TRIED = 1 << 16 }; /* rows after which it is decided whether states are worth it */
+/* number of rows after which the map decides whether states are worth their cost */
+enum { TRIED = 1 << 16 };
 
-/* ---- the batch that an aggregation sees: its keys, then a column an aggregate ---- */
+/* ---- the batch that an aggregation gets: the keys, then one column for each aggregate -------- */
 
 struct flat {
     struct ArrowSchema schema, *fields, **children;
@@ -40,7 +41,7 @@ static bool is_states(const struct sk_what *what, const struct ArrowSchema *s) {
     return name && !strncmp(name, SK_STATE, strlen(SK_STATE));
 }
 
-/* The column of values that column s of states is of. */
+/* Returns the column of values from which column s of states was made. */
 static struct ArrowSchema values_of(const struct sk_agg *a, const struct ArrowSchema *s) {
     const struct sk_agg_facts *is = sk_agg_facts(a->kind);
     if (is->result != SK_GIVES_KEPT)
@@ -90,7 +91,7 @@ static sk_rc flat_groupby(const struct flat *f, const struct sk_what *what, stru
     return sk_groupby_create(&f->schema, f->keys, what->n_keys, f->aggs, what->n_aggs, out, err);
 }
 
-/* Rows [from, to) of a batch of rows. */
+/* Makes an array of rows [from, to) of a batch. */
 static sk_rc take_rows(struct sk_groupby *g, const struct flat *f, const struct sk_what *what,
                        const struct ArrowArray *batch, uint64_t from, uint64_t to,
                        struct sk_err *err) {
@@ -125,7 +126,7 @@ static sk_rc take_states(struct sk_groupby *g, const struct ArrowSchema *schema,
     return sk_groupby_merge(g, schema, &view, err);
 }
 
-/* ---- states in a map ---- */
+/* ---- states that a map makes ---- */
 
 struct sk_states {
     const struct sk_what *what;
@@ -197,19 +198,22 @@ struct aggregating {
     struct sk_reduce_input in;
     struct flat flat;
     struct sk_groupby *groups; /* of the part at hand */
-    uint64_t limit;            /* bytes that they should have; 0: any */
-    uint64_t rows, row_bytes;  /* that no part has had; of one in the input, about */
-    struct sk_range *ranges;   /* of each batch: such rows */
-    struct sk_keys **keys;     /* of each batch; NULL while no part has ended */
-    /* of each slice: how many of its batches have no such rows at its beginning */
+    uint64_t limit;            /* bytes that a block should have; 0: no limit */
+    /* rows: number of input rows that no block has had; row_bytes: estimated bytes of an input
+     * row */
+    uint64_t rows, row_bytes;
+    struct sk_range *ranges; /* for each batch: the rows that no block has had */
+    struct sk_keys **keys;   /* for each batch: its keys; NULL until the first block has ended */
+    /* For each slice: the number of its first batches of which all rows are used. */
     uint32_t *at;
-    uint32_t n;                  /* batches */
-    struct sk_block_plan *whole; /* of all of a part, where that is one block */
+    uint32_t n; /* batches */
+    /* The plan of the whole result, if one block is large enough for it. */
+    struct sk_block_plan *whole;
     uint64_t block_rows, done;
     bool given;
 };
 
-/* The first batch of rows, else of states, whose types the results have. */
+/* Returns the first batch of rows, or else of states: results have its types. */
 static const struct ArrowSchema *model(const struct sk_what *what,
                                        const struct sk_reduce_input *in) {
     for (uint32_t s = 0; s < in->n_slices; s++)
@@ -223,7 +227,7 @@ static sk_rc keys_of(const struct sk_what *what, const struct ArrowSchema *schem
     return sk_what_first_keys(what, what->n_keys, schema, array, out, err);
 }
 
-/* Which rows of each batch are wanted. */
+/* Computes which rows of each batch belong to this reduce. */
 static sk_rc choose_rows(struct aggregating *w, struct sk_err *err) {
     const struct sk_reduce_input *in = &w->in;
     struct sk_keys **keys = sk_calloc(SK_TAG_KERNEL, w->n * sizeof *keys);
@@ -234,7 +238,8 @@ static sk_rc choose_rows(struct aggregating *w, struct sk_err *err) {
             struct ArrowArray a = *in->slices[s].batches[b];
             if (in->slices[s].columns_only) a.length = 0;
             w->ranges[at].to = (uint64_t)a.length;
-            bool ends = !b || b + 1 == in->slices[s].n; /* only these may have rows of others */
+            /* only these batches may have rows of other partitions */
+            bool ends = !b || b + 1 == in->slices[s].n;
             rc = sk_block_nbytes(in->slices[s].schemas[b], &a, &one, err);
             bytes += rc == SK_OK ? one : 0;
             all += (uint64_t)a.length;
@@ -252,7 +257,7 @@ static sk_rc choose_rows(struct aggregating *w, struct sk_err *err) {
 
 /* ---- parts ---- */
 
-struct last { /* the last key of a range: of a row of a batch */
+struct last { /* the last key of a range, given by a row of a batch */
     const struct sk_keys *keys;
     uint64_t row;
 };
@@ -270,7 +275,7 @@ static sk_rc open_keys(struct aggregating *w, struct sk_err *err) {
     return SK_OK;
 }
 
-/* The first row of a batch that is behind a range. */
+/* Returns the first row of a batch that lies behind the given key. */
 static uint64_t end_of(const struct aggregating *w, uint32_t at, const struct last *last) {
     struct sk_range r = w->ranges[at];
     if (!last || sk_keys_compare(w->keys[at], r.to - 1, last->keys, last->row) <= 0) return r.to;
@@ -282,7 +287,7 @@ static uint64_t end_of(const struct aggregating *w, uint32_t at, const struct la
     return r.from;
 }
 
-/* The rows up to a key, of each slice in order; NULL: all. */
+/* Adds the rows of each slice, in order, up to a key; NULL: all rows. */
 static sk_rc take(struct aggregating *w, const struct last *last, struct sk_err *err) {
     for (uint32_t s = 0, first = 0; s < w->in.n_slices; first += w->in.slices[s++].n)
         for (; w->at[s] < w->in.slices[s].n; w->at[s]++) {
@@ -309,7 +314,8 @@ static uint32_t slices_left(const struct aggregating *w) {
     return n;
 }
 
-/* The least of the keys that are q rows ahead. At least one slice has so many rows. */
+/* Returns the least of the keys that lie q rows ahead in their slices. At least one slice has that
+ * many rows. */
 static struct last ahead(const struct aggregating *w, uint64_t q) {
     struct last least = {.keys = NULL};
     for (uint32_t s = 0, first = 0; s < w->in.n_slices; first += w->in.slices[s++].n) {
@@ -331,7 +337,7 @@ static struct last ahead(const struct aggregating *w, uint64_t q) {
     return least;
 }
 
-/* The groups of the next part. */
+/* Computes the groups of the next block. */
 static sk_rc next_part(struct aggregating *w, struct sk_err *err) {
     uint64_t fixed = sk_groupby_group_bytes(w->groups);
     sk_groupby_clear(w->groups);
@@ -348,7 +354,7 @@ static sk_rc next_part(struct aggregating *w, struct sk_err *err) {
     }
 }
 
-/* How many rows a block has: of about the target's bytes. */
+/* Returns the number of rows for a block of about the target's bytes. */
 static sk_rc size_up(struct aggregating *w, struct sk_err *err) {
     uint64_t size, groups = sk_groupby_groups(w->groups);
     SK_TRY(sk_groupby_build(w->groups, SK_RESULT_SORTED, err));
@@ -430,7 +436,7 @@ static bool same_columns(const struct ArrowSchema *a, const struct ArrowSchema *
     return sk_block_same_schema(&x, &y);
 }
 
-/* Whether states of s can be merged into results of rows r without a cast. */
+/* True if states of schema s can be merged into results of rows of schema r without a cast. */
 static bool go_together(const struct sk_what *what, const struct ArrowSchema *r,
                         const struct ArrowSchema *s) {
     for (uint32_t i = 0; i < what->n_aggs; i++) {

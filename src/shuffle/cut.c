@@ -3,12 +3,11 @@
  *
  * A bound is the first row of a page, the one at which the bytes of all pages before it, in order
  * of their first rows, come to the share of the partitions before. So a partition is off its share
- * by less than a page a run. In the run that a bound is of the cut is exact; in the others a page
- * may have
- * rows of both sides, and goes to both: reduce.c leaves out what is not theirs. A run that ends
- * before a bound (a map's run may be several, one a range of keys) has no page behind it. Of groups
- * a bound is a key alone, and all rows of that key are behind it.
- * Cost: a merge of the samples, and a binary search a run and bound. */
+ * by less than a page a run. The cut is exact in the run that has the bound. In other runs a page
+ * may have rows of both sides; it then goes to both, and reduce.c leaves out the rows of the other
+ * side. A run that ends before a bound (a map's run may be several, one a range of keys) has no
+ * page behind it. Of groups a bound is a key alone, and all rows of that key are behind it. Cost: a
+ * merge of the samples, and a binary search a run and bound. */
 #include "shuffle/work_int.h"
 
 struct cutting {
@@ -26,7 +25,7 @@ static const uint64_t *numbers_of(const struct cutting *w, uint32_t run, uint32_
     const struct ArrowArray *a = w->samples[run], *c = a->children[w->what->n_keys + which];
     return (const uint64_t *)c->buffers[1] + c->offset + a->offset;
 }
-/* Behind them a sample has the run's last row. */
+/* The sample has one row more than the run has pages: the run's last row. */
 static uint64_t pages_of(const struct cutting *w, uint32_t run) {
     return (uint64_t)w->samples[run]->length - 1;
 }
@@ -69,7 +68,7 @@ static sk_rc choose_bounds(struct cutting *w, struct sk_err *err) {
     return SK_OK;
 }
 
-/* How many pages of a run begin before bound b; one more than it has: all of its rows are before
+/* Returns how many pages of a run begin before bound b; pages + 1 means that all rows are before
  * the bound. */
 static uint64_t begin_before(const struct cutting *w, uint32_t run, uint32_t b) {
     struct sk_row_at of = w->bounds[b];

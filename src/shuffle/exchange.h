@@ -1,5 +1,5 @@
 /* exchange.h - exchanges in a run of exec: the gather (exec/gather.h) that makes the inputs of
- * merges, cuts and reduces, as a strategy says (shuffle.h).
+ * merges, cuts and reduces; a strategy (shuffle.h) decides which.
  *
  *     maps --packs--> [merges --packs-->] exchange: [cut] -> reduces
  *
@@ -10,26 +10,27 @@
 #include "exec/gather.h"
 #include "shuffle/shuffle.h"
 
-/* by NULL: a map's packs are in one value, and none are merged. *by is borrowed. */
+/* Returns the table for sk_exec_conf.gathers. by: the strategy (borrowed); NULL: each map gives one
+ * value, and no packs are merged. */
 struct sk_gathers sk_shuffle_gathers(const struct sk_shuffle_ops *by);
 
-/* What struct sk_gather_stats has for an exchange: `by` is the strategy's name ("": none), and
- * these numbers. For a stage that merges, `by` is sk_merges_name, and there are no numbers. */
+/* Indices into sk_gather_stats.n for an exchange, whose `by` is the strategy's name ("": none). For
+ * a stage that merges packs `by` is sk_merges_name, and there are no numbers. */
 extern const char sk_merges_name[];
 enum sk_exchange_stat {
-    SK_XSTAT_VALUES,     /* values that the strategy last asked a map for */
-    SK_XSTAT_MERGE,      /* the most packs in one merge so far; 0: no merges */
+    SK_XSTAT_VALUES,     /* number of values that the strategy last asked a map for */
+    SK_XSTAT_MERGE,      /* the largest number of packs in one merge so far; 0: no merges */
     SK_XSTAT_PACKS,      /* packs that came */
-    SK_XSTAT_BYTES,      /* bytes of these packs */
-    SK_XSTAT_DISK,       /* bytes of the packs that were on disk when all had come */
+    SK_XSTAT_BYTES,      /* bytes of all packs that came */
+    SK_XSTAT_DISK,       /* bytes of packs that were on disk when the last pack had come */
     SK_XSTAT_PARTITIONS, /* 0: not known yet */
-    SK_XSTAT_LARGEST,    /* bytes of the largest partition */
+    SK_XSTAT_LARGEST,    /* size of the largest partition in bytes */
     SK_XSTAT_TAKEN,      /* bytes that reduces read */
-    SK_XSTAT_READ        /* of these, bytes that were read from disk */
+    SK_XSTAT_READ        /* bytes that reduces read from disk (a part of TAKEN) */
 };
 
-/* For tests and simulations: what a task of an exchange is told. NULL: the task is none of an
- * exchange. */
+/* For tests and simulations: the description of an exchange's task in the opaque `say` of a gather.
+ * NULL: the task belongs to no exchange. */
 struct sk_pack_task;
 const struct sk_pack_task *sk_exchange_task(const void *say);
 uint32_t sk_exchange_run(const struct sk_kept *k); /* see struct sk_pack_block.run */

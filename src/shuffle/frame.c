@@ -1,5 +1,5 @@
-/* frame.c - small batches in which tasks pass on keys: rows of the key columns (named "0", "1",
- * ...) with columns of numbers beside them. */
+/* frame.c - small batches by which tasks exchange keys: rows of the key columns (named "0", "1",
+ * ...), with columns of numbers beside them. */
 #include <stdio.h>
 
 #include "shuffle/work_int.h"

@@ -5,7 +5,7 @@
 
 #define TAG SK_TAG_KERNEL
 
-struct opened { /* a batch: somebody's, or in a block */
+struct opened { /* a batch that the caller gave, or one in a block */
     const struct ArrowSchema *schema;
     const struct ArrowArray *array;
     struct ArrowSchema own_schema;
@@ -17,10 +17,11 @@ struct sk_inputs {
     SK_VEC(struct opened *) batches;
     SK_VEC(struct sk_slice) slices;
     SK_VEC(const uint32_t *) parts;
-    const struct ArrowArray **list;     /* of all batches, for the slices */
-    const struct ArrowSchema **schemas; /* the same, where they matter */
-    uint32_t n;                         /* batches of slices; one behind them is the bounds */
-    bool given; /* some came as structs: their types are as they should be */
+    const struct ArrowArray **list;     /* the arrays of all batches, for the slices */
+    const struct ArrowSchema **schemas; /* the schemas of all batches, where schemas differ */
+    /* number of batches in slices; the bounds, if any, are one behind them */
+    uint32_t n;
+    bool given; /* some batches were given as structs, so the caller has cast them already */
     bool same, bounds;
 };
 
@@ -53,7 +54,7 @@ void sk_inputs_destroy(struct sk_inputs *in) {
 
 const struct sk_what *sk_inputs_what(const struct sk_inputs *in) { return in->what; }
 
-/* ---- batches come ---- */
+/* ---- adding batches ---- */
 
 sk_rc sk_inputs_slice(struct sk_inputs *in, const struct sk_input_slice *s, struct sk_err *err) {
     struct sk_slice slice = {
@@ -109,9 +110,9 @@ sk_rc sk_inputs_blocks(struct sk_inputs *in, struct sk_bytes blocks, struct sk_e
     return SK_OK;
 }
 
-/* ---- do they go together? ---- */
+/* ---- do the batches fit together? ---- */
 
-/* The name of a key is another one in bounds, and whether there may be nulls does not matter. */
+/* In bounds the keys' columns have other names, and whether nulls are possible does not matter. */
 static bool same_type(const struct ArrowSchema *a, const struct ArrowSchema *b) {
     struct ArrowSchema x = *a, y = *b;
     x.name = y.name = "";
@@ -132,7 +133,7 @@ static sk_rc bounds_fit(const struct sk_inputs *in, bool *fit, struct sk_err *er
     return SK_OK;
 }
 
-/* Lays out what the slices point to. */
+/* Lays out the arrays to which the slices point. */
 static sk_rc lay_out(struct sk_inputs *in, struct sk_err *err) {
     in->list = sk_alloc(TAG, (in->n + UINT64_C(1)) * sizeof *in->list);
     in->schemas = sk_alloc(TAG, (in->n + UINT64_C(1)) * sizeof *in->schemas);
@@ -148,7 +149,7 @@ static sk_rc lay_out(struct sk_inputs *in, struct sk_err *err) {
     return SK_OK;
 }
 
-/* Aggregates take batches of two schemas, rows and states. */
+/* An aggregation accepts batches of two schemas: rows and states. */
 static bool go_together(const struct sk_inputs *in) {
     if (in->what->kind != SK_WHAT_AGGREGATE) return in->same;
     return in->given || sk_work_aggregates(in->what, in->schemas, in->n);

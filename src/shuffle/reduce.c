@@ -13,8 +13,8 @@ struct reduce {
     struct ArrowArray *batches; /* of all slices */
     const struct ArrowArray **list;
     uint32_t n_batches;
-    struct sk_keys **keys;   /* of a merge: one a batch, */
-    struct sk_range *ranges; /* and which of its rows are wanted */
+    struct sk_keys **keys;   /* merge: the keys of each batch */
+    struct sk_range *ranges; /* merge: the wanted rows of each batch */
     struct sk_merge *merge;
     struct sk_row_at *places; /* else: all of them */
     uint64_t rows, block_rows, done;
@@ -133,7 +133,7 @@ out:
 
 /* ---- merged runs ---- */
 
-/* How many rows of a batch of run `run` are before bound b. */
+/* Returns how many rows of a batch of run `run` lie before bound b. */
 static uint64_t before(const struct sk_what *what, const struct sk_reduce_input *in,
                        const struct sk_keys *keys, uint32_t run, const struct sk_keys *bounds,
                        uint32_t b, bool upper) {

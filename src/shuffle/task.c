@@ -81,7 +81,7 @@ bool sk_native_may(const struct sk_task *t) {
     struct asked a;
     if (!read_args(t, &a)) return false;
     switch (a.exchange.phase) {
-    case SK_PHASE_CUT: /* no operator that is fused behind sees it */
+    case SK_PHASE_CUT: /* operators fused behind the exchange do not see the values of a cut task */
     case SK_PHASE_MERGE: return true;
     case SK_PHASE_REDUCE: return a.n_nodes == 1;
     default: return false;
@@ -95,7 +95,8 @@ struct run {
     struct asked asked;
     struct sk_inputs *in;
     struct sk_work *work;
-    SK_VEC(void *) copies; /* of arguments that travelled in a message: blocks want their place */
+    /* copies of arguments that came inside a message, since blocks need their alignment */
+    SK_VEC(void *) copies;
 };
 
 static sk_rc damaged(const struct sk_task *t, uint32_t i, struct sk_err *err) {
@@ -104,7 +105,7 @@ static sk_rc damaged(const struct sk_task *t, uint32_t i, struct sk_err *err) {
                   i);
 }
 
-/* The bytes of argument i that are the task's. */
+/* Returns the bytes of argument i that belong to the task. */
 static sk_rc piece(struct run *r, uint32_t i, const struct sk_stage_block *b,
                    const struct sk_pack_block *p, struct sk_bytes *out, struct sk_err *err) {
     const struct sk_view *v = &r->t->args[ARGS + i];
@@ -159,7 +160,8 @@ static sk_rc open_input(struct run *r, struct sk_err *err) {
     return sk_inputs_blocks(r->in, bounds, err);
 }
 
-/* *fits false: the operator has to do it. */
+/* Makes the work from the inputs. *fits false: the batches need a cast first, so the operator has
+ * to run the task. */
 static sk_rc make_work(struct run *r, bool *fits, struct sk_err *err) {
     const struct sk_pack_task *x = &r->asked.exchange;
     SK_TRY(sk_inputs_create(r->asked.node.what, &r->in, err));
@@ -176,7 +178,7 @@ static sk_rc make_work(struct run *r, bool *fits, struct sk_err *err) {
 
 /* ---- output ---- */
 
-/* *yielded: the error is what the engine says of the yield, not one of the work. */
+/* Yields one value. *yielded true: an error comes from the engine's yield, not from the work. */
 static sk_rc yield(struct sk_task *t, const struct sk_value *v, bool *yielded, struct sk_err *err) {
     union sk_yield_note note;
     struct sk_buf buf;
@@ -184,7 +186,8 @@ static sk_rc yield(struct sk_task *t, const struct sk_value *v, bool *yielded, s
     struct sk_payload p = {.kind = v->kind == SK_VALUE_BLOCK ? SK_KIND_BLOCK : SK_KIND_PACK,
                            .bytes = {"", 0},
                            .note = {&note, sk_value_note(v, &note)}};
-    /* an earlier attempt has delivered it, or its note says it all */
+    /* The bytes are not needed if an earlier attempt has delivered the value, or if the note is all
+     * of it. */
     if (t->n_yielded >= sk_task_skip(t) && v->size) {
         SK_TRY(e->ops->buf_alloc(e, v->size, &buf, err));
         if (e->windows) e->windows->warm(e, buf.data, v->size);
@@ -196,7 +199,7 @@ static sk_rc yield(struct sk_task *t, const struct sk_value *v, bool *yielded, s
     return sk_task_yield(t, &p, err);
 }
 
-/* Of a reduce as many as its limit asks for. */
+/* Yields the values of the work; a reduce stops when it has the rows that its limit asks for. */
 static sk_rc yield_all(struct run *r, struct sk_task_note_op *op, bool *yielded,
                        struct sk_err *err) {
     int64_t cap = r->asked.exchange.phase == SK_PHASE_REDUCE ? r->asked.task.cap_rows : -1;
@@ -215,7 +218,8 @@ static sk_rc yield_all(struct run *r, struct sk_task_note_op *op, bool *yielded,
     return SK_OK;
 }
 
-/* What an operator says of a sum that does not fit. */
+/* Puts the operator's name in front of the message about a sum that overflows, as the operator
+ * itself would. */
 static void say_who(const struct run *r, sk_rc rc, struct sk_err *err) {
     struct sk_bytes label = r->asked.node.label;
     if (rc == SK_ERANGE) sk_err_prefix(err, "%.*s", (int)label.n, (const char *)label.p);

@@ -1,9 +1,9 @@
-/* task.h - tasks of exchanges in a worker, without the operators' code: what a stage's arguments
- * (exec/args.h, pack.h) ask for is done here where it is a cut, a merge, or a reduce that is no
- * operator's own and has nothing fused behind it. No interpreter, no lock of anybody's: a runner
- * (engine/worker.h) asks first, and runs the others as it runs any task.
+/* task.h - runs tasks of exchanges in a worker without the operators' code. The arguments of a task
+ * (exec/args.h, pack.h) ask for a cut, a merge or a reduce; these run here, except a reduce that is
+ * the operator's own or has operators fused behind it. No interpreter and no lock is needed: a
+ * worker's runner (engine/worker.h) calls sk_native_may first, and runs all other tasks itself.
  *
- * And the notes with which values of exchanges are yielded, whoever yields them. */
+ * Also the notes with which all values of exchanges are yielded, from here or from Python. */
 #ifndef SK_SHUFFLE_TASK_H
 #define SK_SHUFFLE_TASK_H
 

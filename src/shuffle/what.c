@@ -5,8 +5,8 @@
 
 #define VERSION 3u
 
-/* The rows of each part in the order of the keys: all rows in their order are dealt out to the
- * parts that they have. */
+/* Deals all rows, in the order of the keys, out to parts by the given number of rows for each
+ * part. */
 static sk_rc sort_parts(const struct sk_keys *keys, struct sk_parts *parts, struct sk_err *err) {
     uint64_t rows = sk_keys_rows(keys);
     uint32_t *part = sk_alloc_large(SK_TAG_KERNEL, (size_t)rows * sizeof *part),

@@ -22,83 +22,84 @@
 #include "block/block.h"
 #include "kernel/kernel.h"
 
-/* ---- what ---- */
+/* ---- the description of what an exchange does ---- */
 
-/* Partitions of an exchange of whose user asks for no number: fine, so that none is large against
- * memory, and none has to be guessed before sizes are known. */
+/* Default number of partitions of an exchange. It is large enough that no partition is large
+ * against memory, so no partition's size has to be guessed before sizes are known. */
 #define SK_WHAT_PARTITIONS 96
-/* Rows that a map takes at a time: of so many times the bytes that a block may have. Fewer and
- * longer packs and runs are cheaper to merge; all of them are in memory twice while they are
- * written. */
+/* A map takes rows of this many times the bytes that a block may have. Fewer and longer packs and
+ * runs are cheaper to merge, but all of them are in memory twice while they are written. */
 #define SK_WHAT_MAP_BLOCKS 4
 
-/* Adding one: a value here, a row in the table of what.c (how its rows are put into partitions, how
- * a reduce makes batches of its slices), the functions. */
+/* To add a kind: add a value here and a row in the table of what.c (how the rows are put into
+ * partitions, how a reduce makes batches of its slices), and write its functions. */
 enum sk_what_kind {
-    /* runs in the order of the keys, merged. With bounds (sk_map_input): parts that are sorted, cut
-     * where bounds lie */
+    /* Maps make runs in the order of the keys, and reduces merge them. With bounds (sk_map_input),
+     * maps make sorted parts that are cut at the bounds. */
     SK_WHAT_SORT,
-    SK_WHAT_RANDOM, /* each row to a partition by chance, each partition in a random order */
-    SK_WHAT_HASH,   /* equal keys to one partition, in the order of their maps */
-    SK_WHAT_EVEN,   /* the rows of each map in n neighbouring pieces of as many rows */
-    /* runs of rows, or of states that were made of rows, become a row a group, in the order of the
-     * keys; without keys one partition has all */
+    SK_WHAT_RANDOM, /* each row goes to a random partition; each partition gets a random order */
+    SK_WHAT_HASH,   /* rows of equal keys go to one partition, in the order of their maps */
+    SK_WHAT_EVEN,   /* the rows of each map are cut into n neighbouring pieces of equal size */
+    /* Rows, or states made of rows, are grouped by key; each group gives one row, in the order of
+     * the keys. Without keys one partition has all rows. */
     SK_WHAT_AGGREGATE,
     SK_WHAT_KINDS
 };
 
 struct sk_what_key {
-    char *name; /* of a column; the first of that name */
+    char *name; /* name of a column; the first column of that name counts */
     bool descending, nulls_first;
 };
 
 struct sk_what {
     enum sk_what_kind kind;
-    uint32_t n_partitions; /* of a map's output; of runs: without a meaning */
-    bool groups;           /* equal keys are never cut */
-    /* HASH: the rows of a partition are in the order of the keys, and a reduce makes one
-     * partition */
+    uint32_t n_partitions; /* number of partitions that a map makes; unused for runs */
+    bool groups;           /* rows of equal keys are never separated */
+    /* HASH: rows of a partition are sorted by the keys, and each reduce makes one partition */
     bool sorted;
-    /* what a reduce makes is one block; else blocks are of about the target's bytes */
+    /* A reduce makes one block; false: it makes blocks of about target_bytes. */
     bool one_block;
-    bool own_reduce; /* its reduces are the operator's own: sk_work_reduce is a part of them at most
-                      */
-    uint64_t seed;   /* RANDOM */
-    uint64_t limit;  /* SORT: only the first so many rows are wanted; 0: all */
+    /* the operator has its own reduce, which uses sk_work_reduce in part or not at all */
+    bool own_reduce;
+    uint64_t seed;  /* RANDOM */
+    uint64_t limit; /* SORT: number of first rows that are wanted; 0: all rows */
     uint32_t n_keys;
     struct sk_what_key *keys;
     uint32_t n_aggs; /* AGGREGATE */
-    /* column: of the batches of rows, whose first columns are the keys; what it points to is its
-     * own */
+    /* `column` of each aggregate counts in the batches of rows, whose first columns are the keys.
+     * The pointers in the structs are owned. */
     struct sk_agg *aggs;
 };
-/* By its name in the table of what.c: "sort", "random", "hash", "even", "aggregate". SK_EINVAL. */
+/* Finds a kind by its name in the table of what.c: "sort", "random", "hash", "even", "aggregate".
+ * SK_EINVAL: there is none of this name. */
 sk_rc sk_what_kind_find(const char *name, enum sk_what_kind *out, struct sk_err *err) SK_MUST_USE;
-/* Wire (base/wire.h): u32 version (2), u32 kind, u32 partitions, u32 flags (1: groups, 2: one
- * block, 4: sorted), u64 seed, u64 limit, u32 keys, then of each: bytes name, u32 flags (1:
- * descending, 2: nulls first); u32 aggregates, of each: u32 kind, column, flags (1: ignore nulls,
- * 2: NaN is null, 4: wide, 8: flatten), ddof, k, u64 q and of quantiles k more (bits of doubles),
- * bytes name, bytes name of values. Returns the length needed; writes nothing where it is more than
- * cap. */
+/* Writes the description in wire format (base/wire.h): u32 version (what.c), u32 kind, u32
+ * partitions, u32 flags (1: groups, 2: one block, 4: sorted), u64 seed, u64 limit, u32 number of
+ * keys, then for each key: bytes name, u32 flags (1: descending, 2: nulls first); u32 number of
+ * aggregates, for each: u32 kind, column, flags (1: ignore nulls, 2: NaN is null, 4: wide, 8:
+ * flatten), ddof, k, u64 q and, for quantiles, k more u64 (bits of doubles), bytes name, bytes name
+ * of values. Returns the length needed; writes nothing if that is more than cap. */
 size_t sk_what_write(const struct sk_what *w, void *buf, size_t cap);
-/* SK_EINVAL: not of this version, or damaged. */
+/* Reads such a description. SK_EINVAL: it has another version or is damaged. */
 sk_rc sk_what_read(struct sk_bytes wire, struct sk_what **out, struct sk_err *err) SK_MUST_USE;
 void sk_what_destroy(struct sk_what *w); /* NULL is fine */
 
 /* ---- values ---- */
 
 enum sk_value_kind {
-    SK_VALUE_BLOCK, /* of a reduce: one block */
-    SK_VALUE_PARTS, /* parts of partitions first, first + 1, ...: at most SK_VALUE_PARTS_MAX */
-    /* of the run that comes next: a row a page: its first row's keys ("0", "1", ...), then rows,
-     * offset, length (uint64); and one of its last row: keys, 0, length of the run, 0 */
+    SK_VALUE_BLOCK, /* a block of rows, made by a reduce */
+    SK_VALUE_PARTS, /* blocks of partitions first, first + 1, ...: at most SK_VALUE_PARTS_MAX */
+    /* The sample of the run that comes next. One row for each page: the keys of its first row
+     * (columns "0", "1", ...), then its rows, offset and length (uint64). At the end one row: the
+     * keys of the run's last row, 0, the run's length, 0. */
     SK_VALUE_SAMPLE,
-    SK_VALUE_RUN, /* pages of about 32 KiB, in order; one without rows: one empty page */
-    /* no bytes; parts of run `run` for partitions first, first + 1, ...: at most
-     * SK_VALUE_CUTS_MAX */
+    /* a run: pages of about 32 KiB, in order; a run without rows has one empty page */
+    SK_VALUE_RUN,
+    /* No bytes: says which pages of run `run` belong to partitions first, first + 1, ...: at most
+     * SK_VALUE_CUTS_MAX. */
     SK_VALUE_CUTS,
-    /* n - 1 rows: keys ("0", "1", ...) and number of the run of the row at which a partition
-     * begins */
+    /* n - 1 rows, each the first row of a partition: its keys ("0", "1", ...) and the number of its
+     * run. */
     SK_VALUE_BOUNDS
 };
 #define SK_VALUE_PARTS_MAX 120u
@@ -106,128 +107,138 @@ enum sk_value_kind {
 
 struct sk_value_part {
     uint64_t off, len, row,
-        /* off and len: multiples of 64, off from the value's begin; of CUTS: in the run, row is the
-         * first one's, rows is about. len 0: nothing */
+        /* off and len are multiples of 64; off counts from the value's beginning. In CUTS, off
+         * counts in the run, row is the index of the first row and rows is an estimate. len 0: the
+         * part is empty */
         rows;
 };
 
-struct sk_value { /* whole blocks one behind the other, each at a multiple of 64 bytes; read-only */
+struct sk_value { /* whole blocks behind each other, each at a multiple of 64 bytes; read-only */
     enum sk_value_kind kind;
-    uint32_t schema; /* checksum (struct sk_block_sizes); 0: no block */
-    /* bytes: of data (sk_block_nbytes); size: what write fills, a multiple of 64 but of BLOCK */
+    uint32_t schema; /* checksum of the schema (struct sk_block_sizes); 0: the value has no block */
+    /* bytes: size of the data (sk_block_nbytes); size: bytes that sk_value_write fills, a multiple
+     * of 64 except for BLOCK */
     uint64_t rows, bytes, size;
     uint32_t first, run, n;
-    struct sk_value_part *parts; /* [n], of PARTS and CUTS */
+    struct sk_value_part *parts; /* [n], only in PARTS and CUTS */
     uint32_t n_blocks;
     struct sk_block_plan **blocks;
-    uint64_t *at; /* [n_blocks] where each begins */
-    void *mem[3]; /* what the plans point to, freed with it */
+    uint64_t *at; /* [n_blocks]: the offset of each block */
+    void *mem[3]; /* memory that the plans point to, freed with the value */
 };
-/* dst: 64-byte aligned, v->size bytes. What the work was given must still be there. */
+/* Writes the value to dst, which is 64-byte aligned and has v->size bytes. The inputs of the work
+ * must still exist. */
 void sk_value_write(const struct sk_value *v, uint8_t *dst);
 void sk_value_destroy(struct sk_value *v); /* NULL is fine */
 
 /* ---- work ---- */
 
 struct sk_work;
-/* The next value, the caller's; *out NULL: that was the last one. After an error nothing more may
- * be asked. */
+/* Gives the next value, which the caller owns; *out NULL: there are no more. After an error the
+ * caller may only destroy the work. */
 sk_rc sk_work_next(struct sk_work *w, struct sk_value **out, struct sk_err *err) SK_MUST_USE;
 void sk_work_destroy(struct sk_work *w); /* NULL is fine */
 
-struct sk_map_input { /* all of it outlives the work and its values */
+struct sk_map_input { /* input of a map; everything here must outlive the work and its values */
     const struct ArrowSchema *schema;
     const struct ArrowArray *array;
-    /* number of the map: seeds what is drawn, and where the first piece of EVEN goes */
+    /* Number of the map: the seed of random draws, and the place where the first piece of EVEN
+     * goes. */
     uint64_t seq;
-    /* in how many values the pack is to be, or in how many runs: neighbouring partitions,
-     * neighbouring keys; 0: one */
+    /* Number of values for the map's pack (each has neighbouring partitions), or number of runs
+     * (each has neighbouring keys); 0 means 1. */
     uint32_t values;
-    /* rows that this map has had before: a map that gets more than it wants to hold makes several
-     * packs or runs */
+    /* Number of rows that this map has handled before. A map that gets more rows than it wants to
+     * hold makes several packs or runs. */
     uint64_t row0;
-    /* SORT: NULL, or n_partitions - 1 values of the first key in its order, one column; a row that
-     * equals one goes behind it, of a descending key before it: so the partitions are the same
-     * ones, the other way round */
+    /* SORT: NULL, or one column with n_partitions - 1 values of the first key, in its order. A row
+     * equal to a bound goes behind the bound (for a descending key: before it, so that the
+     * partitions are the same in reverse order). */
     const struct ArrowSchema *bounds_schema;
     const struct ArrowArray *bounds;
 };
-/* Of the whole batch: PARTS (more than `values` where its partitions need more), or SAMPLEs, each
- * with its RUN. Scratch: 16 to 32 bytes a row. */
+/* Starts the map of a whole batch. It gives PARTS (in more than `values` values if the partitions
+ * need more), or SAMPLEs, each followed by its RUN. Scratch: 16 to 32 bytes for each row. */
 sk_rc sk_work_map(const struct sk_what *what, const struct sk_map_input *in, struct sk_work **out,
                   struct sk_err *err) SK_MUST_USE;
 
-struct sk_slice { /* batches of one map or run, in order; outlives the work and its values */
+/* the batches of one map or run, in order; must outlive the work and its values */
+struct sk_slice {
     const struct ArrowArray *const *batches;
-    const struct ArrowSchema *const *schemas; /* AGGREGATE: of each batch; else unused */
+    const struct ArrowSchema *const *schemas; /* AGGREGATE: the schema of each batch; else unused */
     uint32_t n;
-    bool columns_only; /* its rows, if it has any, are not wanted */
-    uint32_t run;      /* of runs: its number, as the cut task had it */
-    /* of the first batch, where partitions are told apart (SK_WHAT_RANDOM): then each batch is one
-     * partition */
+    bool columns_only; /* only the columns are needed; rows, if there are any, are ignored */
+    uint32_t run;      /* number of the run, as in the cut task; unused without runs */
+    /* SK_WHAT_RANDOM, where each batch is one partition: the number of the first batch's
+     * partition. */
     uint32_t partition;
 };
-/* BOUNDS, then CUTS of each sample. samples: one a run in the order of runs, all of one schema.
- * Cuts follow the bytes of pages. */
+/* Starts a cut task. It gives BOUNDS, then CUTS for each sample. `samples` has one sample for each
+ * run, in the order of runs, all of one schema. Cuts are made by the bytes of pages. */
 sk_rc sk_work_cut(const struct sk_what *what, const struct ArrowSchema *schema,
                   const struct ArrowArray *const *samples, uint32_t n_runs, uint32_t n_partitions,
                   struct sk_work **out, struct sk_err *err) SK_MUST_USE;
 
-struct sk_merge_input {               /* all of it outlives the work and its values */
+/* input of a merge; everything here must outlive the work and its values */
+struct sk_merge_input {
     const struct ArrowSchema *schema; /* of all batches */
-    /* whole packs of partitions [first, first + n), or runs, in order; columns_only, run and
-     * partition are without meaning */
+    /* Whole packs of partitions [first, first + n), or runs, in order. columns_only, run and
+     * partition are ignored. */
     const struct sk_slice *slices;
     uint32_t n_slices;
-    uint32_t first, n;            /* n 0: runs */
-    const uint32_t *const *parts; /* [n_slices][n]: not 0: the pack has a batch of this partition */
-    uint32_t values;              /* in how many values the result is to be, as in sk_map_input */
+    uint32_t first, n; /* n 0: runs */
+    /* [n_slices][n]: not 0 if the pack has a batch of this partition */
+    const uint32_t *const *parts;
+    uint32_t values; /* number of values for the result, as in sk_map_input */
 };
-/* PARTS of partitions [first, first + n), or SAMPLEs, each with its RUN. What reduces make of it is
- * what they make of the packs themselves. */
+/* Starts a merge. It gives PARTS of partitions [first, first + n), or SAMPLEs, each followed by its
+ * RUN. Reduces get the same rows from the merged packs as from the packs themselves. */
 sk_rc sk_work_merge(const struct sk_what *what, const struct sk_merge_input *in,
                     struct sk_work **out, struct sk_err *err) SK_MUST_USE;
 
 struct sk_reduce_input {
     const struct ArrowSchema *schema; /* of all batches */
-    const struct sk_slice *slices;    /* in order of (side, map) */
+    const struct sk_slice *slices;    /* sorted by (side, map) */
     uint32_t n_slices;
-    uint32_t first, end, n;                  /* makes partitions [first, end) of n */
-    uint64_t target_bytes;                   /* of a block, about */
-    const struct ArrowSchema *bounds_schema; /* of a sort that was cut: the BOUNDS; else NULL */
+    uint32_t first, end, n; /* the reduce makes partitions [first, end) of n */
+    uint64_t target_bytes;  /* approximate size of a block */
+    /* after a sort with a cut task: the BOUNDS; else NULL */
+    const struct ArrowSchema *bounds_schema;
     const struct ArrowArray *bounds;
 };
-/* AGGREGATE: whether batches of these schemas can be reduced as they are. Else keys and values have
- * to be cast to one type each first; of states only what keeps values. Then the first batch of rows
- * (it may be empty) has the types of all. */
+/* AGGREGATE: true if batches of these schemas can be reduced as they are. Otherwise the caller
+ * first casts each key and each value to one type (in batches of states only the columns of kept
+ * values); the first batch of rows, which may be empty, must then have these types. */
 bool sk_work_aggregates(const struct sk_what *what, const struct ArrowSchema *const *schemas,
                         uint32_t n);
-/* BLOCKs with the rows of these partitions. Where there is no row: one empty block, which keeps the
- * schema. A block is written before the next one is asked for. AGGREGATE: slices are sorted by the
- * keys; it works in about target_bytes of memory, but for a single group that needs more. */
+/* Starts a reduce. It gives BLOCKs with the rows of these partitions; without rows, one empty block
+ * that keeps the schema. Each block must be written before the next one is requested. AGGREGATE:
+ * the slices are sorted by the keys, and the reduce works in about target_bytes of memory, except
+ * for a single group that needs more. */
 sk_rc sk_work_reduce(const struct sk_what *what, const struct sk_reduce_input *in,
                      struct sk_work **out, struct sk_err *err) SK_MUST_USE;
 
-/* ---- states: what a map of AGGREGATE makes of rows, where that is fewer; they go through
- * sk_work_map as rows do ---- */
+/* ---- states: partial aggregates, which a map of AGGREGATE makes of its rows if there are fewer of
+ * them. States pass through sk_work_map as rows do. */
 
 struct sk_states;
-/* For batches of rows or of states like this one, whose schema outlives it. all: it takes all rows.
- * SK_EINVAL: an aggregate cannot be of its column. */
+/* Makes states for batches with this schema, of rows or of states; the schema must outlive them.
+ * all: every row is taken (see sk_states_add). SK_EINVAL: an aggregate does not fit its column's
+ * type. */
 sk_rc sk_states_create(const struct sk_what *what, const struct ArrowSchema *schema, bool all,
                        struct sk_states **out, struct sk_err *err) SK_MUST_USE;
-/* Takes the first *taken rows of the batch (states: all; keys and what keeps values are of the
- * types that it was made for); the others, and all batches from now on, are to be sent as they are:
- * states of them would hardly be fewer (kernel.h). */
+/* Adds the first *taken rows of a batch. The caller must send the other rows, and all later
+ * batches, as they are, because there would hardly be fewer states than rows (kernel.h). A batch of
+ * states is taken whole; its keys and kept values must have the types of s. */
 sk_rc sk_states_add(struct sk_states *s, const struct ArrowSchema *schema,
                     const struct ArrowArray *batch, uint64_t *taken,
                     struct sk_err *err) SK_MUST_USE;
-/* The plan of all states as a batch, or of their results, sorted or in the order of the states
- * (kernel.h); s must stay as it is while the plan is used. SK_ERANGE: a sum that does not fit. */
+/* Plans a batch of all states, or of their results, sorted or in the order of the states
+ * (kernel.h). s must not change while the plan is used. SK_ERANGE: a sum overflows. */
 sk_rc sk_states_measure(struct sk_states *s, enum sk_result which, struct sk_block_plan **plan,
                         uint64_t *size, struct sk_err *err) SK_MUST_USE;
 uint64_t sk_states_rows(const struct sk_states *s); /* taken */
-/* of memory, as sk_groupby_bytes; the batch of all states needs about as much again */
+/* bytes of memory, as in sk_groupby_bytes; the batch of all states needs about as much again */
 uint64_t sk_states_bytes(const struct sk_states *s);
 void sk_states_destroy(struct sk_states *s); /* NULL is fine */
 

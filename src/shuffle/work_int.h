@@ -6,12 +6,12 @@
 #include "base/mem.h"
 #include "shuffle/work.h"
 
-struct sk_work { /* each kind of work begins with it */
+struct sk_work { /* the head of the struct of each kind of work */
     sk_rc (*next)(struct sk_work *w, struct sk_value **out, struct sk_err *err);
     void (*destroy)(struct sk_work *w);
 };
 
-/* A row of the table in what.c. A function that is NULL: as for SORT, with runs. */
+/* A row of the table in what.c. If a function is NULL, the kind uses that of SORT (sorted runs). */
 struct sk_what_class {
     const char *name;
     bool needs_keys, runs; /* runs: its maps make sorted runs, if there are keys and no bounds */

@@ -1,6 +1,6 @@
-/* auto.c - takes the strategy that is the cheapest (sk_shuffle_cost) for the sizes known by now. It
- * decides again when the sizes have changed, so it may change its mind while they become known. It
- * is the default. Results do not depend on it. */
+/* auto.c - the default strategy: follows the strategy that is cheapest (sk_shuffle_cost) for the
+ * sizes known so far. When the sizes change it chooses again. Results do not depend on the choice.
+ */
 #include "shuffle/shuffle.h"
 
 extern const struct sk_shuffle_ops sk_shuffle_by_auto, sk_shuffle_by_index;
@@ -19,7 +19,7 @@ static const struct sk_shuffle_ops *cheapest(const struct sk_shuffle_sizes *z) {
 
 struct state {
     const struct sk_shuffle_ops *chosen;
-    struct sk_shuffle_sizes z; /* sizes for which it was chosen */
+    struct sk_shuffle_sizes z; /* the sizes for which the strategy was chosen */
 };
 
 static const struct sk_shuffle_ops *chosen(struct sk_shuffle *s) {

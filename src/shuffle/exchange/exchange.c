@@ -1,19 +1,18 @@
-/* exchange.c - what waits for the reduces of an exchange: packs come in, of each input in order;
- * all have come; runs are cut (contract: exec/gather.h). Pure.
+/* exchange.c - the gather of an exchange's reduces: it takes packs in (those of each input in
+ * order), and has runs cut when all packs are there (contract: exec/gather.h). Pure.
  *
  *     packs come in -> the input has ended -> runs: a cut task says which pages are whose -> inputs
  *     of reduces, one at a time (reduces.c)
  *
- * As nothing is decided before all packs are there, how many reduces there are, and what each
- * takes, follows from exact sizes. Packs are in the order (input, task, yield), so what a reduce
- * sees does not depend on time.
+ * The number of reduces and their partitions are chosen when all packs are there, from exact sizes.
+ * Packs are in the order (input, task, yield), so what a reduce sees does not depend on time.
  *
  * Cost: 16 bytes a part of a pack. */
 #include <stdlib.h>
 
 #include "exchange_int.h"
 
-/* ---- packs come ------------------------------------------------------------------------------ */
+/* ---- packs come in --------------------------------------------------------------------------- */
 
 static bool fits(const struct sk_gather *g, const struct sk_value_note *head) {
     const struct sk_exchange *e = sk_exchange_of(g);
@@ -28,7 +27,7 @@ static sk_rc take(struct sk_gather *g, uint32_t side, struct sk_blk *b, struct s
     SK_ASSERT(!e->n && side < e->n_inputs && p->kind != SK_PACK_MATCH_REPORT);
     sk_gather_hold(g, b);
     if (p->kind == SK_PACK_SAMPLE) {
-        /* its task has failed before its run, and was left out */
+        /* the task failed before it yielded the sample's run, and the job goes on without it */
         struct sk_blk *late = e->pending[side];
         e->pending[side] = b;
         return late ? sk_gather_drop(g, late, err) : SK_OK;
@@ -39,7 +38,7 @@ static sk_rc take(struct sk_gather *g, uint32_t side, struct sk_blk *b, struct s
         return SK_ERR(err, SK_ECORRUPT, "%s: a run came without its sample", sk_gather_label(g));
     if (!sk_vec_push(&e->packs, TAG, p))
         return SK_ERR(err, SK_ENOMEM, "%s: no memory for its packs", sk_gather_label(g));
-    if (p->sample) { /* it came through the stage that merges, which held it */
+    if (p->sample) { /* the stage that merges packs has held the sample until now */
         sk_list_del(&p->sample->link);
         sk_gather_hold(g, p->sample);
     } else {
@@ -64,9 +63,10 @@ static bool awaits(const struct sk_gather *g, uint32_t side) {
     return e->by && e->by->open && !e->n && !e->running && !e->by->open(&e->in[side]);
 }
 
-/* ---- all have come --------------------------------------------------------------------------- */
+/* ---- all packs are there --------------------------------------------------------------------- */
 
-/* By input, each in the order of the maps; those of one task as they came, which p->run has. */
+/* Sorts packs by input; within an input they keep the order of maps, within a map the order of
+ * yields. */
 static int by_place(const void *a, const void *b) {
     const struct sk_pack *x = *(const struct sk_pack *const *)a,
                          *y = *(const struct sk_pack *const *)b;
@@ -94,7 +94,7 @@ static uint32_t count_partitions(const struct sk_exchange *e) {
     return (uint32_t)SK_MIN(SK_MAX(n, 1), SK_PARTITIONS_MAX);
 }
 
-/* The samples are the input of one task; each run gets room for what it will say of it. */
+/* Makes the cut task, whose input is all samples. Each run gets room for its cuts. */
 static sk_rc ask_for_cuts(struct sk_exchange *e, struct sk_err *err) {
     const char *label = sk_gather_label(&e->g);
     for (uint32_t i = 0; i < e->packs.n; i++) {
@@ -141,9 +141,10 @@ static sk_rc ended(struct sk_gather *g, struct sk_err *err) {
     return e->cut && e->packs.n ? ask_for_cuts(e, err) : sk_reduces_begin(e, err);
 }
 
-/* ---- the cut task ---------------------------------------------------------------------------- */
+/* ---- the note of the cut task ---------------------------------------------------------------- */
 
-/* The i-th cut of a note is of partition first + i of its run, or of those behind it. */
+/* Cut i of a note belongs to partition first + i of its run; behind the run's last partition follow
+ * those of the next run. */
 static sk_rc take_cuts(struct sk_exchange *e, const struct sk_pack_note *note, struct sk_err *err) {
     const struct sk_pack_cut *c = (const struct sk_pack_cut *)(const void *)(note + 1),
                              *end = c + note->n;
@@ -215,7 +216,7 @@ static sk_rc yielded(struct sk_gather *g, void *say, struct sk_blk *b,
 }
 
 static bool needed(const void *say) {
-    /* without its cuts nothing comes, without what a share tells wrong rows */
+    /* without the cut task no reduce can begin; without a match report the rows would be wrong */
     const struct sk_xtask *t = say;
     return t->t.phase == SK_PHASE_CUT || t->share;
 }
@@ -328,7 +329,7 @@ const struct sk_gather_ops sk_exchange_ops = {.fits = fits,
                                               .text = text,
                                               .check = check};
 
-/* ---- who makes it ---------------------------------------------------------------------------- */
+/* ---- making the gather ----------------------------------------------------------------------- */
 
 static bool create(const struct sk_shuffle_ops *by, const struct sk_stage *st,
                    struct sk_gather **out) {

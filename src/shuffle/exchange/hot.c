@@ -2,11 +2,11 @@
  * them. Pure.
  *
  * A hot partition (a frequent key of a join) is shared by split reduces: each has some packs of one
- * input, and all packs of the others. Which rows of the other inputs have no partner in any of
- * them, no split reduce can know alone; so each first yields a match report. When all have, one
- * more reduce gets the rows of the other inputs and the reports. It is numbered behind the split
- * reduces, so the output has the order of a single reduce. No other input is made until that reduce
- * is ready, which costs a wave of half-empty slots for each hot partition. */
+ * input, and all packs of the others. A split reduce cannot know alone which rows of the other
+ * inputs have no partner anywhere, so each first yields a match report. When all reports are there,
+ * one more reduce gets the rows of the other inputs and the reports. It is numbered behind the
+ * split reduces, so the output has the order of a single reduce. No other input is made until that
+ * reduce is ready, which costs a wave of half-empty slots for each hot partition. */
 #include "exchange_int.h"
 
 /* Returns 1 + the input that reduces of partitions [a, b) may share; 0: none. It follows from the

@@ -1,11 +1,11 @@
-/* merges.c - the stage between the maps and an exchange: packs are told to the strategy, and what
- * it says is done (contracts: exec/gather.h, shuffle.h). Pure.
+/* merges.c - the gather of the stage between the maps and an exchange: it tells the strategy of
+ * each pack and carries out the strategy's answer (contracts: exec/gather.h, shuffle.h). Pure.
  *
- * A merge takes packs of the same partitions that come one behind the other, or runs; how many, and
- * whether at all, may depend on time. What reduces see does not: a partition's packs are in the
- * order of the maps, as only neighbours are merged, and a merged pack has the place of its first
- * one. A run brings its sample along to the exchange; one that is merged leaves it behind, for the
- * merged one has its own.
+ * A merge takes packs of the same partitions that come one behind the other, or runs. How many
+ * packs are merged may depend on time, but the rows that reduces see do not: a partition's packs
+ * are in the order of the maps, as only neighbours are merged, and a merged pack has the place of
+ * its first one. A run takes its sample along to the exchange. If runs are merged, their samples
+ * are dropped, since the merged run has a sample of its own.
  *
  * Invariant: each group is of neighbours, and no two groups have a partition in common. Cost: a few
  * ns a pack, and a look at as many as one map gives. */
@@ -25,7 +25,7 @@ static struct sk_shuffle *shuffle_of(struct sk_merges *m) {
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* To 1/32: sizes that have changed by less are the same to a strategy. */
+/* Rounds to 1/32, so that a strategy is not asked again because of small changes of sizes. */
 static uint64_t about(uint64_t bytes) {
     int low = bytes >> 6 ? 59 - __builtin_clzll(bytes) : 0;
     return bytes >> low << low;
@@ -118,7 +118,7 @@ static sk_rc pass_packs(struct sk_merges *m, const struct sk_open_group *k, stru
     return SK_OK;
 }
 
-/* Group i is no more: its packs have become a task, or were passed. */
+/* Removes group i, whose packs have become a task or were passed. */
 static void end_group_by(struct sk_shuffle *s, uint32_t i, bool merge) {
     struct sk_merges *m = s->m;
     struct sk_open_group *k = m->open.p[i];
@@ -132,13 +132,13 @@ static void end_group_by(struct sk_shuffle *s, uint32_t i, bool merge) {
     free_group(k);
 }
 
-/* One pack alone is no reason for a task. */
+/* A single pack is passed, since merging it would be of no use. */
 static void end_group(struct sk_shuffle *s, uint32_t i) {
     end_group_by(s, i, s->m->open.p[i]->packs.n > 1);
 }
 
-/* The group of these partitions, or NULL; others that have some of them end: so the order of a
- * partition's rows is that of maps. */
+/* Returns the group of exactly these partitions, or NULL. Groups that have only some of them are
+ * ended first, so that the rows of a partition stay in the order of maps. */
 static struct sk_open_group *find_group(struct sk_shuffle *s, uint32_t first, uint32_t end,
                                         bool wanted) {
     struct sk_merges *m = s->m;
@@ -151,7 +151,8 @@ static struct sk_open_group *find_group(struct sk_shuffle *s, uint32_t first, ui
     return found;
 }
 
-/* With one pack more a partition would be too much for reduces that share it by packs. */
+/* True if, with one pack more, some partition would be too large for reduces that share it pack by
+ * pack. */
 static bool too_hot(const struct sk_exchange *e, const struct sk_open_group *k,
                     const struct sk_pack *p) {
     uint64_t most = e->spread ? sk_exchange_most(e) / 2 : 0;
@@ -166,7 +167,7 @@ static bool too_hot(const struct sk_exchange *e, const struct sk_open_group *k,
 static uint32_t index_of(const struct sk_merges *m, const struct sk_shuffle_group *g) {
     uint32_t i = 0;
     while (i < m->open.n && &m->open.p[i]->g != g) i++;
-    SK_ASSERT(i < m->open.n); /* else the strategy names a group that is no more */
+    SK_ASSERT(i < m->open.n); /* fails if the strategy names a group that has been ended */
     return i;
 }
 
@@ -180,11 +181,11 @@ static struct sk_open_group *new_group(struct sk_shuffle *s, uint32_t first, uin
     return NULL;
 }
 
-/* ---- what a strategy may say ----------------------------------------------------------------- */
+/* ---- calls of the strategy ------------------------------------------------------------------- */
 
 static uint32_t end_of(const struct sk_pack *p) { return p->first + SK_MAX(p->n, 1u); }
 
-/* The pack at hand is decided on. */
+/* The strategy has decided about the current pack. */
 static void say(struct sk_shuffle *s) {
     SK_ASSERT(s->now && !s->said);
     s->said = true;
@@ -241,8 +242,7 @@ void sk_shuffle_gather(struct sk_shuffle *s, uint32_t n, uint32_t values, uint32
         end_group(s, index_of(s->m, g));
 }
 
-/* ---- a strategy that answers later (told.h) ---------------------------------------------------
- */
+/* ---- a strategy that answers later (told.h) -------------------------------------------------- */
 
 void sk_shuffle_later(struct sk_shuffle *s) {
     struct sk_merges *m = s->m;
@@ -318,7 +318,7 @@ static sk_rc take(struct sk_gather *g, uint32_t side, struct sk_blk *b, struct s
     (void)side;
     sk_gather_hold(g, b);
     if (p->kind == SK_PACK_SAMPLE) {
-        /* its task has failed before its run, and was left out */
+        /* the task failed before it yielded the sample's run, and the job goes on without it */
         SK_TRY(drop_sample(m, &m->sample, err));
         m->sample = b;
         return SK_OK;
@@ -383,7 +383,7 @@ static uint32_t hint(struct sk_gather *g, uint32_t side) {
     return sk_shuffle_ask_values(shuffle_of(merges_of(g)));
 }
 
-/* Maps wait for a strategy that is behind by an eighth of memory. */
+/* Maps wait while packs without an answer fill an eighth of memory. */
 static bool awaits(const struct sk_gather *g, uint32_t side) {
     struct sk_merges *m = merges_of(g);
     const struct sk_shuffle *s = shuffle_of(m);

@@ -2,7 +2,7 @@
  * (formats: pack.h). Pure. */
 #include "exchange_int.h"
 
-/* True: lengths and rows of the parts add up to those of the value. */
+/* True if lengths and rows of the parts add up to those of the value. */
 static bool parts_ok(const struct sk_pack_note *h, const uint8_t *at) {
     uint64_t len = 0, rows = 0;
     for (uint32_t i = 0; i < h->n; i++) {
@@ -66,7 +66,7 @@ uint32_t sk_exchange_run(const struct sk_kept *k) {
     return sk_container_of(k, struct sk_pack, kept)->run;
 }
 
-/* ---- what a task is told --------------------------------------------------------------------- */
+/* ---- the description of a task --------------------------------------------------------------- */
 
 struct sk_xtask *sk_xtask_new(uint32_t phase, uint32_t first, uint32_t end, uint32_t n) {
     struct sk_xtask *say = sk_calloc(TAG, sizeof *say);

@@ -45,7 +45,7 @@ sk_rc sk_reduces_begin(struct sk_exchange *e, struct sk_err *err) {
     return sk_reduces_refill(e, err);
 }
 
-/* ---- which partitions ------------------------------------------------------------------------ */
+/* ---- which partitions a reduce takes --------------------------------------------------------- */
 
 /* Returns the end of the partitions of the reduce that begins with a, as the strategy of the first
  * input says. */
@@ -58,7 +58,7 @@ static uint32_t range_end(struct sk_exchange *e, uint32_t a, uint32_t *node) {
     return b > a && b <= e->n ? b : sk_shuffle_range(&r, a);
 }
 
-/* ---- the parts ------------------------------------------------------------------------------- */
+/* ---- the parts of packs that a reduce takes -------------------------------------------------- */
 
 static int by_number(const void *a, const void *b) {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;

@@ -1,4 +1,5 @@
-/* sizes.c - how large a reduce should be, and which part of a pack belongs to which. Pure. */
+/* sizes.c - how large a reduce should be, and which bytes of a pack belong to given partitions.
+ * Pure. */
 #include "exchange_int.h"
 
 /* reduces per slot, where there is enough data: so the last ones end at about the same time */

@@ -1,4 +1,4 @@
-/* told.c - see told.h. Pure. */
+/* told.c - a strategy that answers from outside of the run (contract: told.h). Pure. */
 #include "shuffle/told.h"
 
 #include <string.h>
@@ -7,17 +7,18 @@
 
 #define TAG SK_TAG_EXEC
 
-struct state {                 /* of an input */
-    uint32_t values;           /* 0: not said yet */
-    bool asks;                 /* sizes have changed since it was said */
-    struct sk_shuffle_sizes z; /* for which it was said */
+struct state {       /* of an input */
+    uint32_t values; /* 0: not said yet */
+    /* sizes have changed since the last answer about the number of values */
+    bool asks;
+    struct sk_shuffle_sizes z; /* sizes at the time of that answer */
 };
 
 static struct sk_told *told_of(const struct sk_shuffle *s) { return sk_shuffle_arg(s); }
 
 static void wake(const struct sk_shuffle *s) { told_of(s)->wake(told_of(s)->arg); }
 
-/* ---- in the run ------------------------------------------------------------------------------ */
+/* ---- called by the run ----------------------------------------------------------------------- */
 
 static bool begin(struct sk_shuffle *s) {
     struct sk_told *t = told_of(s);
@@ -32,7 +33,7 @@ static bool is_open(const struct sk_shuffle *s) {
 
 static bool same(const struct sk_shuffle_sizes *a, const struct sk_shuffle_sizes *b) {
     return a->bytes == b->bytes && a->map_bytes == b->map_bytes &&
-           a->reduce_bytes == b->reduce_bytes; /* the rest is the run's */
+           a->reduce_bytes == b->reduce_bytes; /* the other sizes do not change during a run */
 }
 
 static uint32_t values(struct sk_shuffle *s) {
@@ -71,7 +72,7 @@ void sk_told_init(struct sk_told *t, const char *name, void (*to_wake)(void *arg
 
 void sk_told_deinit(struct sk_told *t) { sk_vec_free(&t->in); }
 
-/* ---- from outside ---------------------------------------------------------------------------- */
+/* ---- called from outside of the run ---------------------------------------------------------- */
 
 void sk_told_next(struct sk_told *t, struct sk_told_question *out) {
     memset(out, 0, sizeof *out);
