@@ -4,9 +4,9 @@
  *     engine events --event.c--> sk_step_ev --step.c--> sk_act list --act.c--> engine calls
  *
  * All files are pure but inbox.c, notes.c and those that include run_int.h: no clock, no engine
- * call, no I/O; they allocate from pools only. Everything here belongs to one lock, the run's
- * (inbox.c). Calls go one way: step -> launch, order -> input, pools, zip, gather -> parts, tables;
- * these call a stage's gather (gather.h), which calls gather.c. */
+ * call, no I/O; they allocate from pools only. Everything here is guarded by the run's lock
+ * (inbox.c). Calls go one way between the files: step -> launch, order -> input, pools, zip, gather
+ * -> parts, tables. These files call a stage's gather (gather.h), which calls gather.c. */
 #ifndef SK_EXEC_INT_H
 #define SK_EXEC_INT_H
 
@@ -20,8 +20,9 @@
 #include "exec/launch/guards.h"
 
 #define SK_NO_STAGE UINT32_MAX
-#define SK_BUNDLE_BLOCKS_MAX 128u /* inputs of one task; of one that a gather makes: any number */
-/* tasks of a stage between the head of the order and the last one launched */
+/* the most blocks in the input of one task; inputs that a gather makes have no limit */
+#define SK_BUNDLE_BLOCKS_MAX 128u
+/* The most tasks of a stage that are launched and not finished in order. */
 #define SK_WINDOW_MAX 4096u
 
 /* ---- budget.c (pure): bytes, sizes, depth ---------------------------------------------------- */
@@ -37,14 +38,14 @@ static inline uint64_t sk_budget_room(const struct sk_budget *b) {
 }
 void sk_budget_reserve(struct sk_budget *b, uint64_t n);
 void sk_budget_unreserve(struct sk_budget *b, uint64_t n);
-/* n bytes exist now; *promise shrinks by those of them that it covers. */
+/* Counts n new bytes. *promise shrinks by those bytes that it had promised. */
 void sk_budget_use(struct sk_budget *b, uint64_t *promise, uint64_t n);
 void sk_budget_give(struct sk_budget *b, uint64_t n);     /* n bytes are gone */
 void sk_budget_spilled(struct sk_budget *b, uint64_t n);  /* n bytes went to disk */
 void sk_budget_restored(struct sk_budget *b, uint64_t n); /* n bytes came back from disk */
 
-/* Sets the values that the caller has left open. A block has a quarter of memory at most, so a
- * small store holds several. */
+/* Sets the fields that the caller has left 0. A block gets a quarter of memory at most, so that a
+ * small store can hold several blocks. */
 void sk_exec_choose(struct sk_exec_conf *c, uint64_t capacity_bytes);
 
 /* Learned output size of a stage's tasks: the larger of the mean and a recent average; relative to
@@ -55,26 +56,27 @@ struct sk_size_est {
 };
 void sk_size_est_add(struct sk_size_est *e, uint64_t in_bytes, uint64_t out_bytes);
 static inline bool sk_size_est_known(const struct sk_size_est *e) { return e->n > 0; }
-/* Estimated output bytes of a task, if an estimate is known; in_bytes 0: of a usual task. `prior`
- * counts as one more task at first, so that a few tasks of little output do not let hundreds start;
- * it can only raise the estimate. */
+/* Estimated output bytes of a task, if an estimate is known. in_bytes 0: of a task with the usual
+ * input. At first `prior` counts like one more measured task, so that a few tasks of little output
+ * do not let hundreds start; it can only raise the estimate. */
 uint64_t sk_size_est_out(const struct sk_size_est *e, uint64_t in_bytes, uint64_t prior);
 
-struct sk_slots { /* one resource: amounts of all tasks in flight, queued ones included */
+/* one resource: the amounts that all tasks in flight need, queued tasks included */
+struct sk_slots {
     int64_t total, used;
-    /* total is a limit below what the machine has: tasks are not queued, since the engine would run
-     * them. */
+    /* The user limits the resource to less than the machine has. No tasks are queued then, since
+     * the engine would run them at once. */
     bool strict;
     double queued_ns; /* sum over tasks in flight of amount * expected time in ns */
 };
-/* True if one more task of `amount` and about est_ns (0: unknown) may be given to the engine.
- * *ahead: it would wait there. */
+/* True if one more task that needs `amount` for about est_ns (0: unknown) may be given to the
+ * engine. *ahead: the task would wait in the engine's queue. */
 bool sk_slots_admit(const struct sk_slots *s, int64_t amount, int64_t est_ns, uint32_t n_same,
                     bool *ahead);
 
 /* ---- blocks, bundles, tasks ------------------------------------------------------------------ */
 
-/* The first `rows` rows of r, which has rows. */
+/* Cuts r down to its first `rows` rows; r must have rows. */
 static inline struct sk_bref sk_bref_first(struct sk_bref r, uint64_t rows) {
     r.bytes = (uint64_t)((double)r.bytes * (double)rows / (double)r.n_rows);
     r.n_rows = rows;
@@ -89,12 +91,13 @@ struct sk_blkq {
 void sk_blkq_push(struct sk_blkq *q, struct sk_blk *b);
 struct sk_blk *sk_blkq_pop(struct sk_blkq *q); /* NULL: the queue is empty */
 
-/* the input of one task; or the place in the order of a task that started ahead */
+/* the input of one task; or the placeholder, in the order of inputs, of a task that started ahead
+ * of its turn */
 struct sk_bundle {
     struct sk_bundle *next;
     struct sk_blkq q;
     struct sk_stask *early;
-    /* Of a stage with a gather, as given to sk_gather_task. */
+    /* For a stage with a gather: as given to sk_gather_task. */
     void *say;
     bool inner;
     uint32_t node, work, hint;
@@ -103,16 +106,16 @@ struct sk_bundle {
 
 struct sk_side { /* one of several inputs whose rows are taken side by side */
     struct sk_blkq q;
-    uint64_t rows; /* rows that have come so far */
+    uint64_t rows; /* number of rows that have come so far */
 };
 
 /* A task, from its launch until its last block was passed on and the engine has reported its
  * end. */
 struct sk_stask {
-    /* In its stage's window, by seq; or in the stage's list of tasks that started ahead of their
-     * turn (seq SK_NO_SEQ); or among the cancelled. */
+    /* The list that the task is in: its stage's window (by seq), or the stage's list of tasks that
+     * started ahead of their turn (seq SK_NO_SEQ), or the list of cancelled tasks. */
     struct sk_list link;
-    uint64_t id;   /* generation << 32 | slot, by which events name the task */
+    uint64_t id;   /* generation << 32 | slot; events name the task by this id */
     uint64_t user; /* used by act.c: the engine's task id; 0: not submitted */
     uint64_t seq, origin;
     uint32_t stage, actor, n_yields;
@@ -120,27 +123,27 @@ struct sk_stask {
     struct sk_blkq in, held; /* in: its inputs; held: yielded blocks whose turn has not come */
     uint64_t promise, in_bytes, out_bytes;
     int64_t est_ns, launch_ns;
-    /* For stall.c, if the engine was asked (step.asked): when the task began; 0: it has not. */
+    /* For stall.c, set if the engine was asked (step.asked): when the task began to run; 0: not
+     * yet. */
     int64_t begun_ns;
-    bool over, cancelled, unknown; /* over: done in the engine; unknown: its output is a guess */
+    /* over: ended in the engine; unknown: its output size is a guess */
+    bool over, cancelled, unknown;
     /* An inner task: its yields go back to its gather, and it has no place in the order. */
     bool inner;
-    void *say;     /* opaque value of its gather; NULL: none */
+    void *say;     /* opaque value that the stage's gather gave the task; NULL: none */
     uint32_t node; /* node where it should run, or SK_ANY_NODE */
-    /* How a gather wants the values of this task, for the worker; else 0. */
+    /* Hint to the worker: the form in which a gather wants the task's values; else 0. */
     uint32_t hint;
-    /* Reserved bytes: of parts that are read from disk for the task, and for its work. */
+    /* Reserved bytes: `read` for parts that are read from disk for the task, `work` for its own
+     * work. */
     uint64_t read, work;
 };
 
-/* Calls may be sent before the constructor has ended (the engine queues them, and fails them if
- * it fails), but only one until a result has come: an actor that starts slowly should not hold
- * inputs. */
-enum sk_actor_state {
-    SK_ACTOR_STARTING = 1,
-    SK_ACTOR_READY,
-    SK_ACTOR_GONE
-}; /* GONE with tasks in flight: the actor died, and the engine will report the end of each task */
+/* STARTING: the constructor has not ended. One call may be sent already (the engine queues the
+ * call, and fails it if the constructor fails); more calls follow after the first result, so that
+ * an actor that starts slowly does not hold inputs. GONE with calls in flight: the actor died, and
+ * the engine will report the end of each call. */
+enum sk_actor_state { SK_ACTOR_STARTING = 1, SK_ACTOR_READY, SK_ACTOR_GONE };
 struct sk_sactor {
     enum sk_actor_state state;
     uint32_t in_flight;
@@ -150,8 +153,8 @@ struct sk_sstage {
     /* ---- fixed after creation (topo.c) */
     enum sk_stage_kind kind;
     const char *label;
-    /* parent: the consumer (SK_NO_STAGE: the output); which: the number of its input that this
-     * is. */
+    /* parent: the stage that takes the output (SK_NO_STAGE: the output of the run); which: the
+     * number of this input among the parent's inputs. */
     uint32_t parent, which;
     uint32_t n_inputs;
     const uint32_t *inputs;
@@ -159,45 +162,44 @@ struct sk_sstage {
     uint32_t n_units;
     const struct sk_bref *blocks;
     uint32_t n_blocks;
-    /* sized: est_bytes of a unit tells what its task yields (operators fused behind the source do
-     * not make more rows). */
+    /* sized: est_bytes of a unit is an estimate of the task's output, since operators fused behind
+     * the source do not add rows. */
     bool source, sized;
-    /* No stage with tasks comes before it: it brings data in (a source, or a reader of existing
-     * blocks). */
+    /* No stage with tasks comes before this one: it is a source or reads existing blocks. */
     bool first;
-    bool early_ok; /* its tasks may start ahead of their turn */
-    bool ordered;  /* its blocks leave in order */
+    bool early_ok; /* tasks of this stage may start ahead of their turn */
+    bool ordered;  /* blocks of this stage leave in order */
     /* feeder: no stage with tasks is between it and the consumer; ramped: a LIMIT is downstream. */
     bool feeder, ramped;
     int64_t cpu_e4, gpu_e4, cap_rows, limit, batch_rows;
-    bool writes; /* its tasks have effects outside of the run */
-    bool values; /* its blocks are values for a gather */
+    bool writes; /* tasks have effects outside of the run */
+    bool values; /* output blocks are values for a gather */
     uint32_t pool_min, pool_max, max_in_flight, max_tasks;
     /* ---- input */
-    /* inputs of its next tasks; the first one is never a place */
+    /* Inputs of the next tasks. The first one is never a placeholder. */
     struct sk_bundle *ready, *ready_last;
-    /* Large blocks that wait for their turn upstream; each is input enough for a task, which may
-     * start ahead. */
+    /* Large blocks of the stage before that wait for their turn there. Each is enough input for a
+     * task of this stage, which may start ahead of its turn. */
     struct sk_list ahead;
-    struct sk_bundle *open; /* input under construction, from coalesced blocks */
+    struct sk_bundle *open; /* the input that is being made from coalesced blocks */
     uint32_t n_ready, next_unit;
     uint64_t ready_bytes, ready_rows;
-    uint64_t n_bundled; /* blocks in all inputs made so far */
+    uint64_t n_bundled; /* number of blocks in all inputs made so far */
     /* [n_inputs] if the stage takes its inputs side by side, else NULL. */
     struct sk_side *sides;
     /* With sides: the input that the next task waits for, or SK_NO_STAGE. */
     uint32_t lacks;
-    /* n_ended: inputs that have ended; of a UNION, turn: the input whose turn it is, frontier: the
-     * last input that may start tasks. */
+    /* n_ended: number of inputs that have ended. For a UNION, turn: the input whose blocks pass
+     * now; frontier: the last input that may start tasks. */
     uint32_t n_ended, turn, frontier;
     bool input_ended, ended, cut; /* cut: a LIMIT downstream is satisfied */
-    int64_t left;                 /* of a LIMIT: rows still to pass */
+    int64_t left;                 /* LIMIT: number of rows that still pass */
     /* ---- tasks */
-    /* window: tasks in order; early: tasks whose place in the order is not known yet */
+    /* window: tasks in order; early: tasks that started ahead, without a number yet */
     struct sk_list window, early;
     uint32_t n_window, in_flight, n_unknown;
     uint64_t next_seq, promise, held_cost, held_n;
-    uint64_t taken_cost; /* cost of the input of its tasks in the engine */
+    uint64_t taken_cost; /* cost of the inputs of this stage's tasks in the engine */
     /* With keep_units: the unit of the last launched input, and how many inputs of it were
      * launched. */
     uint64_t part_of, n_parts;
@@ -207,11 +209,12 @@ struct sk_sstage {
     struct sk_sactor *actors; /* [pool_max] */
     /* n_actors: used places in actors[]; n_live: not GONE; n_starting: STARTING */
     uint32_t n_actors, n_live, n_starting;
-    /* Makes the inputs of the stage's tasks; NULL: they are made from blocks in order. */
+    /* Makes the inputs of this stage's tasks; NULL: inputs are made from blocks in order. */
     struct sk_gather *gather;
     /* ---- metrics */
     enum sk_stop stop; /* what held the stage back at the last look */
-    double score;      /* time at its cap, weighted by its share of the exhausted resource */
+    /* time at the stage's limit, weighted by its share of the exhausted resource */
+    double score;
     int64_t wait_ns[SK_WAIT_N];
     double busy_slot_ns; /* integral over time of the number of tasks in flight */
     uint32_t score_why;
@@ -236,13 +239,13 @@ struct sk_step_ev {
     enum sk_step_ev_kind kind;
     uint32_t attempt; /* of the task */
     uint64_t task;    /* the task's id */
-    /* YIELDED: the block, from row 0; SPILLED, RESTORED: oid only, perhaps of a block that is not
-     * the run's. */
+    /* YIELDED: the block, from row 0. SPILLED, RESTORED: only oid is set, and the block may belong
+     * to something else than this run. */
     struct sk_bref block;
     uint64_t cost; /* YIELDED: bytes in the store */
     uint32_t node; /* YIELDED: node where the block was made */
-    /* YIELDED: the note of a value for a gather, checked by note_ok, valid during the call; NULL: a
-     * block. */
+    /* YIELDED: the note of a value for a gather; note_ok has accepted it, and it is valid during
+     * the call. NULL: the yield is a block. */
     const struct sk_value_note *note;
     int64_t run_ns;  /* DONE: time in the worker; <= 0: unknown */
     bool actor_dead; /* DONE: the task's actor ended for good with it */
@@ -262,7 +265,7 @@ enum sk_act_kind {
 struct sk_act {
     enum sk_act_kind kind;
     uint32_t stage, actor;
-    uint64_t id; /* a task's id (LAUNCH, CANCEL) or an object's (RELEASE, ADDREF) */
+    uint64_t id; /* id of a task (LAUNCH, CANCEL) or of an object (RELEASE, ADDREF) */
 };
 
 struct sk_step_conf {
@@ -273,12 +276,12 @@ struct sk_step_conf {
     int64_t cpu_e4, gpu_e4;
     bool cpu_limited, gpu_limited;    /* limited by the user to less than the machine has */
     int64_t node_cpu_e4, node_gpu_e4; /* the most that one node has; 0: not known */
-    /* SPILLED and RESTORED events will come; without them blocks are not looked up by id. */
+    /* The engine will report SPILLED and RESTORED. If not, blocks are not looked up by id. */
     bool moves;
     const struct sk_policy *policy;
     const struct sk_gathers *gathers; /* makes gathers; NULL: no stage has one */
     uint32_t n_nodes;                 /* number of nodes; 0: one */
-    bool no_parts;                    /* the engine gives tasks whole values only */
+    bool no_parts;                    /* the engine can only give whole values to tasks */
 };
 
 struct sk_step {
@@ -287,28 +290,31 @@ struct sk_step {
     struct sk_sstage *s;
     struct sk_budget mem;
     struct sk_slots cpu, gpu;
-    int64_t cpu_actors; /* part of cpu.used that calls of actors have */
+    int64_t cpu_actors; /* the part of cpu.used that running calls of actors have */
     struct sk_blkq out; /* blocks for the consumer, in order */
-    /* of feeders: bytes that are held or promised; number of held blocks */
+    /* Of all feeders: feed_bytes held or promised, feed_held_n held blocks. */
     uint64_t feed_bytes, feed_held_n;
-    /* Number of stages with several inputs; of tasks in the engine; of those, of feeders. */
+    /* n_several: stages with several inputs; n_flying: tasks in the engine; n_feeding: those of
+     * feeders. */
     uint32_t n_several, n_flying, n_feeding;
-    uint32_t n_parking;  /* stages whose gather parks its values */
-    uint32_t n_awaiting; /* stages whose gather may await an answer from outside of the run */
+    uint32_t n_parking; /* number of stages whose gather parks its values */
+    /* number of stages whose gather may wait for an answer from outside of the run */
+    uint32_t n_awaiting;
     bool done, stalled;
     struct sk_list cancelled; /* tasks that still run but whose results are not wanted */
     struct sk_pool blks, bundles, tasks;
-    struct sk_map by_oid;            /* blocks that cost bytes of the budget, if conf.moves */
+    /* the blocks that count in the budget, by object id; empty unless conf.moves */
+    struct sk_map by_oid;
     SK_VEC(struct sk_stask *) slots; /* tasks by slot; free slots are in free_slots */
     SK_VEC(uint32_t) free_slots;
     uint32_t generation;
     SK_VEC(struct sk_act) acts; /* actions of the last calls; the caller empties the list (n = 0) */
-    struct sk_op_view *view;    /* what the policy sees, and what it says of each stage */
+    struct sk_op_view *view;    /* what the policy sees; `why` is its answer for each stage */
     enum sk_stop *why;
     void *policy_state;
-    /* moved: time of the last event, or of the last block taken */
+    /* moved_ns: time of the last event, or when the consumer last took a block */
     int64_t start_ns, now_ns, moved_ns;
-    /* The engine was asked which tasks have begun, for the stall text that follows. */
+    /* The engine was asked which tasks have begun, for a text about a stall. */
     bool asked;
     double consumer_score;
     uint64_t n_steps, n_forced;
@@ -327,15 +333,15 @@ size_t sk_flow_copy(const struct sk_flow_ring *r, struct sk_flow *out, size_t ca
 sk_rc sk_step_create(const struct sk_plan *plan, const struct sk_stages *stages,
                      const struct sk_step_conf *conf, struct sk_step **out,
                      struct sk_err *err) SK_MUST_USE;
-/* Forgets what the step still holds: call sk_step_sweep before. */
+/* Frees the step. Call sk_step_sweep first, to give up the objects that it still holds. */
 void sk_step_destroy(struct sk_step *x);
 /* Checks that each stage can run on the machine's CPUs and GPUs. SK_EINFEASIBLE: the message has
  * the arithmetic. */
 sk_rc sk_step_feasible(const struct sk_step *x, struct sk_err *err) SK_MUST_USE;
 
-/* step.c. Each call may append to acts; the caller carries the actions out and empties the list. A
- * yielded block's reference is taken in any case. SK_ENOMEM: the run has failed (its state stays
- * consistent for the sweep). */
+/* step.c. Each call may append to acts; the caller carries these actions out and empties the list.
+ * The reference of a yielded block is taken over, even on failure. SK_ENOMEM: the run has failed,
+ * and its state is still consistent enough for the sweep. */
 sk_rc sk_step_start(struct sk_step *x, int64_t now_ns, struct sk_err *err) SK_MUST_USE;
 sk_rc sk_step_event(struct sk_step *x, const struct sk_step_ev *ev, int64_t now_ns,
                     struct sk_err *err) SK_MUST_USE;
@@ -346,8 +352,8 @@ sk_rc sk_step_call(struct sk_step *x, sk_rc (*fn)(void *arg, struct sk_err *err)
 sk_rc sk_step_take(struct sk_step *x, int64_t now_ns, struct sk_bref *out,
                    struct sk_err *err) SK_MUST_USE;
 
-/* sweep.c: gives up everything that the run still holds, however it ended. Each callback may be
- * NULL. */
+/* sweep.c: gives up everything that the run still holds, whether it succeeded or failed. Each
+ * callback may be NULL. */
 struct sk_sweep {
     void (*object)(void *ctx, uint64_t oid);
     void (*task)(void *ctx, struct sk_stask *t); /* a task that is still in the engine */
@@ -367,7 +373,7 @@ struct sk_stask *sk_step_new_task(struct sk_step *x);
 /* Frees a task with empty queues, which is in one list at most. */
 void sk_step_free_task(struct sk_step *x, struct sk_stask *t);
 sk_rc sk_step_act(struct sk_step *x, struct sk_act a, struct sk_err *err) SK_MUST_USE;
-/* Removes a block's bytes from the budget; not for parts. */
+/* Removes a block's bytes from the budget; not for parts of values. */
 void sk_step_forget(struct sk_step *x, const struct sk_blk *b);
 /* Drops a block that is in no queue, or all blocks of a queue: releases the reference and removes
  * the bytes from the budget. */
@@ -375,7 +381,7 @@ sk_rc sk_step_drop(struct sk_step *x, struct sk_blk *b, struct sk_err *err);
 sk_rc sk_step_drop_queue(struct sk_step *x, struct sk_blkq *q, struct sk_err *err);
 
 /* ---- input.c: makes the inputs of a stage's tasks */
-/* Advances next_unit past units that are done already. */
+/* Moves next_unit past the units that are done already. */
 void sk_step_next_unit(const struct sk_step *x, struct sk_sstage *s);
 /* Adds b, the next block in order, to the input under construction. */
 sk_rc sk_step_coalesce(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b,
@@ -386,16 +392,17 @@ void sk_step_push_ready(struct sk_sstage *s, struct sk_bundle *b); /* does not c
 /* Block b of task t has to wait for its turn; if it is large, it is offered to the next stage,
  * whose task may start ahead with it. */
 void sk_step_offer(struct sk_step *x, struct sk_stask *t, struct sk_blk *b);
-/* True if blocks are worth a task: `large` for one block, whatever its neighbours are; `enough` for
- * n neighbours that come next. */
+/* True if blocks are enough for a task: `large` for one block, whatever its neighbours; `enough`
+ * for n neighbouring blocks that come next. */
 bool sk_step_large(const struct sk_step *x, const struct sk_sstage *s, uint64_t bytes,
                    uint64_t rows);
 bool sk_step_enough(const struct sk_step *x, const struct sk_sstage *s, uint32_t n, uint64_t bytes,
                     uint64_t rows);
-/* Call after the first ready input was taken: tasks whose places come next get their numbers. */
+/* Call after the first ready input was taken. If placeholders come next, their tasks get their
+ * numbers. */
 void sk_step_settle(struct sk_step *x, uint32_t si);
 /* Gives block b, which was offered, to task t ahead of its turn: *in becomes the task's input, and
- * b stays as its place in the order. */
+ * b stays in the order as the placeholder. */
 void sk_step_go_ahead(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, struct sk_blk *in,
                       struct sk_stask *t);
 
@@ -407,17 +414,19 @@ sk_rc sk_zip_pair(struct sk_step *x, struct sk_sstage *s, struct sk_err *err);
 /* Bytes of an input that wait for rows of another input. */
 uint64_t sk_zip_lead(const struct sk_sstage *s, uint32_t side);
 
-/* ---- parts.c: exec's own share of the work for gathers; gather.c has the calls of gather.h */
+/* ---- parts.c: inputs of tasks that a gather makes (gather.c has the calls of gather.h) ------- */
 static inline bool sk_task_has_parts(const struct sk_stask *t) {
     return t->in.head && t->in.head->part;
 }
-/* the next task has parts that are on disk */
+/* True if the next task has parts that are on disk. */
 bool sk_gather_reads(const struct sk_step *x, const struct sk_sstage *s);
-/* s->values: the gather that takes them awaits an answer from outside of the run */
+/* True if s->values, and the gather that takes the values waits for an answer from outside of the
+ * run. */
 bool sk_gather_awaits(const struct sk_step *x, const struct sk_sstage *s);
-/* no task is in the engine, the consumer has nothing to take, and a gather awaits an answer */
+/* True if no task is in the engine, the consumer has no block to take, and a gather waits for an
+ * answer. */
 bool sk_step_awaits(const struct sk_step *x);
-/* that a task reserves, see struct sk_gather_task */
+/* bytes that a task reserves for its work, see struct sk_gather_task */
 uint64_t sk_gather_work(const struct sk_step *x, uint32_t work, uint64_t in_bytes);
 /* Call when the task's input is taken. */
 void sk_gather_launched(struct sk_gather *g, struct sk_stask *t, uint32_t work);
@@ -435,8 +444,8 @@ void sk_view_look(struct sk_step *x, struct sk_sched_view *v);
 /* Bytes that count as in memory: parked values, which may go to disk, do not count, but their parts
  * that tasks have do. */
 uint64_t sk_view_used(const struct sk_step *x);
-/* True if neither an earlier input of a union nor an input that this one is ahead of comes
- * first. */
+/* True if the stage is not behind an earlier input of a union, and not ahead of an input that it is
+ * zipped with. */
 bool sk_view_in_turn(struct sk_step *x, uint32_t si);
 static inline bool sk_stage_runs(const struct sk_sstage *s) {
     return s->kind == SK_STAGE_TASKS || s->kind == SK_STAGE_ACTORS;
@@ -446,31 +455,32 @@ static inline enum sk_wait sk_stage_wait(const struct sk_sstage *s) { return sk_
 bool sk_stage_has_input(const struct sk_sstage *s);
 bool sk_stage_exhausted(const struct sk_sstage *s); /* the stage will never launch again */
 /* The block with which the next task would start ahead of its turn; NULL: the next task is in
- * order, or there is none. */
+ * order, or there is no next task. */
 struct sk_blk *sk_stage_next_ahead(const struct sk_sstage *s);
 bool sk_stage_est_known(const struct sk_sstage *s);
 uint64_t sk_stage_next_in_bytes(const struct sk_sstage *s);
-/* Estimated output that the next launch reserves; of a stage without input, that of a usual
+/* Estimated output that the next launch reserves; for a stage without input, that of a usual
  * task. */
 uint64_t sk_stage_est_out(const struct sk_step *x, const struct sk_sstage *s);
 
 /* ---- order.c: blocks on their way from stage to stage */
 /* Call when t has yielded or is over. */
 sk_rc sk_order_moved(struct sk_step *x, struct sk_stask *t, struct sk_err *err);
-/* Passes on all existing blocks of a stage at once; they cost nothing. */
+/* Passes on all existing blocks of a stage at once, since they cost nothing. */
 sk_rc sk_order_blocks(struct sk_step *x, uint32_t si, struct sk_err *err);
 /* Ends the stage if no block will leave it any more. */
 sk_rc sk_order_check_end(struct sk_step *x, uint32_t si, struct sk_err *err);
-/* Ends a satisfied LIMIT: what comes to it is not wanted any more. */
+/* Ends a satisfied LIMIT: further rows that reach it are not needed. */
 sk_rc sk_order_limit_done(struct sk_step *x, uint32_t si, struct sk_err *err) SK_MUST_USE;
 /* True if the stage's output is in turn (see UNION). */
 bool sk_step_open(const struct sk_step *x, uint32_t si);
 
-/* launch.c: launches what the policy says. */
+/* launch.c: launches tasks as the policy chooses. */
 sk_rc sk_launch_all(struct sk_step *x, struct sk_err *err) SK_MUST_USE;
 
 /* ---- pools.c: actors of stages */
-uint32_t sk_pool_taken(const struct sk_sstage *s); /* places that cannot be filled now */
+/* number of places in which no actor can be created now */
+uint32_t sk_pool_taken(const struct sk_sstage *s);
 /* The actor that gets the next call: fewest in flight, then ready, then lowest index; SK_NO_STAGE:
  * all are busy. */
 uint32_t sk_pool_pick(const struct sk_sstage *s);
@@ -479,13 +489,13 @@ uint32_t sk_pool_pick(const struct sk_sstage *s);
 bool sk_pools_fit(const struct sk_step *x);
 /* Records that an actor has died for good; the ends of its calls come one by one. */
 void sk_pool_lost(struct sk_step *x, uint32_t si, uint32_t i);
-/* Creates and ends actors as the stage's state demands. wanted: it has input or will soon; over: it
- * will never launch again; has_input: it has input now. */
+/* Creates and ends actors as the stage's state demands. wanted: the stage has input or will have it
+ * soon; over: it will never launch again; has_input: it has input now. */
 sk_rc sk_pool_scale(struct sk_step *x, uint32_t si, bool wanted, bool over, bool has_input,
                     struct sk_err *err) SK_MUST_USE;
-int64_t sk_pool_idle_gpu(const struct sk_sstage *s); /* GPUs that its idle actors keep */
-/* GPUs that no actor may take: those of the largest task in flight, which may be queued; under a
- * limit of the user's, those of all tasks in flight. */
+int64_t sk_pool_idle_gpu(const struct sk_sstage *s); /* GPUs that idle actors of the stage keep */
+/* GPUs reserved for tasks: those of the largest task in flight, which may be queued; under a limit
+ * of the user, those of all tasks in flight. No actor may take them. */
 int64_t sk_pools_task_gpu(const struct sk_step *x);
 /* Ends idle actors until gpu_e4 are free. */
 sk_rc sk_pool_give_up(struct sk_step *x, uint32_t si, int64_t gpu_e4,
@@ -500,26 +510,26 @@ void sk_metrics_advance(struct sk_step *x, int64_t now_ns);
 void sk_metrics_get(const struct sk_step *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops,
                     uint32_t cap);
 
-/* notes.c: gives the events of an engine without notes the form of those of an engine with
- * notes. */
+/* notes.c: turns events of an engine without notes into events of an engine with notes. */
 struct sk_notes {
     struct sk_map by_task;
     uint8_t last[SK_NOTE_MAX]; /* the note of the task that ended last */
 };
-/* false: the event was a note, and is kept. Otherwise the caller handles *ev, which may have become
- * a failure with *err and may point into k until the next call. */
+/* Returns false if the event was a note, which is kept. Otherwise the caller handles *ev, which may
+ * have become a failure with *err, and may point into k until the next call. */
 bool sk_notes_take(struct sk_notes *k, struct sk_engine *e, struct sk_event *ev,
                    struct sk_err *err);
 void sk_notes_deinit(struct sk_notes *k);
 
-/* inbox.c: lets one thread at a time into a run; every access to it is between enter and leave. */
+/* inbox.c: lets one thread at a time into a run. Every access to the run is between enter and
+ * leave. */
 struct sk_run_actor {
     sk_aid aid;
     sk_oid ready;
 };
-struct sk_inbox_run { /* all are called between enter and leave */
+struct sk_inbox_run { /* callbacks of the run, all called between enter and leave */
     void (*take)(struct sk_exec *x, const struct sk_event *ev);
-    void (*lost)(struct sk_exec *x);  /* an event is lost: there was no memory to copy it */
+    void (*lost)(struct sk_exec *x);  /* an event is lost, because there was no memory to copy it */
     bool (*wakes)(struct sk_exec *x); /* true if the run's owner should wake up */
 };
 struct sk_inbox;
@@ -528,21 +538,23 @@ sk_rc sk_inbox_create(struct sk_engine *e, struct sk_exec *x, const struct sk_in
 void sk_inbox_enter(struct sk_inbox *in);
 void sk_inbox_leave(struct sk_inbox *in);
 bool sk_inbox_wakes(void *inbox); /* for ops.drive */
-/* Calls of sk_exec_call until now; one more was made; waits until there are more than `seen` (read
- * before the mutex was let go, or one could be missed): SK_ETIMEOUT. */
+/* For calls by sk_exec_call: the number of calls made so far; counts one more call; waits until the
+ * number is larger than `seen`, which was read before the mutex was released (or a call could be
+ * missed). SK_ETIMEOUT. */
 uint64_t sk_inbox_calls(struct sk_inbox *in);
 void sk_inbox_called(struct sk_inbox *in);
 sk_rc sk_inbox_await_call(struct sk_inbox *in, uint64_t seen, int64_t deadline_ns) SK_MUST_USE;
 struct sk_sink *sk_inbox_sink(struct sk_inbox *in);
-/* Call before a task is submitted with this sink: its last event will come. */
+/* Call before a task is submitted with this sink, so that the inbox waits for the task's last
+ * event. */
 void sk_inbox_task(struct sk_inbox *in);
-/* Undoes sk_inbox_task: the task was refused, and no event will come. */
+/* Undoes sk_inbox_task if the task was refused, so that no event will come. */
 void sk_inbox_no_task(struct sk_inbox *in);
 /* Ends the actor and releases its handles, after sk_inbox_leave. */
 void sk_inbox_actor_gone(struct sk_inbox *in, struct sk_run_actor a);
-/* From here on events are ignored, and only the references that they bring are released. */
+/* Ignores all further events and only releases the references that they bring. */
 void sk_inbox_stop(struct sk_inbox *in);
-/* To be called outside of enter and leave. The inbox stays until its last task is over. */
+/* Call outside of enter and leave. The inbox is freed when its last task is over. */
 void sk_inbox_destroy(struct sk_inbox *in);
 
 #endif

@@ -1,17 +1,14 @@
-/* budget.c - bytes and slots: what exists, what is promised to tasks, what one more task will need.
- * Pure.
- *
- * Blocks that the engine has spilled are not in memory and are counted apart. A launch reserves the
- * estimated output; each yield turns promised bytes into used ones; the rest of a promise is
- * released when the task ends. A task may yield more than its promise: that is used anyway (the
- * bytes exist), so used + reserved may exceed the limit, and then there is no room until consumers
- * have caught up. */
+/* budget.c - bytes and slots: which bytes exist, which are promised, and what one more task will
+ * need. Pure. Blocks that the engine has spilled are not in memory and are counted apart. A launch
+ * reserves the estimated output; each yield turns promised bytes into used ones; the rest of the
+ * promise is released when the task ends. A task may yield more than was promised. These bytes
+ * count as used, so used + reserved may exceed the limit, and there is no room until consumers have
+ * caught up. */
 #include "exec/exec_int.h"
 
 /* ns of queued work for each slot: about 100 times the cost of handing over a task */
 #define AHEAD_NS 2e6
-/* ns; for longer tasks queueing only delays: a task behind the wrong worker may start last of
- * all */
+/* ns; queueing a longer task only delays it: behind the wrong worker it may start last of all */
 #define LONG_NS 50e6
 #define AHEAD_MAX 64u /* queued tasks for each slot */
 #define PRIOR_TASKS 8 /* number of tasks until a stage's first results are trusted */

@@ -1,5 +1,5 @@
-/* guards.c - see guards.h. Nothing here knows a run: a view of numbers goes in, a reason comes out,
- * and tests/c/test_exec_guards.c tests each guard by itself. */
+/* guards.c - rules that forbid a launch (contract: guards.h). Each rule gets numbers and gives a
+ * reason, without knowing a run, so tests/c/test_exec_guards.c tests each rule by itself. */
 #include "exec/launch/guards.h"
 
 const enum sk_wait sk_wait_of[SK_STOP_N] = {
@@ -118,7 +118,7 @@ void sk_guards_full(const struct sk_sched_view *v) {
     for (uint32_t i = 0; i < v->n; i++) v->why[i] = full(v, i);
 }
 
-/* ---- turns at the GPUs ----------------------------------------------------------------------- */
+/* ---- pools take turns at the GPUs ------------------------------------------------------------ */
 
 uint64_t sk_turn_headroom(const struct sk_sched_view *v, uint32_t i) {
     uint64_t sum = 0;
@@ -165,7 +165,7 @@ struct sk_choice sk_choose_turn(const struct sk_sched_view *v) {
     return NOTHING;
 }
 
-/* ---- exceptions ------------------------------------------------------------------------------ */
+/* ---- launches beyond the guards -------------------------------------------------------------- */
 
 struct sk_choice sk_choose_forced(const struct sk_sched_view *v) {
     if (v->out_blocks || v->flying || v->awaits) return NOTHING;

@@ -33,7 +33,8 @@ static sk_rc take_input(struct sk_step *x, uint32_t si, struct sk_stask *t, uint
     } else if (s->source && x->conf.keep_units) {
         t->seq = s->next_unit;
         s->next_seq = t->seq + 1;
-    } else if (s->ready && s->ready->inner) { /* inner tasks come before all tasks with a number */
+    } else if (s->ready && s->ready->inner) {
+        /* an inner task comes before all tasks that have a number */
         t->seq = 0;
     } else {
         t->seq = s->next_seq++;
@@ -132,7 +133,7 @@ static sk_rc scale_pools(struct sk_step *x, struct sk_err *err) {
 
 /* Notes what each stage waits for, for the statistics and for guards that ask for it. */
 static void note_waits(struct sk_step *x) {
-    /* ROOM unless the stage is launched */
+    /* ROOM, unless the stage is launched below */
     for (uint32_t i = 0; i < x->n; i++) x->s[i].stop = x->why[i] ? x->why[i] : SK_STOP_ROOM;
 }
 

@@ -19,7 +19,7 @@ static uint32_t free_place(const struct sk_sstage *s) {
 static sk_rc make_actor(struct sk_step *x, uint32_t si, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
     uint32_t i = free_place(s);
-    /* places of dead actors become free soon, when their calls have ended */
+    /* places of dead actors become free soon, when the calls of these actors have ended */
     if (i >= s->pool_max) return SK_OK;
     SK_TRY(
         sk_step_act(x, (struct sk_act){.kind = SK_ACT_ACTOR_CREATE, .stage = si, .actor = i}, err));
@@ -56,8 +56,8 @@ static sk_rc end_actor(struct sk_step *x, uint32_t si, uint32_t i, struct sk_err
     return SK_OK;
 }
 
-/* True if all its actors could run at once with one more, and the GPUs that the largest task and
- * pools that have not started need are left. */
+/* True if one more actor could run beside all others, and enough GPUs would be left for the largest
+ * task and for pools that have not started. */
 static bool room_to_grow(const struct sk_step *x, const struct sk_sstage *me) {
     int64_t gpu = sk_pools_task_gpu(x), pools_gpu = 0;
     for (uint32_t i = 0; i < x->n; i++) {

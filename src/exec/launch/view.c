@@ -4,7 +4,7 @@
  * Cost: about 15 ns a stage for each look. */
 #include "exec/exec_int.h"
 
-/* blocks of the target size that a task of unknown output is assumed to yield at most */
+/* number of blocks of the target size that a task of unknown output is assumed to yield at most */
 #define UNKNOWN_OUT 4u
 
 bool sk_stage_has_input(const struct sk_sstage *s) {
@@ -23,11 +23,11 @@ bool sk_stage_exhausted(const struct sk_sstage *s) {
             (s->source || (s->input_ended && !s->open && (!s->gather || s->gather->spent))));
 }
 
-/* ---- whose turn it is ------------------------------------------------------------------------ */
+/* ---- unions and zips: whether it is the stage's turn ----------------------------------------- */
 
 static bool launched_out(const struct sk_step *x, uint32_t si) {
     const struct sk_sstage *s = &x->s[si];
-    /* its input has ended, so everything upstream has, too */
+    /* the stage's input has ended, and so have all stages before it */
     if (sk_stage_runs(s)) return sk_stage_exhausted(s);
     for (uint32_t i = 0; i < s->n_inputs; i++)
         if (!launched_out(x, s->inputs[i])) return false;
@@ -78,11 +78,12 @@ uint64_t sk_stage_est_out(const struct sk_step *x, const struct sk_sstage *s) {
     else if (sk_size_est_known(&s->size))
         out = sk_size_est_out(&s->size, in,
                               s->first && !(s->sized && in) ? x->conf.target_max_bytes : 0);
-    /* a task gives what it takes, until one has ended */
+    /* until a task has ended, the output is assumed to be as large as the input */
     else if (parks(s)) out = s->n_ready ? in : x->conf.target_max_bytes;
-    /* the next unit is empty, by its own estimate */
+    /* the unit's own estimate says that it is empty */
     else if (sk_stage_est_known(s)) out = 0;
-    else if (sk_stage_has_input(s)) /* half of what is left, if need be */
+    /* reserve half of the room that is left, if the estimate is larger */
+    else if (sk_stage_has_input(s))
         out = SK_MAX(SK_MIN(unknown_out(x), sk_budget_room(&x->mem) / 2), x->conf.target_max_bytes);
     else out = x->conf.target_max_bytes;
     return SK_MIN(out, x->mem.limit);
@@ -99,8 +100,8 @@ static bool cpus_spent(const struct sk_step *x, const struct sk_sstage *s) {
 static enum sk_slot slot_of_actors(const struct sk_step *x, const struct sk_sstage *s) {
     uint32_t i = sk_pool_pick(s);
     if (i == SK_NO_STAGE) return SK_SLOT_NONE;
-    /* Actors come before tasks, which are mostly upstream of them and are queued ahead; among pools
-     * the CPUs go in turns. */
+    /* Actors get CPUs before tasks do, because tasks are mostly upstream of actors and are queued
+     * ahead; pools of actors get the CPUs in turns. */
     bool full = cpus_spent(x, s) || (x->cpu_actors && x->cpu_actors + s->cpu_e4 > x->cpu.total);
     return full && s->actors[i].in_flight == 0 ? SK_SLOT_NONE : SK_SLOT_FREE;
 }
@@ -112,11 +113,12 @@ static enum sk_slot slot(const struct sk_step *x, const struct sk_sstage *s) {
         uint32_t most = SK_MAX((uint32_t)(4 * x->conf.cpu_e4 / SK_RES_UNIT), 16u);
         return s->in_flight >= most ? SK_SLOT_NONE : SK_SLOT_FREE;
     }
-    /* actors have these GPUs: a task queued behind them would wait as long as they live */
+    /* actors hold the missing GPUs, and a task queued behind them would wait as long as they
+     * live */
     if (s->gpu_e4 > x->gpu.total) return SK_SLOT_NONE;
     bool ahead = false, full = x->cpu.used + s->cpu_e4 > x->cpu.total;
-    /* A task with parts on disk is queued only one for each slot while the engine reads them, or
-     * CPUs wait for the disk and the disk for CPUs. */
+    /* While the engine reads parts from disk, only one task with parts on disk is queued for each
+     * slot; else CPUs would wait for the disk and the disk for CPUs. */
     int64_t est_ns = full && s->gather && sk_gather_reads(x, s) ? 0 : (int64_t)s->est_ns;
     if (!sk_slots_admit(&x->cpu, s->cpu_e4, est_ns, s->in_flight, &ahead) ||
         !sk_slots_admit(&x->gpu, s->gpu_e4, est_ns, s->in_flight, &ahead))
@@ -124,7 +126,7 @@ static enum sk_slot slot(const struct sk_step *x, const struct sk_sstage *s) {
     return ahead ? SK_SLOT_QUEUE : SK_SLOT_FREE;
 }
 
-/* ---- the view -------------------------------------------------------------------------------- */
+/* ---- the view of a stage and of the run ------------------------------------------------------ */
 
 void sk_view_init(struct sk_step *x) {
     for (uint32_t i = 0; i < x->n; i++) {
@@ -155,12 +157,12 @@ static void look_at_parked(struct sk_step *x, struct sk_sched_view *v) {
         if (!x->conf.moves) continue;
         op->est_out += op->next_in_bytes +
                        (s->ready ? sk_gather_work(x, s->ready->work, op->next_in_bytes) : 0);
-        op->grows = true; /* its input does not leave memory that counts */
+        op->grows = true; /* the input does not leave the memory that counts */
     }
 }
 
-/* What takes the values of a stage awaits an answer: it cannot be launched, whatever input it
- * has. */
+/* The stage that takes the values waits for an answer, so this stage cannot launch, whatever input
+ * it has. */
 static void look_at_awaited(struct sk_step *x, struct sk_sched_view *v) {
     for (uint32_t i = 0; i < x->n; i++) {
         struct sk_op_view *op = &x->view[i];
@@ -194,7 +196,7 @@ static void look_at_stage(struct sk_step *x, uint32_t i) {
     op->input = sk_stage_has_input(s);
     op->ahead = sk_stage_next_ahead(s) != NULL;
     op->next_in_bytes = sk_stage_next_in_bytes(s);
-    /* half of the window is left to tasks in order, which all others wait for */
+    /* the other half of the window is left to tasks in order, for which all other tasks wait */
     op->window_full = s->n_window >= (op->ahead ? SK_WINDOW_MAX / 2 : SK_WINDOW_MAX);
     op->capped = s->max_tasks && s->in_flight >= s->max_tasks;
     op->cpus_spent = cpus_spent(x, s);
@@ -210,7 +212,7 @@ static void look_at_stage(struct sk_step *x, uint32_t i) {
     op->unknown = s->n_unknown;
     op->est_known = sk_stage_est_known(s);
     op->est_out = sk_stage_est_out(x, s);
-    /* a little growth, such as one more column, does not count */
+    /* a small growth, such as one more column, does not count */
     op->grows = !op->est_known || op->est_out > op->next_in_bytes + op->next_in_bytes / 16;
     op->est_ns = (int64_t)s->est_ns;
     op->in_per_task = s->size.n ? (double)s->size.in_bytes / (double)s->size.n : 0;

@@ -30,7 +30,7 @@
 struct deferred {
     struct sk_list link;
     struct sk_event ev;
-    struct sk_err *err; /* a copy of what ev.err points to, or NULL */
+    struct sk_err *err; /* copy of the error that ev.err pointed to, or NULL */
     uint8_t note[];
 };
 
@@ -41,17 +41,17 @@ struct sk_inbox {
     const struct sk_inbox_run *run;
     _Atomic uint64_t refs;
     _Atomic uint64_t n_deferred;
-    _Atomic bool wakes; /* what run->wakes said when the mutex was let go last */
+    _Atomic bool wakes; /* result of run->wakes when the mutex was last released */
     pthread_mutex_t mu, deferred_mu;
-    /* calls into the run by sk_exec_call, and who waits for one; call_mu is held for nothing else
-     */
+    /* number of calls by sk_exec_call, and the threads that wait for one; call_mu guards nothing
+     * else */
     pthread_mutex_t call_mu;
     pthread_cond_t call_came;
     uint64_t calls;
     struct sk_list deferred;
-    uint64_t n_lost; /* events counted in n_deferred that there was no memory to copy */
+    uint64_t n_lost; /* number of events in n_deferred that were lost for lack of memory */
     SK_VEC(struct sk_run_actor) gone;
-    struct sk_notes notes; /* of an engine that has none */
+    struct sk_notes notes; /* state of notes.c, for an engine without notes */
 };
 
 static void unref(struct sk_inbox *in) {
@@ -84,7 +84,8 @@ static void take_noted(struct sk_inbox *in, const struct sk_event *ev) {
         in->run->take(in->x, &now);
 }
 
-/* Locked. A run that was stopped takes nothing: what the event brings is given back. */
+/* Locked. A run that was stopped takes no event: the references that the event brings are
+ * released. */
 static void take(struct sk_inbox *in, const struct sk_event *ev) {
     if (in->x) take_noted(in, ev);
     else give_back(in->e, ev);
@@ -141,7 +142,7 @@ static void take_deferred(struct sk_inbox *in) {
 
 static void end_actors(struct sk_engine *e, struct sk_run_actor *a, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
-        /* an error says that the actor is dead already, which is what is wanted */
+        /* an error means that the actor is dead already, which is the aim */
         (void)!e->ops->actor_end(e, a[i].aid, true, NULL);
         e->ops->release(e, a[i].ready);
         sk_actor_release(e, a[i].aid);

@@ -12,7 +12,7 @@
 #include "exec/run/run_int.h"
 
 #define TAG SK_TAG_EXEC
-/* after this time without an event, the engine is asked what its tasks do */
+/* ns without an event after which the engine is asked about the state of the run's tasks */
 #define QUIET_NS SK_SEC
 
 /* ---- starting a run
@@ -118,7 +118,7 @@ sk_rc sk_exec_start(struct sk_engine *e, const struct sk_plan *plan, uint32_t ro
     return rc;
 }
 
-/* ---- its blocks ------------------------------------------------------------------------------ */
+/* ---- the output blocks of a run -------------------------------------------------------------- */
 
 static sk_rc timed_out(struct sk_exec *x, sk_rc rc, struct sk_err *err) {
     char text[800];
@@ -140,20 +140,21 @@ sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, 
         sk_inbox_enter(x->inbox);
         sk_rc rc;
         if (x->failed) {
-            /* not within the event that failed: it would take tasks and actors from the engine
-             * while it handles them */
+            /* not inside the engine's report of the failure: the sweep would take away tasks and
+             * actors that the engine is handling */
             sk_run_sweep(x);
             rc = sk_run_give_failure(x, bad, err);
         } else {
             rc = sk_step_take(x->step, sk_now_ns(), &b, &serr);
             if (rc != SK_EDONE && rc != SK_EAGAIN) sk_run_settle(x, rc, &serr);
-            /* the block is taken even if launches after it failed: the next call reports that */
+            /* the block is taken even if a later launch failed; the next call reports that
+             * failure */
             if (b.oid) {
                 *out = b;
                 rc = SK_OK;
             }
         }
-        /* nothing that the engine could do makes it go on */
+        /* the engine has nothing to do that could move the run */
         bool awaits = rc == SK_EAGAIN && sk_step_awaits(x->step);
         uint64_t calls = awaits ? sk_inbox_calls(x->inbox) : 0;
         sk_inbox_leave(x->inbox);
@@ -202,7 +203,7 @@ void sk_exec_stop(struct sk_exec **px) {
     sk_free(x);
 }
 
-/* ---- asking about a run ---------------------------------------------------------------------- */
+/* ---- statistics and state of a run ----------------------------------------------------------- */
 
 sk_rc sk_exec_await_actors(struct sk_exec *x, int64_t deadline_ns, struct sk_err *err) {
     SK_VEC(sk_oid) ids = {0};

@@ -17,13 +17,14 @@ struct sk_exec {
     struct sk_stages stages;
     const struct sk_plan *plan;
     struct sk_exec_conf conf;
-    sk_oid *blobs;                /* [stages]: the stage's description in the store */
-    struct sk_run_actor **actors; /* [stages]: its actors */
+    sk_oid *blobs;                /* [stages]: the description of each stage in the store */
+    struct sk_run_actor **actors; /* [stages]: the actors of each stage */
     bool failed, swept;
     sk_rc fail_rc;
     struct sk_err fail;
     sk_oid bad;
-    SK_VEC(struct sk_aside) sides; /* from next_side on: not taken by the caller yet */
+    /* results beside the blocks; those from next_side on were not given to the caller yet */
+    SK_VEC(struct sk_aside) sides;
     uint32_t next_side;
     struct sk_faults faults;
     struct sk_flow_ring made, taken;
@@ -44,7 +45,7 @@ static inline const struct sk_node_desc *sk_run_desc(const struct sk_exec *x, ui
 /* Records the run's failure; only the first one counts. `bad` is the error object, whose reference
  * is taken. */
 void sk_run_fail(struct sk_exec *x, sk_rc rc, const struct sk_err *err, sk_oid bad);
-/* *bad: a reference for the caller. */
+/* Returns the run's failure. *bad gets a reference for the caller. */
 sk_rc sk_run_give_failure(const struct sk_exec *x, sk_oid *bad, struct sk_err *err);
 /* Task t has yielded dead letters: oid, whose reference is taken, stands for `bad` rows. */
 void sk_run_bad(struct sk_exec *x, const struct sk_stask *t, sk_oid oid, uint32_t bad);

@@ -1,10 +1,11 @@
-/* verdict.c - see verdict.h. The user sets the numbers (DataContext.max_errors, max_errored_blocks,
- * max_retries, max_restarts); defaults are Ray's. */
+/* verdict.c - what a failure means (contract: verdict.h). The user sets the numbers
+ * (DataContext.max_errors, max_errored_blocks, max_retries, max_restarts); their defaults are
+ * Ray's. */
 #include "exec/run/verdict.h"
 
 #define TASK_RETRIES 3
 
-/* Actors restart without limit, but a batch that has ended so many actors would end the next one,
+/* Actors restart without limit, but a batch that has ended this many actors would end the next one,
  * too. */
 int32_t sk_exec_retries(const struct sk_node_desc *d) {
     if (d->retries.given) return d->retries.n;

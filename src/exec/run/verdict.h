@@ -18,12 +18,12 @@ bool sk_exec_bad_rows(const struct sk_exec_conf *c, struct sk_faults *f, uint32_
 
 /* A task of stage `d` has failed for good. */
 struct sk_task_verdict {
-    /* The run goes on without the rest of the task's output; what it has yielded stays. false: the
-     * run has failed. */
+    /* True: the run goes on without the rest of the task's output, and blocks already yielded stay.
+     * false: the run has failed. */
     bool left_out;
     bool actor_dead; /* the task's actor is gone for good, too */
 };
-/* actor_lives: the engine will restart the actor. */
+/* actor_lives: the engine will restart the task's actor. */
 struct sk_task_verdict sk_exec_failed(const struct sk_exec_conf *c, struct sk_faults *f,
                                       const struct sk_node_desc *d, sk_rc why, bool actor_lives);
 

@@ -11,23 +11,23 @@
     } while (0)
 
 struct recount {
-    /* of all blocks; n_paid: blocks that cost bytes of the budget */
+    /* sums over all blocks; n_paid: number of blocks that count in the budget */
     uint64_t blocks, cost, disk, n_paid;
     uint64_t tasks, flying, feeding, bundles;
     uint64_t promise, feed_bytes, feed_held_n;
-    /* parts: parts of values that exist, as found; parts_of: as their values say; parked,
-     * parked_disk: cost of parked values; sliced: bytes of parts that running tasks have in
-     * memory. */
+    /* parts: number of existing parts of values; parts_of: the number that the values' records say;
+     * parked, parked_disk: cost of parked values; sliced: bytes in memory of parts that running
+     * tasks have. */
     uint64_t parts, parts_of, parked, parked_disk, sliced;
-    uint64_t waiting_bytes, waiting_rows; /* of one stage: the input that its gather holds */
-    /* Places of blocks that went ahead of the order; tasks without a number. */
+    uint64_t waiting_bytes, waiting_rows; /* for one stage: the input that its gather holds */
+    /* Placeholders of blocks that went ahead of the order; tasks without a number. */
     uint64_t places, early;
-    int64_t cpu, cpu_actors, gpu, gpu_kept; /* gpu_kept: by living actors */
+    int64_t cpu, cpu_actors, gpu, gpu_kept; /* gpu_kept: GPUs of living actors */
 };
 
 struct of_stage {
     uint64_t window, in_flight, unknown, promise, taken, held_n, held_cost;
-    uint32_t calls[64]; /* calls in flight of its first actors */
+    uint32_t calls[64]; /* number of calls in flight of the first 64 actors */
 };
 
 static bool block(const struct sk_step *x, const struct sk_blk *b, struct recount *r) {
@@ -98,7 +98,7 @@ static bool tasks(const struct sk_step *x, uint32_t si, struct recount *r, struc
         s->window++;
     }
     NEED(s->window == st->n_window && s->held_n == st->held_n && s->held_cost == st->held_cost);
-    SK_LIST_EACH (it, &x->cancelled) { /* their results are not wanted, but they still run */
+    SK_LIST_EACH (it, &x->cancelled) { /* their results are not wanted, but the tasks still run */
         const struct sk_stask *t = sk_container_of(it, struct sk_stask, link);
         NEED(t->cancelled && !t->over && !t->held.n && (t->stage != si || task(x, t, r, s)));
     }
@@ -197,7 +197,7 @@ bool sk_step_check(const struct sk_step *x) {
          r.flying == x->n_flying && r.feeding == x->n_feeding);
     NEED(r.cpu == x->cpu.used && r.cpu_actors == x->cpu_actors && r.gpu == x->gpu.used &&
          r.gpu_kept == x->conf.gpu_e4 - x->gpu.total);
-    /* limits set by the user hold */
+    /* the limits that the user set are respected */
     NEED((!x->cpu.strict || x->cpu.used <= x->cpu.total) &&
          (!x->gpu.strict || x->gpu.used <= x->gpu.total));
     return r.feed_bytes == x->feed_bytes && r.feed_held_n == x->feed_held_n;

@@ -5,7 +5,7 @@
  * be made; else it is released. Cost: about 20 ns a part. */
 #include "exec/exec_int.h"
 
-/* ---- facts ----------------------------------------------------------------------------------- */
+/* ---- facts that a gather asks for ------------------------------------------------------------ */
 
 struct sk_gather_facts sk_gather_facts(const struct sk_gather *g) {
     const struct sk_step *x = g->x;
@@ -34,7 +34,8 @@ void sk_gather_expect(const struct sk_gather *g, uint32_t side, uint64_t *task_b
     uint64_t takes = sk_stage_next_in_bytes(s),
              a_task = SK_MAX(sk_stage_est_out(x, s), s->in_flight ? s->promise / s->in_flight : 0);
     if (takes && !sk_size_est_known(&s->size))
-        /* as much as it takes: what is promised before a size is known is many times that */
+        /* before a size is known, the promise is many times the input, so the input's size is
+         * used */
         a_task = takes;
     if (s->tasks_done) a_task = SK_MAX(a_task, s->bytes_out / s->tasks_done);
     uint64_t tasks = s->in_flight + (s->source ? s->n_units - s->next_unit : s->n_ready), parts = 1,
@@ -62,7 +63,7 @@ struct sk_gather *sk_gather_next(const struct sk_gather *g, uint32_t *side) {
 const char *sk_gather_label(const struct sk_gather *g) { return g->s->label; }
 bool sk_gather_ready(const struct sk_gather *g) { return g->s->n_ready > 0; }
 
-/* ---- values ---------------------------------------------------------------------------------- */
+/* ---- values of a gather ---------------------------------------------------------------------- */
 
 void sk_gather_came(struct sk_gather *g, const struct sk_blk *b) {
     g->s->rows_in += b->ref.n_rows;
@@ -121,7 +122,7 @@ struct sk_kept *sk_gather_resize(struct sk_gather *g, struct sk_kept *k, size_t 
     return q;
 }
 
-/* ---- tasks ----------------------------------------------------------------------------------- */
+/* ---- tasks that a gather makes --------------------------------------------------------------- */
 
 sk_rc sk_gather_task(struct sk_gather *g, const struct sk_gather_task *t, struct sk_err *err) {
     struct sk_sstage *s = g->s;

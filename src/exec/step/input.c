@@ -74,7 +74,8 @@ sk_rc sk_step_coalesce(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b,
     if (!s->open) {
         s->open = sk_pool_get(&x->bundles);
         if (!s->open) {
-            sk_blkq_push(&x->out, b); /* the run has failed; kept somewhere for the sweep */
+            /* the run has failed, and the block is kept here for the sweep */
+            sk_blkq_push(&x->out, b);
             return SK_ERR(err, SK_ENOMEM, "%s: no memory for its input queue", s->label);
         }
         *s->open = (struct sk_bundle){0};
@@ -86,7 +87,7 @@ sk_rc sk_step_coalesce(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b,
     return SK_OK;
 }
 
-/* ---- ahead of the order ---------------------------------------------------------------------- */
+/* ---- blocks that go ahead of the order ------------------------------------------------------- */
 
 /* Offers block b of task t, which must wait for its turn, to the next stage: if it will be the
  * input of a task by itself, that task may start before. */

@@ -1,10 +1,8 @@
-/* metrics.c - where the time went: between two events each stage runs, or waits for one named
- * thing. Pure.
- *
- * The bottleneck is the stage that had most of the exhausted resources over time: while all CPUs
- * are taken, each stage scores its share of them; a pool with all actors busy, or a stage at its
- * own cap, scores fully. The consumer scores while stages stop because of it, and while nothing
- * runs and blocks wait for it. Cost: about 3 ns a stage and event. */
+/* metrics.c - accounts for wall time: between two events each stage runs, or waits for one named
+ * thing. Pure. The bottleneck is the stage that had most of the exhausted resource over time. While
+ * all CPUs are taken, each stage scores its share of them; a pool whose actors are all busy, or a
+ * stage at its own limit, scores fully. The consumer scores while stages stop because of it, and
+ * while nothing runs and blocks wait for it. Cost: about 3 ns for each stage and event. */
 #include "exec/exec_int.h"
 
 enum { WHY_NONE, WHY_CPU, WHY_GPU, WHY_ACTORS, WHY_CAP, WHY_CONSUMER };
@@ -42,7 +40,7 @@ void sk_metrics_advance(struct sk_step *x, int64_t now_ns) {
     for (uint32_t i = 0; i < x->n; i++) {
         struct sk_sstage *s = &x->s[i];
         enum sk_wait w = sk_stage_wait(s);
-        /* all its input is in running tasks */
+        /* all input of the stage is in running tasks */
         if (w == SK_WAIT_INPUT && s->in_flight) w = SK_WAIT_NONE;
         if (w == SK_WAIT_MEMORY && s->feeder && x->out.cost * 2 > x->mem.used)
             w = SK_WAIT_CONSUMER; /* memory is full of blocks that the consumer has not taken */

@@ -25,7 +25,7 @@ bool sk_step_open(const struct sk_step *x, uint32_t si) {
     return true;
 }
 
-/* ---- a place in the order -------------------------------------------------------------------- */
+/* ---- taking blocks in, and the turn of early blocks ------------------------------------------ */
 
 /* Takes in a block of stage `from`, which is an input of s. */
 static sk_rc take_in(struct sk_step *x, struct sk_sstage *s, const struct sk_sstage *from,
@@ -54,8 +54,7 @@ static sk_rc place_early(struct sk_step *x, uint32_t si, struct sk_blk *b, struc
     return flush(x, si, err);
 }
 
-/* ---- cutting: the rest is not wanted
- * ---------------------------------------------------------- */
+/* ---- cutting: rows behind a satisfied LIMIT are not needed ----------------------------------- */
 
 static sk_rc cancel_task(struct sk_step *x, struct sk_stask *t, struct sk_err *err) {
     struct sk_sstage *s = &x->s[t->stage];
@@ -71,7 +70,7 @@ static sk_rc cancel_task(struct sk_step *x, struct sk_stask *t, struct sk_err *e
         sk_step_free_task(x, t);
         return SK_OK;
     }
-    t->cancelled = true; /* its inputs stay in the budget until the engine has ended it */
+    t->cancelled = true; /* the inputs stay in the budget until the engine has ended the task */
     sk_list_del(&t->link);
     sk_list_push_back(&x->cancelled, &t->link);
     return sk_step_act(x, (struct sk_act){.kind = SK_ACT_CANCEL, .id = t->id}, err);
@@ -83,7 +82,7 @@ static sk_rc cut(struct sk_step *x, uint32_t si, struct sk_err *err) {
     while (!sk_list_empty(&s->window))
         SK_TRY(
             cancel_task(x, sk_container_of(sk_list_first(&s->window), struct sk_stask, link), err));
-    SK_ASSERT(sk_list_empty(&s->early)); /* stages that may be cut have no early tasks (early_ok) */
+    SK_ASSERT(sk_list_empty(&s->early)); /* a stage that may be cut has no early tasks (early_ok) */
     sk_step_close(s);
     for (struct sk_bundle *b; (b = s->ready);) {
         SK_TRY(sk_step_drop_queue(x, &b->q, err));
@@ -102,7 +101,7 @@ static sk_rc cut(struct sk_step *x, uint32_t si, struct sk_err *err) {
     return SK_OK;
 }
 
-/* ---- on to the next stage -------------------------------------------------------------------- */
+/* ---- passing blocks to the next stage -------------------------------------------------------- */
 
 static sk_rc push_down(struct sk_step *x, uint32_t si, struct sk_blk *b, struct sk_err *err);
 
@@ -154,7 +153,7 @@ sk_rc sk_order_check_end(struct sk_step *x, uint32_t si, struct sk_err *err) {
     return s->ended || !fed || s->ready || s->open || s->n_window ? SK_OK : stage_end(x, si, err);
 }
 
-/* Passes on all existing blocks of a stage at once; they cost nothing. */
+/* Passes on all existing blocks of a stage at once, since they cost nothing. */
 sk_rc sk_order_blocks(struct sk_step *x, uint32_t si, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
     while (!s->cut && s->next_unit < s->n_blocks) {
@@ -223,7 +222,7 @@ sk_rc sk_order_moved(struct sk_step *x, struct sk_stask *t, struct sk_err *err) 
     return sk_list_first(&x->s[si].window) == &t->link ? flush(x, si, err) : SK_OK;
 }
 
-/* The stage's output is in turn now: it is a later input of a union. */
+/* Called when the stage's output comes in turn, as a later input of a union. */
 static sk_rc opened(struct sk_step *x, uint32_t si, struct sk_err *err) {
     const struct sk_sstage *s = &x->s[si];
     if (s->ended) return SK_OK;
@@ -237,7 +236,7 @@ static sk_rc opened(struct sk_step *x, uint32_t si, struct sk_err *err) {
     return flush(x, si, err);
 }
 
-/* Ends stage si: no block will leave it any more. */
+/* Ends stage si, which will give no more blocks. */
 static sk_rc stage_end(struct sk_step *x, uint32_t si, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
     s->ended = true;

@@ -201,7 +201,8 @@ sk_rc sk_step_event(struct sk_step *x, const struct sk_step_ev *ev, int64_t now_
     sk_metrics_advance(x, now_ns);
     sk_rc rc = reserve(x, err);
     if (rc != SK_OK) {
-        /* its reference is taken in any case; an emptied list has room for one action */
+        /* the block's reference is taken over on failure, too; an emptied list has room for one
+         * action */
         if (ev->kind == SK_SEV_YIELDED)
             (void)!sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid},
                                NULL);

@@ -75,12 +75,12 @@ static void set_ways(struct sk_step *x) {
         struct sk_sstage *s = &x->s[i];
         const struct sk_sstage *p = s->parent == SK_NO_STAGE ? NULL : &x->s[s->parent];
         s->feeder = !p || (p->feeder && !sk_stage_runs(p));
-        /* a gather needs all of its input, so a LIMIT behind it does not shorten it */
+        /* a gather needs all of its input, so a LIMIT behind the stage does not shorten it */
         s->ramped = p && !p->gather && (p->kind == SK_STAGE_LIMIT || p->ramped);
-        /* Zipped rows are matched by number; values of a gather, and what they are made of, must
-         * come in an order that does not depend on time. */
+        /* The rows of zipped inputs are matched by number, so their order must not depend on time.
+         * The same holds for the values of a gather and for their inputs. */
         s->ordered = x->conf.preserve_order || (p && (p->sides || p->gather || p->ordered));
-        /* tasks that a LIMIT may cut start in order */
+        /* tasks that a LIMIT may cut must start in order */
         s->early_ok = s->early_ok && s->ordered && !s->gather && !x->conf.keep_units && !s->ramped;
         if (s->ramped && s->cpu_e4 > 0) s->ramp = (uint32_t)SK_MAX(x->conf.cpu_e4 / s->cpu_e4, 1);
     }
@@ -163,7 +163,7 @@ void sk_step_destroy(struct sk_step *x) {
     sk_free(x);
 }
 
-/* ---- feasibility ----------------------------------------------------------------------------- */
+/* ---- can the machine run the plan? ----------------------------------------------------------- */
 
 static int64_t amount(const struct sk_sstage *s, bool gpu) { return gpu ? s->gpu_e4 : s->cpu_e4; }
 

@@ -103,14 +103,14 @@ sk_rc sk_zip_pair(struct sk_step *x, struct sk_sstage *s, struct sk_err *err) {
     uint64_t rows;
     while (next_rows(x, s, &rows) && rows) SK_TRY(make_input(x, s, rows, err));
     bool empty = s->lacks == SK_NO_STAGE && !s->sides[0].rows && s->sides[0].q.head;
-    /* there are no rows at all: one task still passes the columns on */
+    /* there are no rows at all, but one task still has to pass the columns on */
     return empty ? make_input(x, s, 0, err) : SK_OK;
 }
 
 sk_rc sk_zip_take_in(struct sk_step *x, struct sk_sstage *s, uint32_t side, struct sk_blk *b,
                      struct sk_err *err) {
     struct sk_side *in = &s->sides[side];
-    /* it has no rows, and its columns are known */
+    /* the block has no rows, and the columns are known from another one */
     if (!b->ref.n_rows && (in->rows || in->q.n || s->n_bundled)) {
         s->ready_bytes -= b->ref.bytes;
         return sk_step_drop(x, b, err);
