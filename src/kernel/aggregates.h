@@ -67,7 +67,7 @@ enum sk_agg_kind {
         SK_AGG_KINDS
 };
 
-/* A row of the table, as the code reads it. */
+/* A row of the table, for the code. */
 struct sk_agg_facts {
     const char *name;
     unsigned takes; /* enum sk_agg_takes, or-ed */

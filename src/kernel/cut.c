@@ -32,12 +32,12 @@ struct cutter {
     const struct sk_keys *const *runs;
     const uint64_t *const *weight;
     uint32_t n;
-    /* [n]: the cut of run r is in [lo[r], hi[r]]; at: where the row under test would be in each
-     * run. */
+    /* [n]: the cut of run r lies in [lo[r], hi[r]]. at: where the row that is being tested would
+     * lie in each run. */
     uint64_t *lo, *hi, *at;
 };
 
-/* The weight in front of a row of a run. */
+/* The sum of the weights before a row of a run. */
 static uint64_t in_front(const struct cutter *c, uint32_t r, uint64_t row) {
     return c->weight ? c->weight[r][row] : row;
 }

@@ -13,7 +13,7 @@
 #include "kernel/groupby.h"
 
 enum { AHEAD = 16, FIRST = 1024 };
-/* ---- creation ---- */
+/* ---- creating an aggregation ---- */
 
 static sk_rc set_schemas(struct sk_groupby *g, const struct ArrowSchema *schema,
                          struct sk_err *err) {
@@ -153,7 +153,7 @@ uint64_t sk_groupby_groups(const struct sk_groupby *g) { return g->n; }
 enum {
     SLOTS = 4 * sizeof(struct sk_group_slot),
     PLACES = 2 * (sizeof(uint64_t) + sizeof(struct sk_row_at))
-}; /* bytes a group, where arrays have room for twice as many */
+}; /* bytes of each group; arrays may have room for twice as many groups */
 
 uint64_t sk_groupby_group_bytes(const struct sk_groupby *g) {
     uint64_t bytes = SLOTS + PLACES;
@@ -177,7 +177,7 @@ const struct ArrowSchema *sk_groupby_schema(const struct sk_groupby *g, bool par
     return &g->schema[partial];
 }
 
-/* ---- room ---- */
+/* ---- making room for groups ---- */
 
 static bool grow(void **p, uint64_t have, uint64_t cap, size_t each) {
     void *to = sk_alloc_large(SK_TAG_KERNEL, (size_t)cap * each);
@@ -230,7 +230,7 @@ static void new_group(struct sk_groupby *g, uint64_t hash, struct sk_row_at plac
     g->n++;
 }
 
-/* ---- looking up ---- */
+/* ---- finding the groups of rows ---- */
 
 struct lookup {
     const struct sk_keys *keys;
@@ -265,8 +265,8 @@ static bool find(struct sk_groupby *g, struct lookup *l, uint64_t row) {
     return 2 * g->n <= g->mask || rehash(g, 2 * g->n);
 }
 
-/* One form of what is one key: 0.0 for -0.0 (unless zeros_as_seen), one NaN, zeros under null; so
- * that results do not depend on which row was first. */
+/* Makes equal keys have equal bytes: 0.0 for -0.0 (unless zeros_as_seen), one NaN, zeros under
+ * null. So results do not depend on which row came first. */
 static void make_plain(const struct sk_keys_block *b, uint32_t n_keys, bool zeros_as_seen) {
     for (uint32_t i = 0; i < n_keys; i++) {
         const struct sk_key_col *c = &b->keys->col[i];
@@ -381,8 +381,8 @@ static sk_rc look_up(struct sk_groupby *g, struct lookup *l, uint64_t rows, stru
     return SK_OK;
 }
 
-/* ids[row]: the group of each row of a batch whose key columns are `keys`. Without a key all rows
- * are of group 0, and ids stays as it is. */
+/* Finds ids[row], the group of each row, in a batch whose key columns are `keys`. Without keys all
+ * rows are in group 0, and ids is not written. */
 static sk_rc group_rows(struct sk_groupby *g, const struct ArrowArray *keys, uint32_t *ids,
                         struct sk_err *err) {
     uint64_t rows = (uint64_t)keys->length;
@@ -391,7 +391,7 @@ static sk_rc group_rows(struct sk_groupby *g, const struct ArrowArray *keys, uin
     sk_rc rc;
     if (rows > UINT32_MAX - 1 - g->n)
         return SK_ERR(err, SK_EINVAL, "more than 2^32 - 2 groups or rows in one aggregation");
-    if (!g->n_keys) { /* one group of all rows */
+    if (!g->n_keys) { /* no keys: one group has all rows */
         if (!g->n && !reserve(g, 1)) return SK_NO_GROUPS(g);
         if (!g->n && rows) new_group(g, 0, (struct sk_row_at){SK_ROW_NONE, 0});
         return SK_OK;
@@ -411,10 +411,9 @@ out:
     return rc;
 }
 
-/* ---- adding rows
- * ------------------------------------------------------------------------------ */
+/* ---- adding rows and partial results --------------------------------------------------------- */
 
-/* The key columns of a batch, as a batch. In a partial result they are its first columns. */
+/* Makes a batch of the key columns of a batch. In a partial result they are the first columns. */
 static sk_rc keys_of(const struct sk_groupby *g, const struct ArrowArray *batch, bool partial,
                      struct ArrowArray *out, struct ArrowArray **children, struct sk_err *err) {
     static const void *none[1] = {NULL};
@@ -434,7 +433,8 @@ static sk_rc keys_of(const struct sk_groupby *g, const struct ArrowArray *batch,
     return SK_OK;
 }
 
-/* *ids: the groups of the rows of a batch; NULL without a key, until zeros() makes them. */
+/* Returns the groups of a batch's rows in *ids; NULL without keys, until zeros() makes the
+ * array. */
 static sk_rc begin_rows(struct sk_groupby *g, const struct ArrowArray *batch, bool partial,
                         uint32_t **ids, struct sk_err *err) {
     struct ArrowArray keys, **children;
@@ -467,7 +467,7 @@ static sk_rc update_states(const struct sk_groupby *g, const struct sk_agg_col *
     return sk_agg_update(a, c, *ids, rows, g->n) ? SK_OK : SK_NO_GROUPS(g);
 }
 
-/* The column that an aggregate reads; of a type without order only its bitmap. */
+/* Opens the column that an aggregate reads; of a type without order only the validity bitmap. */
 static sk_rc update_column(struct sk_groupby *g, uint32_t i, const struct ArrowSchema *schema,
                            const struct ArrowArray *batch, uint32_t **ids, struct sk_err *err) {
     const struct sk_agg_col *a = &g->agg[i];
@@ -507,7 +507,8 @@ sk_rc sk_groupby_update(struct sk_groupby *g, const struct ArrowSchema *schema,
     return rc;
 }
 
-/* Parses the type of the values that a column of states was made of; *same: it is a's type. */
+/* Parses the type of the values from which a column of states was made. *same: it is the type
+ * of a. */
 static sk_rc source_of(const struct sk_agg_col *a, const struct ArrowSchema *s,
                        struct sk_agg_col *from, bool *same, struct sk_err *err) {
     size_t n = strlen(SK_STATE);

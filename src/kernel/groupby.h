@@ -11,19 +11,20 @@ struct sk_group_slot {
     uint32_t tag, group; /* number of the group + 1; 0: the slot is free */
 };
 
-struct sk_keys_block { /* the keys of the groups that one batch brought */
+struct sk_keys_block { /* keys of the groups that one batch has added */
     struct sk_held held;
     struct sk_keys *keys;
 };
 
-struct sk_built {                     /* the built results: columns beside the keys, as one batch */
+/* the built result: the columns beside the keys, as one batch */
+struct sk_built {
     const struct ArrowSchema *schema; /* NULL: nothing is built */
     struct ArrowArray array, *columns;
     struct ArrowArray **children;
     const void **buffers; /* 3 for each column */
     const void *none[1];
-    /* places of keys, of columns of results, and of columns of collections, which are in the order
-     * of groups */
+    /* Where each result row comes from: in the blocks of keys, in the columns of results, and in
+     * the columns of kept values, which are in the order of groups. */
     struct sk_row_at *keys, *rows, *groups;
     const struct ArrowArray **blocks;
     struct sk_block_pick *picks;
@@ -32,11 +33,11 @@ struct sk_built {                     /* the built results: columns beside the k
 struct sk_groupby {
     uint32_t n_keys, n_aggs, n_columns;
     struct ArrowSchema keys_schema, **keys_fields; /* the key columns alone */
-    /* [0] of results, [1] of partial results; n_columns fields each */
+    /* schema[0]: of results; schema[1]: of partial results; each has n_columns fields */
     struct ArrowSchema schema[2], *fields, **children;
     uint32_t *key; /* positions of the key columns in a batch */
     struct sk_agg_col *agg;
-    /* [n_aggs]: for aggregates that keep values; NULL: the aggregate has states */
+    /* [n_aggs]: the collection of an aggregate that keeps values; NULL: the aggregate has states */
     struct sk_collect **collect;
     struct sk_key *all; /* n_keys keys: columns 0, 1, ... of keys_schema */
     uint64_t n, cap, rows, mask;

@@ -37,7 +37,7 @@ struct sk_join {
     uint64_t row, at, partner;
 };
 
-/* ---- numbers of keys ---- */
+/* ---- numbering the keys ---- */
 
 struct table {
     const struct side *of; /* the side whose keys the table has */
@@ -137,7 +137,7 @@ static sk_rc number_both(struct sk_join *j, struct sk_err *err) {
                        (unsigned long long)j->left.rows, (unsigned long long)j->right.rows);
 }
 
-/* ---- partners ---- */
+/* ---- the partners of each row ---- */
 
 /* Finds the right rows of each key, in order, and which keys the left side has. */
 static bool find_partners(struct sk_join *j) {
@@ -234,7 +234,7 @@ void sk_join_destroy(struct sk_join *j) {
     sk_free(j);
 }
 
-/* ---- results ---- */
+/* ---- writing the results ---- */
 
 /* The number of results that a left row gives, and whether each has a right partner. */
 static uint64_t results_of(const struct sk_join *j, uint32_t key, bool *partners) {

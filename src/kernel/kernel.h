@@ -1,12 +1,12 @@
-/* kernel.h - contract of the kernel layer: what an exchange does to rows. Pure functions over Arrow
- * record batches in place; no Python, no engine.
+/* kernel.h - contract of the kernel layer: the operations of exchanges, aggregations and joins on
+ * rows. Pure functions over Arrow record batches in place; no Python, no engine.
  *
  * A batch is the pair of structs that sk_block_export gives (or any producer of the C Data
  * Interface). Offsets of the batch and of its columns are respected; values are trusted as readers
  * of Arrow trust them (call sk_block_validate first for bytes from untrusted sources). Rows are
  * counted from 0 within the batch; a batch has at most UINT32_MAX rows here, so an index is
- * uint32_t. Results go to memory of the caller, or are a plan that sk_block_write lays out at its
- * final place.
+ * uint32_t. Results are written to the caller's memory, or are a plan that sk_block_write lays out
+ * at its final place.
  *
  * The order of keys (docs/design/kernels.md): `nulls_first` says where nulls stand, and NaN stands
  * between nulls and values, both for either direction; -0.0 equals 0.0; text and binary compare as
@@ -117,21 +117,23 @@ struct sk_parts {
     uint64_t *start; /* [n + 1], allocated by the caller */
     uint32_t *index; /* [rows], allocated by the caller */
 };
-/* All ways need 4 bytes a row of scratch; by hash 12. They leave `out` undefined when they fail. */
-/* By the hash of the keys. Another `level` uses other bits of the hash, to divide the rows of one
- * partition of an earlier level. */
+/* Each of the following functions needs 4 bytes of scratch for each row; sk_partition_hash needs
+ * 12. After a failure the content of `out` is undefined. */
+/* Partitions by the hash of the keys. Another `level` uses other bits of the hash, to divide the
+ * rows of one partition of an earlier level. */
 sk_rc sk_partition_hash(const struct sk_keys *k, uint32_t level, struct sk_parts *out,
                         struct sk_err *err) SK_MUST_USE;
-/* By n - 1 bounds, the rows of `bounds`, in the order of its keys. A row goes to the partition
- * behind the last bound that is not greater (a row that equals a bound goes behind it, as in Ray).
- * SK_EINVAL: not n - 1 bounds, bounds out of order, or other types. */
+/* Partitions by n - 1 bounds, which are the rows of `bounds` in the order of its keys. A row goes
+ * to the partition behind the last bound that is not greater (so a row equal to a bound goes behind
+ * the bound, as in Ray). SK_EINVAL: there are not n - 1 bounds, they are out of order, or they have
+ * other types. */
 sk_rc sk_partition_range(const struct sk_keys *k, const struct sk_keys *bounds,
                          struct sk_parts *out, struct sk_err *err) SK_MUST_USE;
-/* By sk_draw of each row's number, row0 + row: independent of how the rows are divided into
- * batches. */
+/* Partitions at random: by sk_draw of each row's number, row0 + row. The result does not depend on
+ * how the rows are divided into batches. */
 sk_rc sk_partition_random(uint64_t rows, uint64_t row0, uint64_t seed, struct sk_parts *out,
                           struct sk_err *err) SK_MUST_USE;
-/* Row i goes to partition (first + i) % n. */
+/* Partitions in turn: row i goes to partition (first + i) % n. */
 sk_rc sk_partition_round_robin(uint64_t rows, uint64_t first, struct sk_parts *out,
                                struct sk_err *err) SK_MUST_USE;
 
@@ -148,24 +150,28 @@ uint64_t sk_group_starts(const struct sk_keys *k, uint32_t *start);
  * text). Null where there is no value (COUNT: 0), or, without ignore_nulls, where one is null;
  * COUNT and ZERO_PCT then count nulls as rows. STD of too few values: NaN. SUM that does not fit,
  * and ABS_MAX of the least integer, are SK_ERANGE when the result is made. */
-bool sk_agg_kind_find(const char *name, enum sk_agg_kind *out); /* by its name in the table */
-/* Whether the aggregate can be of a column of this Arrow format (of a dictionary: its values'). */
+/* finds a kind by its name in the table */
+bool sk_agg_kind_find(const char *name, enum sk_agg_kind *out);
+/* True if the aggregate can work on a column of this Arrow format (of a dictionary: the format of
+ * its values). */
 bool sk_agg_takes(enum sk_agg_kind kind, const char *format);
 
 #define SK_AGG_ROWS UINT32_MAX
 struct sk_agg {
     enum sk_agg_kind kind;
-    uint32_t column; /* SK_AGG_ROWS: COUNT of rows, which reads no column */
+    uint32_t column; /* number of the column; SK_AGG_ROWS: COUNT counts rows and reads no column */
     bool ignore_nulls;
-    int32_t ddof;           /* of STD */
-    double q;               /* of QUANTILE: from 0 to 1 */
-    const char *name;       /* of the column of results; copied */
-    uint32_t k;             /* TOP_K: how many; APPROX_QUANTILES: how many quantiles */
-    const double *qs;       /* these; copied */
-    bool nan_is_null;       /* NaN is taken for a null */
-    const char *value_name; /* TOP_K: of the values in its result; NULL: "value". Copied */
-    bool wide;    /* SUM of integers: decimal(38, 0), which holds the sum of any number of rows */
-    bool flatten; /* those that keep values: of the values inside of lists (Arrow format "+l") */
+    int32_t ddof;     /* of STD */
+    double q;         /* QUANTILE: which quantile, from 0 to 1 */
+    const char *name; /* name of the column of results; copied */
+    uint32_t k;       /* TOP_K: number of values; APPROX_QUANTILES: number of quantiles */
+    const double *qs; /* these; copied */
+    bool nan_is_null; /* NaN is taken for a null */
+    /* TOP_K: name of the field of values in the result; NULL: "value". Copied */
+    const char *value_name;
+    bool wide; /* SUM of integers: decimal(38, 0), which holds the sum of any number of rows */
+    /* for aggregates that keep values: aggregate the values inside of lists (Arrow format "+l") */
+    bool flatten;
 };
 /* Those that keep values, of any type. LIST: list, in the order of rows and merges. FIRST: the
  * first value; null where there is none. UNIQUE: list of each value once, in the order in which
@@ -188,23 +194,23 @@ struct sk_groupby;
 sk_rc sk_groupby_create(const struct ArrowSchema *schema, const uint32_t *keys, uint32_t n_keys,
                         const struct sk_agg *aggs, uint32_t n_aggs, struct sk_groupby **out,
                         struct sk_err *err) SK_MUST_USE;
-/* Adds a batch of rows of the aggregation's schema; `schema` is the batch's own. After an error
- * only destroy and clear are allowed. */
+/* Adds a batch of rows with the aggregation's columns; `schema` belongs to this batch. After an
+ * error only destroy and clear are allowed. */
 sk_rc sk_groupby_update(struct sk_groupby *g, const struct ArrowSchema *schema,
                         const struct ArrowArray *batch, struct sk_err *err) SK_MUST_USE;
-/* Partial results do not pay where groups / rows is above 0.8 after 64 Ki rows: looking a row up
- * then costs more than sending it as it is. The caller decides (shuffle/aggregate.c). */
+/* Partial results do not pay if groups / rows is above 0.8 after 64 Ki rows: then looking a row up
+ * costs more than sending it unchanged. The caller decides (shuffle/aggregate.c). */
 /* Adds the rows of a partial result of the same keys and aggregates. Its schema gives the types
  * that its states were made of, which may be narrower than g's (int, where g has float; null).
  * Keys, and kept values, must be of g's types. SK_ERANGE: a value is not exact in g's type. */
 sk_rc sk_groupby_merge(struct sk_groupby *g, const struct ArrowSchema *schema,
                        const struct ArrowArray *partial, struct sk_err *err) SK_MUST_USE;
-/* rows added since it was created or cleared */
+/* number of rows added since the creation or the last clear */
 uint64_t sk_groupby_rows(const struct sk_groupby *g);
 uint64_t sk_groupby_groups(const struct sk_groupby *g);
 /* The most bytes of memory that the groups need, by the same rule on every machine:
- * sk_groupby_group_bytes for each group, and the kept keys and values, which *kept gets (may be
- * NULL). A result that is built needs about as much again. */
+ * sk_groupby_group_bytes for each group, plus the kept keys and values (*kept, which may be NULL,
+ * gets the latter). A built result needs about as much again. */
 uint64_t sk_groupby_bytes(const struct sk_groupby *g, uint64_t *kept);
 uint64_t sk_groupby_group_bytes(const struct sk_groupby *g);
 #define SK_STATE "state:"

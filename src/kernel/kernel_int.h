@@ -77,7 +77,7 @@ static inline int64_t sk_key_code(const struct sk_key_col *c, int64_t i) {
     }
 }
 
-/* Index of the row's value in data; -1: null. */
+/* Returns the index of the row's value in `data`; -1: null. */
 SK_INLINE int64_t sk_key_at(const struct sk_key_col *c, uint64_t row) {
     int64_t i = (int64_t)row;
     if (c->kind == SK_KEY_NULL) return -1;
@@ -196,7 +196,7 @@ int sk_keys_compare_from(const struct sk_keys *a, uint64_t i, const struct sk_ke
 
 /* ---- radix.c ---- */
 
-/* a row under sort; end: of text, number of bytes that exist in the word */
+/* a row that is being sorted; end: for text, the number of bytes that exist in the word */
 struct sk_entry {
     uint64_t key;
     uint32_t row, end;

@@ -4,7 +4,7 @@
  * the same words (kernel_int.h). */
 #include "kernel/kernel_int.h"
 
-/* ---- types ---- */
+/* ---- types that can be keys ---- */
 
 static bool set_kind(struct sk_key_col *c, enum sk_key_kind kind, uint32_t width,
                      uint32_t n_words) {
@@ -99,7 +99,7 @@ static struct sk_bytes extension_name(const char *m) {
     return (struct sk_bytes){"", 0};
 }
 
-/* ---- columns ---- */
+/* ---- opening key columns ---- */
 
 static void set_values(struct sk_key_col *c, const struct ArrowArray *a, int64_t offset) {
     c->offset = offset;
@@ -181,7 +181,7 @@ void sk_keys_destroy(struct sk_keys *k) { sk_free(k); }
 
 uint64_t sk_keys_rows(const struct sk_keys *k) { return k->rows; }
 
-/* ---- comparing ---- */
+/* ---- comparing rows ---- */
 
 static bool is_text(const struct sk_key_col *c) {
     return c->kind == SK_KEY_VAR || c->kind == SK_KEY_VIEW;

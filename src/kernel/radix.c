@@ -20,7 +20,7 @@ static void insertion(struct sk_entry *a, size_t n) {
     }
 }
 
-/* The bits in which keys differ; also 0 when the keys are in order. */
+/* Returns the bits in which keys differ; 0 also if the keys are in order already. */
 static uint64_t differing(const struct sk_entry *a, size_t n) {
     uint64_t diff = 0, last = a[0].key, down = 0;
     for (size_t i = 1; i < n; i++) {

@@ -30,7 +30,7 @@ SK_INLINE void copy(uint32_t width, void *to, const void *from) {
     else memcpy(to, from, width);
 }
 
-/* ---- sort ------------------------------------------------------------------------------------ */
+/* ---- sorting records ------------------------------------------------------------------------- */
 
 static void by_words(struct sk_records f, const uint8_t *in, struct sk_entry *e,
                      struct sk_entry *tmp, size_t n, uint32_t at) {
@@ -109,7 +109,7 @@ sk_rc sk_records_sort(struct sk_records f, const void *in, size_t n, void *out, 
     return rc;
 }
 
-/* ---- partition ------------------------------------------------------------------------------- */
+/* ---- partitioning records -------------------------------------------------------------------- */
 
 /* A bound is found by the first two bytes of a key, then by bisection among the bounds with the
  * same two bytes. */
@@ -211,7 +211,7 @@ sk_rc sk_records_quantiles(struct sk_records f, const void *in, size_t n, void *
     return SK_OK;
 }
 
-/* ---- merge ----------------------------------------------------------------------------------- */
+/* ---- merging records ------------------------------------------------------------------------- */
 
 struct head { /* the next record of a run in the tree; key is UINT64_MAX at the run's end, too */
     uint64_t key;

@@ -89,8 +89,8 @@ static void read_group(struct sorter *s, struct group g) {
     else read_words(s, g, c->kind, c->width);
 }
 
-/* Divides texts that are equal in this word: first those that end in it, by their length, then
- * those that go on (for a descending key the other way round). */
+/* Divides texts that are equal in this word. First come the texts that end in this word, by length,
+ * then the longer ones (for a descending key the other way round). */
 static bool part_ends(struct sorter *s, struct group g) {
     bool down = s->keys->col[g.col].descending;
     struct sk_entry *a = s->a + g.from;

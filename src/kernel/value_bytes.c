@@ -43,7 +43,7 @@ static int64_t number(const void *p, int64_t i, uint32_t width) {
     return sk_load_signed((const uint8_t *)p + i * width, width);
 }
 
-/* Place `i`, which counts from the beginning of the buffers. */
+/* Writes the value at index `i`, which counts from the beginning of the buffers. */
 static bool put_list(struct out *o, const struct ArrowSchema *s, const struct ArrowArray *a,
                      int64_t i) {
     const char *f = s->format;
@@ -69,7 +69,7 @@ static bool put_union(struct out *o, const struct ArrowSchema *s, const struct A
     if (child == s->n_children) return put(o, &(uint8_t){0}, 1);
     if (!put(o, head, 2) || !put_value(o, s->children[child], a->children[child], at)) return false;
     if (o->p[begin + 2]) return true;
-    o->n = begin; /* a null is one, whatever its type */
+    o->n = begin; /* a null has the same bytes in every type */
     return put(o, &(uint8_t){0}, 1);
 }
 
@@ -109,7 +109,7 @@ static bool put_leaf(struct out *o, const struct ArrowSchema *s, const struct Ar
     return put(o, raw, c.kind == SK_KEY_BOOL ? 1 : c.width);
 }
 
-/* Row `at` of the array. */
+/* Writes row `at` of the array. */
 static bool put_value(struct out *o, const struct ArrowSchema *s, const struct ArrowArray *a,
                       int64_t at) {
     const char *f = s->format;

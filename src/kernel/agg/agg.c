@@ -12,8 +12,7 @@
 enum { AHEAD = 12 };
 static const uint64_t sign = UINT64_C(1) << 63;
 
-/* ---- what an aggregate is on a type
- * ----------------------------------------------------------- */
+/* ---- which aggregate is possible on which type ----------------------------------------------- */
 
 static const struct sk_agg_facts facts[] = {
 #define ROW(kind, name, takes, state, result, finish) \
@@ -33,8 +32,7 @@ bool sk_agg_kind_find(const char *name, enum sk_agg_kind *out) {
     return false;
 }
 
-/* The word of enum sk_agg_takes for a type whose values have an order; others than numbers have
- * none of their own. */
+/* Returns the bit of enum sk_agg_takes for a type whose values have an order. */
 static unsigned family_of(const char *f, const struct sk_key_col *c) {
     if (f[0] == 'd') return c->width == 32 ? SK_TAKES_DECIMALS_256 : SK_TAKES_DECIMALS;
     if (!strncmp(f, "tD", 2)) return SK_TAKES_DURATIONS;
@@ -66,7 +64,8 @@ static void set_format(struct sk_agg_col *a, const char *f) {
 
 static uint32_t body_of(const struct sk_agg_col *a) {
     switch (facts[a->agg.kind].state) {
-    case SK_STATE_MOMENTS: return 9; /* x, its squares, their top */
+    /* the sum, the sum of squares, and the top bin of the squares */
+    case SK_STATE_MOMENTS: return 9;
     case SK_STATE_SUM: return a->kind == SK_KEY_FLOAT ? 3 : a->kind == SK_KEY_DECIMAL ? 2 : 1;
     case SK_STATE_SHARE: return 1;
     case SK_STATE_VALUE: return a->text ? 1 : 2;
@@ -114,7 +113,7 @@ void sk_agg_zero(const struct sk_agg_col *a, uint8_t *state) {
     }
 }
 
-/* ---- values ---- */
+/* ---- values as numbers ---- */
 
 SK_INLINE sk_i128 *body(uint8_t *state) {
     return (sk_i128 *)(void *)(state + sizeof(struct sk_agg_head));
@@ -140,7 +139,7 @@ static double power_of_ten(int32_t n) {
     return n < 0 ? 1 / p : p;
 }
 
-/* True if d is NaN or infinite; the state's flags then have it. */
+/* True if d is NaN or infinite; the state's flags then record that. */
 SK_INLINE bool is_odd(struct sk_agg_head *h, double d) {
     if (SK_LIKELY(__builtin_isfinite(d))) return false;
     h->flags |= __builtin_isnan(d) ? SK_AGG_NAN : d > 0 ? SK_AGG_INF : SK_AGG_MINUS_INF;
@@ -195,7 +194,8 @@ static void extreme_words(const struct sk_agg_col *a, const struct sk_key_col *c
         w[i] = sk_key_word(c, c->kind, c->width, at, i, &here);
     if (a->agg.kind != SK_AGG_ABS_MAX || c->kind == SK_KEY_UINT) return;
     if (c->kind == SK_KEY_FLOAT) {
-        if (!(w[0] & sign)) w[0] = ~w[0] | sign; /* the words of its positive counterpart */
+        /* turn the words into those of the positive number */
+        if (!(w[0] & sign)) w[0] = ~w[0] | sign;
         return;
     }
     w[0] ^= sign;
@@ -247,9 +247,9 @@ static bool take_text(const struct sk_agg_col *a, uint8_t *state, struct sk_byte
     return true;
 }
 
-/* ---- updating ---- */
+/* ---- adding rows to states ---- */
 
-/* Adds value `at` of the column, which is not null. false: no memory. */
+/* Adds row `at` of the column, which is not null, to a state. false: no memory. */
 SK_INLINE bool take(const struct sk_agg_col *a, const struct sk_key_col *c, enum sk_agg_state is,
                     enum sk_key_kind type, uint32_t width, uint8_t *state, int64_t at) {
     struct sk_agg_head *h = (void *)state;
@@ -340,7 +340,7 @@ bool sk_agg_update(const struct sk_agg_col *a, const struct sk_key_col *c, const
     return update_rows(a, c, a->state, a->kind, a->width, ids, rows);
 }
 
-/* ---- merging ---- */
+/* ---- merging states ---- */
 
 bool sk_agg_merge(const struct sk_agg_col *a, uint8_t *to, const uint8_t *from) {
     struct sk_agg_head *h = (void *)to;
@@ -368,11 +368,11 @@ bool sk_agg_merge(const struct sk_agg_col *a, uint8_t *to, const uint8_t *from) 
     return true;
 }
 
-/* ---- encoding
- * --------------------------------------------------------------------------------- */
+/* ---- encoding states ------------------------------------------------------------------------- */
 
 static uint8_t *put_number(uint8_t *out, sk_i128 v) {
-    /* a byte with the number of bytes, then these; the rest is the sign */
+    /* each number is a byte with its length, then that many bytes; missing high bytes repeat the
+     * sign */
     uint8_t n = 0;
     while (n < 16 && (n ? v >> (8 * n - 1) != 0 && v >> (8 * n - 1) != -1 : v != 0)) n++;
     *out++ = n;
@@ -431,7 +431,7 @@ bool sk_agg_decode(const struct sk_agg_col *a, struct sk_bytes b, uint8_t *state
     return !b.n;
 }
 
-/* ---- the result ---- */
+/* ---- the result of a state ---- */
 
 uint32_t sk_agg_result_width(const struct sk_agg_col *a) {
     if (a->text || a->format[0] == 'n') return 0;
@@ -460,7 +460,8 @@ static double odd_or(const struct sk_agg_head *h, double d) {
 
 static void set_double(struct sk_agg_value *out, double d) { memcpy(out->raw, &d, 8); }
 
-/* The sum of whole numbers; false: it does not fit 128 bits, and *v is its upper half. */
+/* Sets *v to the sum of whole numbers. false: the sum does not fit into 128 bits, and *v is its
+ * upper half. */
 static bool whole_sum(const struct sk_agg_col *a, const sk_i128 *x, sk_i128 *v) {
     *v = *x;
     if (a->kind != SK_KEY_DECIMAL) return true;
@@ -514,7 +515,7 @@ static sk_rc finish_mean(const struct sk_agg_col *a, const uint8_t *state, struc
     return SK_OK;
 }
 
-/* NaN where there are too few values, or one is not finite. */
+/* NaN if there are too few values, or if one of them is not finite. */
 static double variance(const struct sk_agg_col *a, const uint8_t *state) {
     const struct sk_agg_head *h = (const void *)state;
     const sk_i128 *x = body_const(state);
@@ -537,7 +538,7 @@ static sk_rc finish_var(const struct sk_agg_col *a, const uint8_t *state, struct
     return SK_OK;
 }
 
-/* The way back from words to a value. */
+/* Turns words back into a value. */
 static sk_rc finish_value(const struct sk_agg_col *a, const uint8_t *state,
                           struct sk_agg_value *out, struct sk_err *err) {
     const struct sk_agg_head *h = (const void *)state;
@@ -553,7 +554,7 @@ static sk_rc finish_value(const struct sk_agg_col *a, const uint8_t *state,
         w[0] = (a->width == 2   ? UINT64_C(0x7E00) << 48
                 : a->width == 4 ? UINT64_C(0x7FC00000) << 32
                                 : UINT64_C(0x7FF8) << 48) |
-               sign; /* the state has seen only NaN */
+               sign; /* the state has only seen NaN */
     bool magnitude =
         a->agg.kind == SK_AGG_ABS_MAX && (a->kind == SK_KEY_INT || a->kind == SK_KEY_DECIMAL);
     if (magnitude && w[0] & sign) return overflow(a, err);
@@ -597,7 +598,7 @@ sk_rc sk_agg_finish(const struct sk_agg_col *a, const uint8_t *state, struct sk_
     return finishes[a->agg.kind](a, state, out, err);
 }
 
-/* ---- from one type to a wider one ---- */
+/* ---- converting states from one type to a wider one ---- */
 
 /* How many units of `to` make one unit of `from`, for durations and times, whose format has the
  * unit behind "tD", "ts" or "tt". */
@@ -647,7 +648,7 @@ static sk_rc lift_sum(const struct sk_agg_col *to, const struct sk_agg_col *from
     return SK_OK;
 }
 
-/* Writes a whole number as the bytes of a value of to's type; false: it does not fit. */
+/* Writes a whole number as a value of to's type. false: the number does not fit. */
 static bool put_whole(const struct sk_agg_col *to, sk_i128 v, uint8_t *raw) {
     double d = (double)v;
     float f = (float)d;

@@ -11,27 +11,27 @@
 enum { SK_AGG_NULLS = 1, SK_AGG_NAN = 2, SK_AGG_INF = 4, SK_AGG_MINUS_INF = 8 };
 
 struct sk_agg_head {
-    int64_t n; /* number of values, or of rows where nulls count */
+    int64_t n; /* number of values, or of rows if nulls count */
     uint32_t flags;
     int32_t top; /* number of the top bin, of sums of floats */
 };
-struct sk_agg_text { /* state of min and max of bytes; it owns its memory */
+struct sk_agg_text { /* state of min and max of bytes, with memory of its own */
     struct sk_agg_head head;
     uint8_t *p;
     uint32_t n, cap;
 };
-/* most numbers in a body; most bytes of a state without text */
+/* the most numbers in a body, and the most bytes of a state without text */
 enum { SK_AGG_BODY = 9, SK_AGG_MOST = 16 + 16 * SK_AGG_BODY };
 
 /* One aggregate over one column. */
 struct sk_agg_col {
     struct sk_agg agg;
     enum sk_agg_state state;
-    enum sk_key_kind kind; /* of the values; SK_KEY_NULL where there is no column */
+    enum sk_key_kind kind; /* kind of the values; SK_KEY_NULL without a column */
     uint32_t width, n_words;
     int32_t scale;              /* of decimals: digits behind the point */
     bool text;                  /* the values are bytes */
-    bool nested;                /* type without order: only its validity is read */
+    bool nested;                /* the type has no order, and only the validity of values is read */
     size_t size;                /* bytes of a state */
     uint32_t body;              /* numbers in a state's body */
     char format[96], name[256]; /* format: Arrow format of the result */
@@ -45,18 +45,18 @@ struct sk_agg_col {
 sk_rc sk_agg_col_init(struct sk_agg_col *a, const struct sk_agg *agg, const struct ArrowSchema *s,
                       struct sk_err *err) SK_MUST_USE;
 void sk_agg_zero(const struct sk_agg_col *a, uint8_t *state);
-/* Row i of the column goes to state ids[i], which is below groups; c NULL: rows are counted. ids
- * may be NULL where sk_agg_needs_ids() says no. false: no memory. */
+/* Adds row i of the column to state ids[i], which is below groups. c NULL: rows are counted. ids
+ * may be NULL if sk_agg_needs_ids() returns false. false: no memory. */
 bool sk_agg_needs_ids(const struct sk_agg_col *a, const struct sk_key_col *c, uint64_t rows,
                       uint64_t groups);
 bool sk_agg_update(const struct sk_agg_col *a, const struct sk_key_col *c, const uint32_t *ids,
                    uint64_t rows, uint64_t groups) SK_MUST_USE;
-/* agg_sum.c: true if sk_agg_sum_update can do the same and is faster. */
+/* agg_sum.c: true if sk_agg_sum_update does the same faster for this column. */
 bool sk_agg_sum_fits(const struct sk_agg_col *a, const struct sk_key_col *c, uint64_t rows,
                      uint64_t groups);
 bool sk_agg_sum_update(const struct sk_agg_col *a, const struct sk_key_col *c, const uint32_t *ids,
                        uint64_t rows, uint64_t groups) SK_MUST_USE;
-/* agg_one.c: the same where all rows are one group. */
+/* agg_one.c: the same if all rows are in one group. */
 bool sk_agg_one_fits(const struct sk_agg_col *a, const struct sk_key_col *c, uint64_t rows,
                      uint64_t groups);
 bool sk_agg_one_update(const struct sk_agg_col *a, const struct sk_key_col *c,
@@ -73,7 +73,7 @@ bool sk_agg_decode(const struct sk_agg_col *a, struct sk_bytes b, uint8_t *state
 sk_rc sk_agg_lift(const struct sk_agg_col *to, const struct sk_agg_col *from, const uint8_t *state,
                   uint8_t *out, struct sk_err *err) SK_MUST_USE;
 
-/* The result: bytes of a->format, or a text. SK_ERANGE: the result overflows. */
+/* Writes the result: bytes of type a->format, or a text. SK_ERANGE: the result overflows. */
 struct sk_agg_value {
     bool null;
     uint8_t raw[32];

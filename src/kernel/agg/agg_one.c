@@ -3,20 +3,22 @@
 #include "kernel/agg/agg.h"
 
 struct one {
-    int64_t n, nulls, nans; /* values; the other two are no values */
+    /* n: number of values; nulls, nans: numbers of rows that are not values */
+    int64_t n, nulls, nans;
     sk_i128 sum;
     sk_u128 squares, squares_high; /* units of 1 and of 2^64 */
     double best_double;
-    uint64_t best; /* as a number of 64 bits, with the sign bit flipped if it has a sign */
+    /* the best value so far as a 64-bit number; signed numbers have the sign bit flipped */
+    uint64_t best;
 };
 
-/* Sums are of integers as if all were larger by 2^63, so none is negative: in two halves of 32
- * bits, of fewer than 2^32 values neither sum leaves 64 bits. */
+/* Integers are summed after adding 2^63, so that no number is negative. Each is split into halves
+ * of 32 bits; with fewer than 2^32 values neither sum of halves leaves 64 bits. */
 SK_INLINE void add_integers(const struct sk_key_col *c, enum sk_agg_state is, uint32_t width,
                             bool is_signed, bool nulls, bool least, int64_t rows, struct one *o) {
     const uint8_t *p = c->data + c->offset * width;
     const uint64_t flip = is_signed ? UINT64_C(1) << 63 : 0;
-    uint64_t high = 0, low = 0, best[4]; /* four of them, which do not wait for each other */
+    uint64_t high = 0, low = 0, best[4]; /* four accumulators that do not wait for each other */
     sk_u128 squares = 0, squares_high = 0;
     int64_t none = 0;
     for (int i = 0; i < 4; i++) best[i] = least ? UINT64_MAX : 0;
@@ -153,7 +155,7 @@ bool sk_agg_one_update(const struct sk_agg_col *a, const struct sk_key_col *c, u
         if (c->kind == SK_KEY_INT) o.best ^= UINT64_C(1) << 63;
         memcpy(raw, &o.best, 8);
     }
-    /* the best of them as a row of its own, which stands for all */
+    /* the best value as a one-row column, which stands for all rows */
     struct sk_key_col best = *c;
     best.data = raw;
     best.valid = NULL;

@@ -15,15 +15,17 @@
 
 struct sk_collect {
     struct sk_agg agg;
-    struct ArrowSchema column; /* of values; item is what is kept of them */
+    /* column: type of the column of values; item: type of what is kept of them */
+    struct ArrowSchema column;
     double *qs;
     char name[256], value_name[256];
-    bool counted, by_bytes; /* counted: the state is pairs, not a list */
-    /* batch: group, value, count; bytes_batch: group, bytes, count, value */
+    /* counted: the state has pairs of value and count, not a list of values */
+    bool counted, by_bytes;
+    /* columns of `batch`: group, value, count; of `bytes_batch`: group, bytes, count, value */
     struct ArrowSchema fields[3], *children[3], batch, bytes, *bytes_children[4], bytes_batch;
-    uint32_t value_at; /* the column of values in what `values` gives */
-    SK_VEC(bool) seen; /* FIRST: whether a group has its value */
-    /* list<pair>, list<value> */
+    uint32_t value_at; /* number of the column of values in the result of the inner aggregation */
+    SK_VEC(bool) seen; /* FIRST: true for each group that has its value */
+    /* types of a partial result: list<pair> or list<value> */
     struct ArrowSchema item, pair, *pair_children[2], of_pairs, *pairs_item[1], list, *list_item[1];
     struct ArrowSchema number, counts, *counts_item[1], counter, *counter_children[2], of_values;
     struct ArrowSchema one; /* FIRST */
@@ -32,7 +34,7 @@ struct sk_collect {
     SK_VEC(struct sk_held) blocks;
     SK_VEC(uint32_t) ids;
     uint64_t kept;       /* bytes of the blocks */
-    struct sk_held held; /* the rows of the last result, which it refers to */
+    struct sk_held held; /* the block that the last result points to */
     int32_t *offsets;
     void *numbers;
     uint8_t *valid;
@@ -43,7 +45,7 @@ struct sk_collect {
 
 #define NO_MEMORY SK_ERR(err, SK_ENOMEM, "no memory to collect values")
 
-/* ---- blocks in memory of the kernel's own ---------------------------------------------------- */
+/* ---- blocks in the kernel's own memory ------------------------------------------------------- */
 
 sk_rc sk_held_make(struct sk_held *h, struct sk_block_plan *plan, uint64_t size,
                    struct sk_err *err) {
@@ -260,7 +262,8 @@ static sk_rc rows_with_values(const struct sk_collect *c, const struct ArrowArra
     return SK_OK;
 }
 
-/* FIRST: those of n rows whose group has no value yet; an id is below 2^32. */
+/* FIRST: selects the first row of each group that has no value yet, of n rows. An id is below
+ * 2^32. */
 static sk_rc first_rows(struct sk_collect *c, const uint32_t *ids, uint32_t *index, uint64_t *n,
                         struct sk_err *err) {
     uint64_t kept = 0;
@@ -275,7 +278,7 @@ static sk_rc first_rows(struct sk_collect *c, const uint32_t *ids, uint32_t *ind
     return SK_OK;
 }
 
-/* Values without an order, which their bytes stand for. */
+/* Adds values of a type without order, which are told apart by their bytes. */
 static sk_rc append_by_bytes(struct sk_collect *c, const struct ArrowArray *batch,
                              struct sk_err *err) {
     const void *none[1] = {NULL};
@@ -414,8 +417,8 @@ out:
     return rc;
 }
 
-/* Adds the items of lists, whose groups are those of the lists. items: the array that they lie in;
- * counts: how often each of its items came, or NULL. */
+/* Adds the items of lists to the groups of the lists. items: the array that has the items; counts:
+ * how often each item counts, or NULL (once). */
 static sk_rc add_items(struct sk_collect *c, struct ArrowArray lists, struct ArrowArray items,
                        const int64_t *counts, const uint32_t *ids, struct sk_err *err) {
     const int32_t *offsets = (const int32_t *)lists.buffers[1] + lists.offset;
@@ -469,8 +472,8 @@ static sk_rc set_offsets(struct sk_collect *c, const uint32_t *group, uint64_t n
     return SK_OK;
 }
 
-/* The rows of a list in the order of their groups, as a block. one: a row a group, null where it
- * has no value. */
+/* Makes a block of a list's rows in the order of their groups. one: one row for each group, null if
+ * the group has no value. */
 static sk_rc order_list(struct sk_collect *c, bool one, uint64_t groups, struct sk_err *err) {
     sk_rc rc;
     uint64_t size, row = 0;
@@ -501,7 +504,7 @@ out:
     return rc;
 }
 
-/* Lays the distinct values out in the order of their groups, as a block. */
+/* Makes a block of the distinct values in the order of their groups. */
 static sk_rc order_values(struct sk_collect *c, uint64_t groups, struct sk_err *err) {
     bool sorted = c->agg.kind == SK_AGG_QUANTILE || c->agg.kind == SK_AGG_APPROX_QUANTILES;
     struct sk_block_plan *plan;
