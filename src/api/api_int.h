@@ -1,5 +1,5 @@
-/* api_int.h - shared inside the public C API: the process's engine, its functions, the last error.
- */
+/* api_int.h - shared by the files of the public C API: the process's engine, the registered
+ * functions, the last error. */
 #ifndef SK_API_INT_H
 #define SK_API_INT_H
 
@@ -19,9 +19,10 @@ struct skate_task {
     bool failed;
 };
 
-/* The engine of this process. NULL: there is none (SKATE_ECLOSED), and the last error says why. */
+/* Returns the engine of this process. NULL: no engine is open (SKATE_ECLOSED); the last error has
+ * the reason. */
 struct sk_engine *sk_api_engine(void);
-/* The last error of this thread. */
+/* Returns the last error of this thread. */
 struct sk_err *sk_api_err(void);
 /* Makes the function known to the engine and gives its id. SK_ENOENT: no such function is
  * registered. */

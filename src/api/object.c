@@ -24,8 +24,9 @@ int skate_buf_alloc(size_t size, struct skate_buf *out) {
     if (!e) return SK_ECLOSED;
     struct sk_buf b;
     SK_TRY(e->ops->buf_alloc(e, size, &b, sk_api_err()));
-    if (size > WARM && e->windows) /* huge pages: page faults of 4 KiB cost more than the writing */
-        e->windows->warm(e, b.data, size);
+    /* touch the memory as huge pages first: page faults of 4 KiB would cost more than the
+     * writing */
+    if (size > WARM && e->windows) e->windows->warm(e, b.data, size);
     *out = (struct skate_buf){.data = b.data, .size = size};
     memcpy(out->priv, &b, sizeof b);
     return SK_OK;

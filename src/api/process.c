@@ -54,7 +54,7 @@ int64_t sk_api_deadline(int64_t timeout_ms) {
                                                                 : sk_now_ns() + timeout_ms * SK_MS;
 }
 
-/* ---- functions ------------------------------------------------------------------------------- */
+/* ---- registering functions ------------------------------------------------------------------- */
 
 static uint64_t hash_name(const char *s) {
     uint64_t h = sk_hash(s, strlen(s));
@@ -93,7 +93,7 @@ sk_rc sk_api_define(struct sk_engine *e, const char *name, sk_fid *out) {
     return SK_OK;
 }
 
-/* ---- workers --------------------------------------------------------------------------------- */
+/* ---- running as a worker --------------------------------------------------------------------- */
 
 static sk_rc define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def,
                     struct sk_err *err) {
@@ -121,7 +121,7 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
         return SK_OK;
     }
     return SK_ERR(err, rc < 0 ? rc : SK_ETASK, "task %s failed%s%s", t->name,
-                  /* the message of the last failed call that the function made */
+                  /* the function's own message: that of the last call of skate that failed in it */
                   last.msg[0] ? ": " : "", last.msg);
 }
 
@@ -147,7 +147,7 @@ int skate_worker_main(int argc, char **argv) {
     return was;
 }
 
-/* ---- the program ----------------------------------------------------------------------------- */
+/* ---- starting and ending the engine ---------------------------------------------------------- */
 
 int skate_init(const struct skate_opts *o) {
     static const struct skate_opts none;

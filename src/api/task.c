@@ -12,9 +12,9 @@
 
 enum { ON_STACK = 16, DEFAULT_RETRIES = 3 };
 
-/* ---- submitting ------------------------------------------------------------------------------ */
+/* ---- submitting tasks ------------------------------------------------------------------------ */
 
-struct call { /* a submit under way: its arguments in the engine's form */
+struct call { /* a submit in progress: its arguments in the engine's form */
     struct sk_engine *e;
     struct sk_task_spec s;
     struct sk_arg stack_args[ON_STACK], *args;
@@ -122,7 +122,7 @@ int skate_submit(const char *name, const struct skate_arg *args, size_t n_args, 
     return rc;
 }
 
-/* ---- actors ---------------------------------------------------------------------------------- */
+/* ---- actors and their calls ------------------------------------------------------------------ */
 
 int skate_actor_create(const char *name, const struct skate_arg *args, size_t n_args,
                        const struct skate_call_opts *o, skate_actor *out) {
@@ -163,7 +163,7 @@ int skate_actor_kill(skate_actor a) {
     return e ? e->ops->actor_end(e, (sk_aid){a.id}, true, sk_api_err()) : SK_ECLOSED;
 }
 
-/* ---- inside a task function ------------------------------------------------------------------ */
+/* ---- calls inside a task function ------------------------------------------------------------ */
 
 size_t skate_n_args(const struct skate_task *t) { return t->t->n_args; }
 size_t skate_n_returns(const struct skate_task *t) { return t->t->n_returns; }

@@ -40,15 +40,15 @@ static const struct skate_records FORMAT = {SIZE, KEY};
 struct plan { /* passed to all tasks as one object */
     uint32_t ranges, parts;
     bool past_cache;
-    uint8_t keys[]; /* [parts - 1] bounds, then [parts] bytes: 1 if that part is finished */
+    uint8_t keys[]; /* [parts - 1] bounds, then [parts] bytes, each 1 if that part is finished */
 };
 struct job { /* arguments of one task, as bytes */
     /* map: about how many ranges further the next map of its worker is; merge: number of its range;
      * reduce: number of its part. */
     uint32_t index;
-    struct layout_range range; /* map: its input; reduce: the name of its part */
+    struct layout_range range; /* map: the input range; reduce: the name of the part */
 };
-struct ack { /* acknowledgement: the last result of every task */
+struct ack { /* acknowledgement: the last result of each task */
     uint64_t records, gets, puts;
 };
 
@@ -67,7 +67,7 @@ static bool range_finished(const struct plan *p, uint32_t range) {
     return !memchr(finished(p) + range * parts_of(p), 0, parts_of(p));
 }
 
-SKATE_TASK(map) { /* takes job, plan; returns a sorted block for each range, ack */
+SKATE_TASK(map) { /* takes job and plan; returns a sorted block for each range, then an ack */
     struct job j;
     const struct plan *p = skate_arg_data(t, 1, NULL);
     if (skate_arg_copy(t, 0, &j, sizeof j)) return SKATE_EINVAL;
@@ -80,7 +80,7 @@ SKATE_TASK(map) { /* takes job, plan; returns a sorted block for each range, ack
         memcpy(bounds + (r - 1) * KEY, p->keys + (r * parts_of(p) - 1) * KEY, KEY);
     struct files_range mine = {j.range.url, j.range.at, in, j.range.n * SIZE};
     if (files_read(&mine, 1)) return skate_fail(t, "%s", files_error());
-    files_ahead(&mine, j.index); /* read from disk while this range is sorted */
+    files_ahead(&mine, j.index); /* reads ahead from disk while this range is sorted */
     int rc = skate_records_partition(FORMAT, in, j.range.n, bounds, ranges - 1, parts, start);
     for (uint32_t r = 0; r < ranges && !rc; r++) {
         size_t n = range_finished(p, r) ? 0 : start[r + 1] - start[r];
@@ -93,7 +93,8 @@ SKATE_TASK(map) { /* takes job, plan; returns a sorted block for each range, ack
     return rc ? rc : acknowledge(t, j.range.n);
 }
 
-SKATE_TASK(merge) { /* takes job, plan, blocks; returns a run for each part of the range, ack */
+/* takes job, plan and blocks; returns a run for each part of the range, then an ack */
+SKATE_TASK(merge) {
     struct job j;
     const struct plan *p = skate_arg_data(t, 1, NULL);
     if (skate_arg_copy(t, 0, &j, sizeof j)) return SKATE_EINVAL;
@@ -124,13 +125,13 @@ SKATE_TASK(merge) { /* takes job, plan, blocks; returns a run for each part of t
     return rc ? rc : acknowledge(t, total);
 }
 
-SKATE_TASK(reduce) { /* takes job, plan, runs; writes a file, returns ack */
+SKATE_TASK(reduce) { /* takes job, plan and runs; writes a file and returns an ack */
     struct job j;
     const struct plan *p = skate_arg_data(t, 1, NULL);
     struct tool_runs r = tool_runs(t, 2, 0, 0);
     struct files_out *f;
     struct skate_records_merge *m;
-    /* stays in the cache between merge and write */
+    /* the piece stays in the cache between merge and write */
     uint8_t *chunk = tool_scratch(1, (size_t)CHUNK * SIZE);
     uint64_t total = 0;
     if (skate_arg_copy(t, 0, &j, sizeof j) ||
@@ -147,7 +148,7 @@ SKATE_TASK(reduce) { /* takes job, plan, runs; writes a file, returns ack */
     skate_records_merge_destroy(m);
     return rc ? skate_fail(t, "%s", files_error()) : acknowledge(t, total);
 }
-/* ---- the controller -------------------------------------------------------------------------- */
+/* ---- the controller, which submits all tasks ------------------------------------------------- */
 
 enum kind { MAP, MERGE, REDUCE, KINDS };
 static struct layout lay = {.per_merge = LAYOUT_CHOSEN};
@@ -160,8 +161,8 @@ static struct {
     bool *acked;                                  /* [maps]: the map is acknowledged */
     /* block[range][map], run[part][group]; the same array without merges */
     skate_ref plan, *block, *run;
-    /* made: for each part 1 + its records if it is finished; in, out: records; gets, puts:
-     * requests */
+    /* made: for each part 1 + its number of records if the part is finished; in, out: numbers of
+     * records; gets, puts: numbers of requests */
     uint64_t *made, in, out, gets, puts;
     struct journal journal;
     struct flight { /* a task that is under way */
@@ -173,7 +174,8 @@ static struct {
     double began, mapped_s;
 } c;
 
-/* finished parts and their journal stay; everything else is removed */
+/* The finished parts and their journal stay in the output folder; everything else there is
+ * removed. */
 static void fail(const char *what) {
     skate_shutdown();
     (void)files_sweep(out);
@@ -184,7 +186,7 @@ static void part_url(uint32_t part, char url[URL]) {
     (void)snprintf(url, URL, "%s/part-%05" PRIu32, out, part);
 }
 
-/* Makes the plan: bounds from a sample, finished parts from the journal. */
+/* Makes the plan: bounds from a sample of the input, finished parts from the journal. */
 static void plan_put(void) {
     size_t keys = (size_t)(lay.parts - 1) * KEY, samples;
     struct plan *p = tool_need(calloc(1, sizeof *p + keys + lay.parts));
@@ -203,8 +205,8 @@ static void plan_put(void) {
     free(sample), free(p);
 }
 
-/* Submits task `at` of a kind over n_in references, which it releases; its n_out results go to
- * every `step`th place of `result`. */
+/* Submits task `at` of a kind. The call takes over and releases the n_in references to its inputs.
+ * The references to its n_out results go to every `step`th entry of `result`. */
 static void submit(enum kind kind, uint32_t at, struct job *j, const skate_ref *in, size_t n_in,
                    skate_ref *result, size_t step, size_t n_out) {
     static const char *const name[] = {"map", "merge", "reduce"};
@@ -216,7 +218,7 @@ static void submit(enum kind kind, uint32_t at, struct job *j, const skate_ref *
     for (size_t i = 0; i < n_in; i++) args[n++] = SKATE_REF(in[i]);
     ok(skate_submit(name[kind], args, n, n_out + 1,
                     &(struct skate_call_opts){.max_retries = RETRIES}, made));
-    for (size_t i = 0; i < n_in; i++) skate_release(in[i]); /* the task holds them now */
+    for (size_t i = 0; i < n_in; i++) skate_release(in[i]); /* the task holds its inputs now */
     for (size_t i = 0; i < n_out; i++) result[i * step] = made[i];
     c.ack[c.flights] = made[n_out];
     c.flight[c.flights++] = (struct flight){kind, at};
@@ -251,7 +253,7 @@ static bool begin(void) {
     return true;
 }
 
-static void take(uint32_t i) { /* takes an acknowledgement that has come */
+static void take(uint32_t i) { /* Handles acknowledgement i, which has come. */
     struct flight f = c.flight[i];
     struct skate_value v;
     struct ack a;

@@ -21,7 +21,8 @@
 #include "sortrec.h"
 #include "tool.h"
 
-enum { PART = 320000, CHUNK = 2560 }; /* in records: of a task (32 MB), of a write */
+/* numbers of records: PART of one task (32 MB), CHUNK of one write */
+enum { PART = 320000, CHUNK = 2560 };
 
 struct part {
     sortrec_u128 first;

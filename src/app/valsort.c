@@ -21,7 +21,8 @@
 #include "sortrec.h"
 #include "tool.h"
 
-enum { PART = 320000, CHUNK = 5120 }; /* in records: of a task (32 MB), of a read */
+/* numbers of records: PART of one task (32 MB), CHUNK of one read */
+enum { PART = 320000, CHUNK = 5120 };
 
 struct part {
     uint64_t at, n; /* at: byte in the file; n: number of records */
@@ -58,7 +59,7 @@ static void take(void *ctx, const void *result) {
     sortrec_join(ctx, &part, ignore_case);
 }
 
-/* Summarises `size` bytes of records. */
+/* Adds a summary of `size` bytes of records. */
 static struct sortrec_summary of_records(const char *path, uint64_t size, double cpus) {
     struct sortrec_summary sum = {0};
     if (size % SORTREC_SIZE)

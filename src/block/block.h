@@ -136,9 +136,10 @@ sk_rc sk_block_measure_places(const struct ArrowSchema *schema, const struct sk_
                               struct sk_err *err) SK_MUST_USE;
 
 struct sk_block_sizes {
-    /* data_bytes: as sk_block_nbytes says; total_bytes: as write needs. */
+    /* data_bytes: as sk_block_nbytes computes them; total_bytes: the size that write needs. */
     uint64_t n_rows, data_bytes, total_bytes;
-    /* Never 0; equal for batches of one schema (names, types, nullability, metadata). */
+    /* Checksum of the schema, never 0; equal for batches of one schema (names, types, nullability,
+     * metadata). */
     uint32_t schema_crc;
 };
 struct sk_block_sizes sk_block_plan_sizes(const struct sk_block_plan *plan);

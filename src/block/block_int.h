@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "block/block.h"
 
-/* ---- the bytes ---- */
+/* ---- the bytes of a block ---- */
 
 #define SK_BLOCK_MAGIC 0x31424B53u /* "SKB1" */
 #define SK_BLOCK_VERSION 1u
@@ -83,7 +83,7 @@ struct sk_block_type {
     char index;
 };
 
-/* Parses a format of the C Data Interface; false: it is not one. */
+/* Parses a format of the C Data Interface; false: the text is no such format. */
 bool sk_block_type_parse(const char *format, struct sk_block_type *out);
 /* Fills the child's index for each type id, 0xFF for ids that the union does not have. The format
  * has been parsed before. */
@@ -95,7 +95,8 @@ bool sk_block_metadata_len(const char *metadata, uint64_t limit, uint64_t *out);
 /* ---- schema (schema.c) ---- */
 
 struct sk_block_shape {
-    /* n_buffers is enough unless a view column needs several data buffers. */
+    /* A plan has at most this many nodes and buffers. More buffers are possible only for view
+     * columns, which may need several data buffers. */
     uint32_t n_nodes, n_buffers;
     uint64_t schema_len;
     uint32_t crc; /* checksum over all that the schema says */
@@ -103,7 +104,7 @@ struct sk_block_shape {
 /* Checks the schema tree and sizes its section. */
 sk_rc sk_block_schema_measure(const struct ArrowSchema *s, struct sk_block_shape *shape,
                               struct sk_err *err) SK_MUST_USE;
-/* returns the end of what it wrote */
+/* returns the end of the bytes that it has written */
 uint8_t *sk_block_schema_write(const struct ArrowSchema *s, uint8_t *dst);
 /* Builds an ArrowSchema from a schema section that has been validated. */
 sk_rc sk_block_schema_build(const uint8_t *section, uint64_t len, uint32_t n_nodes,
@@ -169,7 +170,7 @@ bool sk_block_builder_push(struct sk_block_builder *b, uint32_t from, int64_t at
 /* Returns the set; the builder's memory moves to the list. Call it after a failure, too. */
 struct sk_block_set sk_block_builder_done(struct sk_block_builder *b, struct sk_block_extra **list);
 
-/* ---- the plan ---- */
+/* ---- the plan of a block ---- */
 
 enum sk_block_op_kind {
     SK_BLOCK_OP_ABSENT,
@@ -252,7 +253,7 @@ struct sk_block_plan *sk_block_plan_create(const struct ArrowSchema *schema, uin
 /* Computes the offsets of sections and buffers; false: the total size overflows. */
 bool sk_block_plan_place(struct sk_block_plan *p, uint64_t schema_len);
 
-/* ---- the walk (measure.c) ---- */
+/* ---- the walk over schema and arrays (measure.c) ---- */
 
 struct sk_block_walk {
     struct sk_block_plan *plan; /* NULL: the walk only counts bytes */
@@ -274,7 +275,7 @@ sk_rc sk_block_put(struct sk_block_walk *w, struct sk_block_op op) SK_MUST_USE;
  * the schema. */
 struct sk_block_node *sk_block_put_node(struct sk_block_walk *w, int64_t length, int32_t n_buffers);
 
-/* ---- writing (write.c) ---- */
+/* ---- writing the buffers (write.c) ---- */
 
 void sk_block_write_op(const struct sk_block_op *op, uint8_t *d);
 void sk_block_write_bits(const struct sk_block_op *op, uint8_t *d, int64_t at);
@@ -289,7 +290,7 @@ struct sk_block_chunk {
     int64_t index, used;
 };
 static inline void sk_block_chunk_place(struct sk_block_chunk *c, int64_t len) {
-    /* afterwards the value is at used - len of data buffer `index` */
+    /* after the call, the value is at used - len of data buffer `index` */
     if (c->used && len > SK_BLOCK_VIEW_CHUNK - c->used) {
         c->index++;
         c->used = 0;
@@ -297,7 +298,7 @@ static inline void sk_block_chunk_place(struct sk_block_chunk *c, int64_t len) {
     c->used += len;
 }
 
-/* ---- small things ---- */
+/* ---- small helpers ---- */
 
 /* Loads by memcpy, since inputs may be misaligned (a slice of some file). */
 static inline int32_t sk_block_i32(const void *p, int64_t i) {
@@ -331,7 +332,7 @@ static inline int64_t sk_block_run_find(const void *ends, int32_t width, int64_t
     return lo;
 }
 
-/* ---- reading (check.c, values.c) ---- */
+/* ---- reading blocks (check.c, values.c) ---- */
 
 struct sk_block_elem { /* one node of a block that is being checked; all pointers are borrowed */
     struct sk_block_type type;

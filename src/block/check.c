@@ -176,7 +176,7 @@ static sk_rc check_values(struct cursor *c, const struct sk_block_elem *e,
 
 static sk_rc __attribute__((noinline)) check_dense(struct cursor *c, const struct sk_block_elem *e,
                                                    unsigned depth) {
-    /* a function of its own, so that other types recurse without this table on the stack */
+    /* a separate function, so that its table is not on the stack when other types recurse */
     int64_t length[128];
     SK_ASSERT(e->field->n_children <= 128);
     for (uint32_t i = 0; i < e->field->n_children; i++)

@@ -17,7 +17,7 @@ static void *extra_alloc(struct sk_block_walk *w, size_t n) {
     return sk_block_extra_alloc(&w->extras, n);
 }
 
-/* ---- row sets ---- */
+/* ---- sets of rows in a child ---- */
 
 static struct sk_block_set one_range(int64_t at, int64_t n) {
     return (struct sk_block_set){.total = n, .n_ranges = 1, .one = {at, n}};
@@ -77,7 +77,7 @@ static sk_rc set_multiply(struct sk_block_walk *w, const struct sk_block_set *in
     return over ? BAD(w, "length overflows") : rc;
 }
 
-/* ---- output buffers ---- */
+/* ---- planning output buffers ---- */
 
 sk_rc sk_block_put(struct sk_block_walk *w, struct sk_block_op op) {
     struct sk_block_plan *p = w->plan;
@@ -175,7 +175,8 @@ static sk_rc put_validity(struct sk_block_walk *w, struct sk_block_nodes in,
     SK_TRY(op_inputs(w, in, &op, &from));
     for (uint32_t b = 0; b < in.n; b++) {
         const struct ArrowArray *a = in.a[b];
-        /* a count above zero is of the whole array, not of the wanted rows: count again */
+        /* a count above zero covers the whole array, not only the wanted rows, so nulls must be
+         * counted again */
         from[b].src = bitmap(a);
         any |= from[b].src != NULL;
         if (!from[b].src && a->null_count > 0 && a->length)
@@ -228,9 +229,9 @@ static sk_rc put_offsets(struct sk_block_walk *w, struct sk_block_nodes in, int3
     return sk_block_put(w, op);
 }
 
-/* ---- the rule of each type ---- */
+/* ---- the rule for each type ---- */
 
-/* Child i of each array. SK_ENOMEM. */
+/* Makes the input that walks child i of each array. SK_ENOMEM. */
 static sk_rc children(struct sk_block_walk *w, struct sk_block_nodes in, int64_t i,
                       struct sk_block_nodes *out) {
     *out = (struct sk_block_nodes){NULL, in.n};
@@ -415,7 +416,7 @@ static sk_rc put_types(struct sk_block_walk *w, struct sk_block_nodes in,
     return sk_block_put(w, op);
 }
 
-/* The type id of child 0, which rows of nulls get. */
+/* Returns the type id of child 0, which rows of nulls get. */
 static int64_t first_type(const uint8_t map[256]) {
     for (int64_t id = 0; id < 256; id++)
         if (!map[id]) return id;
@@ -541,7 +542,7 @@ static sk_rc visit_runs(struct sk_block_walk *w, const struct ArrowSchema *s,
     return visit_child(w, s, in, 1, &runs);
 }
 
-/* ---- dictionaries ---- */
+/* ---- columns with dictionaries ---- */
 
 static sk_rc check_shape(struct sk_block_walk *w, const struct ArrowSchema *s,
                          const struct ArrowArray *a, const struct sk_block_type *t) {
@@ -619,7 +620,7 @@ static sk_rc visit_coded(struct sk_block_walk *w, const struct ArrowSchema *s,
     return rc;
 }
 
-/* ---- a node ---- */
+/* ---- one node of the schema ---- */
 
 static sk_rc check_arrays(struct sk_block_walk *w, const struct ArrowSchema *s,
                           struct sk_block_nodes in, const struct sk_block_type *t,

@@ -6,7 +6,7 @@
  * sk_block_nbytes. Cost: as measure.c, and one look at each index or place. */
 #include "block/block_int.h"
 
-/* ---- the batch ---- */
+/* ---- the header of the batch ---- */
 
 struct wanted { /* the wanted rows of a batch */
     bool all;
@@ -69,9 +69,9 @@ static sk_rc walk_batch(struct sk_block_walk *w, const struct ArrowSchema *s,
     return rc;
 }
 
-/* ---- rows of several batches ---- */
+/* ---- choosing rows of several batches ---- */
 
-/* The rows of a side as a set. Checks the places once for all columns. */
+/* Makes a set of the rows of a side. The places are checked once for all columns. */
 static sk_rc side_rows(struct sk_block_walk *w, const struct sk_block_side *side, uint64_t n,
                        struct sk_block_set *out) {
     struct sk_block_range *span = sk_block_extra_alloc(&w->extras, side->n * sizeof *span);
@@ -262,7 +262,7 @@ struct sk_block_sizes sk_block_plan_sizes(const struct sk_block_plan *p) {
     return (struct sk_block_sizes){p->hdr.n_rows, p->data_bytes, p->hdr.total_bytes, p->schema_crc};
 }
 
-/* ---- the values of columns ---- */
+/* ---- where the values of columns lie ---- */
 
 static uint32_t nodes_of(const struct ArrowSchema *s) {
     uint32_t n = 1 + (s->dictionary ? nodes_of(s->dictionary) : 0);

@@ -6,7 +6,9 @@
 #include "base/containers/vec.h"
 
 struct queued {
-    uint32_t slot, rows, taken; /* rows that windows have taken or, in order, that were given out */
+    /* slot; number of rows; number of rows that windows have taken or, if the order is kept, that
+     * were given out */
+    uint32_t slot, rows, taken;
 };
 
 struct sk_sampler {

@@ -9,7 +9,7 @@
 #include "base/crc32c.h"
 #include "block/block_int.h"
 
-/* ---- measure ---- */
+/* ---- measuring a schema ---- */
 
 static const char *safe(const char *s) { return s ? s : ""; }
 
@@ -96,7 +96,7 @@ sk_rc sk_block_schema_measure(const struct ArrowSchema *s, struct sk_block_shape
     return SK_OK;
 }
 
-/* ---- write ---- */
+/* ---- writing a schema section ---- */
 
 uint8_t *sk_block_schema_write(const struct ArrowSchema *s, uint8_t *dst) {
     size_t nf = strlen(s->format), nn = strlen(safe(s->name));
@@ -129,7 +129,7 @@ uint8_t *sk_block_schema_write(const struct ArrowSchema *s, uint8_t *dst) {
     return d;
 }
 
-/* ---- build ---- */
+/* ---- building an ArrowSchema ---- */
 
 /* shared by all structs of one built tree; structs, pointers and strings follow in the same
  * allocation */

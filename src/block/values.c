@@ -14,7 +14,7 @@ static const char *check_offsets(const struct sk_block_elem *e) {
 }
 
 static const char *check_views(const struct sk_block_elem *e) {
-    /* null slots too, since readers look at the length of any slot */
+    /* null slots are checked as well, since readers look at the length of any slot */
     const uint8_t *v = sk_block_elem_buffer(e, 1);
     int64_t n_data = (int64_t)e->node->n_buffers - 3;
     for (int64_t i = 0; i < e->node->length; i++, v += 16) {

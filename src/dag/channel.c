@@ -64,7 +64,7 @@ struct chan_reader {
 
 struct chan_buf {
     uint64_t off, cap; /* cap 0: the buffer has no memory */
-    uint64_t version;  /* of its message, plus 1; 0: no message yet */
+    uint64_t version;  /* version of the buffer's message, plus 1; 0: no message yet */
 };
 
 struct chan_cell {
@@ -89,7 +89,7 @@ _Static_assert(sizeof(struct chan_reader) == 16 && sizeof(struct chan_buf) == 24
                "fixed layout");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counts are shared between processes");
 
-/* ---- layout ---------------------------------------------------------------------------------- */
+/* ---- the layout of the shared memory --------------------------------------------------------- */
 
 static size_t reader_stride(uint32_t n_bufs) {
     return SK_ALIGN(sizeof(struct chan_reader) + n_bufs * sizeof(uint64_t), 64);
@@ -236,7 +236,7 @@ static sk_rc wait_for(struct sk_chan_end *e, bool (*ready)(struct sk_chan_end *e
         sk_store_seq(&s->asleep, 1);
         uint32_t word = sk_load_seq(&s->word);
         is = ready(e);
-        /* looked once more: a change at the very deadline counts */
+        /* check once more, so that a change at the very deadline counts */
         if (is || rc == SK_ETIMEOUT) break;
         SK_FAULT_HERE("channel.before_sleep");
         rc = sk_futex_wait(&s->word, word, deadline_ns);
@@ -295,7 +295,7 @@ static uint64_t least_passed(const struct sk_chan_shm *c) {
     return least;
 }
 
-/* ---- the writer ------------------------------------------------------------------------------ */
+/* ---- calls of the writer --------------------------------------------------------------------- */
 
 static bool buf_free(const struct sk_chan_shm *c, uint32_t b) {
     uint64_t v = bufs_of(c)[b].version;
@@ -419,7 +419,7 @@ void sk_chan_publish(struct sk_chan_end *e, uint64_t len, uint32_t kind) {
     for (uint32_t r = 0; r < c->n_readers; r++) wake(&reader_of(c, r)->sleep);
 }
 
-/* ---- a reader -------------------------------------------------------------------------------- */
+/* ---- calls of a reader ----------------------------------------------------------------------- */
 
 static bool reader_ready(struct sk_chan_end *e) {
     struct sk_chan_shm *c = e->shm;
@@ -492,7 +492,7 @@ void sk_chan_release(struct sk_chan_end *e, const struct sk_chan_msg *msg) {
     wake(&c->sleep);
 }
 
-/* ---- the whole channel ----------------------------------------------------------------------- */
+/* ---- calls on the whole channel -------------------------------------------------------------- */
 
 void sk_chan_free_bufs(void *mem, const struct sk_chan_pool *pool) {
     struct sk_chan_shm *c = mem;
@@ -506,7 +506,7 @@ void sk_chan_free_bufs(void *mem, const struct sk_chan_pool *pool) {
 bool sk_chan_check(const void *mem) {
     const struct sk_chan_shm *c = mem;
     if (c->magic != CHAN_MAGIC || !shape_ok(c->n_readers, c->n_cells, c->n_bufs)) return false;
-    /* in this order, since both grow */
+    /* load in this order, since both numbers grow */
     uint64_t least = least_passed(c), count = sk_load_acq(&c->count);
     if (least > count) return false;
     for (uint32_t r = 0; r < c->n_readers; r++) {

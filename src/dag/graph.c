@@ -189,7 +189,7 @@ static bool goes_on(struct sk_dag_head *h, uint32_t actor, char *more, size_t ca
     uint64_t execution = sk_replay_from(NULL, 0, sk_chan_written(sk_dag_states(h, actor)));
     uint32_t state = sk_dag_seat_state(s);
     if (state == SK_SEAT_LEFT || sk_dag_closed(h)) return false;
-    /* whoever asks the actor to begin will ask its next process, too */
+    /* a caller that waits to start the actor will also start its next process */
     if (state == SK_SEAT_EMPTY) return true;
     for (uint32_t n = 0; n < h->n_nodes; n++) {
         uint32_t r = readers_of(h, n)[actor];

@@ -53,10 +53,10 @@ void sk_dag_condemn(void *head, uint64_t id, const char *how);
  * state, then wait while the word is the same. */
 _Atomic uint32_t *sk_dag_changes(struct sk_dag_head *h);
 bool sk_dag_closed(const struct sk_dag_head *h);
-/* Who died first: index of an actor, n_actors for the owner, SK_DAG_NONE for nobody. *how stays
- * valid as long as the graph. */
+/* Which actor died first: its index; n_actors: the owner; SK_DAG_NONE: nobody has died. *how (a
+ * text) stays valid as long as the graph. */
 uint32_t sk_dag_dead(const struct sk_dag_head *h, const char **how);
-/* True if a loop runs in the graph or may begin to, or if somebody still uses a message. */
+/* True if a loop runs in the graph or may still begin, or if a reader still uses a message. */
 bool sk_dag_in_use(const void *head);
 
 #endif

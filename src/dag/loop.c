@@ -33,7 +33,7 @@ static sk_rc pass_one(struct sk_chan_end *e, struct sk_err *err) {
 static sk_rc save(struct sk_dag_loop *l, const struct sk_dag_actions *a, struct sk_err *err) {
     struct sk_dag_states *s = l->states;
     SK_FAULT_HERE("loop.before_save");
-    /* else the loop would have begun with a later execution */
+    /* otherwise the loop would have begun with a later execution */
     SK_ASSERT(s->out.next == l->execution + 1);
     SK_TRY(a->save(a->ctx, &s->out, err));
     SK_ASSERT(s->out.next == l->execution + 2);
@@ -46,7 +46,7 @@ static sk_rc restore(struct sk_dag_states *s, const struct sk_dag_actions *a, st
     SK_ASSERT(s->out.next > 0); /* the state before the first execution is always there */
     while (s->in.next + 1 < s->out.next) SK_TRY(pass_one(&s->in, err));
     SK_TRY(sk_chan_read(&s->in, 0, &m, err));
-    sk_chan_again(&s->in); /* it stays for a successor, should this process die, too */
+    sk_chan_again(&s->in); /* the message stays, for a successor in case this process dies, too */
     return a->restore(a->ctx, &m, err);
 }
 
@@ -65,7 +65,7 @@ static sk_rc once(struct sk_dag_loop *l, const struct sk_dag_actions *a, struct 
         case SK_DAG_COMPUTE: SK_TRY(a->compute(a->ctx, op->node, err)); break;
         case SK_DAG_WRITE:
             SK_ASSERT(port < l->n_ports);
-            /* a predecessor has written it */
+            /* a predecessor has written the value */
             if (sk_replay_written(l->ports[port].end.next, l->execution)) break;
             SK_TRY(a->give(a->ctx, port, err));
             SK_ASSERT(l->ports[port].end.next == l->execution + 1);
@@ -107,7 +107,7 @@ sk_rc sk_dag_run(struct sk_dag_loop *l, const struct sk_dag_actions *a, struct s
     for (;;) SK_TRY(once(l, a, err));
 }
 
-/* ---- seats ----------------------------------------------------------------------------------- */
+/* ---- seats of actors ------------------------------------------------------------------------- */
 
 static uint64_t word_of(uint64_t graph, uint32_t state) {
     return graph * UINT64_C(0x9e3779b97f4a7c15) << 2 | state;

@@ -19,7 +19,8 @@ struct sk_dag_port { /* an end of the channel of `node` */
 
 struct sk_dag_actions {
     void *ctx;
-    /* Errors of user code are values for these calls; they fail only when the loop cannot go on. */
+    /* The actions of an actor. Errors of user code are values here; an action fails only if the
+     * loop cannot go on. */
     sk_rc (*take)(void *ctx, uint32_t port, const struct sk_chan_msg *m,
                   struct sk_err *err); /* READ; m is to be released after `turn` has begun */
     sk_rc (*compute)(void *ctx, uint32_t node, struct sk_err *err);
@@ -31,7 +32,7 @@ struct sk_dag_actions {
      * sets the last published state, when the loop begins. */
     sk_rc (*save)(void *ctx, struct sk_chan_end *into, struct sk_err *err);
     sk_rc (*restore)(void *ctx, const struct sk_chan_msg *m, struct sk_err *err);
-    void (*wait_begin)(void *ctx); /* before and after a read that has to wait */
+    void (*wait_begin)(void *ctx); /* called before and after a read that has to wait */
     void (*wait_end)(void *ctx);
 };
 
@@ -54,8 +55,8 @@ struct sk_dag_loop {
     uint64_t execution;           /* number of the current execution */
 };
 
-/* Runs until the graph ends: SK_ECLOSED (the graph was closed), SK_EDEAD, or an error of an
- * action. */
+/* Runs until the graph ends. Returns SK_ECLOSED (the graph was closed), SK_EDEAD, or the error of
+ * an action. */
 sk_rc sk_dag_run(struct sk_dag_loop *l, const struct sk_dag_actions *a, struct sk_err *err);
 
 /* A seat: where an actor's loop records, in memory that all processes map, that it runs and that it
@@ -65,7 +66,7 @@ struct sk_dag_seat {
     /* The state, and above it a key of the graph: a process that comes late, when the memory
      * belongs to another graph, takes nothing. */
     _Atomic uint64_t word;
-    int32_t rc; /* why it left; written before `word` */
+    int32_t rc; /* reason why the loop left the seat; written before `word` */
     /* How often an execution is run again when this actor dies during it; negative: without limit.
      * Written by the process in the seat. */
     int32_t retries;

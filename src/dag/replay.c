@@ -2,7 +2,7 @@
 #include "dag/replay.h"
 
 uint64_t sk_replay_from(const uint64_t *passed, uint32_t n_passed, uint64_t n_states) {
-    /* a state after execution i exists, so its outputs do */
+    /* a state after execution i exists, so the outputs of execution i exist */
     uint64_t from = n_states ? n_states - 1 : 0;
     for (uint32_t i = 0; i < n_passed; i++) from = SK_MAX(from, passed[i]);
     return from;

@@ -17,8 +17,8 @@
  * passed unread; with n_states > 0 the successor starts from the last state. */
 uint64_t sk_replay_from(const uint64_t *passed, uint32_t n_passed, uint64_t n_states);
 
-/* True if a channel with `count` messages has that of `execution`, which then is not written
- * again. */
+/* True if a channel with `count` messages already has the message of `execution`, which is then not
+ * written again. */
 static inline bool sk_replay_written(uint64_t count, uint64_t execution) {
     return count > execution;
 }
@@ -28,8 +28,8 @@ struct sk_replay_deaths {
     uint64_t at; /* the execution that was running at the last death */
     uint32_t n;  /* deaths during that execution */
 };
-/* Counts a death while `execution` was running (the first one that is not passed). retries: how
- * often an execution may be run again; negative: without limit. false: not again. */
+/* Counts a death during `execution`, the first one whose inputs are not passed. retries: number of
+ * times that an execution may be run again; negative: no limit. false: it may not run again. */
 bool sk_replay_again(struct sk_replay_deaths *d, uint64_t execution, int32_t retries);
 
 #endif

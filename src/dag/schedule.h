@@ -15,8 +15,8 @@
 
 struct sk_dag_edge { /* node `to` takes the value of node `from` */
     uint32_t from, to;
-    /* The value goes by a transport where the sender waits for the receiver (NCCL, gloo); else it
-     * goes by the channel of `from`. */
+    /* True: the value goes by a transport where the sender waits for the receiver (NCCL, gloo).
+     * False: the value goes through the channel of `from`. */
     bool meets;
 };
 
@@ -26,14 +26,14 @@ struct sk_dag_graph {
      * that gets results count as actors of one node each. */
     const uint32_t *actor;
     const struct sk_dag_edge *edges;
-    /* Take values of other actors as soon as they are there, before other nodes of the actor
-     * compute; else when they are needed. */
+    /* True: values of other actors are taken as soon as they exist, before other nodes of the actor
+     * compute. False: they are taken when they are needed. */
     bool overlap;
 };
 
 enum sk_dag_kind {
-    /* Reads the message of this execution from the channel of `node`, once for all nodes of the
-     * actor that take it. */
+    /* reads the message of this execution from the channel of `node`, once for all nodes of the
+     * actor that take the value */
     SK_DAG_READ,
     SK_DAG_COMPUTE, /* runs `node` */
     SK_DAG_WRITE,   /* writes its value into its channel, once for all actors that take it */

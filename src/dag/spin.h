@@ -41,7 +41,7 @@ static inline int64_t sk_spin_budget(struct sk_spin *s) {
     return s->spins ? s->cap_ns : 0;
 }
 
-/* Learns from a wait that took so long. */
+/* Learns from a wait that took the given time in ns. */
 static inline void sk_spin_learn(struct sk_spin *s, int64_t waited_ns) {
     if (s->cap_ns == 0 || s->cap_ns == INT64_MAX) return;
     bool is_long = waited_ns > s->cap_ns;

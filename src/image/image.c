@@ -121,7 +121,7 @@ static struct sk_resize_side side_of(uint32_t *at, uint32_t *n, uint32_t out, ui
     return (struct sk_resize_side){*n, out, from - *at, length};
 }
 
-struct sink {            /* where the rows of the box go */
+struct sink {            /* takes the rows of the box and makes rows of the output */
     struct sk_resize *r; /* NULL: the rows are not resized */
     /* row: a row as decoded. resized: a resized row that has to be converted; NULL: rows are
      * resized into `out`. out: the next row of the output. */

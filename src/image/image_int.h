@@ -46,12 +46,13 @@ struct sk_resize_side { /* one axis: rows, or columns */
 struct sk_resize *sk_resize_create(const struct sk_resize_side *down,
                                    const struct sk_resize_side *along, uint32_t channels,
                                    enum sk_image_order order);
-/* push gives the next input row; SK_RESIZE_PAD bytes behind it may be read. Then call pull until it
- * returns false: each call gives the next output row. */
+/* sk_resize_push gives the resizer the next input row; SK_RESIZE_PAD bytes behind the row may
+ * be read. Afterwards call sk_resize_pull until it returns false: each call gives the next
+ * output row. */
 void sk_resize_push(struct sk_resize *r, const uint8_t *row);
 bool sk_resize_pull(struct sk_resize *r, uint8_t *out);
 void sk_resize_destroy(struct sk_resize *r);
 #define SK_RESIZE_PAD 32
-extern bool sk_image_plain; /* for tests: do not use AVX2 */
+extern bool sk_image_plain; /* true: AVX2 is not used (for tests) */
 
 #endif

@@ -162,7 +162,7 @@ void sk_resize_destroy(struct sk_resize *r) {
     sk_free(r);
 }
 
-/* ---- resizing a row to another width; rows to one row ---------------------------------------- */
+/* ---- resizing a row to another width, and several rows to one -------------------------------- */
 
 /* Pixels have px bytes, of which c count. */
 static void across_any(const struct axis *a, const uint8_t *row, uint32_t px, uint32_t c,
@@ -262,7 +262,7 @@ static void across(const struct sk_resize *r, const uint8_t *row, uint8_t *to) {
     else across_any(&r->x, row, r->channels == 3 ? 4 : 1, r->channels, to);
 }
 
-/* ---- rows in, rows out ----------------------------------------------------------------------- */
+/* ---- taking input rows and giving output rows ------------------------------------------------ */
 
 void sk_resize_push(struct sk_resize *r, const uint8_t *row) {
     SK_ASSERT(r->pushed < r->in_h);

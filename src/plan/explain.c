@@ -7,7 +7,7 @@
 
 struct text {
     char *p;
-    size_t cap, n; /* n may pass cap: it counts what the whole text needs */
+    size_t cap, n; /* n counts what the whole text needs, so it may exceed cap */
 };
 
 static void SK_PRINTF(2, 3) put(struct text *t, const char *fmt, ...) {

@@ -143,7 +143,7 @@ sk_rc sk_plan_add(struct sk_plan *p, const struct sk_node_desc *d, uint32_t *id,
     return SK_OK;
 }
 
-/* ---- stages ---------------------------------------------------------------------------------- */
+/* ---- making stages --------------------------------------------------------------------------- */
 
 static enum sk_stage_kind kind_of(const struct sk_node_desc *d) {
     if (d->op->props & SK_OP_LIMIT) return SK_STAGE_LIMIT;
@@ -158,7 +158,7 @@ static sk_rc expand(struct sk_tree *t, uint32_t root, struct sk_err *err) {
         uint32_t node, parent, slot;
     };
     SK_VEC(struct todo) todo = {0};
-    SK_VEC(uint32_t) seen = {0}; /* how often each writing node was met */
+    SK_VEC(uint32_t) seen = {0}; /* [nodes]: how often each writing node was met */
     sk_rc rc = SK_OK;
     bool ok = sk_vec_push(&todo, TAG, ((struct todo){root, SK_VERT_NONE, 0})) &&
               sk_vec_reserve(&seen, TAG, t->plan->nodes.n);

@@ -41,7 +41,7 @@ enum {
 #define SK_PLAN_SIDES_MAX 64u /* most inputs of SK_OP_ZIP and SK_OP_EXCHANGE */
 
 struct sk_op {
-    const char *name; /* by which the worker finds the operator */
+    const char *name; /* name by which a worker finds the operator */
     uint32_t props;
 };
 
@@ -50,7 +50,7 @@ struct sk_unit { /* a piece of a source, which becomes one task */
     int64_t est_rows, est_bytes; /* estimates; -1: unknown */
 };
 
-struct sk_bref { /* rows of a block that exists; its owner has one reference to oid */
+struct sk_bref { /* some rows of an existing block; the struct owns one reference to oid */
     uint64_t oid;
     uint64_t row0, n_rows;
     uint64_t bytes;
@@ -60,18 +60,18 @@ struct sk_bref { /* rows of a block that exists; its owner has one reference to 
     uint64_t schema;
 };
 
-struct sk_times { /* a limit of repetitions; not given: the default applies */
+struct sk_times { /* a number of repetitions; if it is not given, the default applies */
     bool given;
     int32_t n; /* -1: without limit */
 };
 
 struct sk_shuffle_ops;    /* shuffle/shuffle.h */
-struct sk_exchange_desc { /* of a node with SK_OP_EXCHANGE */
-    /* how it is wired; NULL: as the run says. The plan does not look into it, and it must outlive
-     * the plan's runs */
+struct sk_exchange_desc { /* properties of a node with SK_OP_EXCHANGE */
+    /* The strategy that wires the exchange; NULL: the run's default. The plan only stores the
+     * pointer, which must stay valid during all runs of the plan. */
     const struct sk_shuffle_ops *strategy;
-    /* its packs are runs (SK_PACK_RUN): a task that cuts them comes first. Else they list their
-     * parts */
+    /* The exchange's packs are runs (SK_PACK_RUN), so a cut task comes before its reduces. False:
+     * packs list their parts. */
     bool cut;
     /* Number of reduces, 1 to SK_PARTITIONS_MAX; 0: chosen by the size of the data. */
     uint32_t n_partitions;
@@ -85,23 +85,23 @@ struct sk_exchange_desc { /* of a node with SK_OP_EXCHANGE */
      * and one more reduce, behind them, gets all rows of the other inputs and the reports. 0: the
      * outputs of the split reduces are complete. */
     uint32_t tells;
-    /* A reduce keeps tables in its worker's memory: about the bytes of an output block, or less
-     * where its input is small. */
+    /* The reduces keep tables in their workers' memory, about as large as an output block, or
+     * smaller if their input is small. */
     bool tables;
 };
 #define SK_PARTITIONS_MAX (1u << 20)
 
-struct sk_node_desc { /* what sk_plan_add takes; everything is copied */
+struct sk_node_desc { /* the description of a node, for sk_plan_add, which copies everything */
     const struct sk_op *op;
     const char *label; /* shown to people: "MapBatches(inc)" */
     struct sk_bytes params;
-    /* what its tasks do to blocks, for a worker that can do it without the operator's code; opaque
-     * here (struct sk_what in shuffle/work.h), empty: nothing */
+    /* What the node's tasks do to blocks, for a worker that can run them without the operator's
+     * code: struct sk_what of shuffle/work.h, opaque here. Empty: the operator's code is needed. */
     struct sk_bytes what;
     const uint32_t *inputs;
     uint32_t n_inputs;
-    /* The engine's shape of what one task takes, or one actor keeps for its life (without the CPUs,
-     * which it takes while it runs). */
+    /* Resources that one task takes, or that one actor keeps for its life (without its CPUs, which
+     * it takes only while a call runs): a shape of the engine. */
     uint32_t shape;
     int64_t cpu_e4, gpu_e4; /* the same amounts, in 1/10,000, for explain and the fusing rule */
     uint32_t pool_min, pool_max; /* size of the pool of actors; pool_max 0: tasks */
@@ -110,7 +110,7 @@ struct sk_node_desc { /* what sk_plan_add takes; everything is copied */
     /* How often an actor of the pool restarts, and how often a task or call is retried, after a
      * death. */
     struct sk_times restarts, retries;
-    /* A worker process ends after so many tasks; 0: no limit. Not for actors. */
+    /* A worker process ends after this number of tasks; 0: no limit. Not for actors. */
     uint32_t max_calls;
     int64_t limit; /* of SK_OP_LIMIT: number of rows */
     /* Rows that the operator wants at once; 0: whole blocks. Only for explain and for
@@ -118,7 +118,7 @@ struct sk_node_desc { /* what sk_plan_add takes; everything is copied */
     int64_t batch_rows;
     const struct sk_unit *units; /* of a SOURCE */
     uint32_t n_units;
-    /* Of a SOURCE over existing blocks; the plan takes over their references. */
+    /* SOURCE over existing blocks: the blocks, whose references the plan takes over. */
     const struct sk_bref *blocks;
     uint32_t n_blocks;
     struct sk_exchange_desc exchange;
@@ -142,7 +142,7 @@ void sk_plan_leave_out(struct sk_plan *p, uint32_t rules);
 uint32_t sk_plan_n_nodes(const struct sk_plan *p);
 const struct sk_plan_node *sk_plan_get(const struct sk_plan *p, uint32_t id);
 
-/* ---- stages ---------------------------------------------------------------------------------- */
+/* ---- the stages of a plan -------------------------------------------------------------------- */
 
 enum sk_stage_kind {
     SK_STAGE_BLOCKS,

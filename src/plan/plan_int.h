@@ -14,7 +14,8 @@
 #define SK_VERT_NONE UINT32_MAX
 
 struct sk_plan {
-    /* Nodes lie in memory of their own: pointers of sk_plan_get stay valid while the plan grows. */
+    /* Each node lies in memory of its own, so that pointers from sk_plan_get stay valid while the
+     * plan grows. */
     SK_VEC(struct sk_plan_node *) nodes;
     struct sk_arena mem;
     uint32_t left_out; /* SK_RULE_* bits of rules that are not applied */
@@ -37,7 +38,7 @@ struct sk_tree {
     struct sk_arena *mem;
 };
 
-/* The properties of operator a followed by b, as one operator. */
+/* Returns the properties of operator a followed by b, as one operator. */
 static inline uint32_t sk_props_chain(uint32_t a, uint32_t b) {
     const uint32_t both = SK_OP_ONE_TO_ONE | SK_OP_BY_ROW;
     const uint32_t any = SK_OP_SOURCE | SK_OP_WRITES | SK_OP_NO_FUSE | SK_OP_LIMIT | SK_OP_UNION |

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* $ an hour, on demand, of i4i.4xlarge and r6i.2xlarge */
+/* $ an hour, on demand: an i4i.4xlarge and an r6i.2xlarge */
 static const double WORKER = 1.373, HEAD = 0.504;
 /* $ an hour for each machine: 40 GB of EBS at $0.08 a GB and month of 730 hours */
 static const double DISK = 40 * 0.08 / 730;

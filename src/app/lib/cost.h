@@ -8,9 +8,9 @@
 #include <stdint.h>
 
 struct cost_run {
-    /* number of workers; wall time; the part of it from the first output on */
+    /* number of workers; wall time in s; the part of the wall time from the first output on */
     double nodes, seconds, reduce_seconds;
-    /* bytes of the input, which are also those of the output; numbers of requests */
+    /* bytes of the input (the output has as many); numbers of requests */
     double bytes, gets, puts;
 };
 struct cost {

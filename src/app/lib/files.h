@@ -12,7 +12,8 @@
 #include <stdint.h>
 
 struct files_out;
-struct files_range { /* n bytes of a file from `at` on, and the memory that they are read into */
+/* a range of a file, n bytes from `at` on, and the memory that gets its bytes */
+struct files_range {
     const char *url;
     uint64_t at;
     void *to;
@@ -22,7 +23,7 @@ struct files_ops { /* the calls of one kind of files: files_local.c, files_s3.c 
     const char *scheme;
     int (*size)(const char *url, uint64_t *bytes, uint64_t *version);
     int (*read)(const struct files_range *r, size_t n);
-    /* NULL: read-ahead is of no use */
+    /* NULL: this kind of files does not gain from read-ahead */
     void (*ahead)(const struct files_range *r, uint32_t further);
     int (*create)(const char *url, struct files_out **out);
     int (*write)(struct files_out *o, const void *from, size_t n);
@@ -35,10 +36,10 @@ struct files_out {
 };
 extern const struct files_ops files_local, files_s3;
 
-/* The size of a file. *version changes when the file is written again (as far as that can be
- * seen). */
+/* Finds the size of a file. *version changes when the file is written again, as far as that can be
+ * detected. */
 int files_size(const char *url, uint64_t *bytes, uint64_t *version);
-/* Reads all of n ranges, several at a time where that is faster. */
+/* Reads all n ranges, several at a time if that is faster. */
 int files_read(const struct files_range *r, size_t n);
 /* A hint that the range of the same size `further` ranges behind r will be read soon; it may be
  * fetched meanwhile. Does not wait and cannot fail. */

@@ -57,8 +57,8 @@ static int read_(const struct files_range *r, size_t n) {
     return 0;
 }
 
-/* A read-ahead: done in pieces that the kernel accepts at once, and by a thread of its own, since
- * the call waits while the disk's queue is full. */
+/* A read-ahead runs on a thread of its own, since posix_fadvise waits while the disk's queue is
+ * full; each call has a size that the kernel accepts at once. */
 struct ahead {
     char *url;
     uint64_t at, n;
@@ -99,8 +99,8 @@ static int create(const char *path, struct files_out **out) {
     return 0;
 }
 
-/* Writes as much as can go past the page cache; returns the bytes written. tool_write does the
- * rest. */
+/* Writes as much as can be written past the page cache, and returns that number of bytes;
+ * tool_write writes the rest. */
 static size_t write_past(int fd, const uint8_t *from, size_t n, uint64_t at) {
     size_t done = 0;
     while (done < n) {

@@ -34,14 +34,14 @@ enum {
 };
 static const double FIRST_WAIT_S = 0.1, LONGEST_WAIT_S = 5;
 
-struct request { /* a request; each try first resets what the last one left */
+struct request { /* a request; the beginning of each try clears the results of the last one */
     const char *method;
     uint64_t at;
-    size_t range; /* bytes to read from `at` on; 0: no range */
+    size_t range; /* number of bytes to read from `at` on; 0: the request reads no range */
     const uint8_t *body;
     size_t body_n, sent;
-    /* The answer: in the caller's memory (with a range), or in own memory with a zero byte behind
-     * it. */
+    /* The answer: in the caller's memory if a range is read, else in memory of the request with a
+     * zero byte behind the answer. */
     uint8_t *to;
     size_t got;
     uint64_t length;
@@ -53,7 +53,7 @@ struct request { /* a request; each try first resets what the last one left */
     char url[NAME], etag[256], why[CURL_ERROR_SIZE + 2];
 };
 
-/* ---- a try ----------------------------------------------------------------------------------- */
+/* ---- one try of a request -------------------------------------------------------------------- */
 
 static const char *env(const char *name, const char *otherwise) {
     const char *v = getenv(name);
@@ -67,14 +67,14 @@ static size_t take(char *p, size_t size, size_t n, void *ctx) {
         long status = 0;
         curl_easy_getinfo(r->h, CURLINFO_RESPONSE_CODE, &status);
         if (status == 206) {
-            if (n > r->range - r->got) return 0; /* more than was asked for */
+            if (n > r->range - r->got) return 0; /* the server sent more bytes than the range has */
             memcpy(r->to + r->got, p, n);
             r->got += n;
             return n;
         }
-        if (status < 300) return 0; /* the whole object: the server does not know ranges */
+        if (status < 300) return 0; /* the server ignores ranges and sends the whole object */
         size_t room = sizeof r->why - 1 - strlen(r->why);
-        strncat(r->why, p, n < room ? n : room); /* the text of an error */
+        strncat(r->why, p, n < room ? n : room); /* keep the beginning of an error's text */
         return n;
     }
     r->to = tool_need(realloc(r->to, r->got + n + 1));
@@ -161,7 +161,7 @@ static void try_(CURLM *m, struct request *r) {
                  env("AWS_SECRET_ACCESS_KEY", ""));
         curl_easy_setopt(r->h, CURLOPT_AWS_SIGV4, how);
         curl_easy_setopt(r->h, CURLOPT_USERPWD, who);
-        /* hashing a part costs as much as sorting it */
+        /* computing the SHA-256 of a part would cost as much as sorting the part */
         add_header(r, "x-amz-content-sha256: %s", "UNSIGNED-PAYLOAD");
         if (getenv("AWS_SESSION_TOKEN"))
             add_header(r, "x-amz-security-token: %s", getenv("AWS_SESSION_TOKEN"));
@@ -195,7 +195,8 @@ static void ended(CURLM *m, struct request *r, CURLcode code) {
         r->done = true;
         return;
     }
-    if (status >= 300) { /* why gets the <Code> of S3's message, or its beginning */
+    /* the reason is the <Code> in S3's message, or the beginning of the message */
+    if (status >= 300) {
         const char *said = r->range ? r->why
                            : r->to  ? (char *)r->to
                                     : "",
@@ -245,7 +246,7 @@ static void drive(struct request *const *r, size_t n, size_t left) {
     }
 }
 
-/* ---- requests -------------------------------------------------------------------------------- */
+/* ---- requests and their answers -------------------------------------------------------------- */
 
 static char *escape(char *to, const char *end, const char *from, const char *also) {
     for (; *from && to + 4 < end; from++) {
@@ -317,7 +318,7 @@ static int read_(const struct files_range *range, size_t n) {
         if (busy) drive(r, RANGES, busy - 1);
         for (size_t i = 0; i < RANGES; i++) {
             if (!r[i] || !r[i]->done) continue;
-            /* requests under way end, no others begin */
+            /* requests under way go on to their end; no new ones begin */
             if (r[i]->failed) rc = failed(r[i]->url, r[i], "read");
             r[i] = NULL, busy--;
         }
@@ -325,11 +326,11 @@ static int read_(const struct files_range *range, size_t n) {
     return rc;
 }
 
-/* ---- uploads --------------------------------------------------------------------------------- */
+/* ---- uploads in parts ------------------------------------------------------------------------ */
 
 struct upload {
     struct files_out out;
-    char *s3, *id; /* id: of the upload, escaped; NULL: nothing was sent yet */
+    char *s3, *id; /* id: of the upload, escaped for a URL; NULL: no part was sent yet */
     uint8_t *buf[PARTS];
     struct request r[PARTS], *busy[PARTS];
     uint32_t number[PARTS], n_parts;
@@ -351,7 +352,7 @@ static void destroy(struct upload *u) {
     free(u->etag), free(u->id), free(u->s3), free(u);
 }
 
-/* Takes the results of parts that are sent; waits until at most `left` parts are not. */
+/* Takes the results of sent parts, and waits until at most `left` parts are under way. */
 static int settle(struct upload *u, size_t left) {
     int rc = 0;
     drive(u->busy, PARTS, left);
@@ -445,7 +446,7 @@ static int complete(struct upload *u) {
 static int commit(struct files_out *o) {
     struct upload *u = (struct upload *)(void *)o;
     int rc;
-    if (!u->id) { /* everything fits into one request */
+    if (!u->id) { /* the whole content fits into one request */
         struct request r = {.method = "PUT", .body = u->buf[0], .body_n = u->filled};
         address(&r, u->s3, false, NULL);
         rc = ask(u->s3, &r, "write");

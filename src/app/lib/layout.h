@@ -13,17 +13,17 @@ struct layout_range { /* a range of the input, which one map reads */
     char url[LAYOUT_URL];
 };
 struct layout {
-    uint64_t map_bytes, part_bytes; /* wanted sizes; 0: chosen */
+    uint64_t map_bytes, part_bytes; /* sizes that the user wants; 0: chosen */
     /* Blocks that one merge takes; 0: no merges; LAYOUT_CHOSEN: no merges if blocks have at least
      * 256 KiB. */
     uint32_t per_merge;
-    /* computed by layout_make, from here on */
+    /* the members from here on are computed by layout_make */
     struct layout_range *map;
-    /* Numbers of maps; of merge ranges (of parts if there are no merges); of parts, a multiple of
-     * ranges. */
+    /* maps: number of maps; ranges: number of merge ranges (without merges: of parts); parts:
+     * number of parts, a multiple of ranges. */
     uint32_t maps, ranges, parts;
     uint32_t groups; /* runs of each part: one for each group of per_merge maps, or for each map */
-    /* bytes: size of the input; hash: fingerprint of all that the output depends on. */
+    /* bytes: size of the input; hash: fingerprint of everything on which the output depends. */
     uint64_t bytes, hash;
 };
 /* Computes the layout. Ends the program if an input does not exist or its size is not a multiple of

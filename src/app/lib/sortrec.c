@@ -11,7 +11,8 @@ static const sortrec_u128 C = (sortrec_u128)0x4A696D4772617952 << 64 | 0x4950202
 
 sortrec_u128 sortrec_next(sortrec_u128 x) { return A * x + C; }
 
-/* Makes n + 1 steps at once: a step is x -> a x + c, and a sequence of steps has the same form. */
+/* Makes n + 1 steps at once. A step maps x to a x + c, and a sequence of steps has the same
+ * form. */
 sortrec_u128 sortrec_seek(sortrec_u128 n) {
     sortrec_u128 a = A, c = C, x = C; /* one step from 0; n more follow */
     for (; n; n >>= 1) {

@@ -17,15 +17,16 @@ typedef unsigned __int128 sortrec_u128;
 
 enum { SORTREC_SIZE = 100, SORTREC_KEY = 10, SORTREC_DEC = 40, SORTREC_HEX = 33 };
 
-/* seek gives x(n + 1), from which record n is made; next gives the x that follows. */
+/* sortrec_seek returns x(n + 1), from which record n is made; sortrec_next returns the x behind the
+ * given one. */
 sortrec_u128 sortrec_seek(sortrec_u128 n);
 sortrec_u128 sortrec_next(sortrec_u128 x);
 /* Writes the 100 bytes of record n, from x = x(n + 1), to out. */
 void sortrec_make(uint8_t *out, sortrec_u128 x, sortrec_u128 n, bool ascii);
 uint32_t sortrec_crc(const uint8_t *record);
 
-/* Write a number as text without leading zeros and return buf. sortrec_parse reads decimal digits;
- * false: the text has others. */
+/* These calls write a number as text without leading zeros and return buf. sortrec_parse reads
+ * decimal digits; false: the text has other characters. */
 char *sortrec_dec(sortrec_u128 v, char buf[SORTREC_DEC]);
 char *sortrec_hex(sortrec_u128 v, char buf[SORTREC_HEX]);
 bool sortrec_parse(const char *text, sortrec_u128 *out);

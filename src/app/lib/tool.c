@@ -13,8 +13,8 @@
 
 #include "sortrec.h"
 
-/* A file over its size limit (ulimit -f) gives a failed write with a message, in workers, too, and
- * no signal. */
+/* Ignores SIGXFSZ: a write beyond the limit of file size (ulimit -f) then fails with a message,
+ * also in workers, instead of killing the process. */
 __attribute__((constructor)) static void no_signal(void) { (void)signal(SIGXFSZ, SIG_IGN); }
 
 void tool_die(const char *fmt, ...) {
