@@ -7,8 +7,8 @@
 #include "py/conf.h"
 #include "py/guest/guest.h"
 
-/* Lets Ctrl-C interrupt a caller that waits for room in the store. Its thread has dropped the
- * GIL, so it has a thread state. */
+/* Lets Ctrl-C interrupt a caller that waits for room in the store. The caller's thread has dropped
+ * the GIL, so it has a thread state. */
 static bool interrupted(void *ctx) {
     (void)ctx;
     PyGILState_STATE g = PyGILState_Ensure();
@@ -59,9 +59,9 @@ static void named(void *ctx, struct sk_bytes space, struct sk_bytes name) {
     pthread_attr_destroy(&detached);
 }
 
-/* ---- the dict -------------------------------------------------------------------------------- */
+/* ---- reading the dict ------------------------------------------------------------------------ */
 
-struct given { /* fields of the dict; borrowed */
+struct given { /* the fields of the dict; borrowed */
     const char *engine;
     int64_t cpus, gpus, memory, workers, store, spin_ns, reap_ns, seed, lineage, spill, overflow,
         budget, permille, every_ns, oom, retries;
@@ -159,7 +159,7 @@ static void numbers(struct sk_engine_conf *c, const struct given *g) {
     c->memory_permille = (uint32_t)SK_MIN(g->permille, 1000);
     /* 0 means "never" in Ray, and "the engine chooses" here */
     c->memory_every_ns = g->every_ns < 0 ? 0 : g->every_ns == 0 ? -1 : g->every_ns;
-    /* as above: 0 means "never" in Ray */
+    /* in Ray 0 means "never"; here it means "the engine chooses" */
     c->oom_retries = g->oom < 0 ? 0 : g->oom == 0 ? -1 : (int32_t)SK_MIN(g->oom, 1000);
     c->task_retries = g->retries < 0 ? -1 : (int32_t)SK_MIN(g->retries, INT32_MAX);
 }

@@ -1,5 +1,5 @@
-/* call.h - the calls of a program: f.remote() and actors, put, get and wait, generators,
- * placement groups, and lists of state. */
+/* call.h - the calls of a program: f.remote() and calls of actors, put, get and wait, generators,
+ * placement groups, and lists of the engine's state. */
 #ifndef SK_PY_CALL_H
 #define SK_PY_CALL_H
 
@@ -7,7 +7,7 @@
 #include "py/worker/worker.h"
 
 /* ---- define.c */
-/* Defines a function by its bytes, or a method by its name. */
+/* Defines a function by its pickled bytes, or a method by its name. */
 int py_define(struct py_state *st, PyObject *def, PyObject *name, bool method, sk_fid *out);
 extern PyMethodDef py_define_methods[];
 
@@ -23,7 +23,8 @@ PyObject *py_put(struct py_state *st, PyObject *value); /* returns an ObjectRef 
 
 /* ---- gen.c */
 PyObject *py_gen_new(struct py_state *st, sk_tid task);
-/* The id of a generator's task. False: it was read to its end, or (with an exception) failed. */
+/* Returns the id of a generator's task. False: all its values were read, or (with an exception set)
+ * it failed. */
 bool py_gen_stream(struct py_state *st, PyObject *gen, sk_tid *out);
 int py_gen_types(PyObject *module, struct py_state *st);
 
@@ -36,7 +37,7 @@ int py_watch_types(PyObject *module);
 int py_between_slices(struct py_state *st, int64_t began_ns);
 
 /* ---- listing.c */
-/* Rows as in engine/state.h, to be freed by sk_free. NULL with an exception. */
+/* Returns rows as in engine/state.h, which the caller frees by sk_free. NULL with an exception. */
 uint8_t *py_listing_rows(struct py_state *st, enum sk_state_what what, size_t *len);
 extern PyMethodDef py_listing_methods[];
 

@@ -14,8 +14,8 @@ static PyObject *m_actor_kill(PyObject *module, PyObject *args) {
     PY_DROP(st)
     rc = st->engine->ops->actor_end(st->engine, py_token_actor(token), no_restart, &err);
     PY_TAKE(st)
-    if (rc != SK_OK && rc != SK_ENOENT) /* the actor is dead already, as was asked for */
-        return py_raise(st, rc, &err);
+    /* SK_ENOENT: the actor is dead already, as the caller wants */
+    if (rc != SK_OK && rc != SK_ENOENT) return py_raise(st, rc, &err);
     Py_RETURN_NONE;
 }
 
@@ -50,7 +50,7 @@ static PyObject *m_actor_names(PyObject *module, PyObject *unused SK_UNUSED) {
     if (!py_has(st, st->engine->actors, "names of actors")) return NULL;
     char *buf = NULL;
     size_t n = 0, cap;
-    do { /* the list may grow meanwhile */
+    do { /* the list may grow between the two calls */
         cap = n;
         sk_free(buf);
         buf = sk_alloc(SK_TAG_PY, cap + 1);
@@ -81,15 +81,15 @@ static PyObject *m_cancel(PyObject *module, PyObject *args) {
     if (py_ref_check(st, o)) {
         if (!py_ref_alive(st, o)) return NULL;
         tid = ((struct py_ref *)(void *)o)->task;
-        /* The reference came from another process: the object's id stands for the task. If no
-         * task makes the object, nothing happens. */
+        /* A reference from another process does not name its task, so the object's id stands for
+         * the task. If no task makes the object, nothing happens. */
         if (!tid) tid = ((struct py_ref *)(void *)o)->id;
     } else if (Py_TYPE(o) == st->gen_type) {
         PyObject *n = PyObject_CallMethod(o, "task_id", NULL);
         tid = n ? PyLong_AsUnsignedLongLong(n) : 0;
         Py_XDECREF(n);
         if (PyErr_Occurred()) return NULL;
-        if (!tid) Py_RETURN_NONE; /* it was read to its end, or closed */
+        if (!tid) Py_RETURN_NONE; /* all values of the generator were read, or it was closed */
     } else {
         return PyErr_Format(
             PyExc_TypeError,

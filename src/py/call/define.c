@@ -26,7 +26,7 @@ static int make_def(struct py_state *st, struct tmpl *t) {
     if (t->def) return 0;
     if (t->kind == METHOD) {
         t->def = PyUnicode_AsUTF8String(t->target);
-        if (t->def && t->retry_on) { /* name, NUL, pickled classes */
+        if (t->def && t->retry_on) { /* name, NUL, then the pickled exception classes */
             PyBytes_ConcatAndDel(&t->def, PyBytes_FromStringAndSize("", 1));
             PyBytes_Concat(&t->def, t->retry_on);
         }
@@ -49,7 +49,8 @@ static int make_def(struct py_state *st, struct tmpl *t) {
                            "RAY_allow_out_of_band_object_ref_serialization=0 "
                            "forbids: pass the ref as an argument");
         }
-        if (t->def && c.refs.n) { /* the references live as long as the definition is used */
+        /* references in the closure live as long as the definition is used */
+        if (t->def && c.refs.n) {
             t->def_refs = PyTuple_New((Py_ssize_t)c.refs.n);
             for (uint32_t i = 0; t->def_refs && i < c.refs.n; i++)
                 PyTuple_SET_ITEM(t->def_refs, (Py_ssize_t)i, Py_NewRef(c.refs.p[i]));
@@ -64,7 +65,7 @@ static int make_def(struct py_state *st, struct tmpl *t) {
 int py_define(struct py_state *st, PyObject *def, PyObject *name, bool method, sk_fid *out) {
     PY_ERR(err);
     const char *s = PyUnicode_AsUTF8(name);
-    /* code in the definition may have closed the engine */
+    /* user code in the definition may have closed the engine */
     if (!s || py_gone(st, st->gen)) return -1;
     struct sk_bytes b = {PyBytes_AS_STRING(def), (size_t)PyBytes_GET_SIZE(def)};
     out->v = hash_bytes(b.p, b.n,
@@ -113,7 +114,7 @@ static PyObject *m_surrounded(PyObject *module, PyObject *args) {
 void py_template_forget(struct tmpl *t) {
     struct made *kept = t->kept;
     uint32_t n = t->n_kept;
-    t->kept = NULL; /* cleared first, since destructors below are user code */
+    t->kept = NULL; /* cleared first, since the destructors called below are user code */
     t->n_kept = 0;
     for (uint32_t i = 0; i < n; i++) {
         Py_XDECREF(kept[i].def);
@@ -122,8 +123,8 @@ void py_template_forget(struct tmpl *t) {
     sk_free(kept);
 }
 
-/* Gives `d` the definition for the present surroundings: one that was made for the same before,
- * or none (make_def() makes it). */
+/* Gives `d` the definition for the present surroundings: one that was made earlier for equal
+ * surroundings, or none (then make_def() makes one). */
 static int turn_def(struct py_state *st, struct tmpl *d) {
     PyObject *m = PyImport_ImportModule("skate.ambient_environment"),
              *r = m ? PyObject_CallMethod(m, "changed", NULL) : NULL;
@@ -157,7 +158,7 @@ static int turn_def(struct py_state *st, struct tmpl *d) {
 int py_template_prepare(struct py_state *st, struct tmpl *t) {
     struct tmpl *d = t->base ? (struct tmpl *)(void *)t->base : t;
     if (d->kind != METHOD) {
-        if (d->gen != st->gen) { /* another engine began with other surroundings */
+        if (d->gen != st->gen) { /* the engine was opened again, with other surroundings */
             py_template_forget(d);
             d->fid.v = 0;
             if (d->content) {
@@ -169,7 +170,8 @@ int py_template_prepare(struct py_state *st, struct tmpl *t) {
     }
     bool made = !d->def;
     if (make_def(st, d) < 0) return -1;
-    if (made) d->content = st->around.content; /* dump_function looked at the surroundings */
+    /* dump_function may have noticed changed surroundings */
+    if (made) d->content = st->around.content;
     if ((d->gen != st->gen || d->fid.v == 0) &&
         py_define(st, d->def, d->named ? d->target : d->name, d->kind == METHOD, &d->fid) < 0)
         return -1; /* a name given for one call does not belong to the definition */
@@ -196,7 +198,7 @@ int py_template_prepare(struct py_state *st, struct tmpl *t) {
         sk_rc rc;
         if (!name || py_find_shape(st, &need, t->custom, name, &t->shape, &rc, &err) < 0) return -1;
         if (rc == SK_EINFEASIBLE && !t->o.pg) {
-            /* as in Ray, getting the value raises this error, not the call */
+            /* as in Ray, the error is raised when the value is read, not by this call */
             t->refused = py_text(err.msg);
             if (!t->refused) return -1;
         } else if (rc != SK_OK) {

@@ -20,13 +20,15 @@ static int64_t deadline_of(PyObject *timeout) {
     return s < 0 ? INT64_MAX : py_deadline(s, sk_now_ns()); /* as in Ray, -1 means no limit */
 }
 
-/* 1 with an exception set, if one of the objects is an error already: it is raised at once,
- * whatever becomes of the others. `known`: those that were seen ready before. */
+/* Returns 1 with an exception set if one of the objects is an error already: it is raised at once,
+ * whatever becomes of the other objects. `known`: the number of objects that were seen ready
+ * before. */
 static int failed_already(struct py_state *st, const sk_oid *ids, size_t n, bool *known,
                           bool *ready) {
     PY_ERR(err);
     sk_rc rc = st->engine->ops->wait(st->engine, ids, n, n, 0, ready, &err);
-    if (rc != SK_OK && rc != SK_ETIMEOUT) return 0; /* get() will report it */
+    /* a get() of this object will report the error */
+    if (rc != SK_OK && rc != SK_ETIMEOUT) return 0;
     for (size_t i = 0; i < n; i++) {
         struct sk_view v;
         if (!ready[i] || known[i]) continue;
@@ -41,9 +43,10 @@ static int failed_already(struct py_state *st, const sk_oid *ids, size_t n, bool
     return 0;
 }
 
-#define LATE_MAX 3 /* number of objects that the message of a timeout names */
+#define LATE_MAX 3 /* the most objects that the message of a timeout names */
 
-/* Raises GetTimeoutError: which objects do not exist, and which tasks make them. Returns -1. */
+/* Raises GetTimeoutError, whose message names objects that do not exist yet and the tasks that make
+ * them. Returns -1. */
 static int timed_out(struct py_state *st, const sk_oid *ids, size_t n) {
     PY_ERR(err);
     struct sk_err e = {.msg = "Get timed out: some object(s) not ready"};
@@ -112,12 +115,12 @@ static int get_slices(struct py_state *st, const sk_oid *ids, size_t n, int64_t 
 
 static PyObject *value_of(struct py_state *st, uint32_t gen, struct sk_view *v) {
     PyObject *r = NULL;
-    /* code in the value before may have closed the engine */
+    /* user code in the value before may have closed the engine */
     if (SK_UNLIKELY(py_gone(st, gen))) return NULL;
     struct py_keep k = {0};
     if (SK_UNLIKELY(SK_KIND_IS_ERROR(v->kind))) {
-        /* A cancelled task is told of its own cancel first, not that what it waits for was
-         * cancelled with it. */
+        /* A cancelled task is told of its own cancel first, and not of the cancel of a task for
+         * which it waits. */
         if (st->worker && py_interrupted()) PyErr_SetNone(PyExc_KeyboardInterrupt);
         else py_raise_value(st, v);
     } else r = py_decode(st, v, &k);
@@ -147,8 +150,8 @@ static PyObject *get_many(struct py_state *st, PyObject *seq, int64_t deadline_n
         if (!py_ref_alive(st, o)) goto out;
         ids[i].v = ((struct py_ref *)(void *)o)->id;
     }
-    if (n && get_views(st, ids, n, deadline_ns, v) < 0) /* `fast` keeps the references meanwhile */
-        goto out;
+    /* `fast` keeps the references alive meanwhile */
+    if (n && get_views(st, ids, n, deadline_ns, v) < 0) goto out;
     list = PyList_New((Py_ssize_t)n);
     for (size_t i = 0; i < n; i++) {
         if (!list) { /* only the first failure is raised */
@@ -188,7 +191,7 @@ static PyObject *m_get(PyObject *module, PyObject *const *args, Py_ssize_t n, Py
         PyObject *name = PyTuple_GET_ITEM(kwnames, i);
         if (PyUnicode_CompareWithASCIIString(name, "timeout") == 0 && !timeout)
             timeout = args[n + i];
-        /* Ray's argument for transports between GPUs is ignored */
+        /* an argument of Ray for transports between GPUs; ignored here */
         else if (PyUnicode_CompareWithASCIIString(name, "_use_object_store") != 0)
             return PyErr_Format(PyExc_TypeError, "get() got an unexpected keyword argument '%U'",
                                 name);
@@ -287,7 +290,7 @@ out:
     return list;
 }
 
-/* ---- wait ------------------------------------------------------------------------------------ */
+/* ---- waiting for some of several objects ----------------------------------------------------- */
 
 static int cmp_u64(const void *a, const void *b) {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -391,7 +394,7 @@ out:
     return py_with_prints(st, r);
 }
 
-/* ---- objects that another process holds, by their number ------------------------------------- */
+/* ---- objects that another process holds, by their id ----------------------------------------- */
 
 static int number_of(struct py_state *st, PyObject *number, sk_oid *out) {
     out->v = PyLong_AsUnsignedLongLong(number);

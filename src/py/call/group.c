@@ -52,7 +52,7 @@ static PyObject *m_pg_create(PyObject *module, PyObject *args) {
         PY_TAKE(st)
     }
     if (rc != SK_OK) {
-        /* SK_EEXIST would be raised as an error about an actor */
+        /* SK_EEXIST would become an exception about an actor */
         py_raise(st, rc == SK_EEXIST ? SK_EINVAL : rc, &err);
         goto out;
     }

@@ -14,8 +14,8 @@ struct call {
     struct sk_arg *arg;
     struct py_enc *enc;
     struct py_collector c; /* references inside inline arguments */
-    /* names of the keyword arguments: a copy, since code in an argument may make another call,
-     * which changes the template's */
+    /* Names of the keyword arguments. This is a copy, because user code in an argument may make
+     * another call, which changes the template's names. */
     PyObject *kw_bytes;
     uint32_t gen;
     SK_VEC(sk_oid) temp; /* references to large arguments that were put */
@@ -157,7 +157,8 @@ static PyObject *results(struct py_state *st, uint32_t n, sk_oid first, sk_tid t
     if (SK_LIKELY(n == 1)) return py_ref_new(st, first, tid);
     if (n == 0) Py_RETURN_NONE;
     PyObject *list = PyList_New((Py_ssize_t)n);
-    for (uint32_t i = 0; i < n; i++) { /* every reference gets an owner, also when one fails */
+    /* each reference gets an owner, also when one of them fails */
+    for (uint32_t i = 0; i < n; i++) {
         PyObject *r = py_ref_new(st, (sk_oid){first.v + i}, tid);
         if (list && r) PyList_SET_ITEM(list, (Py_ssize_t)i, r);
         else {
@@ -168,8 +169,8 @@ static PyObject *results(struct py_state *st, uint32_t n, sk_oid first, sk_tid t
     return list;
 }
 
-/* The shape of a task that is submitted inside a task or a call of an actor: it inherits the
- * environment and, if that task captures its children, the placement group. */
+/* Returns the shape of a task that is submitted inside a task or a call of an actor: the new task
+ * inherits the environment and, if the running task captures its children, the placement group. */
 static int shape_inside(struct py_state *st, const struct sk_need *here, const struct tmpl *t,
                         sk_shape *shape) {
     bool captured = here->capture && !t->o.pg && t->capture != STAYS_OUT;
@@ -223,7 +224,7 @@ PyObject *py_template_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
                                           .retry_exceptions = t->o.retry_exceptions,
                                           .opts = &opts}};
     if (here && st->worker) opts.parent = here->id;
-    if (t->base || t->named) /* the same definition, under another name */
+    if (t->base || t->named) /* the definition stays the same and gets another name */
         spec.init.name = PyUnicode_AsUTF8(t->name);
     if (SK_UNLIKELY(t->refused != NULL) && !(opts.refused = PyUnicode_AsUTF8(t->refused))) goto out;
     sk_oid first = {0};

@@ -52,7 +52,7 @@ static int tmpl_resources(struct tmpl *t, const struct given *g) {
     if (g->memory >= 0) t->res.amount[SK_RES_MEMORY] = g->memory;
     if (g->resources && PyDict_GET_SIZE(g->resources) && !(t->custom = PyDict_Copy(g->resources)))
         return -1;
-    /* a task that sets 0 resources takes none; shape 0 would be one CPU */
+    /* a task with 0 of each resource takes none, so it needs a shape; shape 0 would be one CPU */
     t->has_shape = t->kind == ACTOR || g->cpus >= 0 || g->gpus >= 0 || g->memory >= 0 ||
                    t->custom || t->o.pg || t->env;
     return 0;
@@ -104,8 +104,8 @@ static int tmpl_groups(struct tmpl *t, PyObject *o) {
     return r;
 }
 
-/* Sets the target: a function of its own, that of the Template whose options() it is, or a
- * method of a handle. */
+/* Sets the target of the template: a function of its own, the Template whose options() made this
+ * one, or a method of a handle. */
 static int tmpl_target(struct py_state *st, struct tmpl *t, PyObject *target) {
     if (t->kind == METHOD) {
         PyObject *token, *method, *retry_on = NULL;
@@ -122,7 +122,8 @@ static int tmpl_target(struct py_state *st, struct tmpl *t, PyObject *target) {
             PyUnicode_Tailmatch(t->name, t->target, 0, PyUnicode_GET_LENGTH(t->name), 1) != 1;
         return 0;
     }
-    if (Py_TYPE(target) == st->template_type) { /* made by options(): shares the definition */
+    /* options() made it from another Template: both share the definition */
+    if (Py_TYPE(target) == st->template_type) {
         struct tmpl *o = (struct tmpl *)(void *)target;
         t->base = Py_NewRef(o->base ? o->base : target);
         target = ((struct tmpl *)(void *)t->base)->target;
@@ -217,7 +218,7 @@ static void tmpl_dealloc(PyObject *self) {
     Py_DECREF(type);
 }
 
-/* the function's id; defines it in the open engine */
+/* Returns the function's id, after defining it in the open engine if needed. */
 static PyObject *tmpl_fid(PyObject *self, void *unused SK_UNUSED) {
     struct tmpl *t = (struct tmpl *)(void *)self;
     struct py_state *st = py_state_of(Py_TYPE(self));

@@ -1,5 +1,5 @@
-/* template.h - a Template, for the files of this room: the type (template.c), its definition
- * (define.c), its signature (sig.c), its call (submit.c). */
+/* template.h - a Template, shared by its files: the type (template.c), its definition (define.c),
+ * its signature (sig.c), its call (submit.c). */
 #ifndef SK_PY_TEMPLATE_H
 #define SK_PY_TEMPLATE_H
 
@@ -7,27 +7,29 @@
 
 enum kind { TASK, ACTOR, METHOD };
 
-/* for checking the arguments of a call where it is made */
+/* the signature, for checking the arguments of a call where the call is made */
 struct sig {
-    PyObject *func;                         /* NULL: calls are not checked */
-    PyObject *names;                        /* a tuple, co_varnames */
-    uint32_t skip, n_posonly, n_pos, n_all; /* indices into names, with self */
+    PyObject *func;  /* NULL: calls are not checked */
+    PyObject *names; /* a tuple, co_varnames */
+    /* skip: number of leading parameters that the caller does not give; the others: numbers of
+     * parameters of a kind, as indices into names, self included */
+    uint32_t skip, n_posonly, n_pos, n_all;
     uint64_t required;
     bool varargs, varkw;
 };
 
-/* Number of definitions that a template keeps for other surroundings; the least recently used is
- * dropped. */
+/* Number of definitions that a template keeps for other surroundings; the one used least recently
+ * is dropped. */
 #define KEPT 8
 
-struct made {         /* the definition for one kind of surroundings (core.h) */
+struct made {         /* a definition for one kind of surroundings (core.h) */
     PyObject *def;    /* bytes */
     PyObject *refs;   /* references in the closure; they live as long as the definition; or NULL */
     sk_fid fid;       /* 0: this engine does not know it yet */
     uint32_t content; /* number of the surroundings */
 };
 
-struct opts { /* options of every call, as they were given */
+struct opts { /* the options of each call, as the user gave them */
     int32_t max_retries, max_restarts, max_task_retries;
     uint32_t stream_window, group, max_calls, max_pending;
     int32_t bundle; /* bundle of the placement group; -1: any */
@@ -39,7 +41,7 @@ struct opts { /* options of every call, as they were given */
 struct tmpl {
     PyObject_HEAD enum kind kind;
     uint32_t gen;     /* generation of the engine that knows fid and shape */
-    uint32_t tick;    /* st->around.tick when it was sent */
+    uint32_t tick;    /* value of st->around.tick when the definition was sent */
     uint32_t content; /* number of the surroundings of `def` */
     uint32_t n_kept;
     struct made *kept; /* definitions for other surroundings; NULL: none yet */
@@ -47,17 +49,17 @@ struct tmpl {
     sk_shape shape;
     uint32_t n_returns;
     bool has_shape;
-    bool named; /* METHOD: a name was given that is not the method's */
+    bool named; /* METHOD: the user gave a name for the call, in place of the method's name */
     struct opts o;
     uint32_t groups[SK_GROUPS_MAX], n_groups; /* ACTOR */
-    /* CAPTURES: tasks that it submits go to its placement group. STAYS_OUT: it does not go to
-     * the group of the task that submits it. */
+    /* CAPTURES: tasks that the task submits go to its placement group. STAYS_OUT: the task does not
+     * go to the placement group of the task that submits it. */
     enum { AS_IT_COMES, CAPTURES, STAYS_OUT } capture;
     uint32_t env_number; /* number of `env`; 0: the environment of the task that submits it */
     PyObject *env;       /* bytes for the apply_env hook, or NULL */
-    /* why its options allow it to run nowhere (a str, or None), or NULL */
+    /* a callable that returns why the options do not allow any node (a str), or None; or NULL */
     PyObject *unfit;
-    /* a str: why it can never run in this engine; or NULL */
+    /* a str: why the call can never run in this engine; or NULL */
     PyObject *refused;
     PyObject *actor_name, *space, *meta; /* str, str, bytes or NULL */
     struct sk_res res;
@@ -67,7 +69,7 @@ struct tmpl {
     PyObject *retry_on; /* METHOD: a pickled tuple of exception classes, or NULL */
     PyObject *base;     /* the Template that has the definition, or NULL */
     PyObject *def;      /* bytes */
-    /* references in the closure; they live as long as the definition */
+    /* references in the closure, which live as long as the definition */
     PyObject *def_refs;
     PyObject *name; /* str */
     /* keyword names of the last call that had any, and their encoding */
@@ -77,7 +79,7 @@ struct tmpl {
 
 /* ---- define.c */
 int py_template_prepare(struct py_state *st, struct tmpl *t);
-void py_template_forget(struct tmpl *t); /* drops its definitions for other surroundings */
+void py_template_forget(struct tmpl *t); /* drops the definitions for other surroundings */
 
 /* True if the definition that was sent fits the surroundings of the program
  * (skate/ambient_environment.py). They count as changed when the sizes of sys.path or os.environ

@@ -28,8 +28,10 @@ struct watcher {
 struct entry {
     struct sk_watch watch;
     struct sk_list link;
-    struct watcher *of;   /* a counted reference */
-    PyObject *what, *tag; /* what: the ObjectRef or generator, kept alive; tag: what take() gives */
+    struct watcher *of; /* a counted reference */
+    /* what: the ObjectRef or generator, which the entry keeps alive; tag: the object that take()
+     * returns */
+    PyObject *what, *tag;
 };
 
 static void fired(struct sk_watch *w) {
@@ -39,7 +41,7 @@ static void fired(struct sk_watch *w) {
     bool first = sk_list_empty(&e->of->ready);
     sk_list_del(&e->link);
     sk_list_push_back(&e->of->ready, &e->link);
-    /* if the counter is full, it is readable anyway */
+    /* a full counter does not matter: the descriptor is readable anyway */
     if (first && write(e->of->fd, &one, sizeof one) < 0) SK_ASSERT(errno == EAGAIN);
     pthread_mutex_unlock(&e->of->mu);
 }
@@ -79,7 +81,8 @@ static void watcher_dealloc(PyObject *o) {
     Py_DECREF(type);
 }
 
-/* For an engine that runs tasks in its callers: waits here. */
+/* An engine that runs tasks in its callers has no other thread, so the wait for the object is
+ * here. */
 static int wait_here(struct py_state *st, sk_oid oid, sk_tid stream) {
     PY_ERR(err);
     bool ready;
@@ -107,7 +110,7 @@ static PyObject *watcher_add(PyObject *self, PyObject *args) {
     } else if (Py_TYPE(what) == st->gen_type) {
         if (!py_gen_stream(st, what, &stream)) {
             if (PyErr_Occurred()) return NULL;
-            Py_RETURN_TRUE; /* it was read to its end */
+            Py_RETURN_TRUE; /* all values of the stream were read */
         }
     } else {
         return PyErr_Format(PyExc_TypeError, "add(ObjectRef or ObjectRefGenerator, tag)");
@@ -142,7 +145,8 @@ static PyObject *watcher_take(PyObject *self, PyObject *unused SK_UNUSED) {
     sk_list_init(&got);
     pthread_mutex_lock(&w->mu);
     sk_list_splice(&got, &w->ready);
-    /* It is EFD_NONBLOCK. NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection) */
+    /* The descriptor is EFD_NONBLOCK: the read cannot block.
+     * NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection) */
     if (read(w->fd, &n, sizeof n) < 0) SK_ASSERT(errno == EAGAIN);
     pthread_mutex_unlock(&w->mu);
     PyObject *list = PyList_New(0);
@@ -164,7 +168,7 @@ static PyObject *watcher_wait(PyObject *self, PyObject *timeout) {
     double s = timeout == Py_None ? -1 : PyFloat_AsDouble(timeout);
     if (s == -1.0 && PyErr_Occurred()) return NULL;
     int64_t deadline = py_deadline(timeout == Py_None ? -1 : s < 0 ? 0 : s, sk_now_ns());
-    for (;;) { /* in slices, since a signal may have gone to another thread */
+    for (;;) { /* wait in slices, since a signal may have gone to another thread */
         int64_t left = deadline == INT64_MAX ? PY_SLICE_NS
                                              : SK_MIN(deadline - sk_now_ns(), (int64_t)PY_SLICE_NS);
         struct pollfd p = {.fd = w->fd, .events = POLLIN};
@@ -189,7 +193,7 @@ static PyObject *watcher_close(PyObject *self, PyObject *unused SK_UNUSED) {
         pthread_mutex_unlock(&w->mu);
         /* a closed engine has fired all watches */
         if (!e || !st->engine || w->gen != st->gen) break;
-        /* it has just been fired, and is in `ready` now */
+        /* the watch has just fired, so the entry is in `ready` now */
         if (!st->engine->watch->remove(st->engine, &e->watch)) continue;
         pthread_mutex_lock(&w->mu);
         sk_list_del(&e->link);

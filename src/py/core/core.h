@@ -1,9 +1,8 @@
-/* core.h - what every room of src/py uses: the state of the module, whether its engine is open,
- * errors, arguments by tables, and the needs of a task.
- *
- * Everything in src/py runs with the GIL held unless it says otherwise. The engine's lock is
- * never held while a thread waits for the GIL, so engine calls may be made with the GIL held; it
- * is dropped (PY_DROP .. PY_TAKE) around calls that can block and around copies over 64 KiB. */
+/* core.h - shared by all folders of src/py: the state of the module, whether its engine is open,
+ * errors, arguments by tables, and the resources of a task. Everything in src/py runs with the GIL
+ * held unless its comment says otherwise. The engine's lock is never held while a thread waits for
+ * the GIL, so engine calls may be made with the GIL held; the GIL is dropped (PY_DROP .. PY_TAKE)
+ * around calls that can block and around copies over 64 KiB. */
 #ifndef SK_PY_CORE_H
 #define SK_PY_CORE_H
 
@@ -51,7 +50,8 @@ struct py_state {
     bool closing, driver, worker;
     /* in a driver: shows what workers print; NULL: workers write it themselves */
     struct sk_prints *prints;
-    /* user code forked this process from a worker (ipc/stray.c); `worker` is set as well */
+    /* true if user code forked this process from a worker (ipc/stray.c); `worker` is true as
+     * well */
     bool stray;
     /* The worker or driver from which user code forked this process, directly or through others;
      * 0: none. */
@@ -59,13 +59,14 @@ struct py_state {
     sem_t all_out; /* posted by the last thread that leaves the engine while it closes */
     PyObject *module;
     PyTypeObject *store_array_type, *cow_pages_type, *partial_aggregates_type;
-    uint32_t n_store_arrays; /* number of living ones: while it is 0, no array is looked at */
+    /* number of living arrays in the store; while it is 0, no value is checked for being one */
+    uint32_t n_store_arrays;
     PyTypeObject *message_type, *graph_type;
     /* skate.dag's class of results, whose subclasses can be arguments; NULL: no graph was
      * compiled yet */
     PyTypeObject *result_type;
-    /* The turn of this process's actor: held while a method runs. NULL: no graph runs methods
-     * beside its calls. */
+    /* The turn of this process's actor, a lock held while a method runs. NULL: no compiled graph
+     * runs methods beside the actor's calls. */
     PyThread_type_lock turn;
     PyTypeObject *ref_type, *gen_type, *buf_type, *template_type, *token_type, *blockout_type,
         *work_type, *join_type, *plan_type, *exec_type, *told_type, *front_iter_type, *rows_type,
@@ -85,31 +86,32 @@ struct py_state {
     PyObject *ctx_task;
     /* functions of this module, named in pickles */
     PyObject *restore_ref, *restore_token, *weak_token;
-    /* NULL until the program imports numpy */
+    /* numpy's array type; NULL until the program imports numpy */
     PyTypeObject *ndarray;
     struct {
         /* sys.path and os.environ of the driver; NULL: not looked up yet */
         PyObject *path, *environ;
-        /* where sys.path is looked up, since a program may put another list there */
+        /* where sys.path is looked up each time, since a program may replace the list */
         PyObject *sys, *s_path;
         Py_ssize_t path_n, environ_n;
-        uint32_t tick; /* counts how often they were seen changed */
-        /* number of the present surroundings; equal ones have the same (ambient_environment.py).
-         * In a worker: number of those that it has put on. */
+        uint32_t tick; /* counts how often a change of these was noticed */
+        /* number of the present surroundings; equal surroundings have equal numbers
+         * (ambient_environment.py). In a worker: number of the surroundings that are set now. */
         uint32_t content;
-        /* in a worker: number of the surroundings of the definition that was loaded last; 0: it
-         * had none */
+        /* in a worker: number of the surroundings of the definition that was loaded last; 0: that
+         * definition had none */
         uint32_t arrived;
         /* "surroundings": sys.path, environment variables, working directory; see
          * py_template_is_prepared() */
     } around;
     PyObject *dtype[128];  /* NumPy's dtype for each character of the struct module */
-    struct py_exec *execs; /* runs that were not stopped */
+    struct py_exec *execs; /* list of the runs that were not stopped */
     int64_t garbage_ns;    /* no wait collects garbage before this time (garbage.c) */
     struct sk_runner runner;
-    struct sk_map fns;     /* fid -> py_fn */
-    struct sk_map actors;  /* aid -> instance (a reference) */
-    uint64_t failed_actor; /* the last actor whose constructor failed here, and its error */
+    struct sk_map fns;    /* fid -> py_fn */
+    struct sk_map actors; /* aid -> instance (a reference) */
+    /* id of the last actor whose constructor failed in this process, and the error */
+    uint64_t failed_actor;
     uint32_t failed_kind;
     void *failed_error;
     size_t failed_n;
@@ -147,22 +149,23 @@ static inline int64_t py_deadline(double timeout_s, int64_t now_ns) {
 /* Makes sure that an engine is open (a driver opens the default one). 0; -1 with an exception. */
 int py_ensure(struct py_state *st);
 
-/* True if the engine `gen` is open. User code (a __reduce__, another thread while the GIL was
- * free) may have shut it down, so this is asked again after user code ran. */
+/* True if the engine of generation `gen` is open. User code (a __reduce__, or another thread while
+ * the GIL was free) may have closed the engine, so this is checked again after user code ran. */
 static inline bool py_open(const struct py_state *st, uint32_t gen) {
     return st->engine && st->gen == gen && !st->closing;
 }
-/* True, with an exception, if the engine `gen` is no longer open. */
+/* Returns true, and sets an exception, if the engine of generation `gen` is no longer open. */
 bool py_gone(struct py_state *st, uint32_t gen);
-/* Releases a view; a closed engine has none. */
+/* Releases a view. If the engine was closed, there is nothing to release. */
 static inline void py_view_release(struct py_state *st, uint32_t gen, struct sk_view *v) {
     if (SK_LIKELY(py_open(st, gen))) st->engine->ops->view_release(st->engine, v);
 }
-/* True if a side contract is there; false with NotImplementedError. */
+/* True if the engine has a side contract; false with NotImplementedError. */
 bool py_has(struct py_state *st, const void *table, const char *what);
 
 /* ---- err.c */
-/* A str of UTF-8 that may be cut inside a character, as messages and names of a fixed size are. */
+/* Makes a str of UTF-8 bytes that may end inside a character, as messages and names of a fixed size
+ * do. */
 PyObject *py_text(const char *s);
 /* raises an engine's error; always returns NULL */
 PyObject *py_raise(struct py_state *st, sk_rc rc, const struct sk_err *err);

@@ -44,7 +44,7 @@ void py_raise_class(struct py_state *st, const char *name, const char *msg) {
     Py_XDECREF(cls);
 }
 
-/* the exception class of a code; a new reference, or NULL with an exception */
+/* Returns the exception class of a result code; a new reference, or NULL with an exception. */
 static PyObject *class_of(struct py_state *st, sk_rc rc) {
     PyObject *builtin = rc == SK_ENOMEM                      ? PyExc_MemoryError
                         : rc == SK_EINVAL || rc == SK_ENOENT ? PyExc_ValueError
@@ -66,7 +66,7 @@ static void short_story(struct py_state *st, char *msg) {
     PyObject *home = py_folder(st);
     const char *ours = home ? PyUnicode_AsUTF8(home) : NULL;
     size_t n_ours = ours ? strlen(ours) : 0, lines = 0, left_out = 0;
-    if (!ours) PyErr_Clear(); /* then the text is longer */
+    if (!ours) PyErr_Clear(); /* on failure the longer text is used */
     static const char frame[] = "  File \"";
     char *out = msg, *next;
     for (char *line = msg; *line; line = next) {
@@ -78,7 +78,8 @@ static void short_story(struct py_state *st, char *msg) {
         if (n == 0 || strncmp(line, "Extension modules:", 18) == 0 ||
             (file && n_ours && strncmp(file, ours, n_ours) == 0) ||
             (file && strncmp(file, "<string>\", line 1 in <module>", 28) == 0) ||
-            (file && !end && !memmem(line, n, " in ", 4))) /* the line was cut off */
+            /* the line was cut off by the limit of the text */
+            (file && !end && !memmem(line, n, " in ", 4)))
             continue;
         if (lines++ >= STORY_LINES) {
             left_out++;
@@ -89,7 +90,7 @@ static void short_story(struct py_state *st, char *msg) {
         out += n;
     }
     *out = 0;
-    if (left_out) snprintf(out, 8, "\n  ..."); /* fits, since the lines left out are longer */
+    if (left_out) snprintf(out, 8, "\n  ..."); /* this fits, since the omitted lines are longer */
 }
 
 PyObject *py_text(const char *s) {
@@ -113,8 +114,8 @@ static PyObject *error_new(struct py_state *st, sk_rc rc, const char *msg) {
     return e;
 }
 
-/* What a child of a fork is told when it uses something of its parent's, which looks closed to
- * it. */
+/* Text for a child of a fork that uses an object of its parent: in the child the engine looks
+ * closed. */
 static const char *of_parent(const struct py_state *st, char *buf, size_t n) {
     if (st->stray)
         snprintf(buf, n,
@@ -149,7 +150,7 @@ void py_raise_value(struct py_state *st, const struct sk_view *v) {
     if (v->kind == SK_KIND_ENGINE_ERROR && v->len >= 5) {
         int32_t code;
         memcpy(&code, v->data, 4);
-        char msg[2048]; /* the text may lack its NUL */
+        char msg[2048]; /* the text may have no NUL at its end */
         size_t n = SK_MIN(v->len - 4, sizeof msg - 1);
         memcpy(msg, v->data + 4, n);
         msg[n] = 0;

@@ -61,7 +61,7 @@ static PyTracebackObject *without_ours(PyTracebackObject *tb, PyObject *home) {
 static bool told(struct py_state *st, PyObject *e) {
     PyObject *f = py_class(st, "told"), *yes = f ? PyObject_CallOneArg(f, e) : NULL;
     bool r = yes == Py_True;
-    if (!yes) PyErr_Clear(); /* then all frames are kept */
+    if (!yes) PyErr_Clear(); /* on failure all frames are kept */
     Py_XDECREF(f);
     Py_XDECREF(yes);
     return r;
@@ -79,8 +79,8 @@ void py_front_strip(struct py_state *st) {
     PyErr_Restore(type, value, tb); /* this also drops errors raised here */
 }
 
-/* Improves, in place, the error of a call that never began because its arguments did not fit: it
- * has no frame of the function yet. */
+/* Improves, in place, the error of a call that failed before it began, because its arguments did
+ * not fit: the traceback has no frame of the function yet. */
 static void misused(struct py_state *st, PyObject *fn, PyObject *of) {
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);
@@ -92,7 +92,7 @@ static void misused(struct py_state *st, PyObject *fn, PyObject *of) {
     PyErr_Restore(type, value, tb); /* this also drops errors raised here */
 }
 
-/* ---- generators ------------------------------------------------------------------------------ */
+/* ---- generators that users get --------------------------------------------------------------- */
 
 struct front_iter {
     PyObject_HEAD PyObject *it;
@@ -104,7 +104,7 @@ static PyObject *iter_next(PyObject *self) {
     return v;
 }
 
-/* close(), send() and throw() are those of the generator */
+/* close(), send() and throw() go to the generator itself */
 static PyObject *iter_getattro(PyObject *self, PyObject *name) {
     PyObject *v = PyObject_GenericGetAttr(self, name);
     if (v || !PyErr_ExceptionMatches(PyExc_AttributeError)) return v;
@@ -145,7 +145,7 @@ static PyType_Spec iter_spec = {
     "skate._skate.FrontIter", sizeof(struct front_iter), 0,
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, iter_slots};
 
-/* ---- functions ------------------------------------------------------------------------------- */
+/* ---- functions that users call --------------------------------------------------------------- */
 
 struct front {
     PyObject_HEAD PyObject *fn, *dict, *weak;
@@ -215,7 +215,7 @@ static PyMemberDef front_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-/* Pickled by its name, as functions are: "Dataset.map" of its module. */
+/* Pickles the function by its name, as Python does with functions: "Dataset.map" of its module. */
 static PyObject *front_reduce(PyObject *self, PyObject *unused SK_UNUSED) {
     return PyObject_GetAttrString(self, "__qualname__");
 }

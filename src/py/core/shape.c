@@ -1,4 +1,4 @@
-/* shape.c - the needs of a task or an actor, from Python's numbers to a shape of the engine:
+/* shape.c - the resources of a task or an actor, from Python's numbers to a shape of the engine:
  * amounts, custom resources, environment. */
 #include "engine/custom.h"
 #include "engine/envs.h"
@@ -9,8 +9,9 @@ static int by_index(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Adds custom resources by name: to *r, and those without a place there as one number, *more
- * (NULL: such are refused). -1: exception; else *rc says whether the engine knows them. */
+/* Adds custom resources by name. The engine's own ones go to *r; the set of the others becomes a
+ * number, *more (NULL: others are refused). -1: exception; else *rc says whether the engine knows
+ * them. */
 int py_add_custom(struct py_state *st, PyObject *custom, struct sk_res *r, uint32_t *more,
                   struct sk_err *err, sk_rc *rc) {
     const struct sk_custom_ops *table = st->engine->custom;

@@ -13,8 +13,8 @@ void py_exec_forget(struct py_state *st);
 int py_plan_types(PyObject *module, struct py_state *st);
 int py_exec_types(PyObject *module, struct py_state *st);
 
-/* Enters a run, without the GIL: sk_exec_call. SK_ECLOSED: it was stopped; SK_EINVAL with an
- * exception: `exec` is no run. */
+/* Calls a function inside a run, without the GIL, by sk_exec_call. SK_ECLOSED: the run was stopped;
+ * SK_EINVAL with an exception: `exec` is no run. */
 sk_rc py_exec_call(struct py_state *st, PyObject *exec, sk_rc (*fn)(void *arg, struct sk_err *err),
                    void *arg, struct sk_err *err);
 
@@ -35,10 +35,10 @@ int py_rows_types(PyObject *module, struct py_state *st);
 extern PyMethodDef py_rows_methods[];
 
 /* ---- pages.c: memory for batches. With the GIL. */
-/* Says that a user of batches exists: memory of batches is kept for reuse from now on. */
+/* Declares a user of batches: from now on the memory of batches is kept for reuse. */
 void py_pages_open(void);
-void py_pages_close(void); /* ends one open; after the last one little memory is kept */
-/* An object with n writable bytes (buffer protocol); NULL with a MemoryError. */
+void py_pages_close(void); /* ends one such use; after the last one little memory is kept */
+/* Returns an object with n writable bytes (buffer protocol); NULL with a MemoryError. */
 PyObject *py_pages_new(struct py_state *st, size_t n);
 int py_pages_types(PyObject *module, struct py_state *st); /* -1 with an exception */
 extern PyMethodDef py_pages_methods[];

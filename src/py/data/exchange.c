@@ -9,7 +9,7 @@
 struct work {
     PyObject_HEAD struct sk_inputs *in;
     struct sk_work *work;
-    PyObject *keep; /* list of the objects that hold the batches */
+    PyObject *keep; /* list of the objects that hold the batches, kept alive */
     Py_buffer *buffers;
     uint32_t n_buffers;
     bool busy;
@@ -90,7 +90,7 @@ static PyObject *begun(struct py_state *st, PyObject *o, sk_rc rc, bool fits,
     return rc == SK_OK ? Py_NewRef(Py_None) : py_raise(st, rc, err);
 }
 
-/* ---- the values ---- */
+/* ---- the values that a work gives ---- */
 
 static PyObject *work_next(PyObject *o) {
     struct work *w = work_of(o);
@@ -113,7 +113,7 @@ static PyObject *work_next(PyObject *o) {
     return v ? py_blockout_new(st, v, o) : NULL;
 }
 
-/* ---- what ---- */
+/* ---- reading the description of an exchange ---- */
 
 struct given_what {
     const char *kind;
@@ -210,7 +210,7 @@ static PyObject *m_what(PyObject *module, PyObject *args, PyObject *kw) {
     return r;
 }
 
-/* ---- map, cut, reduce ---- */
+/* ---- the tasks: map, merge, cut, reduce ---- */
 
 static PyObject *m_map(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
@@ -266,7 +266,8 @@ static PyObject *m_cut(PyObject *module, PyObject *args) {
     return begun(st, o, rc, fits, &err);
 }
 
-/* Opens the slices of rows: [(source, run, whether its rows are wanted, its first partition)]. */
+/* Opens the slices of rows: a list of (source, run, whether the rows are wanted, first
+ * partition). */
 static int open_slices(struct py_state *st, struct work *w, PyObject *rows) {
     PY_ERR(err);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(rows); i++) {
@@ -288,7 +289,7 @@ static int open_slices(struct py_state *st, struct work *w, PyObject *rows) {
     return 0;
 }
 
-/* Opens the packs of rows: [(pack, lengths of its parts)]; the lengths are kept. */
+/* Opens the packs of rows: a list of (pack, lengths of its parts). The lengths are kept. */
 static int open_packs(struct py_state *st, struct work *w, PyObject *rows, uint32_t n_parts) {
     PY_ERR(err);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(rows); i++) {

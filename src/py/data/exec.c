@@ -11,26 +11,26 @@
 struct py_exec {
     PyObject_HEAD struct sk_exec *x; /* NULL: stopped */
     struct py_state *st;
-    PyObject *plan; /* has to outlive the run */
-    /* the definitions of the three functions: their closures keep references */
+    PyObject *plan; /* the plan, which has to outlive the run */
+    /* definitions of the run's three functions; their closures keep references alive */
     PyObject *functions;
-    uint32_t users; /* number of threads inside without the GIL */
+    uint32_t users; /* number of threads that are inside the run without the GIL */
     bool stop_wanted;
     struct py_exec *next, *prev; /* st->execs */
-    PyObject *last_stats;        /* statistics of a run that was stopped */
-    PyObject *last_sides;        /* of such a run: the dead letters that were not taken */
-    /* bytes, one for each unit, with the units that are done; has to outlive the run */
+    PyObject *last_stats;        /* statistics of the run, kept when it is stopped */
+    PyObject *last_sides;        /* dead letters that were not taken when the run was stopped */
+    /* one byte for each unit, not 0 if the unit is done; must outlive the run */
     PyObject *skip;
-    struct sk_gathers gathers; /* has to outlive the run, too */
-    uint64_t origin, schema;   /* of the last block that was given out */
+    struct sk_gathers gathers; /* the table of gathers, which must outlive the run */
+    uint64_t origin, schema;   /* origin and schema of the block that was given out last */
 };
 
 static PyObject *stats_dict(struct sk_exec *x);
 static PyObject *sides_list(struct py_state *st, struct sk_exec *x);
 
-/* Keeps what can still be asked when the run is gone. */
+/* Keeps statistics and dead letters of a run that is about to be freed. */
 static void keep_last(struct py_exec *e) {
-    /* without memory stats() says so */
+    /* for lack of memory they are missing, and stats() reports that */
     if (!e->last_stats && !(e->last_stats = stats_dict(e->x))) PyErr_Clear();
     if (!e->last_sides && !(e->last_sides = sides_list(e->st, e->x))) PyErr_Clear();
 }
@@ -48,7 +48,7 @@ static void stop(struct py_exec *e) {
     keep_last(e);
     struct sk_exec *x = e->x;
     SK_ASSERT(e->x && !e->users);
-    e->x = NULL; /* no thread gets in any more */
+    e->x = NULL; /* no other thread can enter the run from now on */
     unlink_exec(e);
     struct py_state *st = e->st;
     PY_DROP(st)
@@ -78,7 +78,7 @@ void py_exec_stop_all(struct py_state *st) {
     }
 }
 
-/* ---- start ----------------------------------------------------------------------------------- */
+/* ---- starting a run -------------------------------------------------------------------------- */
 
 struct given { /* the configuration of an Exec; borrowed */
     const char *policy;
@@ -204,7 +204,7 @@ static void exec_dealloc(PyObject *o) {
     Py_DECREF(type);
 }
 
-/* ---- next ------------------------------------------------------------------------------------ */
+/* ---- taking blocks from a run ---------------------------------------------------------------- */
 
 static PyObject *raise_bad(struct py_state *st, sk_oid bad, sk_rc rc, const struct sk_err *err) {
     struct sk_view v;
@@ -244,7 +244,7 @@ static PyObject *exec_next(PyObject *self, PyObject *const *args, Py_ssize_t n) 
         if (!first && now >= deadline)
             return py_raise(st, SK_ETIMEOUT,
                             &(struct sk_err){.msg = "no block within the timeout"});
-        if (first) { /* a block that exists already costs no switch of threads */
+        if (first) { /* a block that exists already is taken without dropping the GIL */
             rc = sk_exec_next(e->x, 0, &b, &bad, &err);
             continue;
         }
@@ -329,7 +329,7 @@ static PyObject *exec_stop(PyObject *self, PyObject *unused SK_UNUSED) {
     Py_RETURN_NONE;
 }
 
-/* ---- stats ----------------------------------------------------------------------------------- */
+/* ---- statistics of a run --------------------------------------------------------------------- */
 
 static int put_item(PyObject *d, const char *key, PyObject *v) /* takes v over */
 {
@@ -341,7 +341,7 @@ static int put_item(PyObject *d, const char *key, PyObject *v) /* takes v over *
 #define U(o, d, f) put_item(d, #f, PyLong_FromUnsignedLongLong((unsigned long long)(o).f))
 #define I(o, d, f) put_item(d, #f, PyLong_FromLongLong((o).f))
 
-/* Adds what an exchange did, as "exchange" of the operator that it is in front of. */
+/* Adds the statistics of an exchange under "exchange", to the operator behind the exchange. */
 static bool add_exchange(PyObject *op, const struct sk_exec_op_stats *o) {
     static const char *const names[] = {
         [SK_XSTAT_VALUES] = "values",         [SK_XSTAT_MERGE] = "merge",
@@ -428,7 +428,8 @@ static PyObject *exec_stats(PyObject *self, PyObject *unused SK_UNUSED) {
     return e->last_stats ? PyDict_Copy(e->last_stats) : PyDict_New();
 }
 
-/* All dead letters since the last call: (stage, bad rows, ObjectRef or None, message). */
+/* Returns all dead letters since the last call: a list of (stage, bad rows, ObjectRef or None,
+ * message). */
 static PyObject *sides_list(struct py_state *st, struct sk_exec *x) {
     PyObject *list = PyList_New(0);
     struct sk_aside s;

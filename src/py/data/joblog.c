@@ -44,7 +44,7 @@ static struct py_joblog *open_log(PyObject *self) {
     return NULL;
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading a log --------------------------------------------------------------------------- */
 
 static PyObject *text(struct sk_bytes b) {
     return PyUnicode_DecodeUTF8(b.p, (Py_ssize_t)b.n, "surrogateescape");
@@ -96,7 +96,7 @@ static PyObject *joblog_cut(PyObject *self, PyObject *unused SK_UNUSED) {
     return l ? PyLong_FromUnsignedLongLong(sk_joblog_cut(l->log)) : NULL;
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
+/* ---- writing a log --------------------------------------------------------------------------- */
 
 static PyObject *append(struct py_joblog *l, const struct sk_job_rec *r,
                         const struct sk_job_part *parts, const struct sk_job_file *files) {
@@ -246,7 +246,7 @@ static PyObject *m_job_move(PyObject *module, PyObject *args) {
     else if (rc == SK_ENOMEM) py_raise(st, rc, &err);
     else {
         errno = rc == SK_EEXIST ? EEXIST : why;
-        /* raises FileExistsError, PermissionError, ... */
+        /* an OSError becomes FileExistsError, PermissionError, ... */
         PyErr_SetFromErrnoWithFilename(PyExc_OSError, PyBytes_AS_STRING(to));
     }
     Py_DECREF(from);

@@ -18,9 +18,11 @@ struct join {
     struct sk_keys **keys[2];
     struct sk_block_side side[SIDES];
     const struct ArrowSchema *schema; /* schema of the result */
-    struct sk_block_pick *picks[2];   /* [0]: for rows with a left row; [1]: for those without */
+    /* [0]: columns for rows that have a left row; [1]: for rows that have none */
+    struct sk_block_pick *picks[2];
     struct sk_join *join;
-    struct sk_row_at *left, *right; /* [cap]; [at, n) were not given out yet */
+    /* [cap]: places of result rows; those in [at, n) were not given out yet */
+    struct sk_row_at *left, *right;
     uint64_t cap, at, n;
     bool busy, begun;
 };
@@ -45,7 +47,7 @@ static void join_dealloc(PyObject *o) {
     Py_DECREF(type);
 }
 
-/* The structs of a batch, whose capsules `keep` holds from now on. */
+/* Returns the structs of a batch, whose capsules `keep` holds from now on. */
 static int kept(struct py_state *st, struct join *j, PyObject *batch,
                 const struct ArrowSchema **schema, const struct ArrowArray **array) {
     struct ArrowSchema *s;
@@ -130,7 +132,7 @@ static bool kind_of(const char *name, enum sk_join_kind *out) {
     return false;
 }
 
-/* Bytes needed for one bit for each right row. */
+/* Returns the bytes that a bitmap of the right rows needs. */
 static uint64_t bits_of_right(const struct join *j) {
     uint64_t rows = 0;
     for (uint32_t i = 0; i < j->side[RIGHT_KEYS].n; i++) rows += sk_keys_rows(j->keys[1][i]);
@@ -205,8 +207,8 @@ static PyObject *join_share(PyObject *o, PyObject *unused SK_UNUSED) {
     return bits;
 }
 
-/* The plan of the next rows that are picked in the same way; NULL without an error: there are
- * none. */
+/* Plans the next rows of the result, as many as take their columns in the same way. NULL without an
+ * error: there are no more rows. */
 static sk_rc plan_next(struct join *j, struct sk_block_plan **plan, uint64_t *size,
                        struct sk_err *err) {
     if (j->at == j->n) {
@@ -246,7 +248,7 @@ static PyObject *join_next(PyObject *o) {
     return batch;
 }
 
-/* ---- Bloom filters of keys ------------------------------------------------------------------- */
+/* ---- Bloom filters of the keys of a side ----------------------------------------------------- */
 
 /* The hashes of a batch's rows for a filter, with all columns as the key, to be freed by
  * sk_free; NULL: an exception is set. */
@@ -318,7 +320,7 @@ static PyObject *m_bloom_select(PyObject *module, PyObject *args) {
     return index;
 }
 
-/* ---- how a join is done ---------------------------------------------------------------------- */
+/* ---- choosing how a join is done ------------------------------------------------------------- */
 
 static PyObject *m_join_rules(PyObject *module SK_UNUSED, PyObject *args) {
     const char *name;

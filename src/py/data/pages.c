@@ -18,7 +18,7 @@ enum { KEPT_MAX = 8 };
 #define HUGE ((size_t)2 << 20)
 
 struct piece {
-    uint8_t *raw, *p; /* raw: what was allocated; p: its first page, or huge page */
+    uint8_t *raw, *p; /* raw: the allocated memory; p: its first page, or its first huge page */
     size_t cap;
 };
 
@@ -26,7 +26,7 @@ struct piece {
 static struct {
     struct piece piece[KEPT_MAX];
     size_t bytes;
-    uint32_t n, users; /* users: number of users for whom pieces are kept */
+    uint32_t n, users; /* users: number of Rows objects for which pieces are kept */
     uint64_t in_use;   /* number of pieces in use */
 } kept;
 
@@ -35,7 +35,7 @@ struct memory {
     size_t n;
 };
 
-/* Removes piece i from the kept ones; the caller owns it. */
+/* Removes piece i from the list of kept pieces; the caller owns it then. */
 static struct piece remove_kept(uint32_t i) {
     SK_ASSERT(i < kept.n);
     struct piece out = kept.piece[i];
@@ -46,8 +46,8 @@ static struct piece remove_kept(uint32_t i) {
 }
 
 static struct piece take(size_t n) {
-    /* Takes the smallest one that is large enough. So a partly filled last batch takes one, too,
-     * but a small batch does not hold a large piece. */
+    /* Takes the smallest piece that is large enough. So the smaller last batch of an epoch can
+     * reuse a piece, but a small batch does not occupy a large piece. */
     uint32_t best = UINT32_MAX;
     for (uint32_t i = kept.n; i-- > 0;)
         if (kept.piece[i].cap >= n && kept.piece[i].cap / 4 <= n &&
@@ -79,7 +79,7 @@ void py_pages_close(void) {
     SK_ASSERT(kept.users);
     if (--kept.users) return;
     while (kept.bytes > IDLE_BYTES) sk_free(remove_kept(0).raw);
-    for (uint32_t i = 0; i < kept.n; i++) /* not in use, so errors do not matter */
+    for (uint32_t i = 0; i < kept.n; i++) /* the pieces are not in use, so errors do not matter */
         (void)madvise(kept.piece[i].p, kept.piece[i].cap, MADV_FREE);
 }
 

@@ -11,7 +11,8 @@ struct plan {
     PyObject_HEAD struct sk_plan *p;
     struct py_state *st;
     uint32_t gen;
-    PyObject *told; /* list: strategies of its exchanges that answer from outside of the run */
+    /* list of strategies of the plan's exchanges that answer from outside of the run; kept alive */
+    PyObject *told;
 };
 
 struct rules {
@@ -62,7 +63,7 @@ static void plan_dealloc(PyObject *o) {
     Py_DECREF(type);
 }
 
-/* The plan behind a Plan. NULL with an exception: its engine is gone. */
+/* Returns the plan of a Plan. NULL with an exception: its engine was closed. */
 const struct sk_plan *py_plan_get(struct py_state *st, PyObject *o) {
     struct plan *p = (struct plan *)(void *)o;
     if (st->engine && p->gen == st->gen && !st->closing) return p->p;
@@ -71,7 +72,7 @@ const struct sk_plan *py_plan_get(struct py_state *st, PyObject *o) {
     return NULL;
 }
 
-struct add { /* what add() borrows during the call */
+struct add { /* objects that add() borrows during the call */
     uint32_t *inputs;
     struct sk_unit *units;
     struct sk_bref *blocks;
@@ -240,8 +241,7 @@ static int add_shape(struct py_state *st, const struct given *g, struct sk_node_
     if (plain) return 0;
     if (py_shape(st, &need, g->resources, d->label, &d->shape) < 0) return -1;
     if (!d->pool_max) return 0;
-    /* the resources that an actor keeps for life; it takes CPUs only while a call runs, see
-     * exec.h */
+    /* the resources that an actor keeps for life; CPUs are not among them, see exec.h */
     need.res.amount[SK_RES_CPU] = 0;
     return py_shape(st, &need, g->resources, d->label, &d->shape);
 }

@@ -10,10 +10,10 @@
 
 /* ---- Rows */
 
-struct held { /* a batch; two NULL: none is held */
+struct held { /* a batch that is held; two NULL: the entry is free */
     PyObject *batch, *two;
     const struct ArrowArray *array;
-    uint32_t as; /* its number among the batches of the plan that is being made */
+    uint32_t as; /* number of the batch among the batches of the plan that is being made */
 };
 
 struct rows {
@@ -24,14 +24,15 @@ struct rows {
     bool busy;
 };
 
-/* A batch that is to be gathered, with everything needed for it, so that any thread can do it at
- * any time. */
+/* A batch that is planned but not yet gathered. It holds everything that is needed, so that any
+ * thread can gather it at any time. */
 struct planned {
-    PyObject_HEAD PyObject *keep; /* keeps the structs of the batches that it is gathered from */
+    /* keeps alive the structs of the batches from which rows are gathered */
+    PyObject_HEAD PyObject *keep;
     struct sk_block_plan *plan;
     uint64_t size, n, n_columns;
     struct sk_row_at *places;       /* [n] */
-    const struct ArrowArray **used; /* the plan points into these, too */
+    const struct ArrowArray **used; /* the plan also points into this list */
     struct sk_block_side side;
 };
 
@@ -76,7 +77,7 @@ static bool is_busy(const struct rows *r) {
     return r->busy;
 }
 
-/* Makes h hold a batch, and gives its structs. */
+/* Makes h hold a batch, and returns the structs of the batch. */
 static int hold(struct py_state *st, struct held *h, PyObject *batch, struct ArrowSchema **schema) {
     struct ArrowArray *array;
     PyObject *two = py_batch_structs(st, batch, schema, &array);

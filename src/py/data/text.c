@@ -110,7 +110,7 @@ out:
     return rc;
 }
 
-/* The buffer of an object array of numpy. */
+/* Returns the buffer of a NumPy array of objects. */
 static int object_array(PyObject *a, Py_buffer *b, int flags) {
     if (PyObject_GetBuffer(a, b, flags | PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) < 0) return -1;
     if (b->format && strcmp(b->format, "O") == 0 && b->itemsize == (Py_ssize_t)sizeof(PyObject *))

@@ -59,7 +59,7 @@ static void told_dealloc(PyObject *o) {
     Py_DECREF(type);
 }
 
-/* ---- what is asked --------------------------------------------------------------------------- */
+/* ---- questions of the run -------------------------------------------------------------------- */
 
 struct asked {
     struct sk_told *t;
@@ -88,7 +88,7 @@ static PyObject *question(const struct sk_told_question *q) {
                          q->pack.end, q->pack.node, (unsigned long long)q->pack.bytes);
 }
 
-/* Waits for a question. False: no more questions will come. */
+/* Waits for a question. False: there will be no more questions. */
 static bool await(struct told *p) {
     bool closed;
     Py_BEGIN_ALLOW_THREADS;
@@ -123,7 +123,7 @@ static PyObject *told_next(PyObject *self, PyObject *exec) {
     }
 }
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- answers to the run ---------------------------------------------------------------------- */
 
 enum verb { VALUES, PASS, HOLD, MERGE, PASS_GROUP, GROUPS, OVER, FAIL };
 static const char *const verbs[] = {[VALUES] = "values", [PASS] = "pass",
