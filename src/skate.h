@@ -75,7 +75,7 @@ SKATE_API const char *skate_code_name(int code); /* the code's name, such as "SK
 
 /* ---- process --------------------------------------------------------------------------------- */
 
-struct skate_task; /* a running task, as the task function sees it */
+struct skate_task; /* a running task; passed to the task function */
 /* A task function. Returns 0 or a negative code; skate_fail sets the message. */
 typedef int (*skate_fn)(struct skate_task *t);
 
@@ -101,8 +101,8 @@ struct skate_opts { /* a zero field means its default */
     /* Limit in bytes of shared memory for objects, which is used only as objects need it; 0: a
      * third of the memory of the machine or the cgroup. */
     uint64_t store_bytes;
-    uint32_t max_workers; /* limit of processes; 0: chosen */
-    const char *resource; /* name of one resource of your own; NULL: none */
+    uint32_t max_workers; /* the most worker processes; 0: chosen */
+    const char *resource; /* name of one custom resource; NULL: none */
     double resource_amount;
     /* Folder for unnamed files that take objects when the store is full; NULL: a full store is
      * SKATE_EFULL. */
@@ -153,7 +153,7 @@ typedef struct {
     uint64_t id, ready;
 } skate_actor;
 
-struct skate_arg { /* one of a reference, bytes, or an actor */
+struct skate_arg { /* an argument: a reference, bytes, or an actor's handle */
     /* The task starts when the object is ready and gets its value; if the object is an error, the
      * task fails with the same error. */
     skate_ref ref;

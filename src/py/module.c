@@ -17,7 +17,7 @@
 #include "py/graph/graph.h"
 #include "py/guest/guest.h"
 
-/* ---- opening and closing --------------------------------------------------------------------- */
+/* ---- opening and closing the engine ---------------------------------------------------------- */
 
 static PyObject *m_init(PyObject *module, PyObject *dict) {
     struct py_state *st = PyModule_GetState(module);
@@ -28,7 +28,7 @@ static PyObject *m_init(PyObject *module, PyObject *dict) {
     if (st->stray) return py_raise(st, SK_ECLOSED, NULL);
     if (st->engine || st->worker)
         return PyErr_Format(PyExc_RuntimeError, "an engine is open in this process");
-    /* borrowed: whether what tasks print is shown */
+    /* borrowed; true if prints of tasks are shown */
     PyObject *prints = PyDict_GetItemString(dict, "prints");
     if (py_conf_read(&k, st, dict) < 0) return NULL;
     if (prints && strcmp(k.cls->name, "local") == 0 &&
@@ -86,7 +86,8 @@ static void in_child(void) {
     sem_init(&st->all_out, 0, 0);
     py_exec_forget(st);
     if (st->prints) sk_prints_in_child(st->prints);
-    st->prints = NULL; /* its memory is not freed: threads of the parent may have been using it */
+    /* the memory is not freed, since threads of the parent may have been using it */
+    st->prints = NULL;
     sk_copy_forget();
     py_npmem_forget();
     if (st->stray) py_worker_forget();
@@ -107,7 +108,7 @@ static PyObject *m_engine(PyObject *module, PyObject *unused SK_UNUSED) {
     return PyUnicode_FromString(st->engine->cls->name);
 }
 
-/* ---- what can be asked of an open engine ----------------------------------------------------- */
+/* ---- questions about the open engine --------------------------------------------------------- */
 
 static PyObject *m_resources(PyObject *module, PyObject *names) {
     struct py_state *st = PyModule_GetState(module);
@@ -199,7 +200,7 @@ static PyObject *m_references(PyObject *module, PyObject *unused SK_UNUSED) {
     size_t n = 0, cap = 0;
     if (py_ensure(st) < 0) return NULL;
     if (!py_has(st, st->engine->usage, "references to list")) return NULL;
-    do { /* there may be more references by the second call */
+    do { /* the number of references may grow between the two calls */
         cap = n + 64;
         sk_free(r);
         if (!(r = sk_alloc(SK_TAG_PY, cap * sizeof *r))) return PyErr_NoMemory();
@@ -327,7 +328,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* ---- the module ------------------------------------------------------------------------------ */
+/* ---- the module and its types ---------------------------------------------------------------- */
 
 static PyObject *kw1(const char *name) {
     PyObject *s = PyUnicode_InternFromString(name), *t = s ? PyTuple_Pack(1, s) : NULL;

@@ -10,7 +10,7 @@
 #include "ipc/ipc.h"
 #include "py/graph/graph.h"
 
-/* while one output is waited for, the others are looked at this often */
+/* while the caller waits for one output, the other outputs are checked this often */
 #define OTHERS_NS 10000000
 /* size of the first buffer of each channel, which has room for a short error */
 #define FIRST_BUFFER 64u
@@ -22,7 +22,7 @@ struct port {
 
 struct graph { /* the Python object */
     PyObject_HEAD uint32_t gen;
-    uint64_t id;              /* 0: it was never opened */
+    uint64_t id;              /* id of the graph; 0: it was never opened */
     struct sk_dag_head *head; /* NULL: not made yet */
     uint64_t head_off;
     struct sk_chan_pool pool;
@@ -30,7 +30,7 @@ struct graph { /* the Python object */
     struct port *in, *out;
     uint32_t n_in, n_out, n_actors, n_nodes, n_cells;
     uint64_t *aids;
-    uint32_t *n_lost; /* for each actor, the number of deaths that were reported */
+    uint32_t *n_lost; /* [actors]: number of deaths of each actor that were reported */
     struct py_held *held;
     struct py_written *written;
     bool reading;
@@ -52,7 +52,7 @@ static void pool_free(void *ctx, sk_off off, uint64_t cap SK_UNUSED) {
     e->channels->free(e, o->id, off);
 }
 
-/* ---- making one ------------------------------------------------------------------------------ */
+/* ---- compiling: memory and channels of a graph ----------------------------------------------- */
 
 struct given {
     PyObject *actors, *nodes, *edges, *outputs;
@@ -271,7 +271,7 @@ static PyObject *graph_plan(PyObject *self, PyObject *index) {
     return NULL;
 }
 
-/* ---- in and out ------------------------------------------------------------------------------ */
+/* ---- writing inputs and reading outputs ------------------------------------------------------ */
 
 static bool stop_waiting(struct py_state *st) { /* without the GIL */
     PyGILState_STATE s = PyGILState_Ensure();
@@ -314,8 +314,8 @@ static PyObject *graph_write(PyObject *self, PyObject *const *args, Py_ssize_t n
                             (unsigned)o->n_in);
     if (!deadline_from(args[1], &deadline) || !alive(st, o)) return NULL;
     for (uint32_t i = 0; i < o->n_in; i++) {
-        /* all inputs are written before any is published, so that an execution begins completely
-         * or not at all */
+        /* all inputs are written before one of them is published, so that an execution begins
+         * completely or not at all */
         if (py_message_write(st, &o->in[i].end, PyTuple_GET_ITEM(args[0], (Py_ssize_t)i), deadline,
                              stop_waiting, &o->written[i], &rc) == 0)
             continue;
@@ -335,7 +335,7 @@ static PyObject *graph_write(PyObject *self, PyObject *const *args, Py_ssize_t n
     Py_RETURN_NONE;
 }
 
-/* (output, its value or exception, whether it failed) of a message that was read. */
+/* Returns (output, value or exception, whether it failed) of a message that was read. */
 static PyObject *noted(struct py_state *st, struct port *p, uint32_t output,
                        const struct sk_chan_msg *m) {
     struct py_read r = {.m = *m};
@@ -354,16 +354,17 @@ static PyObject *noted(struct py_state *st, struct port *p, uint32_t output,
     return Py_BuildValue("(INO)", (unsigned)output, v, failed ? Py_True : Py_False);
 }
 
-/* The number of the execution that is being read: each output has one message of it. */
+/* Returns the number of the execution that is being read; each output has one message of each
+ * execution. */
 static uint64_t first_unread(const struct graph *o) {
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < o->n_out; i++) least = SK_MIN(least, o->out[i].end.next);
     return least;
 }
 
-/* Looks at each output of that execution, then waits for one: `wanted`, if it is among those
- * that do not exist yet, else the first of them. *at: which one was read. *slice: how long the
- * caller may wait before it looks at the others again. */
+/* Checks each output of that execution, then waits for one of those without a message: `wanted` if
+ * it is among them, else the first. *at: the output that was read. *slice: how long the caller may
+ * wait before the other outputs are checked again. */
 static sk_rc read_any(struct graph *o, uint32_t wanted, uint32_t *at, struct sk_chan_msg *m,
                       int64_t *slice) {
     uint64_t execution = first_unread(o);
@@ -379,14 +380,14 @@ static sk_rc read_any(struct graph *o, uint32_t wanted, uint32_t *at, struct sk_
         missing++;
         if (i == wanted || *at == o->n_out) *at = i;
     }
-    /* an execution that was read completely is not the first unread one */
+    /* an execution of which all outputs were read is not the first unread one */
     SK_ASSERT(*at < o->n_out);
     *slice = missing > 1 ? OTHERS_NS : PY_SLICE_NS;
     return SK_ETIMEOUT;
 }
 
-/* The next message of the execution that is being read, of any output: so a failure is seen
- * while others are under way. */
+/* Reads the next message of the current execution, from any output, so that a failure is seen while
+ * other outputs are missing. */
 static PyObject *graph_read(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     struct graph *o = graph_of(self);
     struct py_state *st = py_state_of(Py_TYPE(self));
@@ -427,7 +428,7 @@ static PyObject *graph_ready(PyObject *self, PyObject *unused SK_UNUSED) {
     Py_RETURN_FALSE;
 }
 
-/* ---- its end --------------------------------------------------------------------------------- */
+/* ---- deaths of actors, and the end of the graph ---------------------------------------------- */
 
 static PyObject *graph_close(PyObject *self, PyObject *unused SK_UNUSED) {
     struct graph *o = graph_of(self);
@@ -435,7 +436,7 @@ static PyObject *graph_close(PyObject *self, PyObject *unused SK_UNUSED) {
     Py_RETURN_NONE;
 }
 
-/* Says that an actor's next process cannot begin. */
+/* Records that an actor's next process cannot begin. */
 static PyObject *graph_fail(PyObject *self, PyObject *args) {
     struct graph *o = graph_of(self);
     unsigned a;
@@ -447,7 +448,8 @@ static PyObject *graph_fail(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* The actors of which a process has died since the last call, and whose next process may begin. */
+/* Returns the actors that have lost a process since the last call and whose next process may
+ * begin. */
 static PyObject *look_for_lost(struct graph *o) {
     PyObject *out = PyList_New(0);
     for (uint32_t i = 0; out && i < o->n_actors; i++) {
@@ -475,7 +477,7 @@ static PyObject *graph_lost(PyObject *self, PyObject *seconds) {
         if (!lost || PyList_GET_SIZE(lost) || (now = sk_now_ns()) >= deadline) return lost;
         Py_DECREF(lost);
         PY_DROP(st)
-        /* its result does not matter: the next look decides */
+        /* the result of the wait does not matter: the next check decides */
         SK_IGNORE(sk_futex_wait(changes, seen, SK_MIN(deadline, now + PY_SLICE_NS)));
         PY_TAKE(st)
     }
@@ -526,7 +528,7 @@ static PyObject *graph_living(PyObject *type, PyObject *unused SK_UNUSED) {
         st->engine && st->engine->channels ? st->engine->channels->living(st->engine) : 0);
 }
 
-/* Sets the class of graph results, which become objects when they are arguments: see
+/* Sets the class of graph results. As arguments of calls they become objects: see
  * py_result_object. */
 static PyObject *graph_results(PyObject *type, PyObject *of) {
     struct py_state *st = py_state_of((PyTypeObject *)type);

@@ -1,4 +1,4 @@
-/* graph.h - compiled graphs: the side that compiled one (graph.c), an actor's loop (loop.c), and
+/* graph.h - compiled graphs: the process that compiled one (graph.c), an actor's loop (loop.c), and
  * values as messages of channels (message.c). */
 #ifndef SK_PY_GRAPH_H
 #define SK_PY_GRAPH_H
@@ -11,7 +11,7 @@
 int py_graph_types(PyObject *module, struct py_state *st);
 extern PyMethodDef py_loop_methods[];
 
-/* ---- message.c: for the files of this room */
+/* ---- message.c: shared by the files of this folder ---- */
 #define PY_HAS_REFS 0x10000u /* flag in the kind of a message: the value contains references */
 
 /* References inside messages, which the writer holds until all readers have passed the messages. */
@@ -22,7 +22,8 @@ struct py_held {
     })
     list;
 };
-void py_held_drop(struct py_held *h, uint64_t below); /* drops those of versions below `below` */
+/* releases the references of messages with a version below `below` */
+void py_held_drop(struct py_held *h, uint64_t below);
 void py_held_free(struct py_held *h);
 
 /* Writes a value into the channel's next message, which is not published yet; *out has its

@@ -14,17 +14,19 @@
 
 struct slot { /* the value of a node in this execution; v NULL: not made yet */
     PyObject *v;
-    uint32_t error; /* if it is an error, its kind; v is then its bytes */
+    uint32_t error; /* kind of the error if the value is an error (v is then its bytes), else 0 */
 };
 
-struct call { /* the computation of a node */
+struct call { /* how the value of a node is computed */
     /* A str: a method of the actor. Else a function of (instance, ...) or, with `alone`, of its
      * arguments only. NULL: the node computes nothing here. */
     PyObject *target;
     bool alone;
-    PyObject *consts;  /* tuple */
-    PyObject *kwnames; /* tuple or NULL: names of the last constants */
-    int32_t *args;     /* for each positional argument a node, or -1 - index of a constant */
+    PyObject *consts; /* tuple */
+    /* tuple or NULL: names of the keyword arguments, which are the last constants */
+    PyObject *kwnames;
+    /* for each positional argument: the number of a node, or -1 - the index of a constant */
+    int32_t *args;
     uint32_t n_args, n_kw, n_returns;
     uint32_t part_of, part; /* part_of != NONE: the value is item `part` of that node's value */
     struct py_at at;
@@ -41,7 +43,7 @@ struct loop {
     struct call *calls;
     struct py_read *read; /* the message read last, for each port */
     bool *has_read;
-    struct py_held *held; /* references held, for each port */
+    struct py_held *held; /* for each port: the references that its messages hold */
     struct sk_dag_loop dag;
     struct sk_dag_op *ops;
     uint32_t *port_of;
@@ -53,7 +55,7 @@ struct loop {
     PyThreadState *parked;
 };
 
-/* ---- memory of channels ---------------------------------------------------------------------- */
+/* ---- memory for the messages of channels ----------------------------------------------------- */
 
 static sk_rc pool_alloc(void *ctx, uint64_t len, sk_off *off, uint64_t *cap, struct sk_err *err) {
     struct loop *l = ctx;
@@ -65,7 +67,7 @@ static void pool_free(void *ctx, sk_off off, uint64_t cap SK_UNUSED) {
     l->st->engine->channels->free(l->st->engine, l->graph, off);
 }
 
-/* ---- values ---------------------------------------------------------------------------------- */
+/* ---- values of nodes ------------------------------------------------------------------------- */
 
 static void slot_set(struct slot *s, PyObject *v, uint32_t error) { /* takes v over */
     Py_XSETREF(s->v, v);
@@ -112,7 +114,7 @@ static void raised(struct loop *l, struct slot *s, const struct py_at *at) {
     Py_XDECREF(tb);
 }
 
-/* ---- actions --------------------------------------------------------------------------------- */
+/* ---- the actions of a loop (dag/loop.h) ------------------------------------------------------ */
 
 static sk_rc take(void *ctx, uint32_t port, const struct sk_chan_msg *m,
                   struct sk_err *err SK_UNUSED) {
@@ -161,7 +163,7 @@ static PyObject *call(struct loop *l, const struct call *c) {
                              : PyObject_Vectorcall(c->target, args, c->n_args + 1, c->kwnames);
     if (args != few) sk_free(args);
     if (SK_UNLIKELY(r && PyCoro_CheckExact(r))) r = run_coroutine(r);
-    if (SK_UNLIKELY(r && c->n_returns > 1)) { /* other nodes take the parts of the value */
+    if (SK_UNLIKELY(r && c->n_returns > 1)) { /* other nodes take the items of the value */
         PyObject *t = PySequence_Check(r) && !PyUnicode_Check(r) && !PyBytes_Check(r)
                           ? PySequence_Tuple(r)
                           : NULL;
@@ -231,7 +233,7 @@ static sk_rc give(void *ctx, uint32_t port, struct sk_err *err) {
     PY_DROP(l->st)
     rc = sk_chan_reserve(&p->end, n, INT64_MAX, &room, err);
     if (rc == SK_EFULL || rc == SK_ENOSPC || rc == SK_ENOMEM) {
-        /* use the room that there is: a graph begins with a buffer in each channel */
+        /* use the buffer that exists: a graph begins with one in each channel */
         n = SK_MIN(n, (size_t)64);
         rc = sk_chan_reserve(&p->end, n, INT64_MAX, &room, err);
         if (rc == SK_OK && s->error != SK_KIND_ENGINE_ERROR) s->error = SK_KIND_ENGINE_ERROR;
@@ -259,7 +261,7 @@ static sk_rc turn(void *ctx, struct sk_err *err) {
     return py_open(l->st, l->gen) ? SK_OK : SK_ERR(err, SK_ECLOSED, "the engine is shut down");
 }
 
-/* ---- the actor's state ----------------------------------------------------------------------- */
+/* ---- the actor's state, for a successor ------------------------------------------------------ */
 
 static sk_rc put_state(struct py_state *st, struct sk_chan_end *into, PyObject *state,
                        struct sk_err *err) {
@@ -305,7 +307,7 @@ static sk_rc restore(void *ctx, const struct sk_chan_msg *m, struct sk_err *err)
 static void wait_begin(void *ctx) { ((struct loop *)ctx)->parked = PyEval_SaveThread(); }
 static void wait_end(void *ctx) { PyEval_RestoreThread(((struct loop *)ctx)->parked); }
 
-/* ---- a loop is read from what the driver sent ------------------------------------------------ */
+/* ---- reading the plan that the driver sent --------------------------------------------------- */
 
 static int bad(const char *what) {
     if (!PyErr_Occurred())
@@ -322,7 +324,7 @@ static int read_call(struct loop *l, PyObject *row) {
         return -1;
     if (node >= l->n_nodes || l->calls[node].target) return bad("a call");
     struct call *c = &l->calls[node];
-    /* a task: not a method of the actor */
+    /* a function that is not a method of the actor */
     bool alone = PyTuple_Check(target) && PyTuple_GET_SIZE(target) == 1;
     if (alone) target = PyTuple_GET_ITEM(target, 0);
     *c = (struct call){.target = Py_NewRef(target),
@@ -524,10 +526,10 @@ static PyObject *m_run(PyObject *module, PyObject *args) {
     a.ctx = &l;
     sk_rc rc = loop_read(&l, plan) < 0 ? py_to_err(&err, "the loop of a compiled graph") : SK_OK;
     if (rc == SK_OK) rc = sk_dag_run(&l.dag, &a, &err);
-    /* messages that are no longer shown go back to the graph: see sk_chan_shown */
+    /* messages that are no longer shown go back to the graph (see sk_chan_shown) */
     for (uint32_t i = 0; l.has_read && i < l.dag.n_ports; i++)
         if (l.has_read[i]) sk_chan_pass(&l.dag.ports[i].end);
-    /* so that the other actors end, too, if the end began here */
+    /* closes the graph, so that the other actors end, too, if the end began here */
     for (uint32_t i = 0; i < l.dag.n_ports; i++)
         if (l.dag.ports[i].end.shm) sk_chan_close(l.dag.ports[i].end.shm);
     if (l.slots && l.has_read) let_go(&l);

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "py/graph/graph.h"
 
-/* ---- held references ------------------------------------------------------------------------- */
+/* ---- references that messages hold ----------------------------------------------------------- */
 
 void py_held_drop(struct py_held *h, uint64_t below) {
     uint32_t n = 0;
@@ -22,7 +22,7 @@ void py_held_free(struct py_held *h) {
     sk_vec_free(&h->list);
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
+/* ---- writing a message ----------------------------------------------------------------------- */
 
 struct into {
     struct py_into in; /* must be first */
@@ -87,17 +87,17 @@ int py_message_write(struct py_state *st, struct sk_chan_end *w, PyObject *v, in
 
 void py_message_publish(struct sk_chan_end *w, struct py_written *m, struct py_held *h,
                         uint32_t n_cells) {
-    /* a cell was free, so these versions were passed by all readers */
+    /* a cell was free, so all readers have passed the messages of these versions */
     if (SK_UNLIKELY(h->list.n) && w->next > n_cells) py_held_drop(h, w->next - n_cells);
     if (SK_UNLIKELY(m->refs != NULL) &&
         !sk_vec_push(&h->list, SK_TAG_PY, ((struct py_held_refs){w->next, m->refs}))) {
-        /* no memory to note them: they are held for ever rather than lost */
+        /* no memory to record the references: they are kept for ever rather than lost */
     }
     m->refs = NULL;
     sk_chan_publish(w, m->len, m->kind);
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading a message ----------------------------------------------------------------------- */
 
 struct message { /* bytes of a channel's buffer, shown by arrays */
     PyObject_HEAD struct sk_chan_end end;
@@ -109,7 +109,7 @@ static void message_dealloc(PyObject *o) {
     struct message *m = (struct message *)(void *)o;
     PyTypeObject *type = Py_TYPE(o);
     struct py_state *st = py_state_of(type);
-    /* else the engine is closed, and has left the bytes mapped */
+    /* if the engine is closed, it has left the bytes mapped */
     if (st && py_open(st, m->gen)) sk_chan_release(&m->end, &m->m);
     PyObject_Free(o);
     Py_DECREF(type);
@@ -135,7 +135,7 @@ PyObject *py_message_value(struct py_state *st, struct sk_chan_end *e, struct py
     struct py_keep k = {0};
     if (v.len > SK_INLINE_MAX && !(r->owner = k.owner = message_new(st, e, &r->m))) return NULL;
     PyObject *o = py_decode(st, &v, &k);
-    /* before the writer drops its own references */
+    /* count the references before the writer drops its own */
     if (SK_UNLIKELY(o && (r->m.kind & PY_HAS_REFS)) && be_heard(st) < 0) Py_CLEAR(o);
     return o;
 }

@@ -1,10 +1,8 @@
 /* guest.c - an engine that is written in Python, as the guest of engine/by/guest.c: each call of
- * guest.h becomes a call of a method of one object (see skate/engine/__init__.py). guest_task.c
- * runs its tasks.
- *
- * Not here: any state but the object. All methods but get() are called by one thread. Invariant:
- * no lock of the engine is held in these calls. Cost: a method call of Python, and a tuple for
- * each value. */
+ * guest.h becomes a call of a method of one Python object (see skate/engine/__init__.py).
+ * guest_task.c runs the tasks of such an engine. All methods but get() are called by one thread.
+ * The object is the only state here. Invariant: no lock of the engine is held in these calls. Cost:
+ * a method call of Python, and a tuple for each value. */
 #include "base/clock.h"
 #include "engine/guest.h"
 #include "py/guest/guest.h"
@@ -30,13 +28,13 @@ static sk_rc raised(struct sk_err *err, const char *what) {
     return rc;
 }
 
-/* Ends a call of a method; r is its result, which is taken over. */
+/* Ends a call of a method: checks r, the method's result, and releases it. */
 static sk_rc ended(PyObject *r, const char *what, struct sk_err *err) {
     Py_XDECREF(r);
     return r ? SK_OK : raised(err, what);
 }
 
-/* ---- values: (handle, kind, bytes), the handle None or the rest ------------------------------ */
+/* ---- values as tuples: (handle, size) or (None, kind, bytes) --------------------------------- */
 
 static PyObject *value_tuple(const struct sk_guest_value *v) {
     if (v->handle) return Py_BuildValue("(OIO)", (PyObject *)v->handle, 0u, Py_None);
@@ -71,12 +69,12 @@ static int value_read(PyObject *t, struct sk_guest_value *v, uint64_t *size) {
     return 0;
 }
 
-/* ---- the calls ------------------------------------------------------------------------------- */
+/* ---- calls of the guest's methods ------------------------------------------------------------ */
 
 static PyObject *m_wake(PyObject *self, PyObject *unused SK_UNUSED) {
     struct guest *g = PyCapsule_GetPointer(self, "guest");
     if (!g) return NULL;
-    /* takes a lock that no thread holds while it waits for the GIL */
+    /* wake takes a lock that no thread holds while it waits for the GIL */
     if (g->wake) g->wake(g->host);
     Py_RETURN_NONE;
 }
@@ -116,7 +114,7 @@ static void g_end(void *ctx) {
     Py_XDECREF(r);
     g->wake = NULL;
     g->engine = NULL;
-    /* frees g, unless user code keeps wake */
+    /* frees g, unless user code still holds wake */
     if (PyObject_DelAttrString(engine, "_guest") < 0) PyErr_Clear();
     Py_DECREF(engine);
     PyGILState_Release(s);
@@ -245,7 +243,7 @@ static void g_cancel(void *ctx, uint64_t task, bool force) {
     PyGILState_STATE s = PyGILState_Ensure();
     PyObject *r = PyObject_CallMethod(g->engine, "cancel", "KO", (unsigned long long)task,
                                       force ? Py_True : Py_False);
-    if (!r) PyErr_WriteUnraisable(g->engine); /* on failure the task ends by itself */
+    if (!r) PyErr_WriteUnraisable(g->engine); /* after a failure here the task ends by itself */
     Py_XDECREF(r);
     PyGILState_Release(s);
 }
@@ -297,7 +295,7 @@ static sk_rc g_fetch(void *ctx, void *handle, int64_t deadline_ns, struct sk_gue
 }
 
 static void g_let_go(void *ctx SK_UNUSED, void *token) {
-    if (!Py_IsInitialized()) return; /* the process is ending */
+    if (!Py_IsInitialized()) return; /* the interpreter is shutting down */
     PyGILState_STATE s = PyGILState_Ensure();
     PyBuffer_Release(token);
     PyMem_Free(token);
@@ -311,7 +309,7 @@ static void g_drop(void *ctx SK_UNUSED, void *handle) {
     PyGILState_Release(s);
 }
 
-/* ---- events ---------------------------------------------------------------------------------- */
+/* ---- events that the guest reports ----------------------------------------------------------- */
 
 struct given_event {
     const char *kind, *code, *text;

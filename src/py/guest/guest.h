@@ -1,4 +1,4 @@
-/* guest.h - an engine that is written in Python (guest.c), and what runs its tasks
+/* guest.h - an engine that is written in Python (guest.c), and the runner of such an engine's tasks
  * (guest_task.c). */
 #ifndef SK_PY_GUEST_H
 #define SK_PY_GUEST_H

@@ -13,8 +13,9 @@
 
 struct gtask {
     struct sk_task_priv p; /* must be first */
-    PyObject *out;         /* list of (kind, bytes): values that were given out and not taken yet */
-    PyObject *failed;      /* (kind, bytes) of the error */
+    /* list of (kind, bytes): values that the task has given out and the caller has not taken */
+    PyObject *out;
+    PyObject *failed; /* (kind, bytes) of the error */
 };
 
 struct pull {
@@ -26,7 +27,7 @@ struct pull {
     bool begun;
 };
 
-/* ---- the engine of such a process ------------------------------------------------------------ */
+/* ---- the engine that a task sees in such a process ------------------------------------------- */
 
 #define NOT_HERE(err)                                                                         \
     SK_ERR(err, SK_ENOSYS,                                                                    \
@@ -66,7 +67,7 @@ static sk_rc w_wait(struct sk_engine *e SK_UNUSED, const sk_oid *i SK_UNUSED, si
                     struct sk_err *err) {
     return NOT_HERE(err);
 }
-/* there are no objects here */
+/* an engine of this kind has no objects of its own */
 static void w_count(struct sk_engine *e SK_UNUSED, sk_oid o SK_UNUSED) {}
 static sk_rc w_drive(struct sk_engine *e SK_UNUSED, bool (*done)(void *) SK_UNUSED,
                      void *a SK_UNUSED, int64_t d SK_UNUSED, struct sk_err *err) {
@@ -94,7 +95,8 @@ static sk_rc w_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *o SK
     return NOT_HERE(err);
 }
 static void w_view_release(struct sk_engine *e SK_UNUSED, struct sk_view *v) {
-    Py_buffer *b = (Py_buffer *)(uintptr_t)v->token; /* NOLINT: of pull_args */
+    /* NOLINTNEXTLINE: pull_args stored the pointer in the token, which the checker does not know */
+    Py_buffer *b = (Py_buffer *)(uintptr_t)v->token;
     if (b && Py_IsInitialized()) {
         PyGILState_STATE g = PyGILState_Ensure();
         PyBuffer_Release(b);
@@ -120,7 +122,7 @@ static const struct sk_engine_ops WORKER_OPS = {.define = w_define,
                                                 .view_release = w_view_release,
                                                 .drive = w_drive,
                                                 .nodes = w_nodes};
-/* it is never opened or closed */
+/* this engine is never opened or closed */
 static const struct sk_engine_class WORKER_CLASS = {.name = "guest"};
 static struct sk_engine worker = {.cls = &WORKER_CLASS, .ops = &WORKER_OPS, .no_notes = true};
 
@@ -137,7 +139,7 @@ static PyObject *m_guest_worker(PyObject *module, PyObject *unused SK_UNUSED) {
     Py_RETURN_NONE;
 }
 
-/* ---- what the task calls --------------------------------------------------------------------- */
+/* ---- calls that the task makes --------------------------------------------------------------- */
 
 static void free_bytes(PyObject *capsule) { sk_free(PyCapsule_GetPointer(capsule, "bytes")); }
 
@@ -168,7 +170,7 @@ static sk_rc out_of_memory(struct sk_err *err) {
 }
 
 static sk_rc t_yield(struct sk_task *t, const struct sk_payload *p, struct sk_err *err) {
-    /* called with the GIL, which the runner holds */
+    /* called with the GIL, because the runner holds the GIL */
     struct pull *x = pull_of(t);
     SK_ASSERT(PyGILState_Check());
     if (p->n_contains) {
@@ -196,14 +198,14 @@ static sk_rc t_fail(struct sk_task *t, const struct sk_payload *p, struct sk_err
     else x->t.failed = v;
     return SK_OK;
 }
-/* the note of a task that is not a stream is not used */
+/* only streams use notes */
 static void t_note(struct sk_task *t SK_UNUSED, struct sk_bytes note SK_UNUSED) {}
 static struct sk_view t_keep_arg(struct sk_task *t, uint32_t i) {
     struct sk_view v = pull_of(t)->views[i];
     pull_of(t)->views[i].token = 0;
     return v;
 }
-/* a task here is cancelled by ending its process */
+/* such a task is cancelled by ending its process */
 static bool t_cancelled(const struct sk_task *t SK_UNUSED) { return false; }
 static const struct sk_task_ops TASK_OPS = {.ret = t_ret,
                                             .yield = t_yield,
@@ -213,7 +215,7 @@ static const struct sk_task_ops TASK_OPS = {.ret = t_ret,
                                             .keep_arg = t_keep_arg,
                                             .cancelled = t_cancelled};
 
-/* ---- the iterator ---------------------------------------------------------------------------- */
+/* ---- the iterator over a task's values ------------------------------------------------------- */
 
 struct given {
     uint64_t fn, task, actor;
@@ -237,7 +239,7 @@ static const struct py_field field[] = {
 };
 static const struct py_fields fields = {"GuestTask", SK_COUNT(field), 4, field};
 
-/* Makes views of the arguments (kind, buffer); each view keeps its buffer. */
+/* Makes a view of each argument (kind, buffer); a view keeps its buffer. */
 static int pull_args(struct pull *x, PyObject *args) {
     Py_ssize_t n = PyList_GET_SIZE(args);
     x->views = sk_calloc(SK_TAG_PY, ((size_t)n + 1) * sizeof *x->views);
@@ -324,7 +326,7 @@ static void pull_dealloc(PyObject *o) {
     Py_DECREF(type);
 }
 
-/* Makes a failure of skate, or of a value, the failure of the task. */
+/* Reports a failure of skate, or of encoding a value, as the failure of the task. */
 static void fail(struct pull *x, sk_rc rc, const struct sk_err *err) {
     if (rc == SK_OK || x->t.failed) return;
     char text[sizeof err->msg + 5];
@@ -345,10 +347,10 @@ static void begin(struct pull *x) {
     sk_rc rc = x->st->runner.run(x->st->runner.ctx, &x->t.p.t, &err);
     py_pulled = outer;
     fail(x, rc, &err);
-    release_args(x); /* values keep what they need of the arguments */
+    release_args(x); /* values have their own references to the parts of arguments that they need */
 }
 
-/* Makes one more value of a stream. */
+/* Lets a stream make one more value. */
 static void go_on(struct pull *x) {
     struct sk_err err = {0};
     sk_rc rc = SK_OK;
@@ -360,7 +362,7 @@ static void go_on(struct pull *x) {
     Py_XDECREF(v);
     if (r < 0) rc = py_fail_with_exception(x->st, t, &err);
     fail(x, rc, &err);
-    if (over) Py_CLEAR(x->it); /* so that its finally blocks run now */
+    if (over) Py_CLEAR(x->it); /* release the iterator, so that its finally blocks run now */
     py_task_now = outer;
 }
 

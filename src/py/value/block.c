@@ -13,14 +13,15 @@
 #include "py/value/value.h"
 
 struct blockout {
-    PyObject_HEAD PyObject *batch; /* NULL: it is the rows of `parts`, in order */
+    PyObject_HEAD PyObject *batch; /* NULL: the rows are those of `parts`, in order */
     PyObject *parts;               /* list of BlockOuts, each with a batch */
-    PyObject *two;                 /* capsules of the batch, into which the plan points */
-    struct sk_block_plan *plan;    /* NULL: not made yet */
-    struct sk_value *value;        /* a value instead of all these */
-    PyObject *owner;               /* the object into which the value's plans point */
+    /* capsules of the batch; the plan points into the structs that they hold */
+    PyObject *two;
+    struct sk_block_plan *plan; /* NULL: not made yet */
+    struct sk_value *value;     /* a value of an exchange; the members above are unused then */
+    PyObject *owner;            /* the object into which the value's plans point */
     unsigned bad;
-    int told; /* it goes to the reduce of unmatched rows (a match report) */
+    int told; /* true: the value is a match report, which goes to the reduce of unmatched rows */
 };
 
 static struct blockout *out_of(PyObject *o) { return (void *)o; }
@@ -81,7 +82,7 @@ static int plan_batch(struct py_state *st, struct blockout *o) {
     return -1;
 }
 
-/* Joins parts that cannot be joined here into one batch, by the merge hook. */
+/* Joins parts of which no common plan can be made into one batch, by the merge hook. */
 static int concatenate(struct py_state *st, struct blockout *o) {
     PyObject *list = st->hook_merge ? PyList_New(0)
                                     : PyErr_Format(PyExc_RuntimeError, "the merge hook is not set");
@@ -131,7 +132,7 @@ static void write_out(const struct blockout *o, uint8_t *dst) {
     else sk_block_write(o->plan, dst);
 }
 
-/* The BlockOut of a batch, a new reference. */
+/* Makes the BlockOut of a batch, a new reference. */
 static PyObject *blockout_of(struct py_state *st, PyObject *batch) {
     return Py_TYPE(batch) == st->blockout_type
                ? Py_NewRef(batch)
@@ -158,7 +159,7 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e,
     e->kind = o->told || (o->value && o->value->kind != SK_VALUE_BLOCK) ? PY_PACK : PY_BLOCK;
     e->n = (size_t)size.total_bytes;
     *sizes = size;
-    if (!e->n) { /* cuts: everything is in the note */
+    if (!e->n) { /* a value of cuts has no bytes, since its note is all of it */
         e->p = "";
         Py_DECREF(out);
         return 0;
@@ -190,11 +191,11 @@ int py_block_measure(struct py_state *st, PyObject *batch, struct sk_block_sizes
     return r;
 }
 
-/* ---- out ------------------------------------------------------------------------------------- */
+/* ---- blocks as record batches ---------------------------------------------------------------- */
 
 /* Called by any thread, with or without the GIL. */
 static void release_obj(void *ctx) {
-    if (!Py_IsInitialized()) return; /* the process is ending */
+    if (!Py_IsInitialized()) return; /* the interpreter is shutting down */
     PyGILState_STATE g = PyGILState_Ensure();
     Py_DECREF((PyObject *)ctx);
     PyGILState_Release(g);
@@ -262,7 +263,8 @@ static PyObject *own_buf(struct py_state *st, size_t n, uint8_t **p) {
 PyObject *py_pack_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k) {
     uint8_t *p;
     if (((uintptr_t)v->data & (SK_BLOCK_ALIGN - 1)) == 0) return py_buf_of_view(st, v, k);
-    PyObject *buf = own_buf(st, v->len, &p); /* it came inline, in a message */
+    /* the value came in a message, so its bytes are not aligned */
+    PyObject *buf = own_buf(st, v->len, &p);
     if (buf) memcpy(p, v->data, v->len);
     return buf;
 }
@@ -292,7 +294,7 @@ PyObject *py_block_decode(struct py_state *st, const struct sk_view *v, struct p
     return py_batch_in(st, py_pack_decode(st, v, k));
 }
 
-/* ---- BlockOut, block_nbytes ------------------------------------------------------------------ */
+/* ---- the type BlockOut, and block_nbytes ----------------------------------------------------- */
 
 static int blockout_init(PyObject *o, PyObject *args, PyObject *kw) {
     static char *names[] = {"batch", "bad", "told", NULL};
@@ -364,7 +366,7 @@ static PyObject *blockout_note(PyObject *o, void *closure) {
     return PyBytes_FromStringAndSize((const char *)&note, (Py_ssize_t)n);
 }
 
-/* The bytes of its value, in private memory of this process. */
+/* Returns the bytes of its value, in private memory of this process. */
 static PyObject *blockout_written(PyObject *o, PyObject *unused SK_UNUSED) {
     struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
     uint8_t *p;

@@ -5,7 +5,7 @@
 struct buf { /* read-only bytes of a view that it owns, or of another object */
     PyObject_HEAD const uint8_t *p;
     size_t n;
-    PyObject *base; /* the other object; NULL: the view is set */
+    PyObject *base; /* the other object, if the bytes belong to one; NULL: the view is set */
     struct sk_view view;
     uint32_t gen;
 };
@@ -40,7 +40,7 @@ static void buf_dealloc(PyObject *o) {
     PyTypeObject *type = Py_TYPE(o);
     struct py_state *st = py_state_of(type);
     if (b->base) Py_DECREF(b->base);
-    /* else the engine is closed, and has left the bytes mapped (engine.h, rule 7) */
+    /* if the engine is closed, it has left the bytes mapped (engine.h, rule 7) */
     else if (st && st->engine && b->gen == st->gen && !st->closing)
         st->engine->ops->view_release(st->engine, &b->view);
     PyObject_Free(o);

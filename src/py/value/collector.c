@@ -16,8 +16,8 @@ void py_collector_pop(struct py_collector *c) {
     collector_now = c->outer;
 }
 
-/* A reference pickled by user code: it is not known when those bytes are gone. As in Ray the
- * object then lives as long as the engine, unless a setting forbids it. */
+/* A reference in a pickle that user code made: nobody knows when those bytes are gone. As in Ray,
+ * the object then lives as long as the engine, unless a setting forbids such pickles. */
 static int out_of_band(struct py_state *st, PyObject *ref) {
     if (py_ref_strict()) {
         py_raise_class(

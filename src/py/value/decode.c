@@ -18,8 +18,8 @@ static PyObject *corrupt(struct py_state *st, const struct sk_view *v) {
     return NULL;
 }
 
-/* The bytes-like object from which zero-copy pieces of the value are cut: the view itself when
- * the value is large, else a copy. */
+/* Returns the object from which zero-copy pieces of the value are cut: the view itself if the value
+ * is large, else a copy. */
 static PyObject *root_of(struct py_state *st, const struct sk_view *v, struct py_keep *k,
                          const uint8_t **data) {
     PyObject *root;
@@ -33,7 +33,7 @@ static PyObject *root_of(struct py_state *st, const struct sk_view *v, struct py
     return root;
 }
 
-/* The numpy dtype of a struct character; borrowed. */
+/* Returns the numpy dtype of a struct character; borrowed. */
 static PyObject *dtype_of(struct py_state *st, uint32_t c) {
     if (c < SK_COUNT(st->dtype) && st->dtype[c]) return st->dtype[c];
     PyObject *np = PyImport_ImportModule("numpy");

@@ -22,7 +22,7 @@ struct py_encx {
     PyObject *own_bufs; /* a list of PickleBuffers */
     Py_buffer *views;   /* their buffers */
     uint32_t n_views;
-    uint8_t *flat; /* a small value of several parts, put together */
+    uint8_t *flat; /* a small value that has several parts, joined */
     uint8_t head[24 + 8 * 32];
     uint8_t *big_head; /* used when `head` is too small */
     struct part *parts;
@@ -69,7 +69,7 @@ static int to_buf(struct py_state *st, struct py_enc *e, const struct part *part
                   uint32_t n_parts) {
     PY_ERR(err);
     sk_rc rc;
-    if (py_gone(st, st->gen)) return -1; /* code in the value may have closed the engine */
+    if (py_gone(st, st->gen)) return -1; /* user code in the value may have closed the engine */
     e->gen = st->gen;
     PY_DROP(st)
     if (SK_UNLIKELY(e->into != NULL))
@@ -87,7 +87,7 @@ static int to_buf(struct py_state *st, struct py_enc *e, const struct part *part
     if (e->n <= PY_BIG_COPY)
         for (uint32_t i = 0; i < n_parts; i++)
             memcpy(e->buf.data + parts[i].at, parts[i].p, parts[i].n);
-    /* no bytes of an older value may stay between the parts */
+    /* bytes of an older value in the buffer must not stay visible between the parts */
     for (uint32_t i = 1; i < n_parts; i++) {
         size_t end = parts[i - 1].at + parts[i - 1].n;
         memset(e->buf.data + end, 0, parts[i].at - end);
@@ -124,12 +124,12 @@ static int finish_parts(struct py_state *st, struct py_enc *e, uint32_t kind) {
     return 0;
 }
 
-/* 1: encoded; 0: it has to be pickled; -1: exception */
+/* Returns 1: encoded; 0: the value has to be pickled; -1: exception. */
 static int enc_ndarray(struct py_state *st, PyObject *v, struct py_enc *e) {
     struct py_encx *x = encx(e);
     if (!x) return -1;
     if (PyObject_GetBuffer(v, &x->one, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) < 0) {
-        PyErr_Clear(); /* it is not contiguous, or its items have no format */
+        PyErr_Clear(); /* the array is not contiguous, or its items have no format */
         py_enc_done(st, e);
         return 0;
     }
@@ -226,7 +226,7 @@ static int encode(struct py_state *st, PyObject *v, struct py_enc *e, struct py_
         Py_ssize_t n;
         const char *s = PyUnicode_AsUTF8AndSize(v, &n);
         if (s) return finish_one(st, e, PY_STR, s, (size_t)n);
-        PyErr_Clear(); /* it has lone surrogates, which pickle can encode */
+        PyErr_Clear(); /* the str has lone surrogates, which only pickle can encode */
     } else if (t == &PyBytes_Type) {
         return finish_one(st, e, PY_BYTES, PyBytes_AS_STRING(v), (size_t)PyBytes_GET_SIZE(v));
     } else if (t == st->blockout_type) {

@@ -27,7 +27,7 @@
 #include "engine/windows.h"
 #include "py/value/value.h"
 
-enum { SET_HANDLER = 304 }; /* index in NumPy's table of functions, since 1.22 */
+enum { SET_HANDLER = 304 }; /* index of the function in NumPy's table, since NumPy 1.22 */
 /* the smallest allowed value of the least size: np_free looks only at larger arrays */
 #define LEAST ((size_t)1 << 20)
 #define PRE ((size_t)32 << 10)
@@ -46,10 +46,11 @@ struct handler { /* PyDataMem_Handler, version 1 */
 
 struct lease {
     struct lease *next;
-    uint8_t *p; /* the window of n bytes */
+    uint8_t *p; /* the window of n bytes that NumPy uses */
     size_t n;
-    struct sk_buf buf;   /* the part of the extent that is not sealed; data NULL: nothing */
-    struct sk_view view; /* token 0: nothing was sealed */
+    /* the rest of the extent, which is not sealed; data NULL: nothing is left */
+    struct sk_buf buf;
+    struct sk_view view; /* view of the sealed part; token 0: nothing was sealed */
     uint64_t task;
     uint32_t gen;
     bool sealed;
@@ -58,10 +59,10 @@ struct lease {
 static struct lease *leases;
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; /* guards the list and the counts */
 static struct py_npmem_counts counts;
-static struct py_state *state; /* set once, by the first begin() */
-/* least size of arrays in the store, as given to the last begin() */
+static struct py_state *state; /* set once, by the first call of begin() */
+/* arrays of at least this many bytes are made in the store; set by the last begin() */
 static size_t least = SIZE_MAX;
-static uint64_t turn; /* the task, as given to the last begin() */
+static uint64_t turn; /* number of the current task, set by the last begin() */
 
 static bool alive(const struct lease *a) {
     return state && state->engine && a->gen == state->gen && !state->closing;
@@ -86,7 +87,8 @@ static struct lease *open_lease(struct sk_engine *e, size_t n) {
     return NULL;
 }
 
-static size_t kept_by_others(uint64_t task) { /* bytes of arrays that were made by other tasks */
+/* Returns the bytes of arrays that earlier tasks made and that still exist. */
+static size_t kept_by_others(uint64_t task) {
     size_t n = 0;
     pthread_mutex_lock(&mu);
     for (const struct lease *a = leases; a; a = a->next) n += a->task != task ? a->n : 0;
@@ -161,7 +163,7 @@ static void *np_realloc(void *ctx SK_UNUSED, void *p, size_t n) {
         close_lease(a);
         return q;
     }
-    pthread_mutex_lock(&mu); /* on failure the lease stays as it was */
+    pthread_mutex_lock(&mu); /* if this fails, the lease stays as it was */
     a->next = leases;
     leases = a;
     pthread_mutex_unlock(&mu);
@@ -176,7 +178,7 @@ static void np_free(void *ctx SK_UNUSED, void *p, size_t n) {
 
 static struct handler handler = {"skate", 1, NULL, np_malloc, np_calloc, np_realloc, np_free};
 
-/* ---- blocks ---------------------------------------------------------------------------------- */
+/* ---- blocks around an array ------------------------------------------------------------------ */
 
 /* Finds the array that is the plan's largest buffer, if the block fits around it; called under
  * mu. *at: where the block begins; *room: bytes from there to the end of the extent. */
@@ -203,7 +205,7 @@ bool py_npmem_place(struct py_state *st, const struct sk_block_plan *plan, struc
     void *window = a ? a->p : NULL;
     if (a && st->engine->windows->open(st->engine, a->buf.data + PRE, a->n, true, &window, NULL) !=
                  SK_OK)
-        a = NULL; /* then it stays shared, and the block is copied */
+        a = NULL; /* on failure the part stays shared, and the block is copied */
     if (a) {
         a->sealed = true;
         counts.placed++;
@@ -234,16 +236,17 @@ void py_npmem_forget(void) {
 
 void py_npmem_end(void) { state = NULL; }
 
-/* ---- Python ---------------------------------------------------------------------------------- */
+/* ---- calls from Python ----------------------------------------------------------------------- */
 
-/* NumPy's function to set a handler; NULL: numpy is not imported, or too old. */
+/* Returns NumPy's function that sets a handler; NULL: numpy is not imported, or is too old. */
 static PyObject *(*set_handler(void))(PyObject *) {
     static PyObject *(*set)(PyObject *);
     if (set) return set;
     PyObject *numpy = PyImport_ImportModule("numpy._core._multiarray_umath");
     if (!numpy) {
         PyErr_Clear();
-        numpy = PyImport_ImportModule("numpy.core._multiarray_umath"); /* the name before NumPy 2 */
+        /* the module's name before NumPy 2 */
+        numpy = PyImport_ImportModule("numpy.core._multiarray_umath");
     }
     PyObject *table = numpy ? PyObject_GetAttrString(numpy, "_ARRAY_API") : NULL;
     void **api = table ? PyCapsule_GetPointer(table, NULL) : NULL;

@@ -55,7 +55,7 @@ bool py_ref_alive(struct py_state *st, PyObject *o) {
     if (!st->engine || st->closing) {
         py_raise(st, SK_ECLOSED,
                  &(struct sk_err){.msg = "this ObjectRef is of an engine that was shut down"});
-    } else { /* in Ray's words, since programs look for them */
+    } else { /* the message has Ray's words, because programs search for them */
         py_raise_class(st, "UnknownOwnerError",
                        r->gen && st->forked_from
                            ? "a Ray object whose owner is unknown (Ray objects whose owner is "

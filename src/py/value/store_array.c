@@ -22,8 +22,8 @@ struct store_array {
     /* the buffer consists of `head` bytes (py_ndarray_head, padded) and the data */
     size_t n, head;
     struct sk_buf buf;
-    struct sk_view view; /* if sealed: a view; token 0: none */
-    sk_oid oid;          /* the object, if it was sealed by put */
+    struct sk_view view; /* view of the sealed object; token 0: the array is not sealed */
+    sk_oid oid;          /* id of the object, if put() sealed it */
     uint32_t gen;
     bool in_store, sealed;
 };
@@ -115,14 +115,14 @@ static struct store_array *find(struct py_state *st, PyObject *v, PyObject **roo
     for (PyObject *o = v; !r;) {
         PyObject *base = PyObject_GetAttrString(o, "base");
         if (!base) return NULL;
-        Py_DECREF(base); /* o holds a reference to it */
+        Py_DECREF(base); /* the array o keeps the base alive */
         *root = o;
         if (Py_TYPE(base) == st->store_array_type) r = (struct store_array *)(void *)base;
         else if (Py_TYPE(base) != st->ndarray) return NULL;
         o = base;
     }
     if (PyObject_GetBuffer(v, b, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) < 0) {
-        /* not contiguous, or without a format: a part of the array, or another type */
+        /* v is not contiguous or has no format, so it is a part of the array or has another type */
         PyErr_Clear();
         return NULL;
     }
@@ -133,8 +133,8 @@ static struct store_array *find(struct py_state *st, PyObject *v, PyObject **roo
     return NULL;
 }
 
-/* Seals the array: it is not written any more. 1: its buffer is ready to be taken; 0: it has to
- * be encoded like any other; -1: exception. */
+/* Seals the array, so that it cannot be written any more. 1: its buffer can be used as the object;
+ * 0: the array has to be encoded like any other; -1: exception. */
 static int seal(struct py_state *st, struct store_array *r, PyObject *v, PyObject *root,
                 const Py_buffer *b) {
     PyObject *arrays[2] = {v, root};

@@ -94,11 +94,11 @@ const sk_oid *py_collector_ids(struct py_collector *c, uint32_t from);
 /* ---- encode.c: values in */
 /* state of a value that consists of several parts */
 struct py_encx;
-/* memory for values other than the engine's */
+/* A source of memory for values, other than the engine's store: */
 struct py_into {
-    /* gives room for n bytes; called without the GIL */
+    /* returns room for n bytes; called without the GIL */
     sk_rc (*room)(struct py_into *in, size_t n, uint8_t **out, struct sk_err *err);
-    /* the result of room(), when encoding fails */
+    /* the result code of room(), for the caller when encoding fails */
     sk_rc rc;
 };
 struct py_enc {
@@ -107,7 +107,7 @@ struct py_enc {
     size_t n;      /* total length */
     uint64_t scalar;
     struct py_encx *x;
-    struct sk_buf buf; /* has_buf: the value is in this buffer of the engine `gen` */
+    struct sk_buf buf; /* has_buf: the value is in this buffer of the engine of generation `gen` */
     uint32_t gen;
     bool has_buf, is_there; /* is_there: the value is in memory of `into` */
     struct py_into *into;   /* memory to encode into; NULL: the engine's */
@@ -128,9 +128,10 @@ static inline void py_enc_taken(struct py_enc *e) { e->has_buf = false; }
 void py_enc_done(struct py_state *st, struct py_enc *e);
 
 /* ---- decode.c: values out */
-struct py_keep {          /* how a view is kept longer than the call */
+struct py_keep {          /* how a view can be kept longer than the call */
     struct sk_task *task; /* NULL: the view itself may be taken */
-    PyObject *owner;      /* not NULL: this object keeps the bytes, and the view is not taken */
+    /* not NULL: this object keeps the bytes alive, and the view is left alone */
+    PyObject *owner;
     uint32_t arg;
     bool taken;
 };
@@ -172,8 +173,8 @@ char py_number_char(const char *format);
  * begins at the next multiple of 64. */
 size_t py_ndarray_head(const Py_buffer *b, char c, uint8_t *out);
 
-/* ---- store_array.c: arrays made in the store. The calls return 1: v is one, whole; 0: it is not,
- * so encode it; -1: exception */
+/* ---- store_array.c: arrays made in the store. Each call returns 1: v is exactly one such array;
+ * 0: v is not, so it has to be encoded; -1: exception */
 /* *out: a reference to the object of the array */
 int py_store_array_put(struct py_state *st, PyObject *v, sk_oid *out);
 int py_store_array_send(struct py_state *st, PyObject *v, struct sk_task *t, uint32_t i,

@@ -77,7 +77,7 @@ static PyObject *m_async_done(PyObject *module, PyObject *args) {
     sk_rc rc = SK_OK;
     int r = -1;
     py_task_now = t;
-    /* the result of an `async def __init__` */
+    /* None, the result of an `async def __init__` */
     if (error == Py_None && t->is_actor_init) result = py_keep_actor(st, t, Py_NewRef(result));
     if (error != Py_None) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
     else if (result)
@@ -96,7 +96,8 @@ static PyObject *m_async_done(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* True: go on; False: the rest is not wanted. May wait for the consumer, without the GIL. */
+/* Returns True to go on; False: further values are not needed. May wait for the consumer, without
+ * the GIL. */
 static PyObject *m_async_yield(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     PyObject *capsule, *v;

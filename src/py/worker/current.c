@@ -1,4 +1,4 @@
-/* current.c - the running task, as code inside it sees it: its name and needs, its cancel, its
+/* current.c - the running task, as its code sees it: the task's name and resources, its cancel, its
  * end, its notes. */
 #include "engine/actors.h"
 #include "exec/exec.h"
@@ -115,7 +115,7 @@ static PyObject *m_actor_exit(PyObject *module, PyObject *unused SK_UNUSED) {
     }
     if (t || (!py_async_serves() && !py_at_now) || !st->engine->actors)
         return PyErr_Format(PyExc_TypeError, "exit_actor: this process runs no actor");
-    /* called in a coroutine that has outlived the call which started it */
+    /* a coroutine calls this after the call that started it has ended */
     sk_rc rc = st->engine->actors->leave(st->engine, &err);
     if (rc != SK_OK) return py_raise(st, rc, &err);
     Py_RETURN_NONE;

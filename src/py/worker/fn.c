@@ -1,5 +1,5 @@
-/* fn.c - what a worker keeps: definitions of functions, classes and methods, which are bytes
- * until their first use; and actors. */
+/* fn.c - the definitions and actors that a worker keeps. A definition of a function, class or
+ * method is bytes until its first use. */
 #include "py/worker/worker.h"
 
 static void fn_free(struct py_fn *f) {
@@ -88,7 +88,7 @@ PyObject *py_fn_callable(struct py_state *st, struct py_fn *f, bool method) {
     Py_DECREF(def);
     if (f->callable && !f->retry_on) {
         f->retry_on = PyObject_GetAttrString(f->callable, "__skate_retry_on__");
-        if (!f->retry_on) PyErr_Clear(); /* it has no such attribute */
+        if (!f->retry_on) PyErr_Clear(); /* the class has no such attribute */
     }
     if (f->callable) { /* the bytes are not needed any more, and may be large */
         sk_free(f->def);
@@ -97,8 +97,8 @@ PyObject *py_fn_callable(struct py_state *st, struct py_fn *f, bool method) {
     return f->callable;
 }
 
-/* Puts the surroundings of a function or class back, which this worker has had before; other
- * functions have run since. A method runs in those of its actor. */
+/* Sets the surroundings of a function or class again, which this worker has set before; other
+ * functions have run since. A method runs in the surroundings of its actor. */
 int py_fn_be_around(const struct py_fn *f) {
     PyObject *m = PyImport_ImportModule("skate.ambient_environment"),
              *r = m ? PyObject_CallMethod(m, "again", "I", f->around) : NULL;
@@ -111,7 +111,8 @@ void py_fn_clear(struct py_state *st) {
     uint64_t key;
     void *val;
     struct sk_map fns = st->fns;
-    sk_map_init(&st->fns, SK_TAG_PY); /* destructors below are user code and may come back here */
+    /* destructors called below are user code and may use this map */
+    sk_map_init(&st->fns, SK_TAG_PY);
     for (uint32_t i = 0; sk_map_next(&fns, &i, &key, &val);) fn_free(val);
     sk_map_deinit(&fns);
 }

@@ -12,9 +12,9 @@
 #include "ipc/ipc.h"
 #include "py/worker/worker.h"
 
-/* ---- large values of Python ------------------------------------------------------------------ */
+/* ---- huge pages for large values of Python --------------------------------------------------- */
 
-/* the allocator that was set before: all memory comes from it and goes back to it */
+/* the allocator that was set before; all memory still comes from it */
 static PyMemAllocatorEx raw;
 
 static void *raw_malloc(void *ctx SK_UNUSED, size_t n) {
@@ -41,7 +41,7 @@ void py_memory_advise(void) {
                        &(PyMemAllocatorEx){NULL, raw_malloc, raw_calloc, raw_realloc, raw_free});
 }
 
-/* ---- for people ------------------------------------------------------------------------------ */
+/* ---- a report for people --------------------------------------------------------------------- */
 
 static PyObject *m_machine(PyObject *module, PyObject *unused SK_UNUSED) {
     struct sk_sysmem *m;
@@ -76,7 +76,7 @@ static PyObject *m_memory(PyObject *module, PyObject *unused SK_UNUSED) {
     if (py_ensure(st) < 0) return NULL;
     if (!py_has(st, st->engine->usage, "memory to tell of: the driver of the local one has"))
         return NULL;
-    for (;;) { /* until the array has room for all */
+    for (;;) { /* repeat until the array has room for all processes */
         sk_rc rc;
         PY_DROP(st)
         rc = st->engine->usage->memory(st->engine, &m, w.p, w.cap, &n, &err);

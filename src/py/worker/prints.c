@@ -17,7 +17,7 @@
 #define PIECE 4096 /* PIPE_BUF */
 #define LABEL_MOST 200
 
-/* ---- in the driver --------------------------------------------------------------------------- */
+/* ---- in the driver: showing lines ------------------------------------------------------------ */
 
 struct sk_prints *py_prints_open(bool none) {
     struct sk_prints *p = NULL;
@@ -26,8 +26,8 @@ struct sk_prints *py_prints_open(bool none) {
     return p;
 }
 
-/* An exception that a signal handler raises while lines are shown (KeyboardInterrupt) is for the
- * caller of skate, and replaces one that was set. */
+/* An exception of a signal handler that runs while lines are shown (KeyboardInterrupt) goes to the
+ * caller of skate. It replaces an exception that was set before. */
 bool py_prints_show(struct py_state *st) {
     PyObject *t, *v, *tb;
     PyErr_Fetch(&t, &v, &tb);
@@ -97,7 +97,8 @@ static PyObject *m_prints_take(PyObject *module, PyObject *args) {
 static PyObject *m_prints_end(PyObject *module, PyObject *unused SK_UNUSED) {
     struct py_state *st = PyModule_GetState(module);
     if (!st->prints || sk_prints_end(st->prints)) Py_RETURN_TRUE;
-    st->prints = NULL; /* not freed: the thread that waits for lines is still in it */
+    /* the memory is not freed, since the thread that waits for lines still uses it */
+    st->prints = NULL;
     Py_RETURN_FALSE;
 }
 
@@ -109,15 +110,15 @@ static PyObject *m_prints_close(PyObject *module, PyObject *unused SK_UNUSED) {
     Py_RETURN_NONE;
 }
 
-/* ---- in a worker ----------------------------------------------------------------------------- */
+/* ---- in a worker: collecting lines ----------------------------------------------------------- */
 
 bool py_to_tidy;
-static bool debugged; /* the task had the terminal */
+static bool debugged; /* true if a debugger in the task has used the terminal */
 
 static struct out { /* buffers of stdout and stderr */
     char buf[PIECE];
     uint32_t n; /* number of bytes that were not written yet */
-    bool open;  /* a line has begun and has no end, here or in the pipe */
+    bool open;  /* a line has begun and has not ended, here or in the pipe */
 } outs[2];
 
 static struct {
@@ -158,7 +159,7 @@ static void label_actor(struct py_state *st, const struct sk_task *t) {
 static const char *label_now(struct py_state *st) {
     const struct sk_task *t = py_current_task();
     if (label.none) return "";
-    if (!t) { /* on a thread of user code: what the process runs */
+    if (!t) { /* a thread of user code: use the task or actor of the process */
         struct sk_look all;
         struct sk_look_worker row;
         size_t n;
@@ -189,7 +190,7 @@ static int write_out(struct out *o) {
     for (const char *p = piece; n > 0;) {
         Py_BEGIN_ALLOW_THREADS did = write(fd, p, (size_t)n);
         e = errno;
-        if (did < 0 && e == EAGAIN) { /* a child program has set O_NONBLOCK */
+        if (did < 0 && e == EAGAIN) { /* a child program has set O_NONBLOCK on the pipe */
             struct pollfd room = {.fd = fd, .events = POLLOUT};
             (void)poll(&room, 1, -1);
         }
@@ -200,7 +201,7 @@ static int write_out(struct out *o) {
         else if (e == EINTR) {
             if (PyErr_CheckSignals() < 0) return -1;
         }
-        else if (e != EAGAIN) break; /* there is no reader any more */ }
+        else if (e != EAGAIN) break; /* the pipe has no reader any more */ }
     sk_prints_done();
     return 0;
 }
@@ -269,7 +270,7 @@ void py_tidy(struct py_state *st) {
         if (outs[i].open && (add(&outs[i], "\n", 1) < 0 || write_out(&outs[i]) < 0)) PyErr_Clear();
         outs[i].open = false;
     }
-    if (debugged) PyEval_SetTrace(NULL, NULL); /* else pdb would step into the hook */
+    if (debugged) PyEval_SetTrace(NULL, NULL); /* otherwise pdb would step into this hook */
     debugged = false;
     PyObject *r = st->hook_task_over ? PyObject_CallNoArgs(st->hook_task_over) : Py_NewRef(Py_None);
     if (!r) PyErr_WriteUnraisable(st->module);
@@ -302,7 +303,7 @@ static PyObject *m_terminal(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "pp", &take, &wait)) return NULL;
     if (!st->worker && !st->prints) return PyLong_FromLong(0);
     struct sk_prints *p = st->prints;
-    if (p) { /* the lock belongs to the process, whose threads share it */
+    if (p) { /* the lock belongs to the process, so its other threads share it */
         static uint32_t n_have;
         if (!take && --n_have) return PyLong_FromLong(0);
         r = take && n_have ? 0 : sk_prints_terminal(p, take, false);

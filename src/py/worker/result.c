@@ -88,7 +88,8 @@ static int run_stream(struct py_state *st, struct sk_task *t, PyObject *result, 
                      t->name, Py_TYPE(result)->tp_name);
         return -1;
     }
-    if (SK_UNLIKELY(py_pulled != NULL)) { /* its values are taken one by one by the caller */
+    /* the caller takes the values from the iterator one by one */
+    if (SK_UNLIKELY(py_pulled != NULL)) {
         *py_pulled = it;
         return 0;
     }
@@ -153,7 +154,7 @@ static int run_fill(struct py_state *st, struct sk_task *t, PyObject *it, sk_rc 
     if (!PyErr_Occurred()) {
         v = PyIter_Next(it);
         Py_XDECREF(v);
-        if (v) { /* as in Ray, this is printed, and the other values stay */
+        if (v) { /* as in Ray, the exception is printed, and the values before it stay */
             PySys_FormatStderr(
                 "Task %s yielded more than num_returns=%u objects; the others are dropped\n",
                 t->name, t->n_returns);
@@ -161,10 +162,10 @@ static int run_fill(struct py_state *st, struct sk_task *t, PyObject *it, sk_rc 
         }
         if (!PyErr_Occurred()) return 0;
     }
-    /* a cancel or sys.exit() is for the whole task */
+    /* a cancel or sys.exit() ends the whole task */
     if (n == 0 || !PyErr_ExceptionMatches(PyExc_Exception)) return -1;
     if (n == t->n_returns) {
-        /* as in Ray, no value is left to hold the error */
+        /* as in Ray: all values exist already, so none can hold the error */
         PySys_FormatStderr(
             "Task %s raised when all its num_returns=%u values were made, which stand:\n", t->name,
             n);
@@ -222,8 +223,8 @@ int py_send_results(struct py_state *st, struct sk_task *t, PyObject *result, sk
     return r;
 }
 
-/* Ends the task with an error value. That of a constructor is kept: calls that were sent behind
- * it end with it, too. */
+/* Ends the task with an error value. The error of a constructor is kept, since calls that were sent
+ * behind it end with the same error. */
 sk_rc py_fail(struct py_state *st, struct sk_task *t, uint32_t kind, const void *p, size_t n,
               struct sk_err *err) {
     struct sk_payload error = {.kind = kind, .bytes = {p, n}};
@@ -273,7 +274,7 @@ sk_rc py_fail_with_exception(struct py_state *st, struct sk_task *t, struct sk_e
         type = value = tb = NULL;
         rc = py_to_err(err, t->name);
     }
-    /* inline engine: Ctrl-C is for the program, not only for this task */
+    /* inline engine: Ctrl-C must stop the program, not only this task */
     if (whole_program) PyErr_SetInterrupt();
     Py_XDECREF(bytes);
     Py_XDECREF(type);

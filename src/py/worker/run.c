@@ -9,7 +9,8 @@
 
 #define FEW 12
 
-static _Thread_local PyThreadState *parked; /* set between block_begin and block_end */
+/* thread state, set between block_begin and block_end */
+static _Thread_local PyThreadState *parked;
 
 struct sk_need py_home;
 
@@ -58,7 +59,7 @@ void py_turn_let_go(struct py_state *st) { PyThread_release_lock(st->turn); }
 PyObject *py_call_method(PyObject *self, PyObject *name, PyObject **args, size_t n_pos,
                          PyObject *kwnames) {
     PyObject *d = _PyType_Lookup(Py_TYPE(self), name), *r;
-    /* a method made by __getattr__, or none */
+    /* a method that __getattr__ makes, or no method */
     if (SK_UNLIKELY(!d)) return PyObject_VectorcallMethod(name, args, n_pos + 1, kwnames);
     Py_INCREF(d);
     if (SK_LIKELY(PyType_HasFeature(Py_TYPE(d), Py_TPFLAGS_METHOD_DESCRIPTOR))) {
@@ -85,7 +86,7 @@ static PyObject *call(struct py_state *st, struct sk_task *t, PyObject *target, 
             PyErr_SetString(PyExc_RuntimeError, "the actor has no state here");
             return NULL;
         }
-        args[0] = self; /* borrowed: it goes into the slot before the arguments */
+        args[0] = self; /* self is borrowed; it goes into the slot before the arguments */
         Py_INCREF(self);
         r = PyUnicode_CheckExact(target) ? py_call_method(self, target, args, n_pos, kwnames)
                                          : PyObject_Vectorcall(target, args, n_pos + 1, kwnames);
@@ -94,7 +95,8 @@ static PyObject *call(struct py_state *st, struct sk_task *t, PyObject *target, 
         r = PyObject_Vectorcall(target, args + 1, n_pos | PY_VECTORCALL_ARGUMENTS_OFFSET, kwnames);
     }
     if (SK_UNLIKELY(r && PyCoro_CheckExact(r))) {
-        if (t->is_async || !st->hook_run_coroutine) return r; /* its event loop runs it */
+        /* the actor's event loop runs the coroutine */
+        if (t->is_async || !st->hook_run_coroutine) return r;
         PyObject *coro = r;
         r = PyObject_CallOneArg(st->hook_run_coroutine, coro);
         Py_DECREF(coro);
@@ -145,7 +147,7 @@ static sk_rc run(struct py_state *st, struct sk_task *t, struct sk_err *err) {
     return rc;
 }
 
-static uint64_t gpus_now; /* the GPUs that the environment of this process shows */
+static uint64_t gpus_now; /* the GPUs that the environment of this process names now */
 
 /* Shows the task's GPUs in the environment. A call of an actor changes nothing: it has the GPUs
  * of its actor. */
@@ -164,8 +166,8 @@ static void show_gpus(struct py_state *st, const struct sk_task *t) {
     Py_XDECREF(list);
 }
 
-/* Runs a task that needs no Python code of operators, without the GIL. False: it is no such
- * task, so run() has to run it. */
+/* Runs a task that needs no Python code of operators, without the GIL. False: the task is not of
+ * this kind, so run() has to run it. */
 static bool ran_native(struct py_state *st, struct sk_task *t, sk_rc *rc, struct sk_err *err) {
     enum sk_native how;
     bool held = PyGILState_Check();
@@ -215,8 +217,8 @@ static sk_rc r_run(void *ctx, struct sk_task *t, struct sk_err *err) {
     return rc;
 }
 
-/* The engine waits inside a worker: drops the GIL meanwhile, unless the caller has dropped it
- * already. */
+/* The engine waits inside a worker. Drops the GIL during the wait, unless the caller has dropped
+ * the GIL already. */
 static void r_block_begin(void *ctx SK_UNUSED) {
     parked = PyGILState_Check() ? PyEval_SaveThread() : NULL;
 }
@@ -285,7 +287,7 @@ void py_runner_clear(struct py_state *st) {
     sk_free(st->failed_error);
     st->failed_error = NULL;
     st->failed_n = 0;
-    /* destructors below are user code and may come back here */
+    /* destructors called below are user code and may come back here */
     sk_map_init(&st->actors, SK_TAG_PY);
     for (uint32_t i = 0; sk_map_next(&actors, &i, &key, &val);) Py_DECREF((PyObject *)val);
     sk_map_deinit(&actors);

@@ -12,8 +12,7 @@ static void on_note(void *ctx, const void *p, size_t n) {
     PyObject *bytes = PyBytes_FromStringAndSize(p, (Py_ssize_t)n),
              *r = bytes && st->hook_note ? PyObject_CallOneArg(st->hook_note, bytes) : NULL;
     if (!r)
-        /* a module that cannot be imported here is imported again by the task, which reports the
-         * error */
+        /* the module cannot be imported here; the task will import it again and report the error */
         PyErr_WriteUnraisable(st->module);
     Py_XDECREF(r);
     Py_XDECREF(bytes);
@@ -67,7 +66,8 @@ static PyObject *m_serve(PyObject *module, PyObject *unused SK_UNUSED) {
     PY_ERR(err);
     py_memory_advise();
     sk_rc rc = sk_worker_serve(&st->runner, &hooks, &was, &err);
-    /* the driver has told this process to stop; remaining references must not send to it */
+    /* the driver has told this process to stop, so references that remain must not send to the
+     * driver */
     if (was) {
         st->engine = NULL;
         st->gen++;
@@ -83,12 +83,13 @@ static PyObject *m_crash_fd(PyObject *module SK_UNUSED, PyObject *unused SK_UNUS
     return PyLong_FromLong(crash_fd = sk_worker_crash_fd());
 }
 
-void py_worker_forget(void) { /* a crash of the child is not one of the worker */
+void py_worker_forget(void) { /* a crash of this child is not a crash of the worker */
     if (crash_fd >= 0) (void)dup3(STDERR_FILENO, crash_fd, O_CLOEXEC);
     crash_fd = -1;
 }
 
-/* Text for the message about a death; the name of a file that is not valid text becomes "?". */
+/* Text about a process for the message about its death; bytes that are not valid text become
+ * "?". */
 static const char *told(PyObject *text) {
     const char *s = PyUnicode_AsUTF8(text);
     if (!s && PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) {

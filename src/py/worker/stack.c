@@ -28,12 +28,13 @@
 #define LOOK_MAX 256 /* most workers that Ctrl-\ reaches */
 
 static struct {
-    int fd;            /* where the fault handler writes: /dev/null except during a dump */
+    /* descriptor to which the fault handler writes: /dev/null except during a dump */
+    int fd;
     void (*dump)(int); /* the fault handler's own handler of STACK_SIGNAL */
     bool driver, ready;
     volatile sig_atomic_t busy;
     int64_t last_quit_ns;
-    struct sk_look look; /* here since it is too large for the stack of some threads */
+    struct sk_look look; /* static, since the struct is too large for the stacks of some threads */
     struct sk_look_worker workers[LOOK_MAX];
 } me = {.fd = -1};
 

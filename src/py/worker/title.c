@@ -10,7 +10,7 @@
 
 #include "py/worker/worker.h"
 
-static char *at; /* NULL: not known, so no title is shown */
+static char *at; /* memory of the title; NULL: not found, so no title is shown */
 static size_t cap, used;
 
 /* Finds the memory of argv, without the environment behind it. */
@@ -38,7 +38,7 @@ void py_title_set(const char *name, const char *suffix) {
     size_t room = cap - 1 - 5, n = strlen(name), more = strlen(suffix);
     n = SK_MIN(n, room);
     more = SK_MIN(more, room - n);
-    /* NOLINTBEGIN(bugprone-not-null-terminated-result): what is behind is 0 */
+    /* NOLINTBEGIN(bugprone-not-null-terminated-result): the bytes behind the title are 0 */
     memcpy(at, "ray::", 5);
     memcpy(at + 5, name, n);
     memcpy(at + 5 + n, suffix, more);

@@ -33,15 +33,15 @@ void py_runner_init(struct py_state *st);
 void py_runner_clear(struct py_state *st);
 /* what a thread started by user code inherits: the needs of this process */
 extern struct sk_need py_home;
-/* Takes the turn for a method, if a graph's loop may run another one. True: py_turn_let_go has
- * to follow. */
+/* Takes the turn for a method, if a graph's loop may run another method of the actor. True: the
+ * caller must call py_turn_let_go afterwards. */
 bool py_turn_take(struct py_state *st);
 void py_turn_let_go(struct py_state *st);
 PyObject *py_call_method(PyObject *self, PyObject *name, PyObject **args, size_t n_pos,
                          PyObject *kwnames);
 
 /* ---- fn.c */
-struct py_fn { /* a definition, and its callable once it was needed */
+struct py_fn { /* a definition, and its callable after the first use */
     sk_fid id;
     char *name;
     void *def;
