@@ -170,11 +170,11 @@ struct skate_call_opts { /* NULL: all fields 0 */
      * always run on what the actor has. */
     double cpus;
     double resource; /* amount of the resource that skate_opts names */
-    /* How often the call runs again after its worker died. 0: three times (a task) or never (a call
-     * of an actor); -1: without limit; -2: never. */
+    /* Number of times that the call runs again after its worker died. 0: three times (a task) or
+     * never (a call of an actor); -1: without limit; -2: never. */
     int32_t max_retries;
     bool retry_failures; /* run again after a failure of the function, too */
-    /* of an actor: how often it is restarted after a death; -1: without limit */
+    /* for an actor: number of restarts after a death; -1: without limit */
     int32_t max_restarts;
 };
 

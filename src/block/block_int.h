@@ -179,20 +179,20 @@ enum sk_block_op_kind {
     SK_BLOCK_OP_OFFSETS,    /* src: offsets of `width` bytes, written rebased */
     SK_BLOCK_OP_VAR_DATA,   /* src: offsets of `width` bytes; aux: their bytes */
     SK_BLOCK_OP_VIEWS,      /* reads array; src: validity or NULL */
-    SK_BLOCK_OP_VIEW_DATA,  /* as VIEWS; arg: number of the data buffer */
+    SK_BLOCK_OP_VIEW_DATA,  /* as SK_BLOCK_OP_VIEWS; arg: number of the data buffer */
     SK_BLOCK_OP_VIEW_SIZES, /* arg: number of data buffers, whose ops come right before */
-    /* of list-views; src: sizes of `width` bytes; aux: validity or NULL */
+    /* sizes of a list-view; src: sizes of `width` bytes; aux: validity or NULL */
     SK_BLOCK_OP_LIST_OFFSETS,
     SK_BLOCK_OP_LIST_SIZES, /* as LIST_OFFSETS */
     SK_BLOCK_OP_TYPES,      /* src: type ids; rows of nulls get type arg */
-    SK_BLOCK_OP_DENSE,      /* as TYPES; writes the offset of each row */
+    SK_BLOCK_OP_DENSE,      /* as SK_BLOCK_OP_TYPES, but writes the offset of each row */
     SK_BLOCK_OP_RUN_ENDS,   /* src: run ends of `width` bytes, n of them; set: the rows */
     /* src: codes of `width` bytes; aux: for each code its new number (uint32_t) in the unified
      * dictionary; n: number of codes in aux. */
     SK_BLOCK_OP_CODES,
 };
 
-struct sk_block_input { /* what an op reads of one batch */
+struct sk_block_input { /* the bytes that an op reads of one batch */
     const void *src, *aux;
     const struct ArrowArray *array;
     int64_t n;
@@ -212,7 +212,7 @@ static inline const struct sk_block_input *sk_block_inputs(const struct sk_block
     return op->many ? op->many : &op->one;
 }
 
-/* The same node of the schema in each of the n batches that rows come from. */
+/* One node of the schema, in each of the n batches from which rows come. */
 struct sk_block_nodes {
     const struct ArrowArray *const *a;
     uint32_t n;
@@ -242,8 +242,8 @@ struct sk_block_plan {
     struct sk_block_extra *extras;
     uint64_t data_bytes;
     uint32_t schema_crc;
-    /* Of a joined plan: its ops give kind, width and place of each buffer, the ops of the parts its
-     * content. */
+    /* A joined plan: the ops of this plan give kind, width and place of each buffer; the ops of the
+     * plans in `parts` give the content. */
     size_t n_parts;
     const struct sk_block_plan **parts;
 };
@@ -285,7 +285,7 @@ uint64_t sk_block_write_offsets(const struct sk_block_op *op, uint8_t *d, uint64
 /* join.c */
 void sk_block_write_joined(const struct sk_block_plan *plan, uint32_t j, uint8_t *d);
 
-/* Where the next long value of a view column goes; measure and write share this rule. */
+/* The place of the next long value of a view column; measure and write share this rule. */
 struct sk_block_chunk {
     int64_t index, used;
 };
@@ -339,7 +339,7 @@ struct sk_block_elem { /* one node of a block that is being checked; all pointer
     const char *format, *name;
     const struct sk_block_field *field;
     const struct sk_block_node *node;
-    const struct sk_block_span *spans; /* of the node's buffers: node->n_buffers entries */
+    const struct sk_block_span *spans; /* the buffers of the node: node->n_buffers entries */
     const uint8_t *block;
 };
 static inline const void *sk_block_elem_buffer(const struct sk_block_elem *e, uint32_t i) {

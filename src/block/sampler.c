@@ -25,7 +25,7 @@ struct sk_sampler {
     SK_VEC(struct sk_row_at) open;
     SK_VEC(struct queued) queue;
     uint32_t head;         /* index of the queue's first batch */
-    SK_VEC(uint32_t) left; /* by slot: rows not given out yet */
+    SK_VEC(uint32_t) left; /* [slot]: number of rows of that batch that were not given out yet */
     SK_VEC(uint32_t) gone, unused;
 };
 

@@ -58,13 +58,13 @@ struct sk_chan_end {
     /* start and size of the memory that offsets of buffers count from, as mapped here */
     uint8_t *base;
     uint64_t size;
-    const struct sk_chan_pool *pool; /* of the writer; NULL for readers */
+    const struct sk_chan_pool *pool; /* the writer's source of buffers; NULL for readers */
     uint32_t end;
     uint32_t buf;  /* writer: the reserved buffer; UINT32_MAX: none */
     uint32_t last; /* writer: the buffer of the last message */
     uint64_t next; /* version to be written or read next */
-    /* Of a reader, set by the caller after attaching: it still reads messages that were published
-     * before the channel was closed. */
+    /* For a reader, set by the caller after attaching: the reader may still read messages that were
+     * published before the channel was closed. */
     bool drains;
     uint64_t room; /* writer: versions below it have a cell, when last looked */
     struct sk_spin spin;

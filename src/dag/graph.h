@@ -15,7 +15,7 @@
 
 struct sk_dag_head;
 struct sk_dag_shape {
-    uint64_t id; /* of this graph; no other graph has it */
+    uint64_t id; /* number of this graph; no other graph has the same */
     uint32_t n_actors, n_nodes, n_edges;
     const uint32_t *actor; /* [n_nodes]: the actor of each node */
     const struct sk_dag_edge *edges;

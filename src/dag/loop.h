@@ -50,7 +50,8 @@ struct sk_dag_loop {
     const struct sk_dag_op *ops; /* without SEND and RECV */
     uint32_t n_ops, n_ports;
     struct sk_dag_port *ports;
-    const uint32_t *port_of;      /* for each node, UINT32_MAX: no port here */
+    /* [nodes]: number of the node's port; UINT32_MAX: the node has none here */
+    const uint32_t *port_of;
     struct sk_dag_states *states; /* NULL: the actor keeps no state */
     uint64_t execution;           /* number of the current execution */
 };
@@ -67,8 +68,8 @@ struct sk_dag_seat {
      * belongs to another graph, takes nothing. */
     _Atomic uint64_t word;
     int32_t rc; /* reason why the loop left the seat; written before `word` */
-    /* How often an execution is run again when this actor dies during it; negative: without limit.
-     * Written by the process in the seat. */
+    /* Number of times that an execution is run again if this actor dies during it; negative: no
+     * limit. Written by the process in the seat. */
     int32_t retries;
     struct sk_replay_deaths deaths; /* used by the code that buries only */
     /* number of deaths after which the seat became empty; written by the code that buries */

@@ -9,7 +9,9 @@
 struct walk {
     const struct sk_dag_graph *g;
     struct sk_dag_op *ops; /* NULL: the walk counts */
-    uint32_t *at; /* for each actor: number of operations so far, or index of its next one */
+    /* [actors]: number of operations counted so far, then the index of the actor's next
+     * operation */
+    uint32_t *at;
 };
 
 static void give(struct walk *w, uint32_t actor, enum sk_dag_kind kind, uint32_t node,

@@ -24,14 +24,15 @@ struct sk_spin {
     int64_t slept_ns, spun_ns; /* means of short waits */
     int32_t long_part;         /* share of long waits, in 1/SK_SPIN_ONE */
     uint32_t n;                /* number of waits */
-    bool spins, probes;        /* how the current wait is done: it spins; it tries the other way */
+    /* spins: the current wait spins; probes: it tries the way that is not chosen now */
+    bool spins, probes;
 };
 
 static inline struct sk_spin sk_spin_of(int64_t cap_ns) {
     return (struct sk_spin){.cap_ns = cap_ns, .slept_ns = cap_ns == INT64_MAX ? 0 : cap_ns / 2};
 }
 
-/* How long the wait that begins now shall spin before it sleeps, in ns. */
+/* Returns the time in ns that the wait which begins now should spin before it sleeps. */
 static inline int64_t sk_spin_budget(struct sk_spin *s) {
     if (s->cap_ns == 0 || s->cap_ns == INT64_MAX) return s->cap_ns;
     bool better =

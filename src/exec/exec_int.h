@@ -120,7 +120,7 @@ struct sk_stask {
     uint64_t seq, origin;
     uint32_t stage, actor, n_yields;
     uint32_t unit;           /* of a source's task */
-    struct sk_blkq in, held; /* in: its inputs; held: yielded blocks whose turn has not come */
+    struct sk_blkq in, held; /* in: input blocks; held: yielded blocks whose turn has not come */
     uint64_t promise, in_bytes, out_bytes;
     int64_t est_ns, launch_ns;
     /* For stall.c, set if the engine was asked (step.asked): when the task began to run; 0: not
@@ -212,7 +212,7 @@ struct sk_sstage {
     /* Makes the inputs of this stage's tasks; NULL: inputs are made from blocks in order. */
     struct sk_gather *gather;
     /* ---- metrics */
-    enum sk_stop stop; /* what held the stage back at the last look */
+    enum sk_stop stop; /* the reason that held the stage back at the last look */
     /* time at the stage's limit, weighted by its share of the exhausted resource */
     double score;
     int64_t wait_ns[SK_WAIT_N];
@@ -450,7 +450,7 @@ bool sk_view_in_turn(struct sk_step *x, uint32_t si);
 static inline bool sk_stage_runs(const struct sk_sstage *s) {
     return s->kind == SK_STAGE_TASKS || s->kind == SK_STAGE_ACTORS;
 }
-/* What held the stage back at the last look, in the words of the statistics. */
+/* Returns the reason that held the stage back at the last look, as the statistics name it. */
 static inline enum sk_wait sk_stage_wait(const struct sk_sstage *s) { return sk_wait_of[s->stop]; }
 bool sk_stage_has_input(const struct sk_sstage *s);
 bool sk_stage_exhausted(const struct sk_sstage *s); /* the stage will never launch again */

@@ -10,7 +10,8 @@
 
 #include "base/base.h"
 
-/* What holds an operator back now. Each guard has one reason. "It" below is the operator. */
+/* The reasons that hold an operator back now, one for each guard. "its" below means the
+ * operator's. */
 enum sk_stop {
     SK_STOP_NONE,  /* nothing: it may be launched */
     SK_STOP_OVER,  /* all of its tasks have started */

@@ -34,7 +34,7 @@ struct sk_image_want {
 };
 
 struct sk_image_shape {
-    uint32_t h, w, channels; /* of the output, which has h * w * channels bytes */
+    uint32_t h, w, channels; /* size of the output, which has h * w * channels bytes */
 };
 
 struct sk_image;

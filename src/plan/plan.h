@@ -14,9 +14,10 @@
 /* Properties of an operator. One that is none of SOURCE, UNION, ZIP and EXCHANGE has one input. */
 enum {
     SK_OP_SOURCE = 1, /* no input; has units (each becomes one task) or existing blocks */
-    /* As many rows out as in, in the same order (a limit may move above it). */
+    /* The output has as many rows as the input, in the same order (a limit may move above the
+     * operator). */
     SK_OP_ONE_TO_ONE = 2,
-    SK_OP_NO_MORE = 4, /* at most as many rows out as in */
+    SK_OP_NO_MORE = 4, /* the output has at most as many rows as the input */
     SK_OP_BY_ROW = 8,  /* output depends on single rows only: any batching gives the same rows */
     /* First n rows: exec does it on references, and as a cap inside the stage before it. */
     SK_OP_LIMIT = 16,
@@ -27,8 +28,8 @@ enum {
     SK_OP_NUMBERED = 256,
     SK_OP_UNION = 128, /* several inputs, one after another */
     SK_OP_ZIP = 512,   /* several inputs, side by side: a task gets the same rows of each */
-    /* Its output blocks are packs (shuffle/pack.h), which only an EXCHANGE or a MERGE takes. No
-     * operator behind it fuses with it. */
+    /* The output blocks are packs (shuffle/pack.h), which only an EXCHANGE or a MERGE accepts. No
+     * operator behind this one fuses with it. */
     SK_OP_PACKS = 1024,
     /* Takes packs, all of each input, before it gives a block (struct sk_exchange_desc). It fuses
      * with no operator before it; operators behind it may fuse with it. */
@@ -107,7 +108,7 @@ struct sk_node_desc { /* the description of a node, for sk_plan_add, which copie
     uint32_t pool_min, pool_max; /* size of the pool of actors; pool_max 0: tasks */
     uint32_t max_in_flight;      /* tasks queued for each actor; 0: the default, 2 */
     uint32_t max_tasks;          /* most tasks of the stage at a time; 0: no limit */
-    /* How often an actor of the pool restarts, and how often a task or call is retried, after a
+    /* Number of restarts of an actor of the pool, and number of retries of a task or call, after a
      * death. */
     struct sk_times restarts, retries;
     /* A worker process ends after this number of tasks; 0: no limit. Not for actors. */
@@ -161,11 +162,12 @@ struct sk_stage {
     int64_t limit;    /* of a LIMIT: number of rows */
     bool writes;
     const char *label; /* of the whole chain: "ReadRange->MapBatches(inc)" */
-    uint32_t props;    /* of the whole chain: ONE_TO_ONE only if all nodes are, ... */
+    /* properties of the whole chain: ONE_TO_ONE only if all nodes have it, and so on */
+    uint32_t props;
     struct sk_exchange_desc exchange; /* of nodes[0] */
 };
 struct sk_stages {
-    struct sk_stage *s; /* in topological order; the last one is the output */
+    struct sk_stage *s; /* the stages in topological order; the last one gives the output */
     uint32_t n;
     void *mem;
 };

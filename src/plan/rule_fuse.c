@@ -25,7 +25,9 @@ static bool fits(const struct sk_tree *t, const struct sk_vert *a, const struct 
     const struct sk_node_desc *x = &t->plan->nodes.p[a->nodes[0]]->d,
                               *y = &t->plan->nodes.p[b->nodes[0]]->d;
     if ((b->props & SK_OP_WRITES) && y->batch_rows > 0)
-        return false; /* its files want rows of several tasks: exec coalesces blocks before it */
+        /* a writer wants rows of several tasks in one file, so exec coalesces blocks before the
+         * writer */
+        return false;
     return x->shape == y->shape && x->cpu_e4 == y->cpu_e4 && x->gpu_e4 == y->gpu_e4 &&
            x->max_tasks == y->max_tasks && same(x->retries, y->retries) &&
            x->max_calls == y->max_calls;

@@ -28,7 +28,7 @@ unsigned sk_side_tells(enum sk_join_kind kind);
 /* True: the result does not need the rows of this side that have no partner. */
 bool sk_side_may_lack(enum sk_join_kind kind, int side);
 
-struct sk_sides { /* what is known before anything has run */
+struct sk_sides { /* facts about a join that are known before anything has run */
     enum sk_join_kind kind;
     /* The user asked for a number of partitions, which fixes the order of the rows: nothing is
      * broadcast. */
@@ -47,10 +47,10 @@ struct sk_sides { /* what is known before anything has run */
 int sk_sides_first(const struct sk_sides *z);
 
 enum sk_side_use {
-    /* its blocks, which exist now, go into the exchange like those of the other side */
+    /* the side's blocks, which exist now, go into the exchange like those of the other side */
     SK_SIDE_MOVED,
     SK_SIDE_BROADCAST, /* all of it goes to each block of the other side; there is no exchange */
-    /* it is moved, and first a filter of its keys goes to the other side */
+    /* the side goes into the exchange, after a filter of its keys has gone to the other side */
     SK_SIDE_FILTERS,
 };
 struct sk_side_size { /* as it was measured */

@@ -16,7 +16,7 @@
 #include "base/base.h"
 
 struct sk_online_unit {
-    uint32_t pieces; /* how many pieces the task reads; 0: none are left */
+    uint32_t pieces; /* number of pieces that the unit's task reads; 0: no pieces are left */
     bool ends;       /* a result is shown behind this unit */
     /* The unit's contribution to the bounds is wanted; false in the last round, whose result is
      * exact. */

@@ -33,12 +33,13 @@ enum sk_pack_kind {
 };
 struct sk_pack_note {             /* begins with the members of struct sk_value_note */
     uint32_t magic, kind;         /* SK_PACK_NOTE; enum sk_pack_kind */
-    uint64_t rows, bytes, schema; /* of the whole value; schema: as in a block's note */
+    uint64_t rows, bytes, schema; /* size of the whole value; schema as in a block's note */
     uint32_t first;               /* PARTS, CUTS: number of the first partition */
     uint32_t run;                 /* CUTS: index of the run's sample among the cut task's blocks */
     uint32_t n, zero;             /* PARTS, CUTS: how many of these structs follow the note: */
 };
-struct sk_pack_part {     /* for PARTS; the parts lie one behind the other in the value */
+/* a part in the note of PARTS; the parts lie behind each other in the value */
+struct sk_pack_part {
     uint32_t len64, rows; /* length in units of 64 bytes */
 };
 /* For CUTS: the pages of one partition, whole; two neighbouring partitions may share a page. The
@@ -98,14 +99,16 @@ static inline bool sk_phase_reduces(uint32_t phase) {
            phase == SK_PHASE_UNMATCHED;
 }
 
-struct sk_pack_task {       /* What follows the argument of a task (exec.h): five u32. */
+/* The description of an exchange's task, which follows the argument of a stage's task (exec.h):
+ * five u32. */
+struct sk_pack_task {
     uint32_t phase;         /* enum sk_pack_phase */
-    uint32_t first, end, n; /* its partitions are [first, end) of n; a merge has n 0 */
+    uint32_t first, end, n; /* the task makes partitions [first, end) of n; for a merge n is 0 */
     /* 1 + the input that several reduces of these partitions may share; 0: none. The rows of this
      * input come first in the order of the task's output. */
     uint32_t shared;
 };
-/* The same for each of the task's blocks: u64, u32, u32; for a merge also bytes. */
+/* The description of each of the task's blocks follows: u64, u32, u32; for a merge also bytes. */
 struct sk_pack_block {
     uint64_t length; /* the part is [row0, row0 + length) of the argument */
     /* Number of the pack in the order (input, task, yield), from 0 on; for a run the `run` of its

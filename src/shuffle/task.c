@@ -50,7 +50,8 @@ struct asked {
     struct sk_stage_node node;
     uint32_t n_nodes;
     struct sk_stage_task task;
-    struct sk_rd blocks, packs; /* what stage and exchange say of the first block */
+    /* blocks, packs: the descriptions of the first block by the stage and by the exchange */
+    struct sk_rd blocks, packs;
     struct sk_pack_task exchange;
 };
 

@@ -25,21 +25,22 @@ union sk_yield_note {
 _Static_assert(sizeof(union sk_yield_note) <= SK_NOTE_MAX, "a note");
 _Static_assert(SK_PACK_PARTS_MAX >= SK_VALUE_PARTS_MAX && SK_PACK_CUTS_MAX >= SK_VALUE_CUTS_MAX,
                "as many as a value has");
-/* The note of a value; its length. */
+/* Writes the note of a value and returns the note's length. */
 size_t sk_value_note(const struct sk_value *v, union sk_yield_note *note);
-/* Rows that a value counts for: what only says where rows are has none. */
+/* Returns the rows that a value counts for; samples, cuts, bounds and match reports count for
+ * none. */
 uint64_t sk_value_rows(const struct sk_value *v);
 
 enum sk_native {
-    SK_NATIVE_NOT,   /* the operator has to run it; nothing was yielded */
-    SK_NATIVE_RAN,   /* rc is what run() of a runner returns */
-    SK_NATIVE_FAILED /* its work has failed, as *err says: an error of the task like any exception
-                      */
+    SK_NATIVE_NOT, /* the operator has to run it; nothing was yielded */
+    SK_NATIVE_RAN, /* rc is what run() of a runner returns */
+    /* the work has failed with *err, which is an error of the task like an exception */
+    SK_NATIVE_FAILED
 };
-/* Whether the arguments of this task ask for something that may be done here. Cheap: it looks at
- * kinds and at the beginning of both. */
+/* True if this task may be run here. Cheap: looks at the kinds of the first arguments and at their
+ * beginnings only. */
 bool sk_native_may(const struct sk_task *t);
-/* Runs it. NOT, too, where batches have to be cast to one schema first. */
+/* Runs the task. *how is SK_NATIVE_NOT also if batches have to be cast to one schema first. */
 sk_rc sk_native_run(struct sk_task *t, enum sk_native *how, struct sk_err *err) SK_MUST_USE;
 
 #endif

@@ -25,7 +25,8 @@ struct sk_told {
      * maybe the engine's, so `wake` may wait for no lock but its own. */
     void (*wake)(void *arg);
     void *arg;
-    SK_VEC(struct sk_shuffle *) in; /* their inputs, in the order in which they were made */
+    /* inputs of the exchanges, in the order in which they were made */
+    SK_VEC(struct sk_shuffle *) in;
 };
 /* name: borrowed; shown in statistics */
 void sk_told_init(struct sk_told *t, const char *name, void (*wake)(void *arg), void *arg);

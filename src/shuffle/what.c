@@ -1,5 +1,5 @@
-/* what.c - what an exchange does with rows: the table of kinds, and the wire format in which it
- * travels. */
+/* what.c - the operations of an exchange on rows: the table of kinds, and the wire format of their
+ * description. */
 #include "base/wire.h"
 #include "shuffle/work_int.h"
 

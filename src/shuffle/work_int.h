@@ -15,7 +15,7 @@ struct sk_work { /* the head of the struct of each kind of work */
 struct sk_what_class {
     const char *name;
     bool needs_keys, runs; /* runs: its maps make sorted runs, if there are keys and no bounds */
-    /* Its reduces must know the partition of each batch, so that a part without rows is an (empty)
+    /* The reduces must know the partition of each batch, so a part without rows has an (empty)
      * block, too. */
     bool tells_partitions;
     /* Deals the rows of a batch out to partitions. */
@@ -30,10 +30,10 @@ struct sk_what_class {
 };
 const struct sk_what_class *sk_what_class_of(enum sk_what_kind kind);
 
-/* Finds the columns of what's keys in a schema. out: room for n_keys. */
+/* Finds the columns of the description's keys in a schema. out: room for n_keys. */
 sk_rc sk_what_columns(const struct sk_what *what, const struct ArrowSchema *schema,
                       struct sk_key *out, struct sk_err *err) SK_MUST_USE;
-/* Makes what's keys over a batch; free them with sk_keys_destroy. */
+/* Opens the keys of the description in a batch; free them with sk_keys_destroy. */
 sk_rc sk_what_keys(const struct sk_what *what, const struct ArrowSchema *schema,
                    const struct ArrowArray *array, struct sk_keys **out,
                    struct sk_err *err) SK_MUST_USE;

@@ -8,8 +8,8 @@
 
 #include "exec/policy.h"
 
-/* What no policy may override: there is input, a place in the window and a slot, and the user's cap
- * is not reached. */
+/* Rules that no policy may override: there is input, a place in the window and a slot, and the
+ * user's limit of tasks is not reached. */
 enum sk_stop sk_guard_can(const struct sk_sched_view *v, uint32_t i);
 /* The inputs of a union come one after another, those of a zip side by side. */
 enum sk_stop sk_guard_turn(const struct sk_sched_view *v, uint32_t i);

@@ -119,7 +119,7 @@ static sk_rc do_actor_create(struct sk_exec *x, uint32_t stage, uint32_t i, stru
         .max_task_retries = sk_exec_retries(d),
     };
     struct sk_run_actor *a = &x->actors[stage][i];
-    sk_inbox_actor_gone(x->inbox, *a); /* its predecessor in this place has died */
+    sk_inbox_actor_gone(x->inbox, *a); /* the actor that had this place before has died */
     *a = (struct sk_run_actor){0};
     sk_rc rc = x->e->ops->actor_create(x->e, &spec, &a->aid, &a->ready, err);
     if (rc != SK_OK) {

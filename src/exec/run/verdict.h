@@ -8,8 +8,8 @@ struct sk_faults { /* failures that a run has had and survived */
     uint64_t bad_rows, errored_blocks;
 };
 
-/* How many deaths of its worker a task or call survives, and how often an actor of a pool restarts
- * (-1: without limit). */
+/* Number of deaths of its worker that a task or call survives, and number of restarts of an actor
+ * of a pool (-1: without limit). */
 int32_t sk_exec_retries(const struct sk_node_desc *d);
 int32_t sk_exec_restarts(const struct sk_node_desc *d);
 

@@ -14,7 +14,7 @@ struct sk_stask *sk_step_task(const struct sk_step *x, uint64_t id) {
 }
 
 struct sk_stask *sk_step_new_task(struct sk_step *x) {
-    if (!x->free_slots.n) { /* with room for the slot in free_slots, too */
+    if (!x->free_slots.n) { /* a new slot also needs room in free_slots, for its return */
         if (!sk_vec_reserve(&x->free_slots, TAG, x->slots.n + 1) ||
             !sk_vec_push(&x->slots, TAG, NULL))
             return NULL;

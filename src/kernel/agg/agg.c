@@ -260,7 +260,9 @@ SK_INLINE bool take(const struct sk_agg_col *a, const struct sk_key_col *c, enum
         h->n++;
         if (type == SK_KEY_FLOAT)
             add_double(h, sum, 3, sk_float_value(c->data + at * width, width));
-        else if (type == SK_KEY_DECIMAL) { /* by halves, so that no order of terms overflows */
+        /* the square is split into halves, so that the sum does not overflow in any order of
+         * terms */
+        else if (type == SK_KEY_DECIMAL) {
             sk_i128 v = whole_of(c, type, width, at);
             sum[0] += (uint64_t)v;
             sum[1] += v >> 64;
@@ -600,8 +602,8 @@ sk_rc sk_agg_finish(const struct sk_agg_col *a, const uint8_t *state, struct sk_
 
 /* ---- converting states from one type to a wider one ---- */
 
-/* How many units of `to` make one unit of `from`, for durations and times, whose format has the
- * unit behind "tD", "ts" or "tt". */
+/* Returns how many units of `to` make one unit of `from`. For durations and times; the unit is the
+ * letter behind "tD", "ts" or "tt" in the format. */
 static sk_i128 units(const char *to, const char *from) {
     static const char all[] = "smun";
     const char *a = strchr(all, to[0] == 't' && to[1] ? to[2] : 's'),

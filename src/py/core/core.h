@@ -226,14 +226,14 @@ struct py_fields {
 /* Fills the fields of *out from positional arguments (a tuple or NULL) and named ones (a dict or
  * NULL). -1: TypeError or ValueError, and *out may be half filled. */
 int py_fields_read(const struct py_fields *f, PyObject *args, PyObject *named, void *out);
-/* The same from a dict that may have other keys, too. */
+/* Like py_fields_read, but from a dict that may have other keys as well. */
 int py_fields_pick(const struct py_fields *f, PyObject *dict, void *out);
 
 /* ---- shape.c: the needs of a task or an actor */
 /* Interns a shape for `what`, from amounts and a dict of custom resources (or NULL). */
 int py_shape(struct py_state *st, const struct sk_need *base, PyObject *custom, const char *what,
              sk_shape *out);
-/* The same; -1: exception; else *rc is the engine's result. */
+/* Like py_shape; -1: exception; else *rc is the engine's result code. */
 int py_find_shape(struct py_state *st, const struct sk_need *base, PyObject *custom,
                   const char *what, sk_shape *out, sk_rc *rc, struct sk_err *err);
 int py_env(struct py_state *st, PyObject *env, uint32_t *out); /* interns a pickled runtime_env */

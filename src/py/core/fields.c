@@ -15,7 +15,7 @@ static int whole(const struct py_fields *f, const struct py_field *d, PyObject *
     int overflow = 0;
     if (!PyIndex_Check(v)) return wrong_type(f, d, "an int", v);
     long long n = PyLong_AsLongLongAndOverflow(v, &overflow);
-    if (n == -1 && PyErr_Occurred()) return -1; /* its __index__ has raised */
+    if (n == -1 && PyErr_Occurred()) return -1; /* the object's __index__ has raised an exception */
     if (overflow || n < least || n > most) {
         PyErr_Format(PyExc_ValueError, "%s: '%s' must be %lld to %lld, not %R", f->what, d->name,
                      least, most, v);

@@ -116,7 +116,7 @@ struct py_enc {
 /* Encodes `v`, borrowing from it: v must live until py_enc_done. Values over SK_INLINE_MAX go into
  * a buffer of the engine. */
 int py_encode(struct py_state *st, PyObject *v, struct py_enc *e, struct py_collector *c);
-/* The same into memory of `in`, small values, too. */
+/* Like py_encode, but into memory of `in`, also for small values. */
 int py_encode_into(struct py_state *st, PyObject *v, struct py_enc *e, struct py_collector *c,
                    struct py_into *in);
 /* Makes a payload of the value, which contains the references that c collected from number

@@ -31,7 +31,7 @@ extern _Thread_local const struct py_at {
 void py_runner_init(struct py_state *st);
 /* drops functions and actors when the engine is closed */
 void py_runner_clear(struct py_state *st);
-/* what a thread started by user code inherits: the needs of this process */
+/* resources and environment that a thread started by user code inherits from the process */
 extern struct sk_need py_home;
 /* Takes the turn for a method, if a graph's loop may run another method of the actor. True: the
  * caller must call py_turn_let_go afterwards. */

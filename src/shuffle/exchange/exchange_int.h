@@ -22,7 +22,7 @@ struct sk_pack { /* parsed note of a pack; lives as long as the pack's value */
     struct sk_kept kept;
     /* RUN: the run's sample, which the same gather holds until the cut task gets it */
     struct sk_blk *sample;
-    struct sk_pack **place; /* its entry in the table of an exchange whose input has ended */
+    struct sk_pack **place; /* the pack's entry in the table of an exchange whose input has ended */
     /* kind: enum sk_pack_kind; the pack has parts of partitions first to first + n - 1 */
     uint32_t kind, first, n;
     uint32_t last; /* one behind the last partition of which the pack has bytes */

@@ -20,7 +20,9 @@ static bool index_packs(struct sk_exchange *e) {
     for (uint32_t i = 0; i < e->packs.n; i++) e->at[e->packs.p[i]->first + 2]++;
     for (uint32_t f = 2; f < e->n + 2; f++) e->at[f] += e->at[f - 1];
     for (uint32_t i = 0; i < e->packs.n; i++) e->order[e->at[e->packs.p[i]->first + 1]++] = i;
-    return true; /* at[f + 1] has become the end of f's list, where that of f + 1 begins */
+    /* at[f + 1] is now the end of the list of partition f, and so the beginning of the list of f +
+     * 1 */
+    return true;
 }
 
 sk_rc sk_reduces_begin(struct sk_exchange *e, struct sk_err *err) {
@@ -105,7 +107,8 @@ static sk_rc no_memory(const struct sk_exchange *e, struct sk_err *err) {
  * not 0 if there is one more reduce of them. */
 static sk_rc make_input(struct sk_exchange *e, uint32_t a, uint32_t b, uint32_t node,
                         struct sk_err *err) {
-    /* from, to: its packs of the shared input; the reduce behind split reduces has none */
+    /* from, to: the packs of the shared input that the reduce takes; the reduce behind split
+     * reduces takes none */
     uint32_t side = 0, from = e->piece, to = 0;
     struct sk_xtask *say = sk_xtask_new(SK_PHASE_REDUCE, a, b, e->n);
     if (!say) return no_memory(e, err);
