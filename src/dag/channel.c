@@ -1,6 +1,6 @@
 /* channel.c - a channel in shared memory: cells, buffers, sleeping and waking.
  *
- * Not here: what a message means, who watches processes, where memory comes from.
+ * Not here: the meaning of messages, noticing that a process died, and the allocation of memory.
  *
  *   line 0     magic version n_readers n_cells n_bufs     constant after create
  *   line 1     the writer's count and sleep words; state and gone, which any process may set

@@ -42,9 +42,9 @@ void sk_dag_close(struct sk_dag_head *h);
 /* Records that a process of the actor with that id has ended. id 0: the owner of the graph has
  * ended; UINT64_MAX: all processes end but the owner. restarts: the actor will have another
  * process; its seat becomes empty, and the graph goes on when that process takes the seat, unless
- * the execution under way has killed the actor as often as it may. Otherwise nobody takes its
- * place, and the graph is closed. May be called in any process that maps the graph; one call at a
- * time. Does nothing before the graph is created. */
+ * the execution under way has used up its retries. Otherwise the actor has no successor, and the
+ * graph is closed. May be called in any process that maps the graph; one call at a time. Does
+ * nothing before the graph is created. */
 void sk_dag_bury(void *head, uint64_t id, const char *how, bool restarts);
 /* Closes the graph, since the actor with that id was killed for good; its process may run on for a
  * moment, and sk_dag_bury follows. To be called like sk_dag_bury. */

@@ -1,8 +1,8 @@
 /* loop.c - runs an actor's list of operations.
  *
- * Not here: what a value is, locks of the caller, who watches processes. Invariant: an input is
- * passed after the outputs of its execution are published, so a passed message needs no replay.
- * Cost: a look at `count` for each input that is there; a wait for one that is not. */
+ * Not here: the form of values, locks of the caller, and noticing that a process died. Invariant:
+ * an input is passed after the outputs of its execution are published, so a passed message needs no
+ * replay. Cost: a look at `count` for each input that is there; a wait for one that is not. */
 #include "dag/loop.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* replay.c - what a successor repeats (replay.h). */
+/* replay.c - which executions the successor of a killed actor repeats (contract: replay.h). */
 #include "dag/replay.h"
 
 uint64_t sk_replay_from(const uint64_t *passed, uint32_t n_passed, uint64_t n_states) {

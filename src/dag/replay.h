@@ -1,4 +1,4 @@
-/* replay.h - what the successor of a killed actor has to repeat (pure).
+/* replay.h - which executions the successor of a killed actor has to repeat (pure).
  *
  * The channels tell it. Each has one message for each execution. An actor passes the inputs of
  * execution i after all its outputs are published; an actor that keeps its state publishes the

@@ -309,7 +309,8 @@ struct sk_step {
     SK_VEC(uint32_t) free_slots;
     uint32_t generation;
     SK_VEC(struct sk_act) acts; /* actions of the last calls; the caller empties the list (n = 0) */
-    struct sk_op_view *view;    /* what the policy sees; `why` is its answer for each stage */
+    /* view: input of the policy; why: the policy's answer for each stage */
+    struct sk_op_view *view;
     enum sk_stop *why;
     void *policy_state;
     /* moved_ns: time of the last event, or when the consumer last took a block */
@@ -437,7 +438,7 @@ void sk_gather_forget(const struct sk_gather *g, void **say);
 /* Forgets a value that has no parts. */
 void sk_gather_forget_value(struct sk_step *x, struct sk_kept *k);
 
-/* ---- view.c: what a policy sees; facts about a stage's next task */
+/* ---- view.c: the view that a policy gets; facts about a stage's next task ---- */
 void sk_view_init(struct sk_step *x); /* sets what is fixed for the run */
 /* The present state; valid until the state changes. */
 void sk_view_look(struct sk_step *x, struct sk_sched_view *v);

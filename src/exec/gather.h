@@ -1,5 +1,5 @@
-/* gather.h - stages whose tasks take parts of many values: who keeps the values, and makes the
- * inputs of the tasks.
+/* gather.h - the interface of a gather, which keeps the values of a stage whose tasks take parts of
+ * many values, and makes the inputs of these tasks.
  *
  * Values of the inputs of such a stage come to its gather, one by one and in order, instead of into
  * the usual queue. The gather holds a value, parks it (it waits for tasks that take parts of it,

@@ -1,5 +1,5 @@
-/* policy.h - the interface of a scheduling policy: what it sees of a run, and what it answers. A
- * policy (a file in exec/by/) needs no other header.
+/* policy.h - the interface of a scheduling policy: the view of a run that the policy gets, and the
+ * choice that it returns. A policy (a file in exec/by/) needs no other header.
  *
  * launch.c makes the view, asks the policy which stage to launch, launches a task of it, and asks
  * again until the policy answers "nothing now". The policy alone decides what holds a task back,

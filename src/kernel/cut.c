@@ -49,8 +49,8 @@ static uint32_t widest(const struct cutter *c) {
     return w;
 }
 
-/* Sets lo to the cut of `rank`: in front of it are all rows that have less than `rank` in front of
- * themselves. */
+/* Sets lo to the cut of `rank`: the rows before the cut are those with a weight of less than `rank`
+ * before them in the merged order. */
 static void find(struct cutter *c, uint64_t rank) {
     for (uint32_t r = 0; r < c->n; r++) c->hi[r] = c->runs[r]->rows;
     for (uint32_t w = widest(c); c->lo[w] < c->hi[w]; w = widest(c)) {

@@ -186,10 +186,10 @@ struct sk_agg {
 /* An aggregation: update with rows, or merge partial results of others, in any order; then a
  * partial result or the result. No result but those that keep the order of values (LIST, UNIQUE,
  * VALUE_COUNTER, FIRST, and equal counts of TOP_K) depends on how rows were cut into batches, on
- * who took which, or on the order of merges. Not for two threads at once. Groups: as keys are equal
- * (null is a group, NaN is one, -0.0 is 0.0); no keys: one group of all rows. Memory: keys, states
- * (16 to 160 bytes each) and 32 bytes a group; what keeps values, these. `schema` is that of all
- * batches and must outlive it. */
+ * which aggregation took which batch, or on the order of merges. Not for two threads at once.
+ * Groups: as keys are equal (null is a group, NaN is one, -0.0 is 0.0); no keys: one group of all
+ * rows. Memory: keys, states (16 to 160 bytes each) and 32 bytes a group; what keeps values, these.
+ * `schema` is that of all batches and must outlive it. */
 struct sk_groupby;
 sk_rc sk_groupby_create(const struct ArrowSchema *schema, const uint32_t *keys, uint32_t n_keys,
                         const struct sk_agg *aggs, uint32_t n_aggs, struct sk_groupby **out,

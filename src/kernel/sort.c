@@ -3,8 +3,8 @@
  * Rows are entries (a word of the key, the row). A group of rows that are equal so far is sorted by
  * its next word with radix.c; rows that are equal in that word, too, form a group for the next
  * word: the next eight bytes of a text, the next 64 bits of a decimal, the next column. Null and
- * NaN rows leave their group before it is sorted, so that every word is of a value. Groups of few
- * rows are finished by comparing. Groups wait on a list, not on the C stack: long texts need no
+ * NaN rows leave their group before it is sorted, so that every word belongs to a value. Groups of
+ * few rows are finished by comparing. Groups wait on a list, not on the C stack: long texts need no
  * depth, and the list is no longer than rows / FEW. Cost: 32 bytes of scratch a row; 10M int64 take
  * 0.34 s. */
 #include "base/containers/vec.h"

@@ -158,7 +158,7 @@ struct sk_stage {
     const uint32_t *nodes; /* the fused nodes, first to last; nodes[0] may be a source */
     uint32_t n_inputs;
     const uint32_t *inputs; /* numbers of the input stages */
-    int64_t cap_rows; /* a task of this stage may stop after so many output rows; -1: no cap */
+    int64_t cap_rows; /* a task of this stage may stop after this many output rows; -1: no limit */
     int64_t limit;    /* of a LIMIT: number of rows */
     bool writes;
     const char *label; /* of the whole chain: "ReadRange->MapBatches(inc)" */

@@ -1,11 +1,11 @@
 /* aggregate.c - aggregates by group, over the kernel's aggregation (kernel.h: sk_groupby).
  *
- * Two kinds of batches go from maps to reduces: rows (the key columns, then those that aggregates
- * are of), and states (a partial result: the key columns, then a column an aggregate, whose name
- * begins with "state:"). A map sends states of its rows where they are fewer (sk_states). Both are
- * sorted runs, cut by the keys as in a sort, so that the groups of a reduce are its own and the
- * results of all reduces are in the order of the keys. A reduce does not merge its slices: it looks
- * keys up in a table and sorts the groups.
+ * Two kinds of batches go from maps to reduces: rows (the key columns, then the columns that are
+ * aggregated), and states (a partial result: the key columns, then for each aggregate a column
+ * whose name begins with "state:"). A map sends states of its rows where they are fewer
+ * (sk_states). Both are sorted runs, cut by the keys as in a sort, so that the groups of a reduce
+ * are its own and the results of all reduces are in the order of the keys. A reduce does not merge
+ * its slices: it looks keys up in a table and sorts the groups.
  *
  * Memory of a reduce. A table has at most half of the bytes that a block should have
  * (target_bytes), its results about as much again. Where the groups may need more, they are made in

@@ -1,5 +1,5 @@
-/* join_sizing.c - which side of a join is measured, and what is then done with it (join_sizing.h):
- * rules of the join kinds, four figures, two decisions. Pure.
+/* join_sizing.c - chooses the side of a join that is measured, and how the measured side is used
+ * (join_sizing.h): rules of the join kinds, four figures, two decisions. Pure.
  *
  * Measured on 2 cores, joining 5 million rows with a smaller side, seconds of work when both sides
  * are moved and when the smaller one is broadcast: with 1,000 rows 7.4 and 0.23; with 600,000 rows
@@ -19,9 +19,9 @@
 #define BIT(side) (1u << (side))
 enum { NEITHER = 0, LEFT = BIT(SK_SIDE_LEFT), RIGHT = BIT(SK_SIDE_RIGHT), BOTH = LEFT | RIGHT };
 
-/* alone: the sides whose rows are given out if they have no partner. once: the sides whose rows are
- * given out once if they have partners, however many. A task that has only a part of the other side
- * can decide neither. */
+/* alone: sides of which the result has the rows without a partner. once: sides of which the result
+ * has each row with partners once, for any number of partners. A task that has only a part of the
+ * other side can decide neither. */
 static const struct {
     uint8_t alone, once;
 } RULE[] = {
@@ -43,7 +43,7 @@ unsigned sk_side_tells(enum sk_join_kind kind) {
 
 bool sk_side_may_lack(enum sk_join_kind kind, int side) { return !(RULE[kind].alone & BIT(side)); }
 
-/* ---- which one is measured ------------------------------------------------------------------- */
+/* ---- choosing the side to measure ------------------------------------------------------------ */
 
 static uint64_t times(uint64_t k, uint64_t bytes) {
     return bytes > UINT64_MAX / k ? UINT64_MAX : k * bytes;
@@ -81,7 +81,7 @@ int sk_sides_first(const struct sk_sides *z) {
     return SK_SIDE_NONE;
 }
 
-/* ---- what is done with it -------------------------------------------------------------------- */
+/* ---- using the measured side ----------------------------------------------------------------- */
 
 enum sk_side_use sk_side_use(const struct sk_sides *z, int side, const struct sk_side_size *m) {
     if (m->columns && may_be_broadcast(z, side) && m->bytes <= z->limit_bytes)

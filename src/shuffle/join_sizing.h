@@ -1,5 +1,5 @@
 /* join_sizing.h - how a join is done, by the bytes of its two sides: which side is measured before
- * the run, and what is then done with it. Pure functions of facts and sizes.
+ * the run, and how the measured side is then used. Pure functions of facts and sizes.
  *
  * A small side goes whole to where the blocks of the other side are (broadcast: the
  * fragment-replicate join of Epstein, Stonebraker and Wong, SIGMOD 1978; Spark's and Ray's name),
@@ -38,8 +38,8 @@ struct sk_sides { /* facts about a join that are known before anything has run *
         /* estimate from the side's sources; -1: unknown, also where an operator behind the source
          * leaves out rows */
         int64_t bytes;
-        /* No other operator reads what the side is made of, so its input runs once even if it runs
-         * first. */
+        /* No other operator reads the side's input, so that input runs only once even if the side
+         * runs first. */
         bool alone;
     } side[2];
 };

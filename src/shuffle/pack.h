@@ -1,5 +1,5 @@
-/* pack.h - packs, and what a task of an exchange is told about them: the formats that the driver
- * (exchange/) and the workers share.
+/* pack.h - the formats that the driver (exchange/) and the workers share: packs, their notes, and
+ * the descriptions of an exchange's tasks.
  *
  * A pack is one value that consists of whole blocks (block.h), one per part, without a head of its
  * own. Each block begins at a multiple of 64 bytes from the value's beginning and is filled up to a
@@ -21,9 +21,9 @@ enum sk_pack_kind {
     /* A sample of the run that the task yields next: a block with the key columns of each page's
      * first row, and the number of rows, the offset and the length of each page. */
     SK_PACK_SAMPLE,
-    /* What a cut task says of run `run`: which of its pages belong to partitions first, first + 1,
-     * ...; behind the run's last partition follow those of the next run, from partition 0 on. The
-     * value itself is empty. Over all notes each run and partition comes once, in any order. */
+    /* From a cut task: which pages of run `run` belong to partitions first, first + 1, ...; behind
+     * the run's last partition follow those of the next run, from partition 0 on. The value itself
+     * is empty. Over all notes each run and partition comes once, in any order. */
     SK_PACK_CUTS,
     /* From a cut task, at most once: a block that goes to every reduce. */
     SK_PACK_BOUNDS,

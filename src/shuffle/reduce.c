@@ -1,9 +1,9 @@
 /* reduce.c - the reduce of an exchange: the rows of its slices in their order, as blocks of about
  * the target's bytes.
  *
- * Two kinds of work: runs are merged as rows are asked for; what is partitioned has its order as a
- * list of places beforehand (8 bytes a row). Blocks are gathered from the slices straight into
- * their final place. */
+ * There are two kinds of work. Runs are merged while blocks are made; for partitions the order of
+ * all rows is computed beforehand as a list of places (8 bytes for each row). Blocks are gathered
+ * from the slices straight into their final place. */
 #include "shuffle/work_int.h"
 
 struct reduce {
@@ -140,7 +140,7 @@ static uint64_t before(const struct sk_what *what, const struct sk_reduce_input 
     const struct ArrowArray *runs = in->bounds->children[what->n_keys];
     uint64_t lo = 0, hi = sk_keys_rows(keys),
              of = ((const uint64_t *)runs->buffers[1])[runs->offset + in->bounds->offset + b];
-    /* equal ones are before it. Of its own run the cut is at a page */
+    /* rows equal to the bound lie before the cut; in the bound's own run the cut is at a page */
     bool ties = what->groups ? false : upper ? run <= of : run < of;
     while (lo < hi) {
         uint64_t mid = lo + (hi - lo) / 2;

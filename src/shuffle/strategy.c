@@ -79,7 +79,7 @@ double sk_shuffle_cost(const struct sk_shuffle_sizes *z, struct sk_shuffle_layou
         /* Share of memory in values of which running reduces have parts; sorted runs are not cut
          * where partitions end, so twice as much is held. */
         SK_MIN((z->runs ? 2 : 1) / v, 1);
-    /* up to half of memory held leaves room for what they read */
+    /* up to half of memory may be held: the rest has room for the bytes that reduces read */
     double crowd = SK_MIN(SK_MAX(2 * held - 1, 0), 1);
     sec += slices * SLICE_S + disk * (2 * DISK_S + crowd * CROWDED_S);
     if (disk > 0) sec += slices * disk / bytes * (READ_S + READ_CPU_S / slots);

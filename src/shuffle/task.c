@@ -1,6 +1,6 @@
 /* task.c - runs a task of an exchange from its arguments to its yields and its note.
  *
- * Cost: what the work costs, and for each value a buffer of the store and a message. */
+ * Cost: that of the work, and for each value a buffer of the store and a message. */
 #include "base/clock.h"
 #include "base/containers/vec.h"
 #include "engine/windows.h"
@@ -44,7 +44,7 @@ uint64_t sk_value_rows(const struct sk_value *v) {
     return about ? 0 : v->rows;
 }
 
-/* ---- what is asked for ---- */
+/* ---- reading the description of a task ---- */
 
 struct asked {
     struct sk_stage_node node;

@@ -27,8 +27,7 @@ _Static_assert(SK_PACK_PARTS_MAX >= SK_VALUE_PARTS_MAX && SK_PACK_CUTS_MAX >= SK
                "as many as a value has");
 /* Writes the note of a value and returns the note's length. */
 size_t sk_value_note(const struct sk_value *v, union sk_yield_note *note);
-/* Returns the rows that a value counts for; samples, cuts, bounds and match reports count for
- * none. */
+/* Returns the rows that a value counts for; samples, cuts and bounds count for none. */
 uint64_t sk_value_rows(const struct sk_value *v);
 
 enum sk_native {

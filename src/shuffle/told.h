@@ -1,6 +1,6 @@
-/* told.h - a strategy that answers from outside of the run: it is told what has come, and whoever
- * decides enters the run (sk_exec_call) with the answer. A strategy in Python is one
- * (src/py/data/told.c).
+/* told.h - a strategy that answers from outside of the run: each new pack becomes a question, and
+ * the thread that decides enters the run (sk_exec_call) with the answer. Strategies in Python work
+ * this way (src/py/data/told.c).
  *
  *     run:     a pack comes -> it waits, and wake() is called      (the run's lock is held)
  *     outside: sk_told_next -> what is asked, the earliest first -> decides, without any lock

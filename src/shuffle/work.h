@@ -1,4 +1,4 @@
-/* work.h - what the tasks of an exchange do to blocks: a map makes packs or sorted runs of a batch,
+/* work.h - the work of an exchange's tasks on blocks: a map makes packs or sorted runs of a batch,
  * a cut task says where runs are cut, a reduce makes batches of its slices. Pure functions over
  * Arrow batches in place: no engine, no Python, no files.
  *

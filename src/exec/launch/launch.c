@@ -1,4 +1,5 @@
-/* launch.c - launches what the policy says, until it says "nothing now". Pure.
+/* launch.c - asks the policy and launches the chosen tasks, until the policy answers "nothing now".
+ * Pure.
  *
  * The loop: pools are scaled, the view is made (view.c), the policy chooses (by/<name>.c), the task
  * is launched. Nothing is decided here; an impossible choice is a bug of the policy and ends the

@@ -1,4 +1,4 @@
-/* view.c - makes what a policy sees (policy.h) from the state of a run: facts and numbers, no
+/* view.c - makes a policy's view (policy.h) from the state of a run: facts and numbers, no
  * decision. Pure.
  *
  * Cost: about 15 ns a stage for each look. */

@@ -214,8 +214,8 @@ static void on_events(struct sk_sink *base, const struct sk_event *ev, size_t n)
     else unref(in);
 }
 
-/* The engine calls it while it is driven, without the mutex. Deferred events count: whoever holds
- * the mutex may already have asked whether the run wakes its owner. */
+/* The engine calls this while a thread drives it, without the run's mutex. Deferred events count:
+ * the thread that has the mutex may already have asked whether the run wakes its owner. */
 bool sk_inbox_wakes(void *inbox) {
     struct sk_inbox *in = inbox;
     return atomic_load(&in->n_deferred) || atomic_load(&in->wakes);

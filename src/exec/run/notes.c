@@ -1,5 +1,5 @@
-/* notes.c - notes for an engine that has none: there a note is a yield of its own (sk_note_value),
- * which becomes the note of the event behind it.
+/* notes.c - notes on an engine whose yields carry none: the worker yields each note as a separate
+ * value (sk_note_value), and this file attaches it to the next event.
  *
  * Invariant: the resulting events are those of an engine with notes. If a retry gives another
  * stream, or ends earlier than the first attempt, the task fails. Cost: a get, a release and a map

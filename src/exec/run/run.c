@@ -249,8 +249,8 @@ size_t sk_exec_flows(struct sk_exec *x, bool taken, struct sk_flow *out, size_t 
     return n;
 }
 
-/* Says what each stage waits for, with what the engine knows of the tasks. This makes an engine
- * call for each task, so it is only for a user who has waited long. */
+/* Writes what each stage waits for, including the engine's knowledge of the tasks. This makes an
+ * engine call for each task, so it is only for a user who has waited long. */
 static void stall_text(struct sk_exec *x, int64_t now_ns, char *text, size_t cap) {
     struct sk_step *st = x->step;
     st->asked = x->e->progress != NULL;

@@ -5,8 +5,8 @@
  * processed, only to be passed on: it may go ahead to the next stage, and a place in the order is
  * kept for it and for the task that took it.
  *
- * What is coalesced depends on the data only, on bytes, rows and numbers of the blocks in order,
- * never on time. Invariant: the first of the ready inputs is never a place. Cost: O(1) a block. */
+ * Coalescing depends only on the data (bytes, rows and numbers of the blocks, in order), never on
+ * time. Invariant: the first of the ready inputs is never a place. Cost: O(1) a block. */
 #include "exec/exec_int.h"
 
 #define TAG SK_TAG_EXEC

@@ -260,8 +260,7 @@ SK_INLINE bool take(const struct sk_agg_col *a, const struct sk_key_col *c, enum
         h->n++;
         if (type == SK_KEY_FLOAT)
             add_double(h, sum, 3, sk_float_value(c->data + at * width, width));
-        /* the square is split into halves, so that the sum does not overflow in any order of
-         * terms */
+        /* the value is added in two halves, so that the sum overflows in no order of terms */
         else if (type == SK_KEY_DECIMAL) {
             sk_i128 v = whole_of(c, type, width, at);
             sum[0] += (uint64_t)v;

@@ -1,13 +1,13 @@
 /* collect.c - aggregates that keep values.
  *
  * A list keeps the rows of its column as blocks, with the group of each, and puts them in the order
- * of their groups at the end; FIRST is a list of one value a group. All others need each value of a
- * group once, and how often it came: that is an aggregation of its own, by (group, value). Its
- * result is sorted by both for quantiles, which are read off values and counts; else by the group
- * alone, so that values stay in the order in which they came first. Values of a type without an
- * order are told apart by their bytes (value_bytes.c): then that aggregation is by (group, bytes),
- * and the value is the FIRST of each. Memory: lists 4 bytes a row and the value; the others what an
- * aggregation takes for a distinct value of a group. */
+ * of their groups at the end; FIRST is a list of one value a group. All other aggregates need the
+ * distinct values of a group and the count of each; an inner aggregation by (group, value) computes
+ * them. Its result is sorted by both for quantiles, which are read off values and counts; else by
+ * the group alone, so that values stay in the order in which they came first. Values of a type
+ * without an order are told apart by their bytes (value_bytes.c): then that aggregation is by
+ * (group, bytes), and the value is the FIRST of each. Memory: lists 4 bytes a row and the value;
+ * the others what an aggregation takes for a distinct value of a group. */
 #include <stdio.h>
 
 #include "base/containers/vec.h"

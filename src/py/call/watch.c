@@ -1,6 +1,6 @@
-/* watch.c - Watcher: tells by a file descriptor that objects have come to exist, or that streams
- * have an item. One Watcher serves any number of them: an event loop adds it to its selector, or a
- * thread sleeps on it, so that not each object needs a waiting thread.
+/* watch.c - Watcher: a file descriptor that becomes readable when an object exists, or when a
+ * stream has an item. One Watcher serves any number of them: an event loop adds it to its selector,
+ * or a thread sleeps on it, so that not each object needs a waiting thread.
  *
  * Not here: futures (skate/ref.py). Invariant: an entry is in `pending` while the engine has its
  * watch, then in `ready` until it is taken; each entry holds the watcher. The engine calls

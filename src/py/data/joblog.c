@@ -1,5 +1,5 @@
-/* joblog.c - JobLog: the Python type of the log of a resumable job (base/log/joblog.h). What a job
- * does with it is in data/write/resume.py.
+/* joblog.c - JobLog: the Python type of the log of a resumable job (base/log/joblog.h).
+ * data/write/resume.py uses it.
  *
  * Cost: a record becomes a tuple of Python values. Appending and syncing drop the GIL. */
 #include "base/fault.h"

@@ -207,7 +207,7 @@ static PyObject *join_share(PyObject *o, PyObject *unused SK_UNUSED) {
     return bits;
 }
 
-/* Plans the next rows of the result, as many as take their columns in the same way. NULL without an
+/* Plans the next rows of the result that take their columns from the same sides. NULL without an
  * error: there are no more rows. */
 static sk_rc plan_next(struct join *j, struct sk_block_plan **plan, uint64_t *size,
                        struct sk_err *err) {

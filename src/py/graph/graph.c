@@ -1,9 +1,9 @@
 /* graph.c - Graph: a compiled graph in the process that compiled it, the driver or an actor: its
  * memory, the plans of its actors, inputs and outputs, its end.
  *
- * dag/graph.h has the shared part. The engine frees the graph's memory when it is closed and no
- * longer read, and tells it of the deaths of actors. Not thread-safe: one thread at a time
- * executes, and one gets. Cost: see bench/py/graphs.py. */
+ * dag/graph.h has the shared part. The engine frees the graph's memory when the graph is closed and
+ * no longer read, and reports the deaths of actors to the graph. Not thread-safe: one thread at a
+ * time executes, and one gets. Cost: see bench/py/graphs.py. */
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "dag/graph.h"

@@ -1,4 +1,5 @@
-/* memory.c - memory, for people: what the machine allows, and what the engine's budget is used for.
+/* memory.c - a report about memory for people: the machine's limits, and the use of the engine's
+ * budget.
  *
  * Also huge pages for large Python values: bytes of 100 MB cost 24,400 page faults of 4 KiB, 0.06
  * s, where the read itself takes 0.02 (measured: 1.8 GB/s; on huge pages 7). NumPy asks for huge

@@ -1,6 +1,6 @@
 /* worker.h - a process that runs tasks: a run, the definitions and actors that the process
- * keeps, the results of a task, coroutines, what tasks print; and what a process of skate tells
- * about itself: its title, its stacks, its memory. */
+ * keeps, the results of a task, coroutines, the prints of tasks; and reports of a process about
+ * itself: its title, its stacks, its memory. */
 #ifndef SK_PY_WORKER_H
 #define SK_PY_WORKER_H
 
@@ -97,8 +97,8 @@ struct sk_prints *py_prints_open(bool none); /* none: nothing is shown; NULL wit
 /* Shows what was printed. False: a signal handler has raised meanwhile, and its exception is
  * set; otherwise an exception that was set stays set. */
 bool py_prints_show(struct py_state *st);
-/* For a call that waits for tasks: shows what they printed before it returns (or raises).
- * Returns r, or NULL after Ctrl-C. */
+/* For a call that waits for tasks: shows the lines that tasks printed before the call returns (or
+ * raises). Returns r, or NULL after Ctrl-C. */
 static inline PyObject *py_with_prints(struct py_state *st, PyObject *r) {
     if (SK_UNLIKELY(st->prints && sk_prints_due(st->prints)) && !py_prints_show(st)) Py_CLEAR(r);
     return r;

@@ -151,8 +151,8 @@ static sk_rc make_input(struct sk_exchange *e, uint32_t a, uint32_t b, uint32_t 
     return add_columns(e, &side, e->n_inputs, err);
 }
 
-/* No more inputs will be made: gives back what was kept for all of them, once the last task that
- * has it is over. */
+/* Called when no more inputs will be made: the values that were kept for all inputs are released
+ * once the last task that has them is over. */
 static sk_rc let_go(struct sk_exchange *e, struct sk_err *err) {
     e->g.spent = true;
     for (uint32_t k = 0; k < e->n_inputs; k++) {
