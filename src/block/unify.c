@@ -68,7 +68,7 @@ static bool equal(const struct table *u, const struct value *v, struct sk_bytes 
     return a.n == b.n && !memcmp(a.p, b.p, a.n);
 }
 
-/* The number of a value; a value that was not seen before gets the next number. */
+/* Returns the number of a value; a value that was not seen before gets the next number. */
 static uint32_t number_of(struct table *u, uint32_t from, uint32_t code) {
     struct sk_bytes b = bytes_of(u->t, u->in.a[from], code);
     uint64_t h = hash_of(b), i = h & u->mask;

@@ -116,7 +116,8 @@ static sk_rc build_array(const uint8_t *p, struct sk_block_owner owner, struct A
  * offset. */
 static void cut_rows(struct ArrowArray *a, int64_t row0, int64_t n) {
     a->length = n;
-    /* without rows pyarrow takes the buffers for empty and an offset for past their end */
+    /* pyarrow takes the buffers of a batch without rows for empty, and would see an offset as past
+     * their end */
     if (!n) row0 = 0;
     for (int64_t i = 0; i < a->n_children; i++) {
         struct ArrowArray *c = a->children[i];

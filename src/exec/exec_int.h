@@ -175,7 +175,7 @@ struct sk_sstage {
     bool writes; /* tasks have effects outside of the run */
     bool values; /* output blocks are values for a gather */
     uint32_t pool_min, pool_max, max_in_flight, max_tasks;
-    /* ---- input */
+    /* ---- input of the stage's tasks ---- */
     /* Inputs of the next tasks. The first one is never a placeholder. */
     struct sk_bundle *ready, *ready_last;
     /* Large blocks of the stage before that wait for their turn there. Each is enough input for a
@@ -194,7 +194,7 @@ struct sk_sstage {
     uint32_t n_ended, turn, frontier;
     bool input_ended, ended, cut; /* cut: a LIMIT downstream is satisfied */
     int64_t left;                 /* LIMIT: number of rows that still pass */
-    /* ---- tasks */
+    /* ---- tasks of the stage ---- */
     /* window: tasks in order; early: tasks that started ahead, without a number yet */
     struct sk_list window, early;
     uint32_t n_window, in_flight, n_unknown;
@@ -211,7 +211,7 @@ struct sk_sstage {
     uint32_t n_actors, n_live, n_starting;
     /* Makes the inputs of this stage's tasks; NULL: inputs are made from blocks in order. */
     struct sk_gather *gather;
-    /* ---- metrics */
+    /* ---- metrics of the stage ---- */
     enum sk_stop stop; /* the reason that held the stage back at the last look */
     /* time at the stage's limit, weighted by its share of the exhausted resource */
     double score;
@@ -248,7 +248,7 @@ struct sk_step_ev {
      * the call. NULL: the yield is a block. */
     const struct sk_value_note *note;
     int64_t run_ns;  /* DONE: time in the worker; <= 0: unknown */
-    bool actor_dead; /* DONE: the task's actor ended for good with it */
+    bool actor_dead; /* DONE: the task's actor has ended for good, together with the task */
     /* DONE: number of fused operators with counts; `fused` is valid during the call */
     uint32_t n_fused;
     const struct sk_task_note_op *fused;

@@ -186,7 +186,7 @@ struct sk_gather *sk_gather_next(const struct sk_gather *g, uint32_t *side);
 
 /* ---- what a gather may do -------------------------------------------------------------------- */
 
-/* Counts b as input of the stage. */
+/* Adds b to the rows and bytes of input in the stage's statistics. */
 void sk_gather_came(struct sk_gather *g, const struct sk_blk *b);
 /* Keeps b, which is in no queue, whole and in memory. */
 void sk_gather_hold(struct sk_gather *g, struct sk_blk *b);

@@ -56,7 +56,7 @@ extern const enum sk_wait sk_wait_of[SK_STOP_N];
 enum sk_slot { SK_SLOT_NONE, SK_SLOT_FREE, SK_SLOT_QUEUE };
 
 struct sk_op_view { /* one stage; stages are in topological order */
-    /* ---- fixed */
+    /* ---- fixed for the run ---- */
     /* runs: the stage has tasks; source: it reads data from outside; feeder: no stage with tasks is
      * between it and the consumer. */
     bool runs, source, actors, feeder;
@@ -94,7 +94,7 @@ struct sk_op_view { /* one stage; stages are in topological order */
     /* units_left: number of tasks of a source that have not been launched */
     uint32_t running, units_left;
     uint32_t unknown; /* number of running tasks whose output size is a guess */
-    /* ---- learned */
+    /* ---- estimates from the tasks so far ---- */
     /* grows: a task yields more than it takes, by more than a sixteenth. */
     bool est_known, grows;
     uint64_t est_out; /* bytes that the next launch is expected to yield */

@@ -140,7 +140,8 @@ static uint64_t before(const struct sk_what *what, const struct sk_reduce_input 
     const struct ArrowArray *runs = in->bounds->children[what->n_keys];
     uint64_t lo = 0, hi = sk_keys_rows(keys),
              of = ((const uint64_t *)runs->buffers[1])[runs->offset + in->bounds->offset + b];
-    /* rows equal to the bound lie before the cut; in the bound's own run the cut is at a page */
+    /* ties: rows equal to the bound lie before it, as in all earlier runs; in the bound's own run
+     * the cut is at a page */
     bool ties = what->groups ? false : upper ? run <= of : run < of;
     while (lo < hi) {
         uint64_t mid = lo + (hi - lo) / 2;

@@ -132,7 +132,7 @@ const struct sk_shuffle_group *sk_shuffle_group(const struct sk_shuffle *s, uint
  * and at most `most`. Empty partitions behind the range are included. */
 uint32_t sk_shuffle_range(const struct sk_shuffle_ranges *r, uint32_t first);
 
-/* ---- all strategies -------------------------------------------------------------------------- */
+/* ---- the table of all strategies ------------------------------------------------------------- */
 
 const struct sk_shuffle_ops *sk_shuffle_find(const char *name); /* NULL: there is none */
 /* The name of strategy i, in the order of names; NULL behind the last one. */

@@ -20,7 +20,7 @@
 
 /* a strategy for exchanges of one run, in memory of the caller that must outlive the run */
 struct sk_told {
-    struct sk_shuffle_ops ops; /* the strategy: struct sk_exchange_desc */
+    struct sk_shuffle_ops ops; /* the calls of the strategy, for sk_exchange_desc.strategy */
     /* Called when there is a new question for sk_told_next. The caller holds the run's lock and
      * maybe the engine's, so `wake` may wait for no lock but its own. */
     void (*wake)(void *arg);

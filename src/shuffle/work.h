@@ -84,7 +84,7 @@ size_t sk_what_write(const struct sk_what *w, void *buf, size_t cap);
 sk_rc sk_what_read(struct sk_bytes wire, struct sk_what **out, struct sk_err *err) SK_MUST_USE;
 void sk_what_destroy(struct sk_what *w); /* NULL is fine */
 
-/* ---- values ---- */
+/* ---- values: what a piece of work gives ---- */
 
 enum sk_value_kind {
     SK_VALUE_BLOCK, /* a block of rows, made by a reduce */
@@ -131,7 +131,7 @@ struct sk_value { /* whole blocks behind each other, each at a multiple of 64 by
 void sk_value_write(const struct sk_value *v, uint8_t *dst);
 void sk_value_destroy(struct sk_value *v); /* NULL is fine */
 
-/* ---- work ---- */
+/* ---- pieces of work ---- */
 
 struct sk_work;
 /* Gives the next value, which the caller owns; *out NULL: there are no more. After an error the

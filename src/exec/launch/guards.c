@@ -176,8 +176,8 @@ struct sk_choice sk_choose_forced(const struct sk_sched_view *v) {
     return NOTHING;
 }
 
-/* A task has yielded more than it promised. Waiting for memory could take for ever, since the task
- * may never end by itself. */
+/* For a task that has yielded more than was promised. Waiting for memory could take for ever, since
+ * the task may never end by itself. */
 struct sk_choice sk_choose_drain(const struct sk_sched_view *v) {
     if (v->out_blocks || !v->flying || v->memory_used <= v->memory_limit) return NOTHING;
     for (uint32_t i = v->n; i-- > 0;) {

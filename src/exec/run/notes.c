@@ -41,7 +41,7 @@ static sk_rc check(struct noted *t, const struct sk_note_value *head, struct sk_
                   t->n, head->n);
 }
 
-/* Reads the yield as a note; false: it is none. */
+/* Reads the yield as a note; false: the yield is no note. */
 static bool read_note(struct sk_engine *e, struct noted *t, sk_oid oid, sk_rc *rc,
                       struct sk_err *err) {
     struct sk_note_value head;

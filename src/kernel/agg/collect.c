@@ -541,8 +541,8 @@ static double value_at(const struct sk_key_col *col, const int64_t *counts, int6
     return number_at(col, sk_key_at(col, (uint64_t)from));
 }
 
-/* The quantile of values [from, to), linear between neighbours by Arrow's formula. false: it is
- * null. */
+/* Computes the quantile of values [from, to), linear between neighbours by Arrow's formula. false:
+ * the quantile is null. */
 static bool quantile(const struct sk_collect *c, const struct sk_key_col *col,
                      const int64_t *counts, int64_t from, int64_t to, double *out) {
     int64_t n = 0, nans = 0, nulls = 0; /* NaN is left out, as Arrow does, or counts as null */

@@ -67,7 +67,7 @@ static struct big big_of(const sk_i128 *bin, int k) {
     return r;
 }
 
-/* The 64 bits from bit i on. */
+/* Returns the 64 bits from bit i on. */
 static uint64_t big_word(const struct big *a, int i) {
     int limb = i / 64, bits = i % 64;
     uint64_t v = a->w[limb] >> bits;

@@ -11,8 +11,8 @@ enum kind { TASK, ACTOR, METHOD };
 struct sig {
     PyObject *func;  /* NULL: calls are not checked */
     PyObject *names; /* a tuple, co_varnames */
-    /* skip: number of leading parameters that the caller does not give; the others: numbers of
-     * parameters of a kind, as indices into names, self included */
+    /* Indices into names (self counts): the first parameter that the caller gives; the ends of the
+     * positional-only, of the positional, and of all parameters. */
     uint32_t skip, n_posonly, n_pos, n_all;
     uint64_t required;
     bool varargs, varkw;

@@ -137,7 +137,7 @@ static inline struct py_state *py_state_of(PyTypeObject *t) { return PyType_GetM
     name.code = 0;      \
     name.msg[0] = 0
 
-/* ---- waits */
+/* ---- timeouts and waits ---- */
 /* A timeout as a deadline (CLOCK_MONOTONIC); timeout < 0: no deadline. */
 static inline int64_t py_deadline(double timeout_s, int64_t now_ns) {
     if (timeout_s < 0 || timeout_s > 9e8) return INT64_MAX;

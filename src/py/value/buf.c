@@ -2,7 +2,8 @@
  * over them is gone. */
 #include "py/value/value.h"
 
-struct buf { /* read-only bytes of a view that it owns, or of another object */
+/* a Python object: read-only bytes of a view that the object owns, or of another object */
+struct buf {
     PyObject_HEAD const uint8_t *p;
     size_t n;
     PyObject *base; /* the other object, if the bytes belong to one; NULL: the view is set */

@@ -233,7 +233,7 @@ static int say(struct py_state *st, int to, const char *p, size_t n) {
         }
         const char *end = memchr(p, '\n', n);
         size_t k = end ? (size_t)(end - p) + 1 : n;
-        /* keeps a line in one piece, if possible */
+        /* keeps a line in one piece on the stream, if possible */
         if (end && o->n + k > PIECE && k <= PIECE && write_out(o) < 0) return -1;
         if (add(o, p, k) < 0) return -1;
         o->open = !end;

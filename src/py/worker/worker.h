@@ -49,7 +49,7 @@ struct py_fn { /* a definition, and its callable after the first use */
     /* The function or class. Of a method: its name (str) or, for methods that every actor has, a
      * function of (instance, ...). */
     PyObject *callable;
-    /* tuple of classes: only these exceptions lead to a retry; NULL: all do */
+    /* tuple of exception classes that lead to a retry; NULL: all do */
     PyObject *retry_on;
     /* number of the surroundings that it runs in (core.h); 0: those with which the worker began */
     uint32_t around;

@@ -23,7 +23,7 @@ static struct sk_shuffle *shuffle_of(struct sk_merges *m) {
     return s;
 }
 
-/* ---- sizes ----------------------------------------------------------------------------------- */
+/* ---- sizes for the strategy ------------------------------------------------------------------ */
 
 /* Rounds to 1/32, so that a strategy is not asked again because of small changes of sizes. */
 static uint64_t about(uint64_t bytes) {
