@@ -41,12 +41,12 @@ class Pickler(_Pickler):
 
 
 def dump(obj, file, protocol=None, buffer_callback=None):
-    """cloudpickle.dump with this Pickler."""
+    """Writes the pickle of obj to a file, as cloudpickle.dump does, with the Pickler above."""
     Pickler(file, protocol=protocol, buffer_callback=buffer_callback).dump(obj)
 
 
 def dumps(obj, protocol=None, buffer_callback=None):
-    """cloudpickle.dumps with this Pickler."""
+    """The pickle of obj as bytes, as of cloudpickle.dumps, made with the Pickler above."""
     with BytesIO() as file:
         dump(obj, file, protocol, buffer_callback)
         return file.getvalue()

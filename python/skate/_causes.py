@@ -1,5 +1,5 @@
 """Sends an exception of user code between processes as bytes: by its class where that works, else
-by its parts. Below skate.exceptions, whose RayTaskError carries these bytes."""
+by its parts. skate.exceptions imports this module: its RayTaskError carries these bytes."""
 
 import _pickle as pickle  # without re and struct
 
@@ -92,7 +92,8 @@ def load_cause(data):
 
 
 def bare(cls, like=None):
-    """An instance of cls, made without calling __init__ or __new__ of the user's; an exception
+    """An instance of the exception class cls, made without calling the user's __init__ or __new__;
+    an exception
     group gets the members of `like`."""
     for c in cls.__mro__:
         if c.__module__ == "builtins":

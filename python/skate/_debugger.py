@@ -106,7 +106,8 @@ def change(pdb):
             return super().interaction(*args, **kw)
 
         def _cmdloop(self):
-            # without pdb's handler of KeyboardInterrupt, which means "cancelled" here
+            # pdb's own handler of KeyboardInterrupt is left out: in a worker that exception means
+            # that the task was cancelled
             self.cmdloop()
 
         def set_continue(self):

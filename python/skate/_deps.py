@@ -19,7 +19,7 @@ def stand_in(name):
         try:
             module = importlib.import_module(name)
         except ModuleNotFoundError:
-            # inspect and doctest look at these names: no reason to import the module
+            # inspect and doctest look at these names: a look at them does not import the module
             if attribute.startswith("__"):
                 raise AttributeError(attribute) from None
             raise
@@ -113,10 +113,11 @@ if TYPE_CHECKING:
     from skate.data.write import job as write_job  # noqa: F401
     from skate.util.joblib import ray_backend as ray_backend
 else:
-    # ---- Packages of others.
+    # ---- Packages of third parties.
     np = stand_in("numpy")
     pa = stand_in("pyarrow")
-    # The kernels without pyarrow.compute, which takes ten times as long to import.
+    # pyarrow's compute functions, without the module pyarrow.compute, whose import takes ten times
+    # as long.
     pa_kernels = stand_in("pyarrow._compute")
     pa_types = stand_in("pyarrow.types")
     pacsv = stand_in("pyarrow.csv")

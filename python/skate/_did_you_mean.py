@@ -1,4 +1,5 @@
-"""Suggests the known name that is meant by a wrong one. A module of its own, so that difflib is
+"""Suggests, for a misspelt name, the known name that was probably meant. A module of its own, so
+that difflib is
 imported only when a name is wrong."""
 
 from skate._deps import difflib

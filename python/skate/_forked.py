@@ -1,4 +1,4 @@
-"""What has to be repaired in the child of a fork (os.fork, multiprocessing, preexec_fn of
+"""Repairs of skate's state in the child of a fork (os.fork, multiprocessing, preexec_fn of
 subprocess). The child has one thread, the one that forked; whatever other threads held at that
 moment is never released in it.
 

@@ -74,8 +74,8 @@ def note(data):
         try:
             __import__(
                 "cloudpickle"
-                # and what it needs of the standard library, before a folder of the program can have
-                # modules of these names
+                # Modules of the standard library that the hook needs are imported first: a folder
+                # of the program may have modules of the same names
             )
         except ImportError:
             pass  # only the program's sys.path has this module
@@ -86,13 +86,13 @@ def note(data):
     for name in d["modules"]:
         try:
             __import__(name)
-            # the modules that it imports at its first use in a worker
+            # the modules that pyarrow would otherwise import at its first use in a worker
             for more in getattr(sys.modules[name], "WORKERS_IMPORT", ()):
                 __import__(more)
         except Exception as e:  # the task that needs the module will raise a proper error
             print(f"skate: cannot preload {name}: {only_text(e)}", file=sys.stderr)
-    # A collection in a worker would write to each object, and so copy every page that workers share
-    # with this process.
+    # A collection in a worker would write to each object, and thereby copy every page of memory
+    # that workers share with this process.
     gc.freeze()
     gc.enable()
 
@@ -169,7 +169,7 @@ def serve_async(fd, group):
 async def _run_call(call, coro):
     try:
         result, error = await coro, None
-    # SystemExit, too, which would end the loop and all other calls with it.
+    # SystemExit is caught, too: it would end the event loop and with it all other calls.
     except BaseException as e:
         result, error = None, e
     _skate.async_done(call, result, error)

@@ -1,5 +1,5 @@
 """Records which actors run in this process, so that code in an actor, and messages about it, can
-ask. Below skate.actor, whose Maker registers itself here."""
+ask. skate.actor imports this module: its Maker registers each actor here."""
 
 from skate import _skate, ids
 
@@ -9,7 +9,8 @@ here = {}
 
 
 def described(function, number, name):
-    """(name, ", actor_id=..., repr=...") of what runs in actor `number`. function: its Maker (for
+    """(name, ", actor_id=..., repr=...") of the code that runs in the actor `number`, for messages.
+    function: its Maker (for
     the constructor), or (class, method)."""
     maker = here.get(number)
     if not isinstance(function, tuple):

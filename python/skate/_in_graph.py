@@ -1,5 +1,5 @@
-"""The part of a compiled graph that runs in an actor's process. A module of its own, below
-skate.dag: a restarted process that resumes a graph need not load the rest."""
+"""The part of a compiled graph that runs in an actor's process. It is apart from skate.dag so that
+a restarted process which resumes a graph need not load the rest of that package."""
 
 import _pickle as pickle  # without re and struct
 import threading

@@ -99,7 +99,7 @@ def _signature(key: bytes, data: bytes) -> bytes:
 
 
 def namespace() -> str:
-    """The namespace of names for which none is given."""
+    """The namespace in which actors' names are looked up where the caller gives no namespace."""
     ensure()
     return facts().get("namespace", "")
 

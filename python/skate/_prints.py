@@ -30,7 +30,7 @@ _labels = True
 _showing = False
 _over = None  # a lock that the thread holds while it runs
 
-# ---- in the driver
+# ---- The driver's side: showing prints.
 
 
 def start(labels):
@@ -122,7 +122,7 @@ def _in_child():
 
 os.register_at_fork(after_in_child=_in_child)
 
-# ---- in a worker
+# ---- A worker's side: sending prints.
 
 
 class _Out(io.FileIO):

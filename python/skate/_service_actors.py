@@ -12,8 +12,8 @@ import skate
 
 
 def desk(cls, name, space):
-    """In a worker: the desk of that name, made by the first worker that asks. cls: its class, with
-    a coroutine work() that waits for requests and returns a list of them."""
+    """In a worker: the desk of that name, made by the first worker that asks. cls: the class of the
+    desk, with a coroutine work() that waits for requests and returns a list of them."""
     how = {
         "name": name,
         "namespace": space,

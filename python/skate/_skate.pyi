@@ -39,7 +39,7 @@ class ObjectRef(Generic[T_co]):
     def _number(
         self,
     ) -> int: ...  # of the object in its engine; 0 of a reference that was made from bytes
-    # number of the task that makes the object; 0 if unknown here
+    # the number of the task that makes the object; 0 if this process does not know it
     def _task_number(self) -> int: ...
     def __await__(self) -> Generator[Any, None, T_co]: ...
     def future(self) -> Future[T_co]: ...
@@ -75,8 +75,10 @@ class ObjectRefGenerator(Generic[T_co]):
 
 # --- engine of this process
 def init(conf: dict[str, Any]) -> None:
-    """Opens the engine. Keys: engine ("local" | "inline"), guest (the object that is the engine: skate.engine), num_cpus, num_gpus (float), memory (bytes), resources ({name: float}),
-    object_store_memory (bytes), max_workers, spin_us, idle_reap_s, argv (list[str], the fork server's command), env (list["NAME=value"], the whole
+    """Opens the engine of this process. Keys of the configuration: engine ("local" | "inline"),
+    guest (the object that is the engine: skate.engine), num_cpus, num_gpus (float), memory (bytes),
+    resources ({name: float}), object_store_memory (bytes), max_workers, spin_us, idle_reap_s, argv
+    (list[str], the fork server's command), env (list["NAME=value"], the whole
     environment of the workers, or None: inherit), preload (bytes: first note to the fork server), seed, lineage_bytes, memory_limit,
     memory_usage_threshold, memory_monitor_refresh_ms, task_oom_retries. Raises RuntimeError when one is open."""
 
@@ -131,11 +133,11 @@ def workers() -> list[tuple[int, int, str, int]]: ...  # pid, number, state, tas
 # "tasks", "actors", "objects", "workers": see src/py/call/listing.c
 def state(what: str, custom_names: list[str]) -> tuple[list[tuple[Any, ...]], int]: ...
 
-# the exception for the error in a row
+# the exception for the error that a row of state() holds, as (kind, value)
 def state_error(kind: int, value: bytes) -> BaseException: ...
 def monotonic_ns() -> int: ...  # now, by the clock of the times in rows
 
-# has this process write its stacks when a signal asks for them
+# makes this process write its stacks when it gets the signal of `skate stack`
 def stack_install(driver: bool) -> None: ...
 def stack_signal() -> int: ...
 def stack_ask(
@@ -156,7 +158,7 @@ def machine() -> (
 def memory() -> dict[str, Any]: ...  # in bytes: see skate.memory.usage
 def mem_bytes() -> int: ...  # C heap in use by skate in this process
 
-# --- values
+# --- values in and out of the store
 def set_hooks(**hooks: Callable[..., Any]) -> None:
     """Python helpers that C calls for what it does not do itself (set by skate._hooks.install and skate.api):
     dumps(obj) -> (bytes, list[buffer])       cloudpickle; called after the plain C pickler failed or its pickle names __main__
@@ -202,8 +204,8 @@ def own(data: Any) -> Any:
     """The bytes of an object (a buffer from get()) as memory that this process may write: pages are
     copied when they are written."""
 
-# own() for bytes in the store; None: the bytes are not there, or this engine has no store to map
-# once more.
+# As own(), for bytes in the store only. None: the bytes are not in the store, or the engine has no
+# store that can be mapped a second time.
 def own_pages(data: Any) -> Any: ...
 def raw(
     ref: ObjectRef[Any], /
@@ -211,8 +213,8 @@ def raw(
     Any
 ): ...  # the bytes of a block; in the store they stay where they are as long as somebody has them
 
-# (the descriptor of the store's file that holds these bytes, their offset); None: no such file
-# does.
+# (the descriptor of the store's file that holds these bytes, the offset of the bytes in the file);
+# None: no file of the store holds them.
 def file_of(data: Any, /) -> tuple[int, int] | None: ...
 def block(
     data: Any, owner: Any, /
@@ -239,11 +241,13 @@ class Rows:
     def __init__(self, window: int = 0, seed: int = 0, epoch: int = 0, start: int = 0) -> None: ...
     def add(self, batch: Any) -> None: ...  # ValueError: of another schema
     def end(self) -> None: ...  # tells that no more batches follow
-    # whether more batches have to be added before n rows are taken
+    # whether more batches have to be added before n rows can be taken
     def wants(self, n: int) -> bool: ...
     def plan(self, n: int) -> Any:
         """The next n rows, or those that are ready, to be gathered by any thread; None: none is ready. It has num_rows, and write(alloc=None) gathers them: (the block, in memory of
-        alloc(bytes), else of pages(); by column (where its values lie in there, their bytes), or None for one that has nulls or is no numbers and lists of them)."""
+        alloc(bytes), else of pages(); for each column (the offset of its values in the block, their
+        bytes), or None for a column that has nulls or whose type is neither a number nor a list of
+        numbers)."""
 
     def cast(
         self, function: Callable[[Any], Any]
@@ -307,8 +311,9 @@ class Joined:
     def __iter__(self) -> Joined: ...
     def __next__(self) -> Any: ...
     def share(self) -> bytes:
-        """Called before the first batch: makes it the join of a share of the left rows, which gives
-        no unmatched right rows. Returns the match report: a bit for each right row, whether it met
+        """Called before the first batch: this join is to handle a share of the left rows only, so
+        it gives out no unmatched right rows. Returns the match report: a bit for each right row,
+        whether it met
         a left one."""
 
 def join(
@@ -321,9 +326,11 @@ def join(
     met: Any = ...,
     /,
 ) -> Joined:
-    """Batches of at most so many rows. sides: batches, of one schema each, of the left and the right side, and of their keys, which have one type on both. picks: (side, column) of
-    each column of the result, whose schema is that of the batch `shape`; alone: the same of rows that have no left row. met: what the joins of all shares of the left side said, or-ed: the
-    rows that these leave."""
+    """The joined rows, in batches of a limited number of rows. sides: batches, of one schema each,
+    of the left and the right side, and of their keys, which have one type on both. picks: (side,
+    column) of each column of the result, whose schema is that of the batch `shape`; alone: the same
+    of rows that have no left row. met: the match reports of the joins of all shares of the left
+    side, or-ed together; then the result is the right rows that none of these joins has matched."""
 
 def bloom_bytes(keys: int, /) -> int: ...
 def bloom_add(filter: bytearray, batch: Any, /) -> None: ...
@@ -368,10 +375,12 @@ def exchange_map(
 def exchange_merge(
     what: bytes, packs: list[tuple[Any, bytes]], first: int, partitions: int, values: int, /
 ) -> Work | None:
-    """None: the packs are of different schemas. A pack: (bytes of blocks or a list of batches, lengths of its parts as uint32); partitions 0: they are runs."""
+    """Merges packs of an exchange. Returns None if the packs have different schemas. A pack: (bytes
+    of blocks or a list of batches, lengths of its parts as uint32); partitions 0: they are runs."""
 
 def exchange_cut(what: bytes, samples: list[Any], n: int, /) -> Work | None:
-    """None: the samples are of different schemas. A sample: bytes of a block, or a list of one batch."""
+    """Computes where an exchange cuts its key range. Returns None if the samples have different
+    schemas. A sample: bytes of a block, or a list of one batch."""
 
 def exchange_reduce(
     what: bytes,
@@ -383,7 +392,9 @@ def exchange_reduce(
     bounds: Any,
     /,
 ) -> Work | None:
-    """None: the slices are of different schemas. A slice: (bytes of blocks or a list of batches, run, whether its rows are wanted, its first partition)."""
+    """Reduces the slices of an exchange. Returns None if the slices have different schemas. A
+    slice: (bytes of blocks or a list of batches, run, whether its rows are wanted, its first
+    partition)."""
 
 class States:
     """States of aggregates by group (src/shuffle/work.h)."""
@@ -391,7 +402,8 @@ class States:
     rows: int
     nbytes: int  # bytes of memory
     def add(self, batch: Any, /) -> int:
-        """Takes the first rows of a batch and returns how many. Aggregating the others, and later
+        """Takes the first rows of a batch, and returns the number of rows taken. Aggregating the
+        others, and later
         batches, before the exchange is not worth it."""
 
     def batch(self) -> Any: ...
@@ -400,8 +412,9 @@ class States:
         states."""
 
 def online_unit(pieces: int, slots: int, at: int, /) -> tuple[int, bool, bool]:
-    """The unit of an online aggregation (src/shuffle/online.h) that begins after `at` pieces: how
-    many pieces it has, whether a result follows it, whether its products are wanted."""
+    """The unit of an online aggregation (src/shuffle/online.h) that begins after `at` pieces: the
+    number of its pieces, whether a result follows the unit, whether the unit's products are
+    wanted."""
 
 def online_products(
     pieces: int, columns: tuple[Any, ...], /
@@ -409,13 +422,14 @@ def online_products(
 def online_totals(
     seen: tuple[int, int, int, float], columns: tuple[Any, Any], /
 ) -> tuple[bytes, bytes]:
-    """(estimates of the whole, bounds). seen: pieces of the whole, seen ones, units that these were, confidence."""
+    """(estimates for all rows, error bounds). seen: the number of all pieces, of pieces seen so
+    far, of units that the seen pieces formed, and the confidence level."""
 
 def online_ratios(
     seen: tuple[int, int, int, float], columns: tuple[Any, Any, Any, Any, Any], /
 ) -> tuple[bytes]: ...
 
-# for rows or states like those of the batch; all: it takes all rows
+# Makes an aggregation for rows or states with the schema of the batch; all: add() takes all rows
 def group_states(what: bytes, batch: Any, all: bool = False, /) -> States: ...
 def arrow_schema(format: str, /) -> Any: ...
 def aggregates() -> dict[str, tuple[str, int]]:
@@ -427,7 +441,7 @@ TAKES_DECIMALS_256: int
 TAKES_ORDERED: int
 
 def blocks(slice: Any, /) -> list[Any]:
-    """The batches of a slice, over its bytes."""
+    """The batches of a slice; they share the memory of its bytes."""
 
 def task_note(ops: list[tuple[int, int, int, int, int, int]]) -> None:
     """Inside a stage task: (rows_out, ns) per fused operator, for the DONE event."""
@@ -441,7 +455,8 @@ def around(
     path: list[str], environ: dict[Any, Any]
 ) -> None: ...  # functions are sent again when the size of one of these has changed
 
-# the number of the surroundings that this process has now; they came with a definition
+# the number of the surroundings (ambient_environment.py) that are in force in this process; they
+# came with the definition of a function
 def surrounded(content: int, arrives: bool) -> None: ...
 
 class Graph:
@@ -584,14 +599,15 @@ class Plan:
     def explain(self, root: int) -> str: ...
 
 class Told:
-    """Told(name): the strategy of one exchange of one run, in Python: a thread answers for it
-    (src/shuffle/told.h)."""
+    """Told(name): the strategy of one exchange of one run, in Python: a thread answers the
+    questions of the run (src/shuffle/told.h)."""
+
     def __init__(self, name: str) -> None: ...
     def next(
         self, exec: Exec
     ) -> tuple[str, int, tuple[Any, ...], tuple[int, int, int, int]] | None:
-        """(what, input, sizes, pack): the next question of the run, the earliest first; waits for
-        one. None: no more questions will come."""
+        """(kind of the question, input, sizes, pack): the next question of the run, the earliest
+        first; waits until there is a question. None: no more questions will come."""
     def close(self) -> None: ...  # ends it: its run is over, and no more questions come
     def say(self, exec: Exec, what: str, input: int, a: int = 0, b: int = 0, /) -> Any:
         """Gives an answer; returns (bytes held, group). None: the answer is not wanted any more;
@@ -620,12 +636,13 @@ class Exec:
     ) -> (
         int
     ): ...  # unit of the source that the last block of next() stems from; of runs with skip_units
-    # what came beside the output since the last call: (stage, bad rows, ObjectRef or None, message)
+    # reports of stages that have arrived since the last call, apart from the output: (stage, bad
+    # rows, ObjectRef or None, message)
     def sides(self) -> list[tuple[Any, ...]]: ...
     def stop(self) -> None: ...
 
 class JobLog:
-    """JobLog(path): the log of a resumable job, taken for this process."""
+    """JobLog(path): opens the log of a resumable job; this process is its only owner meanwhile."""
     def __init__(self, path: str) -> None: ...
     def __getattr__(self, name: str) -> Any: ...
 
@@ -634,7 +651,7 @@ def job_move(
 ) -> bool: ...  # False: there is no source, or no folder for the target
 def job_sync_dir(path: str) -> None: ...  # the names in a folder become durable
 
-# --- workers
+# --- calls for worker processes
 def current_task() -> tuple[int, int, str, int] | None: ...  # task, actor or 0, name, attempt
 def current_need(
     custom_names: list[str],
@@ -645,7 +662,7 @@ def task_end_flags(
 ) -> None: ...  # bits: 1: a failure of the running task is final; 4: its process runs nothing more
 def on_interrupt(*args: Any) -> None: ...  # handler of SIGINT in workers
 
-# starts calls that may start; False: the process is to leave
+# starts the actor calls that are allowed to start now; False: the process shall end
 def async_step(group: int) -> bool: ...
 def async_done(call: Any, result: Any, exception: BaseException | None) -> None: ...
 def async_yield(call: Any, value: Any) -> bool: ...  # False: the consumer wants no more

@@ -19,7 +19,7 @@ def _frames(tb):
 
 
 def only_text(e):
-    """'ValueError: text', without the traceback."""
+    """The exception as a text like 'ValueError: text', without the traceback."""
     return "".join(traceback.format_exception_only(type(e), e)).rstrip()
 
 

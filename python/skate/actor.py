@@ -80,7 +80,7 @@ def _methods(cls):
                 or (name.startswith("__") and name != "__call__")
             ):
                 continue
-            # the options of an overridden method stay
+            # an overriding method keeps the options of the method that it overrides
             o = {**(out[name][0] if name in out else {}), **getattr(inner, "__skate_method__", {})}
             if o.get("num_returns") is None and options.is_generator(inner):
                 o["num_returns"] = "streaming"
@@ -99,7 +99,7 @@ def _is_async(cls):
     )
 
 
-# ---- the actor's side
+# ---- The process of the actor: making the instance, ending it.
 
 
 class Maker:
@@ -153,8 +153,8 @@ def current():
     return ActorHandle(_skate.weak_token(number), maker.meta)
 
 
-# ---- what every actor can do. In the worker these are called with the instance instead of a method
-# of its class (src/py/worker/result.c)
+# ---- Calls that every actor understands. In the worker these functions are called with the
+# instance instead of a method of its class (src/py/worker/result.c)
 
 
 def __ray_ready__(self):
@@ -202,7 +202,7 @@ BUILT_IN = {
 }
 
 
-# ---- methods
+# ---- ActorMethod: handle.method.
 
 
 class ActorMethod:
@@ -491,8 +491,8 @@ def _space(namespace):
 
 
 class ActorClass:
-    """What @remote makes of a class: A.remote(...), A.options(...).remote(...). Static methods and
-    class attributes are those of the class. ActorClass[A] is for type checkers.
+    """The result of @remote for a class: A.remote(...), A.options(...).remote(...). Static methods
+    and class attributes are those of the class. ActorClass[A] is for type checkers.
 
     Args:
         cls: The class.
@@ -543,8 +543,8 @@ class ActorClass:
             )
 
     def _current(self):
-        """The Template. Made late: options().options() needs none, and names and lifetimes depend
-        on the job."""
+        """The Template. Made at the first call: options().options() needs none, and names and
+        lifetimes depend on the job."""
         job = _job.namespace(), _job.default_lifetime()
         if self._made_for != job:
             base = self._base._current() if self._base is not self else None
@@ -627,7 +627,8 @@ class ActorClass:
         if cls is None or name.startswith("__"):
             raise AttributeError(name)
         value = getattr(cls, name)
-        # A copy: by this path pickle would find the function in the module and send it by name.
+        # The function is copied: under its original name pickle would find it in the module and
+        # send only the name.
         if isinstance(value, types.FunctionType):
             return functools.partial(value)
         return value

@@ -3,7 +3,7 @@ arguments and calls _skate."""
 
 from __future__ import annotations
 
-# without re and struct: each import delays the start of the workers
+# The modules re and struct are not imported here: each import delays the start of the workers
 import _pickle as pickle
 import atexit
 import functools
@@ -111,7 +111,7 @@ def _worker_argv():
 def _first_note(wanted, runtime_env, job, labels):
     modules = ["skate._by_value"] + [m for m in ("numpy", "pyarrow", "pandas") if m in sys.modules]
     if "skate.data" in sys.modules:
-        # It brings pyarrow, which is imported while the program builds its plan.
+        # This module imports pyarrow: the fork server does so while the program builds its plan.
         modules.append("skate.data.worker.stage")
     modules += [m for m in wanted.split(",") if m]
     path = ambient_environment.path_now()
@@ -331,8 +331,8 @@ def _open(a: Any, said: dict[str, Any]) -> Context:
         conf["preload"], runtime_env, pickled_job, bool(conf["print_labels"])
     )
     if engine.is_foreign(conf["engine"]):
-        # The processes of a guest have another sys.path: that of this program goes along with
-        # functions.
+        # Processes of a guest engine have a sys.path of their own: the program's sys.path is sent
+        # along with functions.
         ambient_environment.begin([], None)
         conf["guest"] = engine.make(
             conf["engine"], {**conf, "job": pickled_job, "address": a.address}
@@ -767,7 +767,7 @@ def _resources(which):
     j = _job.facts()
     out = _skate.resources(j.get("custom", []))[which]
     store = j.get("store", 0)
-    # A worker does not know how full the store is.
+    # Only the driver knows how full the store is; a worker does not.
     if which and not _skate.in_worker() and _skate.engine() != "guest":
         store -= min(store, _skate.status().get("store_sealed_bytes", 0))
     there = _skate.nodes([]) if _skate.engine() == "guest" else []

@@ -1,6 +1,6 @@
-"""`skate memory`: memory of each process of an engine, from another terminal. What the driver's
-program holds in the store by object is told by skate._private.internal_api.memory_summary(), in the
-driver."""
+"""`skate memory`: memory of each process of an engine, from another terminal. A list of the objects
+that the driver's program holds in the store is given by
+skate._private.internal_api.memory_summary(), called in the driver."""
 
 import os
 

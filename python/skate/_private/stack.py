@@ -1,4 +1,5 @@
-"""`skate stack`: what the processes of an engine do, from another terminal. Without a port or a
+"""`skate stack`: shows, from another terminal, what the processes of an engine are doing. Without a
+port or a
 daemon: engines are found by the name of their control segment in /proc/<pid>/fd, what runs where is
 read from it, and each process writes its stacks to a pipe when a signal asks it
 (src/py/worker/stack.c)."""
@@ -38,8 +39,8 @@ def _owner(pid):
 
 
 def _holds(pid, path):
-    """Whether a process holds this control segment. The contents of a segment are only its maker's
-    claim; this is the kernel's answer."""
+    """Whether a process holds this control segment. The contents of a segment are written by its
+    maker and may be false; this answer comes from the kernel."""
     try:
         mine = _segment(pid)
         return (
@@ -120,7 +121,7 @@ def stacks(pids, seconds=SECONDS, segment=None):
     try:
         for pid in pids:
             try:
-                # from here on the pid cannot be reused for another process
+                # the open pidfd keeps the pid from being reused for another process
                 end = os.pidfd_open(pid)
             except OSError as e:
                 out[pid] = f"({e.strerror})"

@@ -54,8 +54,8 @@ def _event(ph, cat, name, pid, tid, ns, **more):
 def events():
     """A list of trace events (Chrome's JSON format): a slice for each run of a task on its worker,
     its time in the queue, and an arrow from where it was submitted; in pipelines an arrow from the
-    task that made a block to each that took it. Of the last 10,000 attempts that ended, and those
-    that run. Times in microseconds of the engine's clock."""
+    task that made a block to each that took it. Of the last 10,000 attempts that ended, and of
+    those still running. Times in microseconds of the engine's clock."""
     _job.ensure()
     rows, _ = _skate.state("tasks", _job.facts().get("custom", []))
     now = _skate.monotonic_ns()

@@ -32,8 +32,8 @@ def _ours(name):
 def _link():
     """Enters every loaded module of skate in sys.modules under ray's name, too, all at once:
     importlib sets a freshly imported module as an attribute of its package, where a function of the
-    same name may be (util.placement_group), but leaves modules alone that are in sys.modules
-    already."""
+    same name may be (util.placement_group), but leaves modules that are in sys.modules already as
+    they are."""
     for name, module in list(sys.modules.items()):
         if name == "skate" or name.startswith("skate."):
             sys.modules.setdefault("ray" + name[5:], module)

@@ -110,7 +110,7 @@ class Caller:
         return self._id
 
     def execute(self, *args, **kwargs):
-        """Begins an execution, after those that reached the owner before it.
+        """Begins an execution; the owner runs executions in the order in which they arrive.
 
         Args:
             args: What the InputNode stands for; input[0], input[1].
@@ -150,7 +150,7 @@ class CalledRef(Result):
     Args:
         dag: The Caller.
         called: The ObjectRef of the list of results.
-        index: Which of them.
+        index: The index of this result in that list.
     """
 
     _what = "CalledRef"
@@ -177,7 +177,8 @@ class CalledRef(Result):
 
     @staticmethod
     def get_all(refs, timeout=None):
-        """The values of several: a list of these and of ObjectRefs."""
+        """The values of several results, given as a list that may hold CalledRefs and
+        ObjectRefs."""
         objects = [ref._as_object() if isinstance(ref, Result) else ref for ref in refs]
         return _skate.get(objects, timeout)
 

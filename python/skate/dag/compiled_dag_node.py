@@ -275,7 +275,7 @@ class CompiledDAG(Results):
             self.teardown()
             raise
 
-    # ---- what it is
+    # ---- Facts about the graph.
 
     @property
     def is_teardown(self):
@@ -314,7 +314,7 @@ class CompiledDAG(Results):
         """
         return visualize(self, filename, format, view, channel_details)
 
-    # ---- executing it
+    # ---- Executions.
 
     def _values(self, args, kwargs):
         if len(args) != self._n_args:
@@ -348,7 +348,8 @@ class CompiledDAG(Results):
                 f"execute(): no room for the input within {self._submit_timeout} s (RAY_CGRAPH_submit_timeout): an actor of the graph is slow, or hangs. ({e})"
             ) from None
         except exceptions.RayChannelError:
-            # else reading the result raises, as for a call of a dead actor
+            # where the graph does not go on, reading the result raises ActorDiedError, as for a
+            # call of a dead actor
             if self._graph.dead is None:
                 raise self._over() from None
         self._execution_index += 1
@@ -439,7 +440,7 @@ class CompiledDAG(Results):
             else [result(self, index)]
         )
 
-    # ---- its end
+    # ---- Teardown.
 
     def teardown(self, kill_actors=False):
         """Ends the graph: calls that wait for its results return, and its actors go on as ordinary

@@ -47,7 +47,7 @@ class Plain:
         """The first output of the next execution whose result is ready; None: none is ready within
         that time."""
         missing = [i for i, ref in enumerate(self._under_way[0]) if ref is not None]
-        # the inline engine runs a task when its result is asked for
+        # The inline engine runs a task only when the task's result is asked for
         if _skate.engine() == "inline":
             return missing[0]
         refs = [self._under_way[0][i] for i in missing]

@@ -54,7 +54,7 @@ class Results:
         self._came = 0  # the number of messages read of the execution after that
         # execution -> {output: value or Failed}
         self._result_buffer = collections.defaultdict(dict)
-        # execution -> {outputs}; None stands for a single output
+        # execution -> {outputs}; None in the place of the set stands for the only output of a graph
         self._got_ref_idxs, self._destructed_ref_idxs = {}, {}
         self._unwanted = set()  # future executions whose results nobody wants
         self._lock = _forked.lock(threading.RLock)
@@ -65,7 +65,7 @@ class Results:
         """The exception for a use of a graph that has ended."""
         raise NotImplementedError
 
-    # ---- who asks
+    # ---- Taking a result.
 
     def _settled(self, index, output, others=()):
         """Whether the output is ready, or one of the others has failed."""
@@ -229,12 +229,13 @@ class Results:
             ):
                 self._note(*self._graph.read(0, 0))
         except exceptions.RayChannelError:
-            # it is not there yet; or the graph has ended, which whoever asks for a result is told
+            # The message has not arrived; or the graph has ended, which the next request for a
+            # result reports
             pass
         finally:
             self._read_lock.release()
 
-    # ---- who reads for those that wait elsewhere
+    # ---- Reading for event loops and threads that wait.
 
     def _ask(self, index, output, timeout, others=()):
         """A concurrent.futures.Future that is done when _get() need not wait, or that has the

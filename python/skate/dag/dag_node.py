@@ -74,18 +74,18 @@ class DAGNode(DAGNodeBase):
         if self._source is not None:
             self._source._bound.append(self)
 
-    # ---- what a node is
+    # ---- Facts about a node.
 
     def get_args(self):
-        """Its positional arguments."""
+        """The positional arguments of this node."""
         return self._bound_args
 
     def get_kwargs(self):
-        """Its keyword arguments."""
+        """The keyword arguments of this node."""
         return self._bound_kwargs.copy()
 
     def get_options(self):
-        """Its options, as they were given."""
+        """The options of this node, as the program gave them."""
         return self._bound_options.copy()
 
     def get_other_args_to_resolve(self):
@@ -112,7 +112,7 @@ class DAGNode(DAGNodeBase):
         )
         return list({id(n): n for n in found}.values())
 
-    # ---- running it
+    # ---- Running a graph.
 
     def execute(self, *args, **kwargs):
         """Runs the graph that ends here: each node once, calls in the order of their bind().
@@ -261,7 +261,7 @@ class DAGNode(DAGNodeBase):
         """The TorchTensorType that with_tensor_transport() has set."""
         return self._transport
 
-    # ---- other walks over a graph
+    # ---- Other walks over a graph.
 
     def apply_recursive(self, fn):
         """Calls fn(node) for this node and all nodes that it needs, each once, needed nodes first.
@@ -297,10 +297,10 @@ class DAGNode(DAGNodeBase):
         out._stable_uuid, out._number = self._stable_uuid, self._number
         return out
 
-    # ---- words
+    # ---- Nodes as text.
 
     def _name(self):
-        """The kind of the node, in a word."""
+        """The kind of the node in one word, for texts."""
         return type(self).__name__
 
     def __repr__(self):
@@ -363,11 +363,11 @@ class _Values:
         return replace(value, self.of) if key in self.node._deep else value
 
     def args(self):
-        """The positional ones."""
+        """The positional arguments, with values in the places of nodes."""
         return [self._resolved(i, v) for i, v in enumerate(self.node._bound_args)]
 
     def kwargs(self):
-        """The keyword ones."""
+        """The keyword arguments, with values in the places of nodes."""
         return {k: self._resolved(k, v) for k, v in self.node._bound_kwargs.items()}
 
 

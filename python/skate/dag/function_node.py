@@ -1,4 +1,4 @@
-"""FunctionNode: what f.bind(...) makes of a remote function."""
+"""FunctionNode: the node that f.bind(...) makes of a remote function."""
 
 from skate.dag.dag_node import DAGNode, check_arguments
 
@@ -31,7 +31,7 @@ class FunctionNode(DAGNode):
 
 
 def bind(remote, own, args, kwargs):
-    """f.bind(*args, **kwargs). own: whether the options are those of @remote; options from
+    """f.bind(*args, **kwargs). own: whether the options are the ones given to @remote; options from
     f.options() leave max_calls out, as in Ray."""
     options = dict(remote._options)
     if not own:

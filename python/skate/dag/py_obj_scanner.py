@@ -117,7 +117,7 @@ class _PyObjScanner:
         self._value = None
 
     def find_nodes(self, obj):
-        """All such objects in obj."""
+        """All objects of source_type inside obj."""
         self._value = obj
         return find(obj, self.source_type)
 
@@ -126,5 +126,5 @@ class _PyObjScanner:
         return replace(self._value, table.__getitem__, self.source_type)
 
     def clear(self):
-        """Lets the value go."""
+        """Drops the references to the value."""
         self._value = None

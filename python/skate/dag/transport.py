@@ -75,7 +75,8 @@ class TorchTensorType:
         return self.transport in ("nccl", "accelerator")
 
     def check(self, node):
-        """NotImplementedError if the value of a node cannot go that way."""
+        """Raises NotImplementedError if the value of a node cannot be passed on by its
+        transport."""
         if self.requires_accelerator() or self.device in ("gpu", "cuda"):
             raise NotImplementedError(
                 f"{node} asks for transport {self.transport!r} to device {self.device!r}: compiled graphs move values by shared memory between CPUs; "

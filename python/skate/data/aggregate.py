@@ -473,7 +473,7 @@ class Unique(Builtin):
     kind = "unique"
 
     class ListEncodingMode(enum.StrEnum):
-        """How a list is counted."""
+        """How Unique treats a list: as its elements, or as one value (a hash)."""
 
         FLATTEN = "FLATTEN"
         HASH = "HASH"

@@ -104,7 +104,7 @@ class BlockAccessor:
         return a.to_pandas() if block_type is BlockType.PANDAS else a.to_arrow()
 
     def to_block(self) -> Any:
-        """The block itself."""
+        """Returns the wrapped block itself."""
         return self._block
 
     def to_arrow(self) -> Any:

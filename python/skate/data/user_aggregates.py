@@ -30,7 +30,7 @@ Columns = list[Any]  # a list of pyarrow.Array
 ROWS = 1 << 16  # minimum number of rows that are grouped at once; small batches are joined first
 
 
-# ---- groups of rows
+# ---- Groups of rows.
 
 
 def _comparable(col: Any) -> Any:
@@ -168,7 +168,7 @@ class Runs:
         return not self.keys or self.groups(merge(two)).n == 1
 
 
-# ---- aggregates that are computed by calls
+# ---- Aggregates that are computed by Python calls.
 
 
 def _called(f: Any, key: Any, call: Callable[[], Any]) -> Any:

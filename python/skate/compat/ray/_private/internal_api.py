@@ -73,12 +73,12 @@ def memory_summary(
 
 
 def free(object_refs, local_only=False):
-    """Gives up what keeps objects whose references were pickled by hand (cloudpickle.dumps(ref)):
-    they go with the last ObjectRef, as any other. One ref or a list. TypeError for something else.
-    local_only has no meaning on one machine.
+    """Releases the extra holds on objects whose references were pickled by hand
+    (cloudpickle.dumps(ref)): they go with the last ObjectRef, as any other. One ref or a list.
+    TypeError for something else. local_only has no meaning on one machine.
 
-    What still has an ObjectRef stays: skate counts exactly, and takes no value away from who may
-    ask for it."""
+    An object that still has an ObjectRef stays: skate counts references exactly, and never removes
+    a value that a holder may ask for."""
     for ref in object_refs if isinstance(object_refs, (list, tuple)) else [object_refs]:
         _skate.unpin(ref)
 

@@ -6,7 +6,8 @@ from skate import _skate
 class _CoreWorker:
     def get_all_reference_counts(self):
         """{hexadecimal id as bytes: {"local": ObjectRefs of this process, "submitted": what else
-        holds it}}, in the driver: of the objects that it has, or made (ids of workers have their
+        holds it}}, in the driver: of the objects that the driver holds or has made (ids of workers
+        have their
         number above bit 40)."""
         return {
             number.to_bytes(28, "big").hex().encode(): {"local": local, "submitted": others}
