@@ -61,7 +61,7 @@ class ActorHandle(Generic[A]):
 ActorProxy = ActorHandle
 
 class ActorClass(Generic[A]):
-    """What @remote makes of a class: A.remote(...), A.options(...).remote(...)."""
+    """The result of @remote for a class: A.remote(...), A.options(...).remote(...)."""
 
     __name__: str
     __qualname__: str

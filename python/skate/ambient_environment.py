@@ -31,11 +31,11 @@ _sent: dict[str, Any] | None = None  # the surroundings sent last; None: nothing
 # In the driver: the surroundings that were sent, by content, the one used last at the end.
 _numbers: dict[Any, dict[str, Any]] = {}
 _count = 0  # the last number given; 0 is for the surroundings at the opening
-# in a worker: the original values of the variables that were put on
+# in a worker: the values that environment variables had before surroundings replaced them
 _before: dict[str, str | None] = {}
 # In a worker: sys.path and the working directory before any surroundings were put on.
 _base: tuple[list[str], str | None] | None = None
-# in a worker: surroundings put on, by number
+# in a worker: the surroundings that this process knows, by number
 _known: dict[int, dict[str, Any]] = {0: {"number": 0}}
 NUMBERS = 1000  # the number of surroundings that are remembered; older ones are sent again
 

@@ -384,7 +384,7 @@ class AsyncioActorExit(RayError):
 
 
 class ObjectRefStreamEndOfStreamError(RayError):
-    """The generator has no more."""
+    """The generator has no more references."""
 
 
 class OufOfBandObjectRefSerializationException(RayError):

@@ -76,17 +76,17 @@ class UniqueID:
 
     @classmethod
     def nil(cls) -> Self:
-        """The identifier of nothing."""
+        """The identifier that names nothing: all its bits are set."""
         return cls(b"\xff" * cls._SIZE)
 
     @classmethod
     def size(cls) -> int:
-        """Number of its bytes."""
+        """The number of bytes of an identifier of this class."""
         return cls._SIZE
 
     @classmethod
     def _of(cls, number: int) -> Self:
-        """The identifier of a number of the engine's."""
+        """The identifier of a thing that the engine knows by a number."""
         return cls(number.to_bytes(cls._SIZE, "big"))
 
     def binary(self) -> bytes:
@@ -94,11 +94,11 @@ class UniqueID:
         return self._bytes
 
     def hex(self) -> str:
-        """Its bytes as hexadecimal digits."""
+        """The bytes of this identifier as hexadecimal digits."""
         return self._bytes.hex()
 
     def is_nil(self) -> bool:
-        """Whether it is the identifier of nothing."""
+        """Whether this is the identifier that names nothing."""
         return self._bytes == b"\xff" * self._SIZE
 
     def __eq__(self, other):
@@ -124,7 +124,7 @@ class UniqueID:
 
 
 class ActorID(UniqueID):
-    """Of an actor."""
+    """The id of an actor."""
 
     __slots__ = ()
     _SIZE = 16
@@ -132,7 +132,7 @@ class ActorID(UniqueID):
 
 
 class TaskID(UniqueID):
-    """Of a task."""
+    """The id of a task."""
 
     __slots__ = ()
     _SIZE = 24
@@ -140,51 +140,51 @@ class TaskID(UniqueID):
 
 
 class NodeID(UniqueID):
-    """Of a machine."""
+    """The id of a machine."""
 
     __slots__ = ()
 
 
 class WorkerID(UniqueID):
-    """Of a worker process."""
+    """The id of a worker process."""
 
     __slots__ = ()
 
 
 class FunctionID(UniqueID):
-    """Of a function."""
+    """The id of a function."""
 
     __slots__ = ()
 
 
 class ActorClassID(UniqueID):
-    """Of an actor class."""
+    """The id of an actor class."""
 
     __slots__ = ()
 
 
 class ClusterID(UniqueID):
-    """Of an engine."""
+    """The id of an engine."""
 
     __slots__ = ()
 
 
 class PlacementGroupID(UniqueID):
-    """Of a placement group."""
+    """The id of a placement group."""
 
     __slots__ = ()
     _SIZE = 18
 
 
 class JobID(UniqueID):
-    """Of a job."""
+    """The id of a job."""
 
     __slots__ = ()
     _SIZE = 4
 
     @classmethod
     def from_int(cls, value: int) -> JobID:
-        """The job of a number.
+        """The JobID of the job with this number.
 
         Args:
             value: Its number.

@@ -1,11 +1,11 @@
-"""JobConfig: what may be said about a job in one object, init(job_config=...)."""
+"""JobConfig: the settings of a job in one object, for init(job_config=...)."""
 
 from skate import runtime_env as _runtime_env
 
 
 class JobConfig:
     """Settings of a job. skate makes use of runtime_env, ray_namespace, default_actor_lifetime and
-    metadata; the others belong to languages and machines that it has not."""
+    metadata; the others belong to languages and machines that skate lacks."""
 
     def __init__(
         self,
@@ -37,21 +37,23 @@ class JobConfig:
         self.metadata[key] = value
 
     def set_runtime_env(self, runtime_env, validate=False):
-        """The runtime_env of the job's workers; validate=True checks it now, else init does."""
+        """Sets the runtime_env of the job's workers; validate=True checks it now, otherwise init()
+        checks it."""
         if validate and runtime_env:
             runtime_env = _runtime_env.RuntimeEnv(**runtime_env)
         self.runtime_env = runtime_env
 
     def set_py_logging_config(self, logging_config=None):
-        """A LoggingConfig for the driver and the workers of the job."""
+        """Sets the LoggingConfig for the driver and the workers of the job."""
         self.py_logging_config = logging_config
 
     def set_ray_namespace(self, ray_namespace):
-        """Where the job's named actors are."""
+        """Sets the namespace in which the job's named actors are."""
         self.ray_namespace = ray_namespace
 
     def set_default_actor_lifetime(self, default_actor_lifetime):
-        """ "detached" or "non_detached": of actors whose options do not say. ValueError for
+        """Sets the lifetime ("detached" or "non_detached") of actors whose options name none.
+        ValueError for
         anything else."""
         if default_actor_lifetime not in ("detached", "non_detached"):
             raise ValueError(
@@ -61,7 +63,8 @@ class JobConfig:
 
     @classmethod
     def from_json(cls, job_config_json):
-        """From the "JSON" part of a job submission: runtime_env, metadata, code_search_path."""
+        """Makes a JobConfig from the "JSON" part of a job submission: runtime_env, metadata,
+        code_search_path."""
         return cls(
             runtime_env=job_config_json.get("runtime_env"),
             metadata=job_config_json.get("metadata"),

@@ -21,7 +21,7 @@ class _Formatter(logging.Formatter):
     def format(self, record):
         fields = {k: getattr(record, k, None) for k in self.conf.additional_log_standard_attrs}
         fields.update(_here())
-        # extra={...} of the call
+        # fields that the program has given as extra={...} to the logging call
         fields.update((k, v) for k, v in vars(record).items() if k not in _STANDARD)
         fields["timestamp_ns"] = int(record.created * 1e9)
         if self.conf.encoding == "TEXT":
@@ -89,7 +89,7 @@ class LoggingConfig:
                 )
 
     def _apply(self):
-        """For this process, instead of what an earlier one said."""
+        """Puts this configuration into force in this process, in the place of an earlier one."""
         global _handler
         root = logging.getLogger()
         if _handler is not None:

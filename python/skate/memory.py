@@ -1,5 +1,5 @@
-"""What memory is used for: by each worker, by the object store, of which limit. The figures are
-measured when they are asked for."""
+"""The use of memory by each worker and by the object store, and the limit that holds. The figures
+are measured at each call."""
 
 from skate import _skate
 
@@ -22,7 +22,7 @@ def _mib(n):
 
 
 def summary():
-    """The same as text, largest worker first. (Objects:
+    """The figures of usage() as text, the largest worker first. (Objects:
     ray._private.internal_api.memory_summary.)"""
     u = usage()
     limit = (

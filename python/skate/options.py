@@ -329,7 +329,8 @@ DEVICES = {
 
 
 def devices_of(custom):
-    """The first of these resource names that stands for devices (as src/engine/place/res.c takes
+    """Returns the first of these resource names that stands for devices (as src/engine/place/res.c
+    takes
     it); "" if there is none."""
     return next((k for k in list(custom)[:13] if k in DEVICES), "")
 

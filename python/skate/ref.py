@@ -142,8 +142,8 @@ def _task_id(ref):
 
 
 def _maker(ref):
-    """The number of the task that makes the object of a reference from another process, while that
-    task is in the engine's list because it has not ended; 0 if it is unknown."""
+    """The number of the task that makes the object of a reference which came from another process;
+    0 if it is unknown. It is found in the engine's list of tasks that have not ended."""
     if not _skate.is_initialized():
         return 0
     number = ref._number()
@@ -180,7 +180,7 @@ def _extend_ref(cls):
 _extend_ref(_skate.ObjectRef)
 
 
-# ---- ObjectRefGenerator
+# ---- Methods of ObjectRefGenerator.
 
 
 def _next_sync(gen, timeout_s=None):

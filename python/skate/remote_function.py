@@ -110,14 +110,14 @@ def _is_plain(o):
 
 
 class RemoteFunction:
-    """What @remote makes of a function: f.remote(...), f.options(...).remote(...)."""
+    """The result of @remote for a function: f.remote(...), f.options(...).remote(...)."""
 
     def __init__(self, fn, given, base=None):
         self._function = fn
         self._options = given
         self._own = base is None  # whether it is the one that @remote made
         self._template = _template(fn, given, base)
-        # The Template that defines the function: those of options() share its definition.
+        # The Template that defines the function; the Templates of options() share its definition.
         self._base = self._template if _is_plain(given) else base
         self._function_name = f"{fn.__module__}.{fn.__qualname__}"
         decorate = getattr(fn, "__ray_invocation_decorator__", None)

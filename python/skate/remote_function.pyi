@@ -37,7 +37,7 @@ class TaskOptions(CommonOptions, total=False):
 NumReturns = int | Literal["streaming", "dynamic"] | None
 
 class RemoteFunction(Generic[P, R_co]):
-    """What @remote makes of a function: f.remote(...), f.options(...).remote(...)."""
+    """The result of @remote for a function: f.remote(...), f.options(...).remote(...)."""
 
     __wrapped__: Callable[P, R_co]
     __name__: str
@@ -68,7 +68,8 @@ class RemoteFunction(Generic[P, R_co]):
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 class AnyRemoteFunction(Generic[P]):
-    """A RemoteFunction with num_returns: what .remote() gives depends on the number."""
+    """A RemoteFunction with num_returns: the type of the result of .remote() depends on that
+    number."""
 
     __name__: str
     __qualname__: str

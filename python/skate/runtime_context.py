@@ -18,7 +18,7 @@ class RuntimeContext:
     """Where this code runs: job, node, worker, task, actor, placement group. The get_..._id() give
     hexadecimal strings, None where there is none."""
 
-    # ---- the task and its actor
+    # ---- The running task and its actor.
 
     def _task(self):
         return _skate.current_task()
@@ -48,7 +48,8 @@ class RuntimeContext:
         return ids.ActorID._of(t[1]).hex() if t and t[1] else None
 
     def get_actor_name(self):
-        """Name of the actor this runs in: "" when it has none; None outside of actors."""
+        """Name of the actor that this code runs in: "" when the actor has none; None outside of
+        actors."""
         t = self._task()
         if not t or not t[1]:
             return None
@@ -83,11 +84,11 @@ class RuntimeContext:
             )
         return _skate.task_cancelled()
 
-    # ---- job, node, process
+    # ---- Job, node and process.
 
     @property
     def namespace(self):
-        """Where the job's named actors are."""
+        """The namespace in which the job's named actors are."""
         return _job.namespace()
 
     gcs_address = "local"
@@ -102,7 +103,7 @@ class RuntimeContext:
         return ids.WorkerID._of(os.getpid()).hex()
 
     def get_session_name(self):
-        """Name of this engine: of one life from init() to shutdown()."""
+        """Name of this session, which lasts from init() to shutdown()."""
         return _job.session()
 
     def get_temp_dir(self):
@@ -154,7 +155,7 @@ class RuntimeContext:
     def get_runtime_env_string(self):
         return json.dumps(dict(self.runtime_env), sort_keys=True)
 
-    # ---- all at once, and older spellings
+    # ---- All ids in one dict, and older names.
 
     def get(self):
         """A dict of job_id, node_id, namespace and, inside of tasks and actors, task_id and
@@ -202,13 +203,13 @@ _context = RuntimeContext()
 
 
 def get_runtime_context():
-    """The one RuntimeContext; starts skate when it does not run."""
+    """The RuntimeContext of this process; starts the engine when none runs."""
     _job.ensure()
     return _context
 
 
 def get_gpu_ids() -> list[int] | list[str]:
     """GPUs that this process may use: numbers, or the names that CUDA_VISIBLE_DEVICES gives them.
-    In a task: those that it was given."""
+    In a task: the GPUs that the task was given."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     return [int(v) if v.isdigit() else v for v in visible.split(",") if v]  # pyright: ignore[reportReturnType]

@@ -204,7 +204,7 @@ class RuntimeEnv(dict):
         """Sets one field; a dataclass becomes a dict."""
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             value = dataclasses.asdict(value)
-        # some fields are accepted and have no effect
+        # Some of Ray's fields are accepted and have no effect
         self[name] = check({name: value}).get(name, value)
 
     def get(self, name, default=None, data_class=None):
@@ -281,7 +281,7 @@ _own = None  # the runtime_env of the task or actor that this process belongs to
 
 
 def put_on(env):
-    """Puts the environment `env` on in this process."""
+    """Applies the environment `env` to this process."""
     global _own
     _own = env
     os.environ.update(env.get("env_vars") or {})
@@ -296,14 +296,14 @@ def put_on(env):
 
 
 def apply(data):
-    """The first thing that a process of an environment of its own does (src/py/worker/run.c): puts
-    it on."""
+    """Applies its environment to a worker that was started for one runtime_env; called first in
+    that process (src/py/worker/run.c)."""
     put_on(pickle.loads(data))
 
 
 def inside(data):
-    """The environment of a task or actor submitted here, as bytes; data: the one that its options
-    ask for."""
+    """The environment of a task or actor submitted here, as bytes; data: the environment that its
+    options ask for."""
     return packed(merge(_own, pickle.loads(data))) if _own else data
 
 
@@ -330,7 +330,7 @@ class Sealed:
         return Sealed, (None, data, (self.__name__, self.__qualname__, self.__module__))
 
     def opened(self):
-        """The function or class itself."""
+        """The function or class, unpickled at the first call."""
         if self.fn is None:
             self.fn = pickle.loads(self.data or b"")
         return self.fn

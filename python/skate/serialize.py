@@ -1,5 +1,5 @@
-"""The Python half of src/py/value/encode.c and py/value/decode.c: what C does not do itself. C has
-tried the plain pickler before it calls `dumps`.
+"""The Python half of src/py/value/encode.c and py/value/decode.c: the work that C leaves to Python.
+C has tried the plain pickler before it calls `dumps`.
 
 Also here: the messages about values that cannot be sent, which find and name the culprit.
 """
@@ -13,11 +13,12 @@ from skate import _skate, ambient_environment
 from skate._deps import by_value, cloudpickle, logging, pa, re
 from skate.exceptions import RayError
 
-# ---- values
+# ---- Pickling values.
 
 
 def is_missing(e):
-    """Whether e says that cloudpickle is not installed: then the value itself may be fine."""
+    """Whether the error e says that cloudpickle is not installed: then the value itself may be
+    picklable."""
     return isinstance(e, ModuleNotFoundError) and e.name == "cloudpickle"
 
 
@@ -97,7 +98,7 @@ def function_name():
         cls, name = f
         m = getattr(cls, name, None) if isinstance(name, str) else name
         code = getattr(m, "__code__", None)
-        # In Ray a coroutine is known by its full name.
+        # As in Ray, a coroutine is named by its full name, with the module.
         if code is not None and code.co_flags & 0x280:
             return f"{cls.__module__}.{getattr(m, '__qualname__', name)}"
         return f"{cls.__module__}.{cls.__name__}.{getattr(m, '__name__', name)}"
@@ -114,7 +115,7 @@ def in_coroutine():
 load_function = pickle.loads
 
 
-# ---- what cannot be sent
+# ---- Finding the part of a value that cannot be sent.
 
 _KINDS = {  # the names that people use
     "_thread.lock": "threading.Lock",
@@ -161,7 +162,7 @@ def _used_globals(code):
 
 
 def _parts(obj):
-    """(what it is called, part) of the objects that pickling obj would pickle."""
+    """(the name of the part, the part) for each of the objects that pickling obj would pickle."""
     if isinstance(obj, types.MethodType):
         yield "bound object", obj.__self__
         yield "method " + obj.__func__.__name__, obj.__func__
@@ -238,7 +239,8 @@ def _is(obj, module, name):
 
 
 def _reduced(obj):
-    """What __getstate__ or __reduce__ of its class give in the place of its attributes."""
+    """The values that __getstate__ or __reduce__ of obj's class give in the place of its
+    attributes."""
     try:
         given = obj.__reduce_ex__(5)
     except Exception:
@@ -286,7 +288,7 @@ def _cannot_send(obj, e):
 
 def unpicklable(obj, error):
     """The TypeError of three lines: which value, why, and where."""
-    # The text is cloudpickle's.
+    # cloudpickle raises an error of its own, with this text, for a value that is nested too deeply.
     if isinstance(error, RecursionError) or "deep recursion" in str(error):
         return TypeError(f"a {_kind(obj)} is nested too deeply to be sent to another process")
     path, part = _culprit(obj, [], {id(obj)}, [300])
@@ -309,7 +311,7 @@ def unpicklable(obj, error):
     return TypeError("\n".join(lines))
 
 
-# ---- what is large
+# ---- Finding the part of a value that is large.
 
 
 def _tell_large(fn, size):
@@ -385,7 +387,7 @@ def _is_data(obj):
     )
 
 
-# ---- blocks
+# ---- Blocks of Datasets.
 
 
 def load_block(schema_capsule, array_capsule):

@@ -237,7 +237,7 @@ class CompiledDAG(Results):
         numbers = _Numbers(root)
         self._actors, self._returns_list = numbers.actors, isinstance(root, MultiOutputNode)
         self._workers = list(set(numbers.workers.values()))
-        # the same node may be an output twice
+        # an output node is read once, though it may be listed as an output twice
         nodes = [i for i, _ in numbers.edges[-len(numbers.outputs) :]]
         distinct = sorted(set(nodes))
         super().__init__([distinct.index(n) for n in nodes])

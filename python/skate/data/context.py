@@ -421,8 +421,8 @@ _DEPRECATED = {
 _told: set[str] = set()  # settings without effect of which a warning was already given
 
 
-# ---- checks of values: functions from (name, assigned value) to the value that is kept; they raise
-# TypeError or ValueError
+# ---- Checks of settings: functions from (name, assigned value) to the value that is kept; they
+# raise TypeError or ValueError
 
 
 Check = Callable[[str, Any], Any]

@@ -183,7 +183,7 @@ class Dataset:
             "_above": None,
         }
 
-    # ---- the request that a run gets, and the result that it returns
+    # ---- The request for a run, and the result of the run.
 
     def _request(self) -> RunRequest:
         seen = self._schema.arrow if self._schema is not None else None
@@ -196,7 +196,7 @@ class Dataset:
         if result.schema is not None:
             self._schema = Schema(result.schema, pandas=self._frames())
 
-    # ---- from one Dataset to another
+    # ---- Methods that return another Dataset.
 
     def _add(self, node: Node, facts: Facts | None = None) -> Dataset:
         facts = facts or Facts(files=self._facts.files)
@@ -1161,7 +1161,7 @@ class Dataset:
         )
         return self._add(node, Facts(None, self._facts.schema, self._facts.files))
 
-    # ---- other orders, other blocks, splits (split.py)
+    # ---- Changes of the order, of the blocks, and splits (split.py).
 
     def sort(
         self,
@@ -1456,7 +1456,7 @@ class Dataset:
         given = (n, equal, locality_hints, batch_size)
         return split.streaming(self, self._request(), *given)
 
-    # ---- by a key (dataset_by_key.py)
+    # ---- Operations by a key (dataset_by_key.py).
 
     def groupby(
         self,
@@ -1612,7 +1612,7 @@ class Dataset:
         """
         return by_key.random_access(self, self._request(), key, num_workers)
 
-    # ---- copies
+    # ---- Copies of a Dataset.
 
     def copy(self, ds: Dataset | None = None) -> Dataset:
         """The same plan as another object.
@@ -1628,7 +1628,7 @@ class Dataset:
         src = ds if ds is not None else self
         return type(src)(src._node, src._facts, src.context.copy())
 
-    # ---- what is known without a run
+    # ---- Facts about the Dataset.
 
     def schema(self, fetch_if_missing: bool = True) -> Schema | None:
         """Column names and types.
@@ -1865,7 +1865,7 @@ class Dataset:
         """
         self._given_name = name
 
-    # ---- rows and batches
+    # ---- Reading rows and batches.
 
     def iterator(self) -> DataIterator:
         """A DataIterator, which can iterate over this Dataset any number of times."""
@@ -2135,7 +2135,7 @@ class Dataset:
         for row in self.take(limit):
             print(row)
 
-    # ---- materialisation
+    # ---- Materialisation.
 
     def materialize(self) -> MaterializedDataset:
         """Runs everything and keeps the blocks.
@@ -2175,7 +2175,7 @@ class Dataset:
         out._stats = self._stats
         return out
 
-    # ---- conversions to other libraries (convert.py)
+    # ---- Conversions to other libraries (convert.py)
 
     def to_pandas(self, limit: int | None = None) -> pd.DataFrame:
         """All rows as one DataFrame.
@@ -2307,7 +2307,7 @@ class Dataset:
         """
         return self.iterator().to_tf(*args, **kwargs)
 
-    # ---- writes (write/job.py; what their arguments mean: skate/data/write/__init__.py)
+    # ---- Writes (write/job.py; skate/data/write/__init__.py explains the arguments).
 
     @takes_rows(rest="arrow_parquet_args")
     def write_parquet(
@@ -2640,7 +2640,7 @@ class Dataset:
         if wrote is not None and self._stats is not None:
             self._stats.extra["write"] = wrote
 
-    # ---- aggregates
+    # ---- Aggregates over all rows.
 
     def sum(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
         """Sum of a column (for several columns a dict of sums); sums of ints are exact.
@@ -2830,7 +2830,7 @@ class Dataset:
         mapping = override_dtype_agg_mapping
         return summary.summarize(self.schema(), columns, mapping, self.aggregate)
 
-    # ---- Python
+    # ---- Methods that Python and notebooks call.
 
     def __repr__(self) -> str:
         s = self.schema(fetch_if_missing=False)

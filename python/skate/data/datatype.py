@@ -84,7 +84,7 @@ class DataType:
         @classmethod
         def binary(cls) -> DataType: ...
 
-    # ---- from and to other types
+    # ---- Conversions from and to types of other libraries.
 
     @classmethod
     def of(cls, given: Any, what: str) -> DataType:
@@ -180,7 +180,7 @@ class DataType:
             f"{self} is not backed by a Python type; to_arrow_dtype() and to_numpy_dtype() give what it is in these"
         )
 
-    # ---- factories of nested types
+    # ---- Constructors of nested types.
 
     @classmethod
     def list(cls, value_type: DataType) -> DataType:
@@ -278,18 +278,18 @@ class DataType:
             f"Invalid temporal_type {temporal_type!r}; there are timestamp, duration, date32, date64, time32 and time64"
         )
 
-    # ---- what kind of type it is
+    # ---- Questions about the kind of a type.
 
     def is_arrow_type(self) -> bool:
-        """Whether it was made from an Arrow type."""
+        """Whether this DataType was made from an Arrow type."""
         return isinstance(self._physical_dtype, pa.DataType)
 
     def is_numpy_type(self) -> bool:
-        """Whether it was made from a NumPy dtype."""
+        """Whether this DataType was made from a NumPy dtype."""
         return isinstance(self._physical_dtype, np.dtype)
 
     def is_python_type(self) -> bool:
-        """Whether it was made from a Python type."""
+        """Whether this DataType was made from a Python type."""
         return isinstance(self._physical_dtype, type)
 
     def is_of(self, category: TypeCategory | str) -> bool:
@@ -312,25 +312,26 @@ class DataType:
         return self.is_arrow_type() and is_list(self._physical_dtype)
 
     def is_tensor_type(self) -> bool:
-        """Fixed-shape and variable-shape tensors."""
+        """Whether the type is a tensor, of one shape or of several."""
         return tensor_types.is_fixed(self._physical_dtype) or value_types.is_ragged(
             self._physical_dtype
         )
 
     def is_struct_type(self) -> bool:
-        """Structs."""
+        """Whether the type is a struct."""
         return self.is_arrow_type() and _T.is_struct(self._physical_dtype)
 
     def is_map_type(self) -> bool:
-        """Maps."""
+        """Whether the type is a map."""
         return self.is_arrow_type() and _T.is_map(self._physical_dtype)
 
     def is_nested_type(self) -> bool:
-        """Lists, structs, maps, unions."""
+        """Whether the type is a list, struct, map or union."""
         return self.is_arrow_type() and _T.is_nested(self._physical_dtype)
 
     def is_numerical_type(self) -> bool:
-        """Integers, floats, decimals (complex numbers of NumPy and Python too)."""
+        """Whether the type is one of integers, floats or decimals (or complex numbers of NumPy and
+        Python)."""
         return self._is(
             lambda t: _T.is_integer(t) or _T.is_floating(t) or _T.is_decimal(t),
             lambda d: d.kind in "iufc",
@@ -338,7 +339,7 @@ class DataType:
         )
 
     def is_string_type(self) -> bool:
-        """Text."""
+        """Whether the type is a type of text."""
         return self._is(
             lambda t: _T.is_string(t) or _T.is_large_string(t) or _T.is_string_view(t),
             lambda d: d.kind in "US",
@@ -346,7 +347,7 @@ class DataType:
         )
 
     def is_binary_type(self) -> bool:
-        """Bytes."""
+        """Whether the type is a type of bytes."""
         return self._is(
             lambda t: (
                 _T.is_binary(t)
@@ -359,7 +360,7 @@ class DataType:
         )
 
     def is_temporal_type(self) -> bool:
-        """Dates, times, timestamps, durations."""
+        """Whether the type is a date, time, timestamp or duration."""
         clock = (datetime.datetime, datetime.date, datetime.time, datetime.timedelta)
         return self._is(_T.is_temporal, lambda d: d.kind in "mM", clock)
 
@@ -371,7 +372,7 @@ class DataType:
             return arrow(t.value_type if _T.is_dictionary(t) or _T.is_run_end_encoded(t) else t)
         return numpy(t) if self.is_numpy_type() else t in python
 
-    # ---- Python
+    # ---- Equality, hash and text.
 
     def __eq__(self, other: object) -> bool:
         return (

@@ -183,7 +183,7 @@ def _named(name: str, rb: pa.RecordBatch) -> pa.Array:
     raise KeyError(f"there is no column {name!r}; {columns_are(name, rb.schema.names)}")
 
 
-# ---- operations
+# ---- Evaluating operations.
 
 
 def _texty(v: Any) -> bool:
@@ -279,7 +279,7 @@ def _kernel(op: Operation) -> Callable[..., Any]:
     return getattr(pc, _KERNELS[op])
 
 
-# ---- functions
+# ---- Evaluating calls of named functions.
 
 
 def call(name: str, v: Any, *args: Any, **kwargs: Any) -> Any:
@@ -318,7 +318,7 @@ def _list_sort(v: pa.Array, order: str, null_placement: str) -> pa.Array:
     lists = _lists(v, "list.sort()")
     values = pc.list_flatten(lists)
     if len(values):
-        # from this version on, null placement is an option of each sort key
+        # from pyarrow 25 on, null placement is an option of each sort key
         by_key = int(pa.__version__.split(".")[0]) >= 25
         keys = [("row", "ascending", "at_end"), ("value", order, null_placement)]
         at = pc.sort_indices(
@@ -404,7 +404,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-# ---- user functions, downloads, row numbers
+# ---- Evaluating user functions, downloads and row numbers.
 
 
 def _udf(e: UDFExpr, rb: pa.RecordBatch) -> Any:
@@ -497,7 +497,7 @@ def _ids(e: MonotonicallyIncreasingIdExpr, rb: pa.RecordBatch) -> pa.Array:
     )
 
 
-# ---- as an Arrow expression
+# ---- Translating an expression to pyarrow.compute.
 
 
 def to_pyarrow(e: Expr) -> pc.Expression:
@@ -539,7 +539,7 @@ def to_pyarrow(e: Expr) -> pc.Expression:
     raise TypeError(f"{what}: pyarrow has no such expression")
 
 
-# ---- expressions from text
+# ---- Parsing expressions from text.
 
 
 _COMPARE = {
@@ -686,7 +686,7 @@ def _parse_call(name: str, n: ast.Call, text: str) -> Expr:
         return _parse(n.args[0], text).is_in(_constants(n.args[1], text))
     if name not in pc.list_functions() or not n.args:
         raise _bad(text, f"{ast.unparse(n)!r} is not understood")
-    # pyarrow takes patterns and the like as plain values
+    # pyarrow takes the arguments after the first one (patterns and the like) as plain Python values
     if all(isinstance(a, ast.Constant) for a in n.args[1:]):
         return _compute(_parse(n.args[0], text), name, None, *[a.value for a in n.args[1:]])  # type: ignore[attr-defined]
     return PyArrowComputeUDFExpr(

@@ -665,7 +665,7 @@ def monotonically_increasing_id() -> MonotonicallyIncreasingIdExpr:
     return MonotonicallyIncreasingIdExpr()
 
 
-# ---- questions about trees
+# ---- Questions about expression trees.
 
 
 def conjuncts(e: Expr) -> Iterator[Expr]:

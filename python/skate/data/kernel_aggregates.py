@@ -139,7 +139,7 @@ class Kernel:
         self.lists = [f.options().get("lists") == "FLATTEN" for f in fns]
         wanted = [_Column.of(f) for f in fns]
         self.columns = list(dict.fromkeys(c for c in wanted if c is not None))
-        # an aggregate of each, for errors
+        # for each column, one aggregate over it: errors name that aggregate
         self.users = [fns[wanted.index(c)] for c in self.columns]
         self.at = [
             -1 if c is None else len(self.keys) + self.columns.index(c) for c in wanted
@@ -226,7 +226,7 @@ class Kernel:
             f"{self.label}: {name} over column {f.get_target_column()!r} of type {t} is not possible{why}"
         )
 
-    # ---- batches of several schemas
+    # ---- Batches of several schemas.
 
     def unified(
         self, slices: list[list[pa.RecordBatch]], bounds: Any
@@ -340,7 +340,8 @@ class States:
         return self.of.plain(self.states.batch())
 
     def results(self, as_seen: bool = False) -> Any:
-        """The results, one row for each group, in the order of the keys, or in that of batch()."""
+        """The results, one row for each group, in the order of the keys, or in the order of the
+        rows of batch()."""
         try:
             return self.states.results(as_seen)
         except OverflowError as e:

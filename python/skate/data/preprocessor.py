@@ -280,11 +280,11 @@ class Preprocessor:
         raise NotImplementedError
 
     def get_input_columns(self) -> list[str]:
-        """The columns that it reads; an empty list if unknown."""
+        """The columns that the preprocessor reads; an empty list if they are unknown."""
         return getattr(self, "_columns", getattr(self, "columns", []))
 
     def get_output_columns(self) -> list[str]:
-        """The columns that it makes; an empty list if unknown."""
+        """The columns that the preprocessor makes; an empty list if they are unknown."""
         return getattr(self, "_output_columns", getattr(self, "output_columns", []))
 
     def __getstate__(self) -> dict[str, Any]:

@@ -207,7 +207,7 @@ class _Seat:
 
     def __init__(self, it: SplitIterator):
         self.it, self.pid, self.pidfd, self.free = it, 0, -1, threading.Condition()
-        # numbers of the current epoch: at the desk, and as the consumers call it
+        # the number of the current epoch at the desk, and the number that consumers give that epoch
         self.epoch = self.number = -1
         # the row at which the epoch began, and the number of this rank's rows that are consumed
         self.first = self.had = 0
@@ -429,11 +429,11 @@ class RankIterator(SplitIterator):
         )
 
     def schema(self) -> Any:
-        """Not known here: the batches have it."""
+        """Always None: the schema is not known in this process; the batches have it."""
         return None
 
     def stats(self) -> str:
-        """Not known here: the driver has the statistics."""
+        """No statistics are known in this process: the driver has them."""
         return ""
 
     def close(self) -> None:

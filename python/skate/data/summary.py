@@ -160,7 +160,7 @@ def aggregators(
 
 
 def _other(t: Any) -> Any:
-    """The aggregates for types that no mapping has."""
+    """The aggregates for a column whose type is in no mapping."""
     if pa.types.is_null(t.to_arrow_dtype()):
         return lambda c: [aggregate.Count(c, ignore_nulls=False)]
     return numerical if t.is_numerical_type() else temporal if t.is_temporal_type() else basic

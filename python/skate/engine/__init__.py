@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
         def __init__(self, conf: dict[str, Any]) -> None: ...
         def begin(self, wake: Callable[[], None]) -> None:
-            """Called first. The engine may call wake() from any thread when poll() has something to
+            """Starts the engine; called first. The engine may call wake() from any thread when
+            poll() has something to
             tell."""
 
         def nodes(self) -> list[dict[str, Any]]:
@@ -77,7 +78,7 @@ if TYPE_CHECKING:
             ...
 
         def close(self) -> None:
-            """Called last."""
+            """Stops the engine; called last."""
 
 
 NAMED = {"ray": "skate.engine.ray:Ray"}

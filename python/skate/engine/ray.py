@@ -23,13 +23,13 @@ from skate.engine import worker
 
 OLDEST = (2, 50)
 PATIENCE_S = 10.0  # seconds to wait for answers that come at once if all is well
-# seconds for a cluster and all its nodes together, so that an error comes within 10 s
+# the most seconds to join a cluster and check all its nodes, so that an error comes within 10 s
 CONNECT_S = 8.0
 NO_VALUE = -1  # stands in the place of a size; a value may have 0 bytes
 SPILLS = 1 << 62  # the disk limit: Ray spills as much as there is disk
 
 
-# ---- in a process of Ray's: what is pickled by reference
+# ---- Functions that run in processes of Ray; they are pickled by reference.
 
 
 def _node() -> str:
@@ -101,7 +101,7 @@ class _Actor:
         yield from _stream(*what)
 
 
-# ---- the cluster
+# ---- Joining and starting a cluster.
 
 
 def _ray() -> Any:
@@ -319,7 +319,7 @@ class Ray:
     def define(self, fn: int, name: str, definition: bytes) -> None:
         self._definitions[fn] = definition
 
-    # ---- values: a handle is an ObjectRef
+    # ---- Values; the handle of a value is Ray's ObjectRef.
 
     def put(self, kind: int, data: bytes) -> Any:
         return self._ray.put((kind, PickleBuffer(data)))
@@ -338,7 +338,7 @@ class Ray:
         except self._ray.exceptions.RayError as e:
             raise LookupError(f"{type(e).__name__}: {e}") from None
 
-    # ---- tasks
+    # ---- Starting and ending tasks and actors.
 
     def submit(self, task: dict[str, Any]) -> None:
         args = task.pop("args")
@@ -427,7 +427,8 @@ class Ray:
         r = self._running.get(task)
         if r is None or r.until:
             return
-        # Nobody wants what it has yielded; is_finished() could block for ever now.
+        # Nobody wants the values that the generator has yielded; is_finished() could block for ever
+        # now.
         if r.gen is not None:
             del self._by_ref[r.waited]
             r.waited, r.until = r.gen.completed(), time.monotonic() + PATIENCE_S / 2
@@ -458,7 +459,7 @@ class Ray:
         if handle is not None:
             self._ray.kill(handle, no_restart=not restart)
 
-    # ---- events
+    # ---- Events for skate's engine.
 
     def poll(self) -> list[dict[str, Any]]:
         now = time.monotonic()

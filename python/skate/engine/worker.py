@@ -21,7 +21,7 @@ class TaskFailed(Exception):
 
 
 def begin(job: bytes) -> None:
-    """Makes this process one that runs tasks. job: the bytes that the engine was given in its
+    """Prepares this process to run tasks. job: the bytes that the engine was given in its
     configuration."""
     if _job.handed == job:
         return

@@ -98,7 +98,7 @@ class tqdm:
         self._show(True)
 
 
-# ---- from the workers to the driver
+# ---- The path of a bar's state from a worker to the driver.
 
 
 class _Board:
@@ -136,7 +136,7 @@ def serve():
     )
 
 
-# ---- drawing
+# ---- Drawing the bars in the driver.
 
 
 class _Drawn:

@@ -1,4 +1,4 @@
-"""ActorPool: a number of actors; each call goes to whichever is idle."""
+"""ActorPool: a number of actors; each call goes to an actor that is idle."""
 
 from collections import deque
 
@@ -14,7 +14,8 @@ class ActorPool:
         self._skate = skate
         self._idle = list(actors)
         self._pending_submits = deque()  # (fn, value) that wait for an idle actor
-        # ref (the first one, of several returns) -> (index, actor, ref or list of them)
+        # the reference of a call (the first one, if the call has several) -> (index of the call,
+        # actor, the reference or the list of references)
         self._running = {}
         self._ref_of = {}  # index -> reference, of results that were not taken
         self._next_submit = self._next_return = 0
@@ -110,7 +111,7 @@ class ActorPool:
         return bool(self._idle) and not self._pending_submits
 
     def pop_idle(self):
-        """Takes an idle actor out of the pool; None if there is none."""
+        """Takes an idle actor out of the pool; None if no actor is idle."""
         return self._idle.pop() if self.has_free() else None
 
     def push(self, actor):

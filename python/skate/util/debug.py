@@ -22,7 +22,7 @@ def log_once(key):
 
 
 def disable_log_once_globally():
-    """From now on log_once() is False."""
+    """From now on log_once() returns False."""
     global _disabled
     _disabled = True
 

@@ -1,5 +1,5 @@
-"""Counter, Gauge, Histogram: the user's own metrics. They stay in the process that made them: read
-`values`; nothing is exported by itself."""
+"""Counter, Gauge, Histogram: the user's own metrics. Metrics stay in the process that made them,
+where `values` shows them; skate does not export them."""
 
 from bisect import bisect_left
 

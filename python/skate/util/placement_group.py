@@ -181,7 +181,7 @@ def get_current_placement_group():
     return PlacementGroup(ids.PlacementGroupID._of(need[1])) if need and need[1] else None
 
 
-# ---- checks
+# ---- Checks of arguments.
 
 
 def check_placement_group_index(placement_group, bundle_index):

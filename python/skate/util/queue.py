@@ -24,8 +24,8 @@ def _check_timeout(timeout):
 
 
 class Queue:
-    """Queue(maxsize=0, actor_options=None): maxsize 0 is no limit; actor_options are those of the
-    actor that holds it. May be passed to tasks."""
+    """Queue(maxsize=0, actor_options=None): maxsize 0 is no limit; actor_options: the options of
+    the actor that holds the items. A Queue may be passed to tasks."""
 
     def __init__(self, maxsize=0, actor_options=None):
         self.maxsize = maxsize
@@ -48,7 +48,7 @@ class Queue:
         return api.get(self.actor.full.remote())
 
     def put(self, item, block=True, timeout=None):
-        """Adds an item; waits for room `timeout` seconds at most. Raises Full, and ValueError for a
+        """Adds an item; waits at most `timeout` seconds for room. Raises Full, and ValueError for a
         negative timeout."""
         if not block:
             return self.put_nowait(item)
@@ -67,7 +67,8 @@ class Queue:
             raise Full
 
     def get(self, block=True, timeout=None):
-        """The oldest item; waits for one `timeout` seconds at most. Raises Empty, and ValueError
+        """Takes the oldest item; waits at most `timeout` seconds for an item. Raises Empty, and
+        ValueError
         for a negative timeout."""
         if not block:
             return self.get_nowait()

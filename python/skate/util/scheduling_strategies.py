@@ -1,5 +1,5 @@
-"""Where tasks and actors run: options(scheduling_strategy=...). There is one node; a strategy that
-asks for another one is an error that says so."""
+"""Strategies that choose the node of a task or actor: options(scheduling_strategy=...). There is
+one node; a strategy that asks for another node is an error that says so."""
 
 from skate import _job, ids
 
@@ -47,7 +47,7 @@ class NodeAffinitySchedulingStrategy:
             )
 
     def _unfit(self):
-        """Why there is no such node, or None."""
+        """The reason why there is no such node; None if there is one."""
         if self.node_id == ids.NODE.hex() or self.soft:
             return None
         return f"the node {self.node_id} is asked for, and there is only {ids.NODE.hex()}; leave scheduling_strategy out or use soft=True"
@@ -66,19 +66,19 @@ class _Values:
 
 
 class In(_Values):
-    """The label is one of these."""
+    """A condition: the node's label has one of these values."""
 
 
 class NotIn(_Values):
-    """The label is none of these."""
+    """A condition: the node's label has none of these values."""
 
 
 class Exists:
-    """The node has the label."""
+    """A condition: the node has the label."""
 
 
 class DoesNotExist:
-    """The node does not have the label."""
+    """A condition: the node does not have the label."""
 
 
 class NodeLabelSchedulingStrategy:

@@ -6,8 +6,8 @@ _registered = set()
 
 
 def register_serializer(cls, *, serializer, deserializer):
-    """Instances of cls (exactly) travel as serializer(instance) and are made again by
-    deserializer(that), in this process's pickles.
+    """Instances of exactly this class are pickled in this process as serializer(instance), and made
+    again by deserializer() from that value.
 
     Register it in the process that sends; the deserializer goes along. It holds for pickle as a
     whole (copyreg), not for skate only."""

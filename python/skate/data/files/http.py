@@ -1,4 +1,5 @@
-"""What a server or the network answered about a URL. fsspec's HTTP file system, and pyarrow on top
+"""Errors of HTTP requests with the answer of the server or the network about the URL. fsspec's HTTP
+file system, and pyarrow on top
 of it, report each URL that they cannot read as missing."""
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from typing import Any
 
 
 def below(fs: Any) -> Any:
-    """The HTTP file system of fsspec under a pyarrow one; None: there is another one."""
+    """The HTTP file system of fsspec that a pyarrow file system wraps; None: it wraps another one,
+    or none."""
     inner = getattr(getattr(fs, "handler", None), "fs", None)
     return (
         inner
@@ -45,7 +47,7 @@ def said(e: BaseException, path: str) -> OSError:
             else OSError(f"{text}: {path!r}")
         )
     return (
-        # the only status that fsspec turns into this error
+        # fsspec raises FileNotFoundError for status 404 only
         FileNotFoundError(2, "HTTP status 404 Not Found", path)
         if isinstance(e, FileNotFoundError)
         else ConnectionError(f"{type(e).__name__}: {e}: {path!r}")

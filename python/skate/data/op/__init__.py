@@ -5,7 +5,7 @@ Each file defines `operator`, an instance of a subclass of Operator. Facts that 
 of the operator are attributes; facts that depend on a node's parameters are methods. Nothing
 outside the file compares the operator's name: rules (plan/optimise.py, src/plan/rule_*.c), runs and
 workers read facts. The driver imports these files, too, so third-party packages come from _deps.py.
-Calls: worker, values.
+Operators call into data/worker and data/values.
 """
 
 from __future__ import annotations
@@ -20,12 +20,10 @@ Params = dict[str, Any]
 
 
 class Columns(NamedTuple):
-    """What an operator does to columns. needs: columns that it reads itself (None: it may read
-    all).
-    makes: columns that it adds or replaces, so that they differ from its input's. keeps: columns of
-        its
-    input that it hands on (None: all). renamed: {new name: name in the input} of columns that it
-    hands on."""
+    """What an operator does to columns. needs: the columns that the operator reads itself (None: it
+    may read all). makes: the columns that it adds or replaces, so that they differ from those of
+    the input. keeps: the columns of the input that it hands on (None: all). renamed: {new name:
+    name in the input} of columns that it hands on."""
 
     needs: frozenset[str] | None = frozenset()
     makes: frozenset[str] = frozenset()
@@ -74,16 +72,17 @@ class Operator:
     concatenates = False  # has several inputs, one after another
     joins = False  # has several inputs, side by side
     packs = False  # its blocks are packs, for an exchange
-    # takes packs of all its inputs, and all of them before it yields a block; a node's option
-    # "exchange" says more
+    # the operator takes packs of all its inputs, and needs all of them before it yields a block; a
+    # node's option "exchange" says more
     exchange = False
-    # merges packs into fewer; the strategy of the exchange says how many go into one task
+    # the operator merges packs into fewer packs; the strategy of the exchange says how many packs
+    # go into one task
     merge = False
 
     moves_rows = False  # between blocks: lower() makes maps and an exchange of it (see phases)
     blocking = False  # needs all blocks of its input before it yields one (see arranged)
-    # how it runs depends on the size of one of its inputs, which is run first
-    # (run/join_sizing.py)
+    # the way in which the operator runs depends on the size of one of its inputs, which is run
+    # first (run/join_sizing.py)
     sizes_first = False
     # its output may be much smaller than its input, for reasons besides no_more and first_rows
     fewer = False
@@ -98,7 +97,7 @@ class Operator:
 
     @property
     def by_task(self) -> bool:
-        """Whether its number of tasks, or blocks, is that of its input."""
+        """Whether the operator has as many tasks, or blocks, as its input."""
         return not (
             self.source
             or self.first_rows
@@ -113,57 +112,59 @@ class Operator:
         """The names of the facts that are true, for the plan in C."""
         return {k: True for k in _OF_PLAN if getattr(self, k)}
 
-    # ---- facts of a node
+    # ---- Facts that depend on a node's parameters.
 
     def columns(self, params: Params) -> Columns:
-        """What a node of it does to columns."""
+        """What a node of this operator does to columns."""
         return ALL
 
     def sure(self, params: Params) -> bool:
-        """Whether it raises for no row, so that its row count may be told without running it. An
-        operator with a user function may raise, and so may one that computes or casts."""
+        """Whether the operator never raises for a row, so that its row count may be told without
+        running it. An operator with a user function may raise, and so may one that computes or
+        casts."""
         return False
 
     def looks(self, params: Params) -> bool:
-        """Whether its result depends on which columns a batch has."""
+        """Whether the operator's result depends on which columns a batch has."""
         c = self.columns(params)
         return c.needs is None or bool(c.needs) or c.keeps is not None
 
     def schema(self, params: Params, given: Any) -> Any:
-        """The Arrow schema of its rows, given the schema of its input; None: only a run shows
-        it."""
+        """The Arrow schema of the operator's rows, given the schema of its input; None: only a run
+        shows the schema."""
         return None
 
     def predicate(self, params: Params) -> Any:
-        """The expression that is true for all rows that it yields, or None."""
+        """An expression that is true for all rows that the operator yields; None: there is none."""
         return None
 
     def modules(self, params: Params) -> tuple[str, ...]:
-        """The modules that a worker imports for it besides its own file."""
+        """The modules that a worker imports for the operator besides the operator's own file."""
         return ("pandas",) if params.get("batch_format") == "pandas" else ()
 
     def whole_blocks(self, params: Params) -> bool:
-        """Whether it must get whole blocks, however they were made."""
+        """Whether the operator must get each input block as a whole, whatever made the block."""
         return False
 
     def frames(self, params: Params) -> bool:
-        """Whether its rows were made from DataFrames."""
+        """Whether the operator's rows were made from DataFrames."""
         return False
 
     def encoded(self, params: Params) -> bool:
-        """Whether it can take and hand on dictionary-encoded strings (values/encoded_text.py)."""
+        """Whether the operator can take and hand on dictionary-encoded strings
+        (values/encoded_text.py)."""
         return False
 
     def decodes(self, params: Params) -> bool:
-        """Whether it can take dictionary-encoded strings within the task that reads them, but never
-        yields them."""
+        """Whether the operator can take dictionary-encoded strings within the task that reads them,
+        but never yields such strings."""
         return False
 
     def phases(self, params: Params) -> Phases:
         """The maps and reduces of an operator that moves rows between blocks."""
         raise NotImplementedError(self.name)
 
-    # ---- what optimiser rules do with a node
+    # ---- Changes that the optimiser makes to a node.
 
     def narrowed(self, params: Params, columns: set[str]) -> Params | None:
         """New parameters with which the node yields only these of its columns; None: the node stays
@@ -172,7 +173,8 @@ class Operator:
 
     def filtered(self, params: Params, tests: list[tuple[Any, set[str]]]) -> Params | None:
         """New parameters with which a source skips rows for which one of these tests is false
-        ("pushed" among them); None: it skips none. tests: expressions, with the columns of each."""
+        ("pushed" among them); None: the source skips no rows. tests: expressions, with the columns
+        of each."""
         return None
 
     def units_with(
@@ -187,7 +189,7 @@ class Operator:
         node stays as it is."""
         return None
 
-    # ---- the work on rows
+    # ---- Processing rows.
 
     def run(self, params: Params, batches: Any, task: Any) -> Batches:
         """Runs in a worker over the batches of one task (None for a source) and yields each batch

@@ -26,7 +26,7 @@ class ExchangeReduce(Operator):
         if x.phase == _skate.PHASE_CUT:
             yield from cut(params["what"], params["keys"], [part.blocks for part in x.parts], x.n)
             return
-        # operators that are fused after it may drop rows
+        # operators that are fused after the reduce may drop rows
         stops, left = params["last"] and task.cap >= 0, task.cap
         for out in self.reduced(params, x, task.target):
             yield out if params["last"] else out.batch()
@@ -44,7 +44,7 @@ def cut(what: bytes, keys: list[str], samples: list[Any], n: int) -> Any:
     work = _skate.exchange_cut(what, samples, n)
     if work is None:
         batches = [_skate.blocks(s)[0] for s in samples]
-        # the real names are for errors: samples number their columns
+        # samples have numbers as names of columns; the real names are put back, for errors
         batches = [b.rename_columns([*keys, *b.schema.names[len(keys) :]]) for b in batches]
         schema = unify.unify([b.schema for b in batches])
         work = _skate.exchange_cut(what, [[unify.cast_batch(b, schema)] for b in batches], n)

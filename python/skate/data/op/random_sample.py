@@ -20,7 +20,7 @@ class RandomSample(Operator):
         return given
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
-        # a function of (task, seed, row), the same as Ray's
+        # the choice is a function of (task, seed, row), the same function as Ray's
         rng = np.random.default_rng([task.seq, params["seed"] & 0xFFFFFFFFFFFFFFFF])
         for rb in batches:
             yield selection.where(rb, rng.random(rb.num_rows) < params["fraction"])

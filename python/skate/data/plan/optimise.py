@@ -57,7 +57,7 @@ def new_plan() -> Any:
     return _skate.Plan(**{rule: rule not in OFF for rule in IN_C})
 
 
-# ---- the rules
+# ---- The rules.
 
 
 def projection(root: Node, said: list[str]) -> Node:
@@ -253,7 +253,7 @@ def dictionary_encoding(root: Node, said: list[str], on_error: str) -> Node:
             or not source.operator.encoded(source.params)
         ):
             continue
-        # another consumer does not expect dictionaries
+        # a node with several consumers is left alone: another consumer does not expect dictionaries
         if any(takers[id(n)] > 1 for n in chain[1:]):
             continue
         # Dead letters hold rows as users see them, without dictionaries.
@@ -309,7 +309,7 @@ def add(plan: Any, n: Node, params: bytes, inputs: tuple[int, ...], options: dic
     return made
 
 
-# ---- how they walk
+# ---- How the rules walk through a plan.
 
 
 def in_order(root: Node, whole: bool = False) -> list[Node]:
@@ -332,7 +332,8 @@ def in_order(root: Node, whole: bool = False) -> list[Node]:
 
 
 def _asked(root: Node, everything: T, of_input: Callable[[Node, T], T]) -> dict[int, T]:
-    """What each node is asked for, by its id. everything: the value for a node of which all is
+    """For each node, by its id, the value that its consumers ask of it. everything: the value for a
+    node of which all is
     needed; of_input: what a node asks its inputs for when it is asked for a given value itself."""
     order = in_order(root)
     uses: dict[int, int] = {}

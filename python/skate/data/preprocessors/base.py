@@ -1,4 +1,4 @@
-"""What the built-in preprocessors are made of: arguments kept by name, columns in and out of
+"""Common code of the built-in preprocessors: arguments kept by name, columns in and out of
 Tables, aggregates that count.
 
 A class says its parameters by annotations (`columns: list[str]`): each is kept as `_columns`, and
@@ -41,7 +41,7 @@ class Builtin(SerializablePreprocessorBase):
 
     @classmethod
     def _fields(cls) -> list[str]:
-        """The names of the parameters."""
+        """The names of the class's parameters (its annotated attributes)."""
         names = {
             n: None
             for c in reversed(cls.__mro__)
@@ -96,7 +96,7 @@ class Builtin(SerializablePreprocessorBase):
         return f"{type(self).__name__}({', '.join(f'{n}={_shown(getattr(self, n))}' for n in self._fields())})"
 
     def _ask(self, plan: StatComputationPlan) -> None:
-        """Adds the aggregates from which it learns."""
+        """Adds the aggregates from which the preprocessor learns to the plan of fit()."""
         raise NotImplementedError
 
     def _fit(self, ds: Dataset) -> Builtin:
@@ -104,11 +104,11 @@ class Builtin(SerializablePreprocessorBase):
         return self
 
     def _changes(self) -> set[str]:
-        """The columns that are changed, new or dropped afterwards."""
+        """The columns that transform() changes, adds or drops."""
         return set(self.get_output_columns())
 
     def _needs(self) -> list[str]:
-        """The columns that it needs."""
+        """The columns that the preprocessor needs in its input."""
         return self.get_input_columns()
 
     def _determine_transform_to_use(self) -> BatchFormat:
@@ -189,7 +189,7 @@ def _without_masks(table: Any) -> Any:
     return table
 
 
-# ---- columns
+# ---- Conversions of columns.
 
 
 def column(table: Any, name: str, who: Any, decoded: bool = True) -> Any:
@@ -270,7 +270,7 @@ def vectors(values: Any, missing: Any = None) -> Any:
     return pa.ExtensionArray.from_storage(col.type, col.storage.take(rows))
 
 
-# ---- aggregates
+# ---- Aggregates for fit().
 
 
 class OfNumbers(AggregateFn):

@@ -205,13 +205,14 @@ class _Types:
         )
         self.asked = dict(co.column_types)
         self.types: dict[str, pa.DataType] = dict(self.asked)
-        # the first block may not fit the types that the user asked for; any text fits binary
+        # These columns are read as binary, which any text fits: the first block may not fit the
+        # types that the user asked for
         plain = self._options(dict.fromkeys(self.asked, pa.binary()))
         with pacsv.open_csv(
             pa.BufferReader(data), read_options=read, parse_options=loose, convert_options=plain
         ) as r:
             found = dict(zip(co.include_columns or names, r.schema.types, strict=True))
-        # binary columns become strings, as Arrow makes columns that are no valid UTF-8
+        # Binary columns become strings: Arrow infers binary for a column that is no valid UTF-8
         text = {n: pa.string() for n, t in found.items() if pa.types.is_binary(t)}
         self.types = found | text | self.asked
 

@@ -409,7 +409,7 @@ def parser(partitioning: Any) -> Any:
     return PathPartitionParser(partitioning)
 
 
-# ---- in the worker
+# ---- Reading files in the worker.
 
 
 def run(params: dict[str, Any], task: Any, doing: str, read_file: Any) -> Iterator[Any]:

@@ -39,7 +39,8 @@ _KINDS = {bool: BOOL, int: NUMBER, float: NUMBER, str: STRING, list: LIST, dict:
 
 Path = tuple[str, ...]
 Record = tuple[int, bytes]  # (number of its first line, from 1; its text)
-# called with (line number, what is wrong, text of the record); records the error, or raises
+# a function of (line number, what is wrong, text of the record), which records the error, or raises
+# it
 Bad = Callable[[int, str, bytes], None]
 
 
@@ -110,7 +111,7 @@ def tables(data: bytes, lines: bool, args: dict[str, Any], bad: Bad) -> Iterator
         yield _table(held, asked)
 
 
-# ---- records of a file
+# ---- Finding the records of a file.
 
 
 def _looks_like_lines(data: bytes) -> bool:
@@ -251,7 +252,7 @@ def _why(e: BaseException) -> str:
     return "it is nested too deeply" if isinstance(e, RecursionError) else str(e)
 
 
-# ---- kinds
+# ---- Kinds of values, and the kind of most records.
 
 
 def kinds(v: Any, path: Path, out: dict[Path, int]) -> None:
@@ -375,7 +376,7 @@ def majority(rows: list[Any]) -> Iterator[tuple[int, str]]:
             yield i, why
 
 
-# ---- columns that are asked for as text
+# ---- Columns that explicit_schema declares as text.
 
 
 def _holds_text(t: pa.DataType) -> bool:
@@ -469,7 +470,7 @@ def _as_text(text: str, at: int, t: pa.DataType | None, out: list[str]) -> int:
     return end
 
 
-# ---- Arrow's parser
+# ---- Calls of Arrow's parser.
 
 
 def parse(data: Any, size: int, options: Any) -> pa.Table:

@@ -33,7 +33,7 @@ def from_torch(dataset: Any, local_read: bool = False) -> Source | InMemory:
         ImportError: torch is not installed.
     """
     n = None
-    # an IterableDataset has a __getitem__ that raises
+    # torch's IterableDataset has a __getitem__, but that only raises
     if hasattr(dataset, "__getitem__") and not isinstance(
         dataset, torch.utils.data.IterableDataset
     ):

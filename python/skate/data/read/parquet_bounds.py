@@ -44,7 +44,8 @@ def bounds(md: Any, group: int, index: int, t: pa.DataType) -> Bounds:
     ends = (
         _ends(said, chunk.physical_type, md.schema.column(index), t) if said.has_min_max else None
     )
-    # the comparison is false for NaN, which old writers store
+    # Old writers store NaN as a bound; the comparison is false for NaN, so such bounds count as
+    # unknown
     known = ends is not None and None not in ends and ends[0] <= ends[1]
     low, high = ends if ends is not None and known else (None, None)
     return Bounds(t, low, high, nan=floats, nulls=nulls)

@@ -1,2 +1,3 @@
 """Runs of plans in the driver: the engine, blocks, errors as users see them, progress, stats,
-Datasets in workers. Calls: plan and what is below it. Begin at execute.py."""
+Datasets in workers. It calls into data/plan and the folders that data/plan uses. Begin reading at
+execute.py."""

@@ -80,4 +80,4 @@ def _found(node: Node, column: str, a: str, b: str) -> str | None:
 
 class _Letters:
     def add(self, *_: Any) -> None:
-        """Bad rows are not what is looked for."""
+        """Ignores bad rows: only the types of columns matter here."""

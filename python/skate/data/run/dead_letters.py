@@ -102,7 +102,7 @@ class Errors:
         return self.skipped + self.kept
 
     def what(self) -> str:
-        """The counts by operator and error, as text."""
+        """The numbers of dead letters by operator and error, as text."""
         return "; ".join(
             f"{op}: " + ", ".join(f"{n:,} {k}" for k, n in by.items())
             for op, by in self.counts.items()

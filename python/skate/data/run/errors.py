@@ -68,7 +68,7 @@ def brief(text: str) -> str:
         frames[-1].append(lines[at])
         at += 1
     before = lines[:first] + [f"after: {line}" for line in said]
-    # minus the head line and the line about frames left out
+    # two of the lines are the head line and the line about frames left out
     room = LINES - len(before) - (len(lines) - at) - 2
     kept = frames[-1:]
     # Whether there is room for the frame of the user's function, which is the first.

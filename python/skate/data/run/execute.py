@@ -66,7 +66,7 @@ def conf(context: DataContext) -> dict[str, Any]:
             ("gpu", limits.gpu, less.gpu, has.get("GPU", 0)),
         ):
             if min(most, n - without) < n:
-                # 0 would mean "no limit", so the least limit is 1
+                # For the engine a limit of 0 means "no limit", so the least limit is 1
                 out[f"most_{key}_e4"] = max(1, round(min(most, n - without) * 1e4))
         if less.object_store_memory:
             out["memory_bytes"] = max(
@@ -285,8 +285,8 @@ def conformed(node: Node, blocks: list[Block], keys: list[int]) -> tuple[list[Bl
     were cast; the common schema). keys: the checksums that run() gave for the schemas of its
     blocks; shorter than `blocks` where blocks existed before or came from another process."""
     if len(keys) != len(blocks):
-        # No checksums: the blocks existed before, or came from another process. Look at each
-        # schema.
+        # There are no checksums, because the blocks existed before or came from another process:
+        # each block's schema is read.
         keys = list(range(-len(blocks), 0))
     first: dict[int, int] = {}
     for i, (key, b) in enumerate(zip(keys, blocks, strict=True)):

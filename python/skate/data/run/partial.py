@@ -196,7 +196,8 @@ def _results(
     run = execute.run(request.over(node, bytes(len(units))))
 
     def to(unit: int) -> Iterator[Partial]:
-        """The units before this one are complete."""
+        """Takes results of tasks until all units before `unit` are complete; yields the results
+        that follow from them."""
         while fold.units < unit:
             done = next(left)
             fold.seen += done.pieces

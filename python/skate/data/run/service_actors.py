@@ -27,7 +27,7 @@ class RunDesk:
         self.last = 0
         self.served = False  # whether the driver knows of this desk
 
-    # ---- for the driver
+    # ---- Calls by the driver.
 
     async def work(self) -> list[Any]:
         """Waits for jobs, and returns them as (number, [reference])."""
@@ -61,7 +61,7 @@ class RunDesk:
         """Waits until no run is left."""
         await self.turns.until(lambda: not self.runs)
 
-    # ---- for the workers
+    # ---- Calls by workers.
 
     async def begin(self, job: list[Any], held: int, pid: int) -> int:
         """Adds a job for the driver and returns its number. Up to `held` bytes of its blocks wait
@@ -121,10 +121,10 @@ class SplitDesk:
         self.asked = [-1] * n  # the newest epoch that each iterator has asked for
         self.named: list[Any] = [
             None
-            # for each iterator the epoch that it named as the next: (number, first row); None: the
-            # epoch after the last one, from its beginning
+            # for each iterator: the epoch that the iterator has asked for as its next one, as
+            # (number, first row); None: the epoch after the current one, from its first row
         ] * n
-        # of `epoch`: its number as consumers count, and its first row
+        # the number that consumers give the current epoch, and the first row of that epoch
         self.number, self.row = -1, 0
         self.out = [True] * n  # whether the iterator takes no more blocks of `epoch`
         self.queues: list[deque[Any]] = [deque() for _ in range(n)]
@@ -134,7 +134,7 @@ class SplitDesk:
         self.stats: str = ""
         self.schema_wanted, self.schema_ref = False, None
 
-    # ---- for the feeder
+    # ---- Calls by the feeder.
 
     async def work(self) -> Any:
         """What the feeder is to do next: (epoch, its number, its first row), or "schema". None:
@@ -193,7 +193,7 @@ class SplitDesk:
         self.schema_ref = ref
         await self.turns.changed()
 
-    # ---- for the iterators
+    # ---- Calls by the iterators.
 
     async def begin(self, i: int, pid: int, named: Any = None) -> tuple[int, int]:
         """Waits until all iterators have asked for their next epoch. Returns (the epoch as the desk

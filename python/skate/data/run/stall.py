@@ -16,7 +16,8 @@ from typing import Any
 
 from skate import _skate
 
-# seconds of quiet before the first look; the second look, LOOK_S later, can be the first to warn
+# seconds without movement before the first look; the second look, LOOK_S later, can be the first to
+# warn
 QUIET_S = 3.0
 LOOK_S = 1.0  # seconds from a look to the next: a look reads two files for each thread at work
 WORKING_S = 60.0  # seconds of quiet after which even workers that are at work are reported
@@ -81,7 +82,7 @@ def sample() -> Sample:
     s = Sample()
     s.late_s = _schedule(os.getpid())[1]
     todo = []
-    # the processes of a guest may be anywhere: they count as at work
+    # the processes of a guest engine may run on other machines: they always count as working
     if _skate.engine() == "guest":
         s.begins = True
         return s

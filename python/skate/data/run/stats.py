@@ -101,7 +101,7 @@ class DatasetStats:
         return self.raw.get("ops") or []
 
     def bottleneck(self) -> tuple[str, str]:
-        """(label of the operator that limits the run, the reason)."""
+        """Returns (label of the operator that limits the run's speed, the reason in words)."""
         i = self.raw.get("bottleneck")
         ops = self.ops
         why = str(self.raw.get("bottleneck_why") or "")
@@ -112,7 +112,7 @@ class DatasetStats:
         busy = o.get("task_ns_total", 0)
         numbers = f"busy {seconds(busy)} in {seconds(wall)}, {busy / wall:.1f} workers on average"
         fused, names = o.get("fused") or [], o["label"].split("->")
-        # Of fused operators, name the one that takes most of the time.
+        # Of several fused operators, the one that takes most of the time is named.
         if len(fused) > 1 and len(names) == len(fused):
             ns, name = max(
                 (f["ns"] if isinstance(f, dict) else f[1], n)

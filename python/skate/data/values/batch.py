@@ -129,14 +129,16 @@ def _in_old_types(t: pa.Table, rb: pa.RecordBatch | None) -> pa.Table:
         if old is not None and c.type != old.type and _kind(c.type) == _kind(old.type):
             try:
                 t = t.set_column(i, name, c.cast(old.type))
-            # new values, which the old type has no room for
+            # the function has made new values, which the old type cannot hold: the column keeps its
+            # new type
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 pass
     return t
 
 
 def _kind(t: pa.DataType) -> Any:
-    """The same for types that differ in layout, width of offsets or unit of time only."""
+    """The kind of a type: equal for types that differ only in layout, width of offsets or unit of
+    time."""
     is_ = pa.types
     if is_.is_string(t) or is_.is_large_string(t) or is_.is_string_view(t):
         return "string"
@@ -165,7 +167,7 @@ def _kind(t: pa.DataType) -> Any:
 
 
 def named(v: Any) -> str:
-    """A value that should have been another kind of one, for a message."""
+    """A value of a wrong type as text for a message."""
     return "None" if v is None else f"a value of type {type(v).__name__}"
 
 

@@ -78,13 +78,14 @@ def load(data: bytes) -> tuple[dict[str, Any], int]:
     return pickle.loads(view, buffers=[_skate.own(b) for b in buffers]), params.number
 
 
-# ---- the warning about large functions
+# ---- The warning about large functions.
 
 _told: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def _tell(params: dict[str, Any], label: str, size: int) -> None:
-    """Warns, once for each function, and names what makes it large."""
+    """Warns about a large function, once for each function, and names the part that makes the
+    function large."""
     fn = params.get("fn")
     if params.get("shared"):  # made by skate, not by the user
         return

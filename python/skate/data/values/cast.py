@@ -52,7 +52,7 @@ def exact_cast(arr: pa.Array, to: pa.DataType, naive_ok: bool = False) -> pa.Arr
         ):
             return None
         if _T.is_timestamp(a) and a.tz is None and to.tz is not None:
-            # the same instants: NumPy has no zones, its values are UTC
+            # The instants stay the same: NumPy has no time zones, and its values are UTC
             return arr.cast(pa.timestamp(to.unit), safe=True).view(to)
         kept = arr.cast(to, safe=True)
         return kept if not _T.is_floating(a) or same_floats(arr, kept) else None

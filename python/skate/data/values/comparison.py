@@ -76,7 +76,7 @@ def plain_type(t: pa.DataType) -> pa.DataType:
     return pa.large_binary() if _T.is_binary_view(t) else t
 
 
-# ---- the place of a value
+# ---- The place of a value on the axis of its type.
 
 
 def is_number(t: pa.DataType) -> bool:
@@ -218,7 +218,7 @@ def _floats_around(at: Any) -> tuple[Any, Any]:
     return _one(low, pa.float64()), _one(high, pa.float64())
 
 
-# ---- comparisons
+# ---- Comparing columns with values and with columns.
 
 
 def with_value(op: str, a: Any, v: Any) -> Any:
@@ -339,7 +339,7 @@ def _wide(v: Any) -> Any:
     )
 
 
-# ---- membership in a list
+# ---- Membership in a list of values.
 
 
 def value_set(values: list[Any], t: pa.DataType) -> pa.Array:
@@ -382,8 +382,8 @@ def value_set(values: list[Any], t: pa.DataType) -> pa.Array:
 
 
 def _of_many(values: list[Any], t: pa.DataType) -> Any:
-    """The same for a long list of one kind, without Python code for each value;
-    None: the list is not that simple."""
+    """As value_set(), for a long list of values of one kind, without Python code for each value;
+    None: the list has values of several kinds."""
     try:
         made = pa.array(values)
     except (pa.ArrowException, OverflowError):

@@ -42,7 +42,7 @@ def is_encoded(t: pa.DataType) -> bool:
     return isinstance(t, EncodedText)
 
 
-# ---- in the reader
+# ---- Encoding strings in the reader.
 
 
 def columns(schema: pa.Schema, md: Any, groups: list[int]) -> list[str]:
@@ -79,7 +79,7 @@ def encode(rb: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(cols, schema=pa.schema(fields))
 
 
-# ---- in operators
+# ---- Handing encoded strings on in operators.
 
 
 def plain(col: pa.Array) -> pa.Array:
@@ -95,7 +95,7 @@ def plain_columns(rb: pa.RecordBatch, names: set[str] | None) -> pa.RecordBatch:
     return rb
 
 
-# ---- in the writer
+# ---- Encoded strings in the writer.
 
 
 def level(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

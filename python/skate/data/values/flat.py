@@ -46,7 +46,7 @@ TEXT = {  # id -> (binary, offsets of 8 bytes)
 INT64_MIN = np.iinfo(np.int64).min
 
 
-# ---- Arrow -> NumPy
+# ---- From Arrow to NumPy.
 
 
 def to_numpy(name: str, col: pa.Array) -> np.ndarray | None:
@@ -148,7 +148,7 @@ def list_values(col: pa.Array) -> pa.Array:
     return values if first == 0 and end == len(values) else values.slice(first, end - first)
 
 
-# ---- NumPy -> Arrow
+# ---- From NumPy to Arrow.
 
 
 def of_numpy(v: np.ndarray) -> pa.Array:

@@ -68,7 +68,7 @@ class Held:
         if not isinstance(out, pd.DataFrame):
             return False
         index = out.index
-        # an index that holds data: see frames.py
+        # such an index holds data (see frames.py), so this DataFrame is not joined with others
         if index.nlevels != 1 or index.name is not None or index.dtype.kind not in "iu":
             return False
         if self.frames:

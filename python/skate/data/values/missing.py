@@ -14,8 +14,8 @@ from __future__ import annotations
 from skate._deps import np
 
 MOST = 1 << 53  # integers up to here are exact in float64
-# among the nine payload bits of a float16 NaN; an array that is null as a whole has marks with the
-# last bit set
+# The mark, as a value of the nine payload bits of a float16 NaN, and the bit that is also set in
+# the marks of an array that is null as a whole
 _PAYLOAD, _ROW = 0x156, 1
 # dtype -> (unsigned type of its bits, bits of a quiet NaN, position of the nine bits, mask of the
 # bits that are equal in all marks)

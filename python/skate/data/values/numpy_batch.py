@@ -34,8 +34,8 @@ class NumpyBatch(dict):
         self.codes: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self.missing: dict[
             str, np.ndarray
-            # of those that were handed out, what is not of its column's type, as numbers are
-            # missing in it (missing.py)
+            # arrays that were handed out and whose dtype is not the one of the column's type,
+            # because numbers are missing in the column (missing.py)
         ] = {}
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -99,7 +99,8 @@ class NumpyBatch(dict):
                 return False
         return all(f.nullable and f.metadata is None for f in schema)
 
-    # that it is defined keeps dict(batch) and {**batch} from copying what is not there yet
+    # Because this method is defined, dict(batch) and {**batch} use it, and do not copy the dict
+    # before its arrays are made
     def __iter__(self) -> Any:
         return dict.__iter__(self)
 

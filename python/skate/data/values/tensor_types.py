@@ -81,7 +81,7 @@ def _over(t: Any, cls: Any, storage_type: pa.DataType) -> Any:
     return t
 
 
-# ---- with Ray Data in the same process
+# ---- When Ray Data is loaded in the same process.
 
 # The modules that hold Ray's classes, newest first.
 _OF_RAY = ("ray.data._internal.tensor_extensions.arrow", "ray.air.util.tensor_extensions.arrow")
@@ -430,7 +430,7 @@ def register() -> None:
 register()
 
 
-# ---- between them, NumPy and Arrow's own type
+# ---- Conversions between these types, NumPy and Arrow's own tensor type.
 
 
 V1, V2, NATIVE = "v1", "v2", "arrow_native"  # values of DataContext.arrow_fixed_shape_tensor_format

@@ -161,7 +161,7 @@ class PythonObjectType(pa.ExtensionType):
         return t if t.source else _marked(b"")
 
     def __reduce__(self) -> Any:
-        # unpickling this type means that the pickle is trusted already
+        # the type is pickled without its mark: whoever unpickles it trusts the pickle already
         return (PythonObjectType, ()) if self.trusted else (foreign_type, (self.source,))
 
     def __eq__(self, other: object) -> bool:
@@ -183,8 +183,8 @@ class PythonObjectType(pa.ExtensionType):
         return "python_object" if self.trusted else "python_object (of others)"
 
 
-# bytes of a secret: its first half marks objects of this job; its second half is put before the
-# source of foreign objects
+# The number of bytes in half of a secret: the first half marks objects of this job, the second half
+# is put before the source of foreign objects
 HALF = 16
 
 

@@ -160,7 +160,8 @@ class Chain:
         else:
             first = self._chained(ops[:1], 0, it, t, ns, rows, tries)
             if told.exchange and t.exchange.phase == _skate.PHASE_SPLIT_REDUCE:
-                # its match report, which the operators fused behind it do not get
+                # the first output of a split reduce is its match report, which the operators fused
+                # behind the reduce do not get
                 yield next(first)
             it = self._chained(ops[1:], 1, first, t, ns, rows, tries)
         last = ops[-1][0]
@@ -224,7 +225,8 @@ class Chain:
         return it
 
 
-# retries of an actor's call, where DataContext.actor_task_retry_on_errors asks for them
+# the most retries of a call of an actor, where DataContext.actor_task_retry_on_errors asks for
+# retries
 TRIES = 16
 
 

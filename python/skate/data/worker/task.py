@@ -30,7 +30,8 @@ class Part(NamedTuple):
     side: int  # the number of the stage's input that the part belongs to
     run: int
     row: int
-    # of a pack to be merged: the lengths of its parts (uint32, in units of 64 bytes)
+    # for a pack that is to be merged: the lengths of the parts of the pack (uint32, in units of 64
+    # bytes)
     lengths: bytes = b""
 
 
@@ -94,7 +95,7 @@ class Task:
         if self._source:
             _skate.doing(self.reader, "reading " + self._source)
 
-    # ---- where it is
+    # ---- The place in the input, for errors.
 
     def note(
         self,
@@ -130,7 +131,7 @@ class Task:
         )
 
     def number(self) -> str:
-        """The number of the task, in words."""
+        """The number of the task as words for a message."""
         return f" (task {self.seq})" if self.seq is not None else ""
 
     def at_hand(self, params: dict[str, Any], what: str, row: int, rb: pa.RecordBatch) -> str:
@@ -167,7 +168,7 @@ class Task:
             replay.drop(self.kept)
             self.kept = None
 
-    # ---- rows that fail
+    # ---- Rows that fail.
 
     def bad_row(
         self, params: dict[str, Any], e: BaseException, rb: pa.RecordBatch | None, row: int

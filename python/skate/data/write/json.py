@@ -65,7 +65,7 @@ class _Writer:
             self.sink.write(text.encode())
 
     def _named(self, e: Exception, rows: list[dict[str, Any]]) -> Exception:
-        """An error that says which column it is about."""
+        """The error e with a text that names the column."""
         for r in rows:
             for name, v in r.items():
                 try:

@@ -1,4 +1,4 @@
-"""The reports of a write: what its tasks tell the driver about their files."""
+"""The reports of a write, by which its tasks tell the driver about the files that they wrote."""
 
 from __future__ import annotations
 

@@ -55,7 +55,8 @@ from skate.data.write.unify_file_schemas import again, misfits, of_file
 
 SYNC_S = 0.05
 _HEAD, _UNIT, _COMMIT, _DONE = 1, 2, 3, 4
-# groups: the partition values in front, the ending behind
+# the name of a staged file; its groups are the partition values in front of the number and the
+# ending behind it
 _STAGED = re.compile(r"(.*_|)\d{6,}_\d{6}(\..*|)")
 LOOKS = 16  # the number of files whose schemas are read at the same time
 
@@ -87,7 +88,7 @@ class Job:
         self.committed = self.over = False
         self.log: Any = None
         self.synced = 0.0
-        # the schemas of all files, if one run has written them all
+        # the schemas of all files; None unless this run has written all files
         self.schemas: list[bytes] | None = None
 
     def _units(self, node: Node) -> int:
@@ -105,7 +106,7 @@ class Job:
                 return len(node.options.get("units") or ())
             node = node.inputs[0]
 
-    # ---- start
+    # ---- Starting: what an earlier run has done.
 
     def open(self) -> bool:
         """Reads the log and decides what to do. False: nothing is to be done."""
@@ -221,7 +222,7 @@ class Job:
                 pass
         return -1
 
-    # ---- run
+    # ---- Running the missing part.
 
     def write(
         self, request: RunRequest, label: str, params: dict[str, Any], options: dict[str, Any]
@@ -320,7 +321,7 @@ class Job:
             size,
         )
 
-    # ---- end
+    # ---- Ending: the commit and the clean-up.
 
     def commit(self) -> None:
         """Moves all files to their places; may be repeated safely."""

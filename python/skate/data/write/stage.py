@@ -89,7 +89,8 @@ class Stage:
 
     def _touch(self) -> None:
         try:
-            # by name: after the write's end a descriptor's number may belong to another file
+            # The lease is touched by its name: after the write's end the number of a descriptor may
+            # belong to another file
             os.utime(os.path.join(self.path, LEASE))
         except OSError:  # the target was removed; the next file of the write will report it
             pass
@@ -191,7 +192,7 @@ def seen_by_all(path: str) -> bool:
     return kind in _SEEN_BY_ALL
 
 
-# ---- what lies in the target
+# ---- Files in the target folder.
 
 
 def names(target: str) -> list[str]:
@@ -295,7 +296,7 @@ def tell(target: str, write_id: str, placed: list[str]) -> None:
             with open(os.path.join(at, f".{write_id}"), "w") as f:
                 json.dump(placed, f)
             os.rename(os.path.join(at, f".{write_id}"), os.path.join(at, f"{TOLD}{write_id}"))
-        # the other write has just ended
+        # the other write has just ended, and its folder is gone
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             pass
 
@@ -359,7 +360,7 @@ def forget_job(target: str) -> None:
         os.close(fd)
 
 
-# ---- modes
+# ---- The modes of a write.
 
 
 def look(path: str, how: SaveMode) -> list[str] | None:

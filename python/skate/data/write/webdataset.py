@@ -41,7 +41,7 @@ class _Writer:
                 raise TypeError(
                     f"column {k!r} of row {key!r} is {type(v).__name__} after encoding, not bytes or text; name it by an ending such as .json, or pass encoder="
                 )
-            # without a time: the same rows give the same bytes
+            # The member gets no time of change: so the same rows give the same bytes
             info = tarfile.TarInfo(f"{key}.{k}")
             info.size, info.mode, info.uname, info.gname = len(v), 0o644, "data", "data"
             self.tar.addfile(info, io.BytesIO(v))

@@ -16,9 +16,9 @@ RayCallbacks = namedtuple("RayCallbacks", [f"{name}_cbs" for name in HOOKS])
 
 
 class RayDaskCallback:
-    """What is called while graphs run: in the block of `with RayDaskCallback(...)`, between
-    register() and unregister(), or with compute(ray_callbacks=[...]). Given as arguments of these
-    names, or as methods with an underscore before:
+    """Functions that are called while graphs run: in the block of `with RayDaskCallback(...)`,
+    between register() and unregister(), or with compute(ray_callbacks=[...]). Given as arguments of
+    these names, or as methods with an underscore before:
 
     ray_presubmit(task, key, deps): before a task is submitted; what it returns, unless None, is the
     task's value, which then does not run. ray_postsubmit(task, key, deps, object_ref): after that.

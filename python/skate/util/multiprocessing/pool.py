@@ -20,7 +20,7 @@ class _Process:
             initializer(*initargs)
 
     def started(self):
-        """Does nothing: its result tells that the initializer has run."""
+        """Does nothing: when its result is there, the initializer has run."""
 
     def run(self, fn, chunk, star):
         """Runs the calls of one chunk; returns [(True, value) or (False, exception)]."""
@@ -155,9 +155,10 @@ class _Map:
 
 
 class Pool:
-    """Pool(processes=None): as multiprocessing.Pool. processes: the CPUs that there are;
-    initializer(*initargs) runs first in each process;
-    maxtasksperchild: a process is replaced after so many chunks; ray_remote_args: options of the
+    """Pool(processes=None): as multiprocessing.Pool. processes: the number of actors (None: the
+    number of CPUs); initializer(*initargs) runs first in each process;
+    maxtasksperchild: a process is replaced after this number of chunks; ray_remote_args: options of
+    the
     actors."""
 
     def __init__(
@@ -198,7 +199,7 @@ class Pool:
         self._lock = _forked.lock()
         self._processes = [self._start() for _ in range(processes)]
         if initializer is not None:
-            # wait: errors of an initializer are raised here
+            # waits until all processes have run the initializer, so that its errors are raised here
             skate.get([p[0].started.remote() for p in self._processes])
         self._turn = 0
         self._closed = False
@@ -216,7 +217,7 @@ class Pool:
             p = self._processes[i]
             if self._max is not None and p[1] >= self._max:
                 skate.wait(p[2], num_returns=len(p[2]))
-                # the last handle of the old actor goes, so the actor ends
+                # replacing p drops the last handle of the old actor, so that actor ends
                 p = self._processes[i] = self._start()
             p[1] += 1
             ref = p[0].run.remote(fn, chunk, star)

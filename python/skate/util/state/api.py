@@ -90,7 +90,7 @@ def _plain(resources):
     return {k: v for k, v in resources.items() if v}
 
 
-# ---- the rows, whole
+# ---- Rows with all their fields.
 
 
 def _error_type(error):
@@ -132,7 +132,7 @@ def _tasks(detail):
             error,
             res,
         ) = t
-        # tasks of a Dataset have the names of its operators
+        # a task of a Dataset has no function: its name is made of the names of the operators
         called = (fn or name) + ".__init__" if kind == 1 else fn or name
         row = common.TaskState(
             task_id=ids.TaskID._of(id).hex(),
@@ -151,7 +151,7 @@ def _tasks(detail):
         )
         if detail:
             row.language = "PYTHON"
-            # a method takes no resources of its own
+            # a call of an actor's method takes no resources; only its actor does
             row.required_resources = {} if kind == 2 else _plain(res)
             row.runtime_env_info = {"serialized_runtime_env": env}
             row.placement_group_id = _id(ids.PlacementGroupID, group)
@@ -359,7 +359,7 @@ def _runtime_envs(detail):
     )
 
 
-# ---- filters, limits
+# ---- Filters and limits.
 
 
 def _check(address, timeout):
@@ -511,7 +511,7 @@ def get_objects(id, address=None, timeout=DEFAULT_RPC_TIMEOUT, _explain=False):
     return [r for r in _objects(True)[0] if r.object_id == id]
 
 
-# ---- summaries
+# ---- Summaries.
 
 
 def _node(summary, **totals):

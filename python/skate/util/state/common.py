@@ -132,8 +132,8 @@ class ActorState(StateSchema):
 
 @dataclass
 class ObjectState(StateSchema):
-    """An object and one process that holds references of it (object_size in bytes); or what else
-    holds it: a pending task, another object.
+    """An object and one process that holds references of it (object_size in bytes); or another
+    holder of the object: a pending task, another object.
 
     reference_type: LOCAL_REFERENCE, USED_BY_PENDING_TASK (or captured in another object),
     ACTOR_HANDLE."""
