@@ -10,7 +10,8 @@ def _words(name):
 
 
 def likeness(name, known):
-    """How much two names look alike, from 0.0 to 1.0: letter by letter, or with their words in
+    """The likeness of two names, from 0.0 to 1.0: they are compared letter by letter, or with their
+    words in
     another order, or where one is inside of the other or its beginning."""
     a, b = str(name).lower(), known.lower()
     best = max(

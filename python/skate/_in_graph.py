@@ -15,7 +15,7 @@ def _saves(instance):
     state = instance.__skate_checkpoint__()
     try:
         return pickle.dumps(state, protocol=5)
-    except Exception:  # cloudpickle is needed: functions, classes of __main__
+    except Exception:  # cloudpickle is needed for functions and classes of __main__
         return by_value.dumps(state, protocol=5)
 
 

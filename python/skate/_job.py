@@ -1,6 +1,6 @@
-"""What every process of a job knows about the job: its namespace, its session, its labels. The
-driver sets it when its engine opens; a worker gets it with the first note to its fork server (not
-from its environment, where one value is at most 128 KiB).
+"""The facts about a job that each of its processes knows: its namespace, its session, its labels.
+The driver sets it when its engine opens; a worker gets it with the first note to its fork server
+(not from its environment, where one value is at most 128 KiB).
 
 This module is below all that use it (actors, contexts, placement groups). api.py is above them and
 opens the engine; it leaves its function here.
@@ -25,7 +25,8 @@ SERVED = "_skate:"
 
 _facts: dict[str, Any] | None = None
 handed = b""  # in a worker: the driver's facts, pickled
-_own, _given = os.urandom(32), b""  # the secret of this driver; in a worker: that of its driver
+# the secret of this driver; in a worker: the secret of its driver
+_own, _given = os.urandom(32), b""
 _others: set[bytes] = set()
 _open: Callable[[], None] | None = None
 

@@ -28,7 +28,7 @@ WAIT_S = 1.0
 _lock = _thread.RLock()
 _labels = True
 _showing = False
-_over = None  # a lock that the thread holds while it runs
+_over = None  # a lock that the showing thread holds while it runs
 
 # ---- The driver's side: showing prints.
 

@@ -38,7 +38,7 @@ class ObjectRef(Generic[T_co]):
     def is_nil(self) -> bool: ...
     def _number(
         self,
-    ) -> int: ...  # of the object in its engine; 0 of a reference that was made from bytes
+    ) -> int: ...  # the object's number in its engine; 0: the reference was made from bytes
     # the number of the task that makes the object; 0 if this process does not know it
     def _task_number(self) -> int: ...
     def __await__(self) -> Generator[Any, None, T_co]: ...
@@ -122,7 +122,7 @@ def nodes(
     custom_names: list[str],
 ) -> list[
     tuple[int, str, bool, dict[str, float], int]
-]: ...  # number, name, alive, what it has, bytes for objects
+]: ...  # of each node: number, name, whether it is alive, its resources, bytes for objects
 def status() -> dict[str, int | str]: ...
 def references() -> (
     dict[int, tuple[int, int]]
@@ -135,14 +135,14 @@ def state(what: str, custom_names: list[str]) -> tuple[list[tuple[Any, ...]], in
 
 # the exception for the error that a row of state() holds, as (kind, value)
 def state_error(kind: int, value: bytes) -> BaseException: ...
-def monotonic_ns() -> int: ...  # now, by the clock of the times in rows
+def monotonic_ns() -> int: ...  # the time now, by the clock of the times in rows of state()
 
 # makes this process write its stacks when it gets the signal of `skate stack`
 def stack_install(driver: bool) -> None: ...
 def stack_signal() -> int: ...
 def stack_ask(
     pidfd: int, fd: int
-) -> None: ...  # asks another process to write them to a pipe of ours; OSError
+) -> None: ...  # asks another process to write its stacks to a pipe of this process; OSError
 def stack_become(
     uid: int, gid: int
 ) -> None: ...  # this process of root is that user's from now on; OSError
@@ -150,7 +150,7 @@ def stack_look(
     path: str,
 ) -> tuple[
     int, str, list[tuple[int, int, int, str]]
-]: ...  # a control segment: driver, what it waits for, workers
+]: ...  # the contents of a control segment: driver, what the driver waits for, workers
 def preload(note: bytes) -> None: ...
 def machine() -> (
     dict[str, Any]
@@ -218,19 +218,19 @@ def raw(
 def file_of(data: Any, /) -> tuple[int, int] | None: ...
 def block(
     data: Any, owner: Any, /
-) -> Any: ...  # the batch that these bytes, which owner keeps in place, are
+) -> Any: ...  # the batch that lies in these bytes; `owner` keeps them in place
 def pages(
     n: int, /
-) -> Any: ...  # bytes of this process that may be written, at a page; used again when the last array over them is gone
+) -> Any: ...  # writable memory of this process that begins at a page; it is used again when the last array over it is gone
 def pages_counts() -> tuple[
     int, int
-]: ...  # pieces of it that somebody has, those that are kept for the next one
+]: ...  # (pieces of such memory that are in use, pieces that are kept for later pages())
 def gather(
     batches: list[Any], places: Any, /
 ) -> Any: ...  # the batch of the rows at pairs of uint32 (batch, row)
 def rows_begin(
     window: int, seed: int, epoch: int, start: int, /
-) -> int: ...  # the first row of the stream that Rows of these needs
+) -> int: ...  # the first row of the stream that a Rows with these arguments needs
 
 class Rows:
     """The rows of a stream of batches in batches of other sizes, in order, or shuffled in windows
@@ -239,7 +239,7 @@ class Rows:
 
     ready: int  # the number of rows that can be taken now
     def __init__(self, window: int = 0, seed: int = 0, epoch: int = 0, start: int = 0) -> None: ...
-    def add(self, batch: Any) -> None: ...  # ValueError: of another schema
+    def add(self, batch: Any) -> None: ...  # ValueError: the batch has another schema
     def end(self) -> None: ...  # tells that no more batches follow
     # whether more batches have to be added before n rows can be taken
     def wants(self, n: int) -> bool: ...
@@ -259,9 +259,10 @@ class Watcher:
     fd: int
     def add(
         self, what: ObjectRef[Any] | ObjectRefGenerator[Any], tag: Any
-    ) -> bool: ...  # True: it is there already, and not watched
+    ) -> bool: ...  # True: the object is ready already, and is not watched
     def wait(self, seconds: float | None) -> bool: ...  # whether something is ready
-    def take(self) -> list[tuple[Any, Any]]: ...  # what is ready, each with its tag
+    # the objects and generators that are ready, each with its tag
+    def take(self) -> list[tuple[Any, Any]]: ...
     def close(self) -> None: ...
 
 def put_block(batch: Any) -> ObjectRef[Any]:
@@ -291,7 +292,7 @@ class BlockOut:
     (exec.h)."""
 
     nbytes: int
-    num_rows: int  # of a pack: all of them; of what an exchange says of packs: 0
+    num_rows: int  # rows of the block; of a pack: of all its partitions; of a report about packs: 0
     note: bytes
     def batch(self) -> Any: ...
     def written(self) -> Any: ...
@@ -351,7 +352,8 @@ def join_use(
     measured: tuple[int, int, bool],
     /,
 ) -> str:
-    """How a measured side is used: moved, broadcast, filters. measured: rows, bytes, whether it has
+    """The use of a side of a join that was measured: it is moved, broadcast, or made into a filter.
+    measured: rows, bytes, whether it has
     columns."""
 
 def exchange_what(
@@ -526,7 +528,7 @@ class Template:
         func: Any = None,
         **more: Any,
     ) -> None: ...
-    fid: int  # of its definition in the open engine
+    fid: int  # the number of the function's definition in the open engine
     def submit(self, *args: Any, **kwargs: Any) -> Any:
         """ObjectRef[Any], list of them (num_returns > 1), None (0) or ObjectRefGenerator; for "actor": ActorToken."""
 
@@ -534,7 +536,8 @@ class ActorToken:
     """A counted handle of an actor in this process. It can be pickled wherever references can."""
 
     id: int
-    ready: ObjectRef[Any]  # of None, when the constructor has run; or its error
+    # an object that is None once the constructor has run, or the constructor's error
+    ready: ObjectRef[Any]
 
 def actor_kill(token: ActorToken, no_restart: bool) -> None: ...
 def actor_find(
@@ -549,7 +552,7 @@ def actor_exit() -> (
 def pg_create(
     bundles: list[dict[str, float]], strategy: str, name: str | None, space: str, *more: Any
 ) -> tuple[int, ObjectRef[Any]]: ...
-def pg_remove(number: int) -> bool: ...  # False: it was removed before
+def pg_remove(number: int) -> bool: ...  # False: the group was removed before
 def pg_table(custom_names: list[str]) -> list[tuple[Any, ...]]: ...
 
 # --- plans and runs (skate.data)
@@ -574,8 +577,9 @@ class Plan:
         batch_rows: int = 0,
         units: list[tuple[bytes, int, int]] | None = None,
         blocks: list[tuple[ObjectRef[Any], int, int, int]] | None = None,
-        max_restarts: int = ...,  # of actors; not given: for ever
-        max_task_retries: int = ...,  # of their calls after a death; not given: 3, or 0 when max_restarts is 0
+        max_restarts: int = ...,  # of actors; not given: without limit
+        # retries of an actor's call after a death; not given: 3, or 0 when max_restarts is 0
+        max_task_retries: int = ...,
         max_retries: int = ...,  # of tasks; not given: 3
         max_calls: int = 0,  # of tasks
         group: int = 0,  # number of a placement group
@@ -608,7 +612,7 @@ class Told:
     ) -> tuple[str, int, tuple[Any, ...], tuple[int, int, int, int]] | None:
         """(kind of the question, input, sizes, pack): the next question of the run, the earliest
         first; waits until there is a question. None: no more questions will come."""
-    def close(self) -> None: ...  # ends it: its run is over, and no more questions come
+    def close(self) -> None: ...  # ends the strategy: its run is over, and no more questions come
     def say(self, exec: Exec, what: str, input: int, a: int = 0, b: int = 0, /) -> Any:
         """Gives an answer; returns (bytes held, group). None: the answer is not wanted any more;
         False: there is no such group."""
@@ -629,7 +633,7 @@ class Exec:
     def stats(self) -> dict[str, Any]: ...
     def quiet(
         self,
-    ) -> tuple[float, str]: ...  # seconds since anything moved, and who waits for what
+    ) -> tuple[float, str]: ...  # seconds without movement, and which operator waits for what
     def schema(self) -> int: ...  # a checksum of the schema of the last block of next(); 0: unknown
     def origin(
         self,
@@ -672,9 +676,10 @@ def current_function() -> (
 ): ...  # what the current task runs; for a method (class, name); None outside of tasks
 def weak_token(
     actor: int,
-) -> ActorToken: ...  # not counted, `ready` is None: of get_actor() and current_actor
+) -> ActorToken: ...  # a token that does not keep the actor alive (of get_actor() and current_actor); `ready` is None
 
-# what this worker has in hand, for the message about its death: "label: what first..last, row ... of source (task ...)"
+# sets the text about the current work of this process, for the message about its death: "label:
+# what first..last, row ... of source (task ...)"
 def doing(
     label: str,
     what: str = "",
@@ -699,9 +704,7 @@ def say_now(to: int) -> None: ...  # prints a line without an end, too
 def tidy_later() -> None: ...  # the task_over hook is called when this task ends
 def plain(
     fd: int,
-) -> (
-    int
-): ...  # in a worker: a descriptor of what the driver has as 1 or 2; -1: the process's own are that
+) -> int: ...  # in a worker: a descriptor of the driver's descriptor 1 or 2; -1: the worker's own descriptor is the same
 def terminal(
     take: bool, wait: bool
 ) -> int: ...  # 0: this process has it now (or lets it go); else the pid of who has it
@@ -714,7 +717,7 @@ class StageNode(NamedTuple):
     op: str
     label: str
     params: bytes
-    what: bytes  # of exchange_what, for an operator of an exchange
+    what: bytes  # the bytes of exchange_what(), for an operator of an exchange
 
 class StageBlock(NamedTuple):
     row0: int
@@ -733,7 +736,7 @@ class StageExchange(NamedTuple):
     shared: int
 
 class StageTask(NamedTuple):
-    seq: int | None  # None: it starts ahead of its turn
+    seq: int | None  # None: the task starts ahead of its turn
     cap: int
     target: int
     unit: bytes

@@ -111,7 +111,8 @@ class _Terminal:
 
     def draw(self, look: Look) -> None:
         with self.lock:
-            if _skate.terminal(True, False):  # a debugger has it, as in debugged()
+            # a worker's debugger has the terminal, as in debugged()
+            if _skate.terminal(True, False):
                 self.drawn = False
                 return
             try:

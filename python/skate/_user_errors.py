@@ -131,7 +131,7 @@ def load_error(kind, data):
     name, text, cause = pickle.loads(data)
     try:
         cause = load_cause(cause) if cause is not None else None
-    except Exception as e:  # its class cannot be imported here
+    except Exception as e:  # the exception's class cannot be imported here
         said = f"{text}\n(the exception itself could not be loaded here: {only_text(e)})"
         if kind != 0xE2:
             return ex.UnserializableException(

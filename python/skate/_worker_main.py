@@ -10,7 +10,8 @@ from skate import _hooks, _skate
 
 
 def main():
-    _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # Ctrl-C is for the driver, which ends us
+    # Ctrl-C is for the driver, which ends its workers
+    _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
     # Workers ignore the signal of Ctrl-\: the driver gets it, too, and shows stacks
     # (src/py/worker/stack.c)
     _signal.signal(_signal.SIGQUIT, _signal.SIG_IGN)

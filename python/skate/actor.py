@@ -103,8 +103,8 @@ def _is_async(cls):
 
 
 class Maker:
-    """What is sent in the place of an actor's class: makes the instance, and records what code in
-    the actor may ask about itself."""
+    """Is sent in the place of an actor's class: makes the instance, and records the facts about the
+    actor that code in it may ask for."""
 
     def __init__(self, cls, meta, name, env, resources):
         self.cls, self.meta, self.name = cls, meta, name
@@ -267,7 +267,8 @@ class ActorMethod:
     def options(self, **given):
         """The same method with other options, e.g. a.m.options(num_returns=2).remote()."""
         options.check(options.METHOD, given, "methods")
-        given = {k: v for k, v in given.items() if v is not None}  # None: as the method has it
+        # None: the method's own value holds
+        given = {k: v for k, v in given.items() if v is not None}
         return ActorMethod(
             self._token, self._meta, self._name, {**self._given, **given}, self._func
         )
@@ -300,7 +301,7 @@ class ActorMethod:
 
 
 class Meta:
-    """What handles know about their class; a handle carries it to other processes."""
+    """The facts about the actor's class that a handle has, and takes along to other processes."""
 
     __slots__ = (
         "cls_name",
@@ -581,7 +582,8 @@ class ActorClass:
             raise unfit
         resources, group = options.resources_of(o), options.group_of(o, 0, cls.__qualname__)
         maker = Maker(cls, self._meta, o.get("name") or "", env, resources)
-        self._seen = maker.name, groups, env, resources  # what code in the actor can tell
+        # the facts that code in the actor can ask for
+        self._seen = maker.name, groups, env, resources
         if env:
             more["env"] = runtime_env.packed(env)
         self._template = _skate.Template(

@@ -102,4 +102,4 @@ def described(function: Any, number: int, name: str) -> tuple[str, str]: ...
 _here: dict[int, Any]
 BUILT_IN: dict[str, Any]
 
-def __getattr__(name: str) -> Any: ...  # what only skate itself uses
+def __getattr__(name: str) -> Any: ...  # names that only skate itself uses

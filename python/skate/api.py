@@ -60,7 +60,7 @@ _context: Any = None
 
 
 class Context(dict):
-    """What init() returns: a dict of addresses, and a context manager that shuts down."""
+    """The result of init(): a dict of addresses, and a context manager that shuts down."""
 
     dashboard_url = ""
     python_version = ".".join(map(str, sys.version_info[:3]))
@@ -565,7 +565,7 @@ def _make(target, given):
             "it a method of an actor."
         )
     if not hasattr(target, "__code__"):
-        # built-in functions
+        # built-in functions have no __code__
         if callable(target) and hasattr(target, "__name__") and hasattr(target, "__qualname__"):
             return RemoteFunction(target, options.check(options.TASK, given, "remote functions"))
         raise TypeError(f"skate.remote: takes a function or a class, not {type(target)}")
@@ -782,8 +782,8 @@ def _resources(which):
 
 
 def cluster_resources() -> dict[str, float]:
-    """Everything that this machine gives to tasks: {"CPU": 4.0, "memory": bytes, ...}; what there
-    is none of is left out.
+    """All resources that this machine gives to tasks: {"CPU": 4.0, "memory": bytes, ...}; resources
+    that it lacks are left out.
 
     Example:
         >>> import skate
@@ -795,7 +795,8 @@ def cluster_resources() -> dict[str, float]:
 
 
 def available_resources() -> dict[str, float]:
-    """What of cluster_resources() is free now; what there is none of is left out.
+    """The part of cluster_resources() that is free now; resources of which nothing is free are left
+    out.
 
     Example:
         >>> import skate

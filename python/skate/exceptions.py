@@ -77,7 +77,8 @@ class RayTaskError(RayError):
             return self
         for name, value in fields_of(self.cause).items():
             setattr(e, name, value)
-        _args.__set__(e, (self.cause,))  # works even if the user's class has a read-only `args`
+        # this sets `args` even if the user's class makes it read-only
+        _args.__set__(e, (self.cause,))
         e.__dict__.update(self.__dict__)
         lost = getattr(self.cause, "__skate_lost__", None)
         if lost:  # some attributes were lost: it is caught by its class, with the rest of them
@@ -117,7 +118,9 @@ def _dual_class(cls):
         try:
             dual = type(name, (_Dual, RayTaskError, cls), body)
             bare(dual)
-        except Exception:  # a class that cannot be combined, or not be made without its arguments
+        except Exception:
+            # the user's class cannot be combined with RayTaskError, or not be made without its
+            # arguments
             logging.getLogger("skate.exceptions").warning(
                 "%s: no class can be made of it and RayTaskError. This exception is raised as RayTaskError only. You can use `ray_task_error.cause` to access "
                 "the user exception.",
@@ -272,7 +275,8 @@ class ActorDiedError(RayActorError):
             init,
         )
         self.cause = cause if init else None
-        self.told = text or ""  # for the error of a constructor: the text of the user's exception
+        # the text of the user's exception, for an actor whose constructor has raised
+        self.told = text or ""
 
 
 class ActorUnavailableError(RayActorError):

@@ -90,7 +90,7 @@ class UniqueID:
         return cls(number.to_bytes(cls._SIZE, "big"))
 
     def binary(self) -> bytes:
-        """Its bytes."""
+        """The bytes of this identifier."""
         return self._bytes
 
     def hex(self) -> str:

@@ -57,8 +57,8 @@ def _here():
 
 @dataclasses.dataclass
 class LoggingConfig:
-    """How log records are written, for init(logging_config=...). Each record says which job,
-    worker, actor and task it is of.
+    """The format and level of log records, for init(logging_config=...). Each record says which
+    job, worker, actor and task it is of.
 
     Args:
         encoding: "TEXT" or "JSON" (one object a line).

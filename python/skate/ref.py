@@ -101,7 +101,7 @@ def future_of(ref):
 
 def _after_fork():
     global _futures
-    _futures = None  # its thread is the parent's
+    _futures = None  # its thread exists only in the parent process
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -13,7 +13,8 @@ from skate import _skate
 from skate.exceptions import RaySystemError
 
 _SEGMENT = "/memfd:skate-ctl"
-SECONDS = 5.0  # seconds; a process that has not answered by then is stopped, or in the kernel
+# a process that has not answered after this time is stopped, or is waiting in the kernel
+SECONDS = 5.0
 
 
 def _segment(pid):

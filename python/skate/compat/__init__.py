@@ -1,2 +1,3 @@
-"""What only programs written for Ray need: `import ray` that means skate, and names that no other
+"""Modules that only programs written for Ray need: `import ray` that means skate, and names that no
+other
 program asks for."""

@@ -17,7 +17,9 @@ import sys
 from typing import Any
 
 from skate import _skate
-from skate.compat import absent  # here, since the finder uses it and would be asked for it
+
+# imported here: the finder needs this module, and cannot find it for itself
+from skate.compat import absent
 
 SPAWNED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "spawned")
 # The version of Ray whose names and defaults skate has: packages compare ray.__version__ with it.
@@ -45,7 +47,8 @@ class _Loader(importlib.abc.Loader):
 
     def exec_module(self, module):
         name = str(module.__spec__ and module.__spec__.name)
-        del sys.modules[name]  # importlib takes the entry that exists afterwards
+        # _link() below enters skate's module under this name, and importlib takes that entry.
+        del sys.modules[name]
         importlib.import_module(str(_ours(name)))
         _link()
 

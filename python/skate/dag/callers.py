@@ -82,7 +82,8 @@ def call(_, graph, given):
 
 
 def here(graph, owner, outputs):
-    """What a pickled CompiledDAG is unpickled to: the graph itself in the process that compiled it,
+    """The value to which a pickled CompiledDAG is unpickled: the graph itself in the process that
+    compiled it,
     elsewhere a Caller."""
     return living.get(graph) or Caller(graph, owner, outputs)
 

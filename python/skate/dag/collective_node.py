@@ -12,7 +12,7 @@ from skate.dag.constants import PARENT_CLASS_NODE_KEY
 
 
 class ReduceOp(enum.Enum):
-    """How the elements at one position are combined."""
+    """The operation that combines the elements at one position."""
 
     SUM = 0
     PRODUCT = 1

@@ -53,7 +53,7 @@ class Crew:
         try:
             self._tend_lost()
         finally:
-            closer.detach()  # the finalizer holds the graph
+            closer.detach()  # the finalizer holds a reference to the graph
 
     def _tend_lost(self):
         asked = {}
@@ -61,7 +61,7 @@ class Crew:
             try:
                 for i in lost:
                     asked[self.begin(i)] = i
-            except Exception as e:  # the engine is shut down, or calls are full
+            except Exception as e:  # the engine is shut down, or too many calls wait for the actor
                 self._graph.fail(lost[0], f"its next process cannot be asked to go on: {e}")
                 return
             done = _skate.wait(list(asked), len(asked), 0)[0] if asked else ()

@@ -13,7 +13,7 @@ TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from typing import Any
 
-STEP = 0.25  # seconds after which the reading thread looks for requests whose deadline is over
+STEP = 0.25  # seconds between two looks of the reading thread for requests whose deadline is over
 WHOLE = -1  # in the place of an output: all outputs
 IDLE = 0.2  # seconds without a request after which the reading thread ends
 
@@ -51,7 +51,7 @@ class Results:
     def __init__(self, place):
         self._place, self._n_channels = place, len(set(place))
         self._max_finished_execution_index = -1
-        self._came = 0  # the number of messages read of the execution after that
+        self._came = 0  # the number of messages read so far of the next execution
         # execution -> {output: value or Failed}
         self._result_buffer = collections.defaultdict(dict)
         # execution -> {outputs}; None in the place of the set stands for the only output of a graph
@@ -155,7 +155,7 @@ class Results:
                 self._unwanted.add(index)
         self._release()
 
-    # ---- who reads
+    # ---- Reading messages from the channels.
 
     def _read_one(self, timeout, output=None):
         graph = self._graph

@@ -61,14 +61,16 @@ def hire(nodes):
 
 
 def _retries(given):
-    """How many deaths of its process a task survives: the next process runs an unfinished execution
+    """The number of deaths of its process that a task survives: the next process runs an unfinished
+    execution
     again (compiled_crew.py)."""
     retries = given.get("max_retries")
     return _job.facts()["max_retries"] if retries is None else retries
 
 
 def _room(given):
-    """How many workers have room now; at least 1, which waits for room if there is none."""
+    """The number of workers that have room now; at least 1: that worker waits if there is no
+    room."""
     need = {_AMOUNTS[k]: v for k, v in given.items() if k in _AMOUNTS} | given.get("resources", {})
     free = api.available_resources() if any(need.values()) else api.cluster_resources()
     need = need if any(need.values()) else {"CPU": 1}  # as many as can run at a time

@@ -1,4 +1,5 @@
-"""How tensors go from node to node (with_tensor_transport): through shared memory, which is the
+"""The ways of tensors from node to node (with_tensor_transport): through shared memory, which is
+the
 only way between CPUs of one machine. Also here: names of Ray's other transports."""
 
 DEVICES = ("default", "cpu", "gpu", "cuda")
@@ -71,7 +72,7 @@ class TorchTensorType:
         self.static_shape, self.direct_return = _static_shape, _direct_return
 
     def requires_accelerator(self):
-        """Whether it names a transport between GPUs."""
+        """Whether this type asks for a transport between GPUs."""
         return self.transport in ("nccl", "accelerator")
 
     def check(self, node):

@@ -25,7 +25,7 @@ CallableClass = type
 
 @dataclass
 class BlockMetadata:
-    """What is known of blocks: rows, bytes and the files they come from."""
+    """The facts known about blocks: rows, bytes and the files they come from."""
 
     num_rows: int | None
     size_bytes: int | None

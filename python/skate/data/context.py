@@ -375,7 +375,8 @@ class ExecutionOptions:
 
     @property
     def resource_limits(self) -> ExecutionResources:
-        """What one execution may use; an amount that is not set is unlimited (inf)."""
+        """The resources that one execution may use; an amount that is not set is unlimited
+        (inf)."""
         return self._resource_limits
 
     @resource_limits.setter
@@ -418,7 +419,7 @@ _DEPRECATED = {
 }
 
 
-_told: set[str] = set()  # settings without effect of which a warning was already given
+_told: set[str] = set()  # settings without effect about which a warning was logged already
 
 
 # ---- Checks of settings: functions from (name, assigned value) to the value that is kept; they

@@ -164,10 +164,10 @@ class Dataset:
         self._errors: Errors | None = None  # of the last run
         self._given_name: str | None = None
         self._schema: Any = None
-        self._above: Dataset | None = None  # what it was made from, for repr
+        self._above: Dataset | None = None  # the Dataset that this one was made from, for repr
         self._uuid = next(_numbers)
 
-    if not TYPE_CHECKING:  # for a type checker a name is there or it is not
+    if not TYPE_CHECKING:  # a type checker would take this method to mean that every name exists
 
         def __getattr__(self, name: str) -> Any:
             raise absent.attribute(self, "data.Dataset", name)
@@ -3013,7 +3013,8 @@ def _pool(kind: str, compute: Any, concurrency: Any, options: dict[str, Any]) ->
         pool = ActorPoolStrategy(size=concurrency)
     else:
         pool = ActorPoolStrategy(min_size=1)
-    # as many actors as the machine can run; exec starts them only when there is work
+    # The pool may have as many actors as the machine can run; the engine starts them only when
+    # there is work
     if pool.max_size is None:
         fit = ActorPoolStrategy(
             min_size=pool.min_size,

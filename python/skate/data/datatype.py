@@ -293,7 +293,7 @@ class DataType:
         return isinstance(self._physical_dtype, type)
 
     def is_of(self, category: TypeCategory | str) -> bool:
-        """Whether it belongs to a category; False for a category that does not exist.
+        """Whether the type belongs to a category; False for a category that does not exist.
 
         Args:
             category: A TypeCategory, or its value.

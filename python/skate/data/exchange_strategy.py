@@ -15,10 +15,10 @@ _METHODS = {"values": "values(sizes)", "came": "came(shuffle, pack)", "ended": "
 
 
 class Sizes(NamedTuple):
-    """What is known of an exchange so far; byte counts are rounded to 1/32."""
+    """The facts known about an exchange so far; byte counts are rounded to 1/32."""
 
     memory_bytes: int  # memory budget of the run
-    spills: bool  # whether data beyond the budget goes to disk; else it must fit
+    spills: bool  # whether data beyond the memory budget goes to disk; if not, all data must fit
     runs: bool  # whether packs are sorted runs (a sort, groups)
     merges: bool  # whether packs can be merged; if not (aggregates), only values() is called
     slots: int  # number of reduces that can run at once
@@ -130,8 +130,9 @@ class Shuffle:
 
 
 class ExchangeStrategy:
-    """How an exchange is wired: the base class of a user's own strategies. A strategy changes how
-    long a run takes and how much it writes to disk, never the rows or their order.
+    """Decides which tasks of an exchange work on which packs: the base class of a user's own
+    strategies. A strategy changes how long a run takes and how much it writes to disk, never the
+    rows or their order.
 
     Pass an instance as `strategy=` to sort(), random_shuffle(), groupby(), join(), distinct() or
     repartition(), or set DataContext.shuffle_strategy. Each input of each exchange of each run gets

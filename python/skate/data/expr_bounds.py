@@ -32,7 +32,7 @@ ANYTHING = TRUE | FALSE | NULL
 
 
 class Bounds(NamedTuple):
-    """What is known of the values of a column.
+    """The facts known about the values of a column.
 
     Args:
         type: Type of the column, without dictionaries, runs and views.
@@ -53,7 +53,8 @@ class Bounds(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What is known of some rows: bounds of columns, and a batch of one row with the columns that
+    """The facts known about some rows: bounds of columns, and a batch of one row with the columns
+    that
     have the same value in all of these rows. Nothing is known of other columns."""
 
     bounds: Mapping[str, Bounds]

@@ -80,7 +80,7 @@ class Expr:
         return expr_eval.to_pyarrow(self)
 
     def _key(self) -> Any:
-        """What distinguishes this node from others of its class, besides its parts."""
+        """The values that distinguish this node from others of its class, besides its parts."""
         return ()
 
     def _label(self) -> str:

@@ -58,7 +58,7 @@ class DataIterator:
     def __init__(self, ds: Dataset, request: Callable[[], RunRequest]):
         self._ds, self._request = ds, request
 
-    if not TYPE_CHECKING:  # for a type checker a name is there or it is not
+    if not TYPE_CHECKING:  # a type checker would take this method to mean that every name exists
 
         def __getattr__(self, name: str) -> Any:
             raise absent.attribute(self, "data.DataIterator", name)
@@ -758,7 +758,7 @@ class DataIterator:
         return self._ds.schema()
 
     def stats(self) -> str:
-        """What the last execution did, as text: see Dataset.stats."""
+        """A text about the last execution: see Dataset.stats."""
         return self._ds.stats()
 
 

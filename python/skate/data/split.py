@@ -233,7 +233,8 @@ def repartition(
     ):
         if v is not None and (not isinstance(v, int) or isinstance(v, bool) or v < 1):
             raise ValueError(f"repartition: {name} must be a positive int, not {v!r}")
-    keys = [keys] if isinstance(keys, str) else keys  # a text, as in Ray's documentation
+    # keys may be one name, as in Ray's documentation
+    keys = [keys] if isinstance(keys, str) else keys
     if keys is not None and not (
         isinstance(keys, (list, tuple)) and all(isinstance(k, str) for k in keys)
     ):

@@ -265,7 +265,8 @@ class Ray:
         # ended.
         atexit.register(self._at_exit)
         if conf.get("address") == "local":
-            until = time.monotonic() + 3 * CONNECT_S  # its first worker has yet to be started
+            # the cluster has to start its first worker first
+            until = time.monotonic() + 3 * CONNECT_S
         try:
             self._small = _check_nodes(ray, until)
         except BaseException:
@@ -290,7 +291,7 @@ class Ray:
         sys.modules["skate"].shutdown()
 
     def begin(self, wake: Any) -> None:
-        pass  # unused: Ray is polled, it does not call
+        pass  # wake is not used: poll() asks Ray; Ray does not call back
 
     def nodes(self) -> list[dict[str, Any]]:
         late = time.monotonic() - PATIENCE_S

@@ -33,7 +33,7 @@ class ActorPool:
         while self.has_next():
             try:
                 self.get_next_unordered(timeout=0, ignore_if_timedout=True)
-            except Exception:  # a call failed whose result nobody takes
+            except Exception:  # the call has failed, but nobody will take its result
                 continue
         for v in values:
             self.submit(fn, v)

@@ -295,6 +295,6 @@ def of_options(o, default_cpus, what):
     if bundles and not any(all(b.get(k, 0) >= v for k, v in wanted.items()) for b in bundles):
         raise ValueError(
             f"Cannot schedule {what} with the placement group because the resource request {wanted} cannot fit into any bundles for the "
-            f"placement group, {bundles}."  # Ray's tests match on all of it
+            f"placement group, {bundles}."  # Ray's tests compare the whole text
         )
     return {"pg": group._number, "bundle": index, "capture": int(bool(capture))}

@@ -40,7 +40,7 @@ class ReadTask:
 
     @property
     def metadata(self) -> Any:
-        """What is known of the blocks."""
+        """The BlockMetadata of the blocks of this task."""
         return self._metadata
 
     @property

@@ -84,14 +84,14 @@ class Operator:
     # the way in which the operator runs depends on the size of one of its inputs, which is run
     # first (run/join_sizing.py)
     sizes_first = False
-    # its output may be much smaller than its input, for reasons besides no_more and first_rows
+    # the output may be much smaller than the input, for reasons besides no_more and first_rows
     fewer = False
     makes_blocks = False  # the batches that it yields become blocks as they are
     counts = False  # only the number of its rows matters
     on_error = False  # handles rows that fail as on_error says
     predicates = (
-        # whether a predicate on its output may be pushed below it, if the predicate reads only
-        # columns that it hands on
+        # whether a predicate on the output may be pushed below the operator, if the predicate reads
+        # only columns that the operator hands on
         False
     )
 

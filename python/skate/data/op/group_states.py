@@ -18,7 +18,8 @@ from skate.data.op import Batches, Params
 from skate.data.op.aggregate import Aggregate, states_of
 
 SUM_OF, COUNT_OF = "\1sum {}", "\1count {}"  # columns from which a mean's bound is computed
-# prefix of columns of products: "\1" and the number of the aggregate, then aa, ab or bb
+# the names of columns of products begin so: "\1" and the number of the aggregate; then follows aa,
+# ab or bb
 PRODUCT = "\1"
 
 

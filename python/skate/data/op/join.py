@@ -9,8 +9,8 @@ from __future__ import annotations
 from skate import _skate
 from skate.data.op import ALL, Columns, Operator, Params, Phase, Phases
 
-# flag, after the ids of both sides: the side that has more rows in a partition sets the order
-# (sk_exchange_desc in src/plan/plan.h)
+# the third number of the node's key ids, a flag: the side that has more rows in a partition sets
+# the order (sk_exchange_desc in src/plan/plan.h)
 LARGER = 2
 
 

@@ -212,7 +212,7 @@ def may_merge(way: Any) -> bool:
 
 
 def expected(roots: tuple[Node, ...]) -> str:
-    """How much data these nodes are expected to read, in words."""
+    """A text that says how much data these nodes are expected to read."""
     rows = size = 0
     for n in {id(n): n for r in roots for n in below(r)}.values():
         for _, r, b in n.parts or ():

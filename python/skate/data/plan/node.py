@@ -63,7 +63,7 @@ class Node:
 
     @property
     def runs(self) -> int:
-        """How many runs have begun in which the node draws something anew."""
+        """The number of runs begun so far in which the node draws something at random anew."""
         return self.counter[0]
 
     @runs.setter

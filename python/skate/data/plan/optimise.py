@@ -78,8 +78,8 @@ def projection(root: Node, said: list[str]) -> Node:
 
 
 def _columns_of_input(n: Node, need: set[str] | None) -> set[str] | None:
-    """The columns of its input that n needs when the columns `need` of its own are wanted (None:
-    all)."""
+    """The columns that n needs of its input when the columns `need` of n's own rows are wanted
+    (None: all)."""
     c = n.operator.columns(n.params)
     if c.needs is None or (need is None and c.keeps is None):
         return None
@@ -219,8 +219,8 @@ def top_k(root: Node, said: list[str]) -> Node:
 
 
 def _rows_of_input(n: Node, most: int | None) -> int | None:
-    """How many of the first rows of its input n needs when `most` of its own are wanted (None:
-    all)."""
+    """The number of first rows that n needs of its input when the first `most` of n's own rows are
+    wanted (None: all)."""
     if n.operator.first_rows:
         limit = int(n.options["limit"])
         return limit if most is None else min(limit, most)

@@ -79,7 +79,7 @@ class Chain(SerializablePreprocessorBase):
         return self
 
     def _fit_execute(self, dataset: Any) -> Chain:
-        return self  # it learned in _fit, step by step
+        return self  # the chain has learned in _fit, step by step
 
     def _transform(
         self,

@@ -1,4 +1,4 @@
-"""What preprocessors share: the aggregates of a fit, tokens, hashes of tokens."""
+"""Common code of preprocessors: the aggregates of a fit, tokens, hashes of tokens."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ def compute_all(
     found = dataset.aggregate(*fns) if fns else {}
     if found is None:
         raise ValueError(f"{what}: the Dataset has no rows, so nothing can be learned from it")
-    # in the order of the aggregates, since aggregates of one name were renamed in the result
+    # the results are matched by the order of the aggregates, since aggregates of one name were
+    # renamed
     values = iter(found.values())
     return [
         {a.name: then(v) if then else v for (a, then), v in zip(plan._asked, values)}

@@ -19,7 +19,7 @@ from skate.data.values.unify import unique
 
 if TYPE_CHECKING:
     from skate.data.typed import Paths
-# maximum bytes of a file that is read again as a whole, to name the line of an error
+# the largest file, in bytes, that is read again as a whole to name the line of an error
 LOOK_BYTES = 1 << 30
 WORKERS_IMPORT = ("pyarrow.csv",)  # the fork server imports it for all workers
 

@@ -112,7 +112,8 @@ def batches(
 
 
 def _left_out(po: Any, columns: int, r: Record) -> bool:
-    """What the user's own handler of invalid rows says about a record of a wrong width."""
+    """Asks the user's own handler of invalid rows about a record of a wrong width, and returns its
+    answer."""
     if po.invalid_row_handler is None:
         return False
     row = pacsv.InvalidRow(columns, r[1], r[0], r[2].decode("utf-8", "replace"))

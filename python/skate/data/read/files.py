@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 UNIT_BYTES = 8 << 20
 UNIT_FILES = 16
-# from this number of remote paths on, they are looked up in parallel, below it one by one
+# the least number of remote paths that are looked up in parallel; fewer are looked up one by one
 FILE_SIZE_FETCH_PARALLELIZATION_THRESHOLD = 16
 HIVE = Partitioning("hive")
 

@@ -353,7 +353,7 @@ def _fits(schema: pa.Schema, most: dict[Path, int]) -> bool:
 
 
 def _misfit(rows: list[dict[str, Any]], most: dict[Path, int]) -> str | None:
-    """What is wrong with a record in comparison with the others; None: nothing."""
+    """A text that says how a record differs from most others; None: it does not."""
     for path, bits in _of_rows(rows).items():
         stays = most.get(path, bits)
         if bits != stays:

@@ -82,7 +82,7 @@ class StreamOptions(FileOptions, total=False):
     arrow_open_stream_args: dict[str, Any] | None
 
 
-if TYPE_CHECKING:  # the same, for readers that pass other keywords on to a library
+if TYPE_CHECKING:  # the same arguments, for readers that pass other keywords on to a library
 
     class OpenReadOptions(ReadOptions, total=False, extra_items=Any): ...
 

@@ -1,4 +1,5 @@
-"""The return values of readers: where rows come from and what is known of them. dataset.reads()
+"""The return values of readers: the source of the rows, and the facts known about them.
+dataset.reads()
 makes a Dataset of them without reading anything."""
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from skate.data.values import unify
 
 
 class Facts(NamedTuple):
-    """What is known of a Dataset without running it. schema: a function that returns a
+    """The facts known about a Dataset without running it. schema: a function that returns a
     pyarrow.Schema or None."""
 
     rows: int | None = None

@@ -62,7 +62,8 @@ def _found(node: Node, column: str, a: str, b: str) -> str | None:
                     unit=pickle.dumps([path]), letters=_Letters(), source="", source_row=0
                 )
                 rb = next(reader.run(n.params, task), None)
-            except Exception:  # it may be the next one that cannot be read: that is another error
+            except Exception:
+                # the next file cannot be read: that is another error, and is not reported here
                 continue
             if rb is not None and column in rb.schema.names:
                 has.setdefault(str(rb.schema.field(column).type), (path, reader, n.label))

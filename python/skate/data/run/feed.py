@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Deal(NamedTuple):
-    """How rows are dealt out to n consumers.
+    """The way in which rows are dealt out to n consumers.
 
     Args:
         batch: Rows that a consumer gets at a time; None: whole blocks or, with `equal`, each block
@@ -146,7 +146,7 @@ def _by_batch(blocks: Iterator[Any], deal: Deal) -> Iterator[list[tuple[int, Any
 
 
 def batches_of(rows: int, deal: Deal, i: int) -> int:
-    """How many batches consumer i gets in an epoch of `rows` rows."""
+    """The number of batches that consumer i gets in an epoch of `rows` rows."""
     n, batch = deal.n, deal.batch or 1
     steps, left = divmod(rows, n * batch)
     return steps + {"drop": left >= n, "pad": left > 0}.get(deal.equal, left > i * batch)

@@ -1,5 +1,6 @@
-"""What a user sees while a run goes on: a progress line (skate/_terminal.py; none if
-DataContext.enable_progress_bars is False), and a warning in the log that says which operator waits
+"""The signs of progress that a user sees while a run goes on: a progress line (skate/_terminal.py;
+none if DataContext.enable_progress_bars is False), and a warning in the log that says which
+operator waits
 for what, if nothing has moved for some seconds (stall.py)."""
 
 from __future__ import annotations
@@ -177,7 +178,8 @@ def share(ops: list[dict[str, Any]], elapsed: float) -> float | None:
             sources.append(before)
             expected = float(total)
         elif o.get("kind") in ("blocks", "limit", "union") or o.get("merges") and not came:
-            continue  # these run no tasks; a merge has some only if the strategy wants it
+            # limits and unions run no tasks; merges run only if the strategy asks for them
+            continue
         else:
             before = min([before, *sources]) * (done / came if came else 0.0)
             expected = done / before if before else float(came)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class RunResult(NamedTuple):
-    """What comes back of a run. A field is None as long as there is nothing to report for it.
+    """The result of a run. A field is None as long as there is nothing to report for it.
 
     Args:
         errors: The dead letters; known from the start of the run on, and growing while it goes on.
@@ -35,12 +35,12 @@ class RunResult(NamedTuple):
 
 
 class RunRequest(NamedTuple):
-    """What is to be run, and what is known of it beforehand.
+    """A plan that is to be run, and the facts known about it beforehand.
 
     Args:
         node: The last operator of the plan.
         context: The settings.
-        facts: What is known without running it.
+        facts: The facts known without running the plan.
         seen: The pyarrow.Schema that an earlier run of all rows has brought its batches to.
         skip: A byte for each unit of the only source, not 0 if the unit is left out. Units are
             kept apart then: blocks have the number of their unit as a fifth item.

@@ -9,7 +9,7 @@ from typing import Any
 
 from skate.data.run.turns import Turns
 
-ANSWER_S = 60.0  # seconds that the driver has to say that it works for a desk
+ANSWER_S = 60.0  # seconds within which the driver has to report that it works for a desk
 # seconds after which a feeder's call returns, so that the desk may end between two calls
 LOOK_S = 5.0
 WARN_S = 30.0
@@ -117,7 +117,8 @@ class SplitDesk:
 
     def __init__(self, n: int, held: int):
         self.n, self.held, self.turns = n, held, Turns()
-        self.epoch = -1  # the epoch that is dealt now, or was last; a count from 0 of epochs begun
+        # the epoch that is being dealt out, or was dealt last: the number of epochs begun before it
+        self.epoch = -1
         self.asked = [-1] * n  # the newest epoch that each iterator has asked for
         self.named: list[Any] = [
             None
@@ -129,7 +130,8 @@ class SplitDesk:
         self.out = [True] * n  # whether the iterator takes no more blocks of `epoch`
         self.queues: list[deque[Any]] = [deque() for _ in range(n)]
         self.bytes = [0] * n
-        self.end_of: Any = None  # what end() was given as outcome; None while the epoch goes on
+        # the outcome that end() was called with; None while the epoch goes on
+        self.end_of: Any = None
         self.broken, self.breaks, self.why = -1, 0, ""  # epochs up to this one are broken
         self.stats: str = ""
         self.schema_wanted, self.schema_ref = False, None

@@ -22,7 +22,8 @@ QUIET_S = 3.0
 LOOK_S = 1.0  # seconds from a look to the next: a look reads two files for each thread at work
 WORKING_S = 60.0  # seconds of quiet after which even workers that are at work are reported
 SHARE = 1 / 50  # the least share of time on a CPU or waiting for one that counts as work
-# the share of time waiting for a CPU from which on this process may be the late one
+# from this share of time spent waiting for a CPU on, this process may itself be the cause of the
+# delay
 DRIVER = 1 / 4
 USUAL = 3.0  # a warning waits for this many times the longest task so far
 
@@ -43,8 +44,9 @@ class Quiet:
 
     def __init__(self) -> None:
         self.last: tuple[float, Sample] | None = None
-        self.idle_from = 0.0  # seconds of quiet at which a worker was last seen at work
-        self.told = 0.0  # seconds of quiet at the last warning
+        # the length of the quiet, in seconds, when a worker was last seen at work
+        self.idle_from = 0.0
+        self.told = 0.0  # the length of the quiet, in seconds, at the last warning
 
     def wants(self, quiet_s: float) -> bool:
         """Whether look() is to be called: nothing has moved for long enough, and the last look was

@@ -18,7 +18,8 @@ from skate.data.collate_fn import check_missing, numbers, tensor
 from skate.data.values import gathered, missing, numpy_batch, private
 from skate.data.values.unify import columns_are
 
-SMALL = 1 << 16  # maximum bytes of a block's column that are copied and not mapped again
+# columns of a block up to this many bytes are copied, larger ones are mapped a second time
+SMALL = 1 << 16
 
 
 def convert_pandas_to_torch_tensor(
@@ -213,7 +214,7 @@ class Tensors:
     def __init__(self, dtypes: Any, device: Any, pin: bool, other: Any = None):
         self.other = other
         self.torch, self.dtypes, self.device, self.pin = torch, dtypes, device, pin
-        # whether making a batch takes more work than gathering it
+        # whether a batch needs more work than gathering its rows
         self.works = pin or dtypes is not None or device is not None or other is not None
 
     def gathered(self, planned: gathered.Planned) -> dict[str, Any]:

@@ -97,7 +97,8 @@ def from_batch(
     given: NumpyBatch | None = None,
     marks: bool = False,
 ) -> list[pa.RecordBatch]:
-    """What a user function returned, as record batches. rb: its input; given: the batch it got, if
+    """Converts the value that a user function returned to record batches. rb: its input; given: the
+    batch it got, if
     that was numpy; marks: as of as_column()."""
     if isinstance(out, Mapping):
         return (
@@ -204,8 +205,8 @@ def _from_dict(
 
 
 def again(made: Any, schema: pa.Schema) -> list[pa.RecordBatch]:
-    """What to_batch() made of a batch with this schema, as record batches with its types, as far as
-    they are exact."""
+    """Converts a value of to_batch(), made of a batch with this schema, back to record batches with
+    the types of the schema, as far as they hold the values exactly."""
     if not isinstance(made, Mapping):
         return from_batch(made, "a block")
     cols = [

@@ -1,4 +1,5 @@
-"""What functions take along to the workers: their code, what they capture, and their arguments.
+"""The parameters of operators on their way to the workers: users' functions with their code, the
+values that they capture, and their arguments.
 
 The description of a stage is sent with each of its tasks, so it has to be small. Parameters of an
 operator that are large when pickled become one object in the store, and the description holds the

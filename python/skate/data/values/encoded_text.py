@@ -18,7 +18,8 @@ from typing import Any
 
 from skate._deps import pa
 
-DICTIONARY_MAX = 64 << 10  # maximum bytes of a dictionary in the file, and half a byte per row
+# the largest dictionary in the file, in bytes; it may also have at most half a byte per row
+DICTIONARY_MAX = 64 << 10
 
 
 class EncodedText(pa.ExtensionType):

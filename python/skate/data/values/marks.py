@@ -31,12 +31,13 @@ def trust(what: Any) -> Any:
 
 
 def bare(what: Any) -> Any:
-    """The same without a mark, for files."""
+    """As trust(), but with the mark removed, for files."""
     return _changed(what, lambda t: types.foreign_type() if t.trusted or t.source else t)
 
 
 def came_from(what: Any, source: str) -> Any:
-    """The same, where foreign objects of unknown source are marked as read from `source`."""
+    """As trust() returns it, but foreign objects of unknown source are marked as read from
+    `source`."""
     return _changed(what, lambda t: t if t.trusted or t.source else types.foreign_type(source))
 
 

@@ -28,7 +28,8 @@ class NumpyBatch(dict):
         super().__init__(dict.fromkeys(rb.schema.names, LATER))
         self.rb, self.writable = rb, writable
         self.given: dict[str, np.ndarray] = {}  # arrays as they were handed out
-        # for columns whose objects are compared, which is cheaper than building the column again
+        # copies of columns of objects, with which returned objects are compared: that is cheaper
+        # than building the column again
         self.copies: dict[str, np.ndarray] = {}
         # For encoded strings (distinct objects, their codes), which are compared without a copy.
         self.codes: dict[str, tuple[np.ndarray, np.ndarray]] = {}

@@ -24,7 +24,7 @@ _CHANNELS = {None: 0, "L": 1, "RGB": 3, "RGBA": 4}
 
 
 class Wanted(NamedTuple):
-    """How images are to be decoded. size: (height, width); mode: Pillow's; crop: (top, left,
+    """The options for decoding images. size: (height, width); mode: Pillow's; crop: (top, left,
     height, width) or "center"; decoder: one of DECODERS."""
 
     size: tuple[int, int] | None = None
@@ -113,7 +113,8 @@ def _asked(want: Wanted) -> tuple[Any, ...] | None:
 
 class _Codecs(NamedTuple):
     any: bool
-    rows_first: bool | None  # which axis this Pillow resizes first; None: it has another rule
+    # which axis this version of Pillow resizes first; None: it has another rule
+    rows_first: bool | None
 
 
 @functools.cache

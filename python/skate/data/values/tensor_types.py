@@ -85,7 +85,8 @@ def _over(t: Any, cls: Any, storage_type: pa.DataType) -> Any:
 
 # The modules that hold Ray's classes, newest first.
 _OF_RAY = ("ray.data._internal.tensor_extensions.arrow", "ray.air.util.tensor_extensions.arrow")
-_MARK = b" "  # ends the parameters of skate's types: JSON allows it, only skate writes it
+# this space ends the parameters of skate's types: JSON allows it, and only skate writes it
+_MARK = b" "
 
 
 def _rays(name: str) -> Any:
@@ -408,7 +409,8 @@ class ArrowVariableShapedTensorArray(pa.ExtensionArray):
         return out
 
 
-CLASSES_OF: dict[str, Any] = {}  # by the names under which Arrow registers them
+# the classes of types, by the names under which Arrow registers them
+CLASSES_OF: dict[str, Any] = {}
 
 
 def register() -> None:

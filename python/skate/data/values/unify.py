@@ -113,7 +113,7 @@ def differ(
 
 
 def retold(e: TypeError, before: str, after: str) -> TypeError:
-    """The same error with text added around it."""
+    """An error of the same class with text added around the message."""
     new = TypeError(f"{before}{e}{after}")
     new.__dict__.update(e.__dict__)
     return new
@@ -378,7 +378,7 @@ class Widening:
             return rb
         if rb.schema is self.schema or rb.schema.equals(self.schema):
             return rb
-        if not rb.num_rows:  # its types were not made by a user function
+        if not rb.num_rows:  # the batch has no rows, so no user function has made its types
             return cast_batch(rb.slice(0, 0).select([]), self.schema)
         self.schema = self._wider(rb.schema, first)
         try:

@@ -39,7 +39,7 @@ class Letters:
         self.letters: list[tuple[dict[str, Any], pa.RecordBatch | None]] = []
         self.skipped: dict[tuple[str, str], dict[str, Any]] = {}
         self.bytes = 0
-        self.some = False  # there is something to take
+        self.some = False  # whether there are dead letters to take
 
     def add(
         self,

@@ -145,7 +145,8 @@ class Chain:
             t.exchange = _exchange(told.exchange, told.blocks, blocks)
             blocks = ()
             if t.exchange.phase == _skate.PHASE_CUT:
-                ops = ops[:1]  # the operators fused behind it take no part in this
+                # the operators fused behind an exchange operator take no part in this task
+                ops = ops[:1]
         n = len(ops)
         ns, rows, tries = [0] * n, [0] * n, [0] * n
         t.aside = [0] * n
@@ -166,7 +167,7 @@ class Chain:
             it = self._chained(ops[1:], 1, first, t, ns, rows, tries)
         last = ops[-1][0]
         if last.makes_blocks:
-            target = 0  # its batches are neither joined nor cut
+            target = 0  # batches are neither joined nor cut here
         for block in (
             it if last.packs or last.exchange else cut(it, target, told.cap, _skate.BlockOut)
         ):
@@ -244,7 +245,7 @@ def _constructed(cls: Any, args: Any, kwargs: Any) -> Any:
         except again:
             if left == 0:
                 raise
-            left -= 1  # without end if it was below 0
+            left -= 1  # a number below 0 never reaches 0: retries without end
 
 
 _tuned = False

@@ -26,7 +26,7 @@ class Part(NamedTuple):
     (src/shuffle/pack.h)."""
 
     blocks: Any  # a buffer with whole blocks
-    rows: int  # its rows; 0: none of them is wanted
+    rows: int  # the number of rows of the part; 0: none of its rows is wanted
     side: int  # the number of the stage's input that the part belongs to
     run: int
     row: int
@@ -61,15 +61,16 @@ class Task:
     reader: str = ""  # label of the operator that reads
     # An earlier attempt's process died: batches are kept for replay before functions get them.
     careful: bool = False
-    kept: str | None = None  # the name of the file with such a batch
+    kept: str | None = None  # the name of the file with the batch that was kept
     source_row: int | None = None  # the row of the source at which the reader's batch begins
-    rows_of: list[str] | None = None  # in place of it: the file of each row of that batch
+    # where source_row does not apply: the file of each row of the reader's batch
+    rows_of: list[str] | None = None
     letters: Letters  # the dead letters of this task
     trail: Trail
     cap: int = -1  # the number of output rows after which a task may stop; -1: none
     target: int = 16 << 20
     nbytes: Callable[[pa.RecordBatch], int] = staticmethod(lambda rb: rb.nbytes)
-    values: int = 1  # the number of values that its packs go into
+    values: int = 1  # the number of values into which the task's packs are put
     exchange: Exchange  # the input of a stage that begins with an exchange
     sides: list[int]  # for each input block the number of the stage's input that it belongs to
     turn: int = 0  # how many tasks this process has begun

@@ -1,5 +1,5 @@
-"""What a task of a write does: writes batches into files of a format, one after the other, and
-reports them. The formats are in their own files.
+"""The part of a write that runs in its tasks: writes batches into files of a format, one after the
+other, and reports them. The formats are in their own files.
 
 An incomplete local file has no name under which anybody reads: the driver (job.py) gives files
 their names when all are complete. A remote file exists once it is closed. Names begin with the id

@@ -129,7 +129,8 @@ def write(
 
 
 def plan_of(node: Node, method: str) -> Node:
-    """What Dataset.write_<method>(path) runs behind a node, for explain(). ValueError if there is
+    """The nodes that Dataset.write_<method>(path) adds behind a node, for explain(). ValueError if
+    there is
     no such method, or it does not write files of a format."""
     fmt = "arrow" if method == "feather" else method
     if fmt not in _TITLES or method == "arrow":

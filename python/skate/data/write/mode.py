@@ -9,7 +9,7 @@ import time
 
 
 class SaveMode(enum.StrEnum):
-    """What a write does if the target has files."""
+    """The behaviour of a write if the target has files."""
 
     APPEND = "append"
     OVERWRITE = "overwrite"

@@ -58,7 +58,7 @@ class RowOptions(WriteOptions, total=False):
     num_rows_per_file: int | None
 
 
-if TYPE_CHECKING:  # the same, of writers that hand other keywords to a library
+if TYPE_CHECKING:  # the same arguments, for writers that pass other keywords on to a library
 
     class OpenRowOptions(RowOptions, total=False, extra_items=Any): ...
 

@@ -372,7 +372,7 @@ class Job:
                     "write: a file that the log has is in neither place; run again to write it anew",
                     to,
                 )
-            while to not in folders:  # with its parents, which may be new
+            while to not in folders:  # the parents of the folder may be new, too
                 to = os.path.dirname(to)
                 folders.add(to)
         for f in sorted(folders):

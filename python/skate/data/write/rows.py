@@ -102,7 +102,8 @@ class Rows:
             inside = f.path[len(path) + 1 :]
             if f.type != pafs.FileType.File or not any(uuid in inside for uuid in tasks):
                 continue
-            stem = _stem(inside)  # the file of a row has two numbers behind that of the task
+            # the name of a row's file has two numbers behind the number of the task
+            stem = _stem(inside)
             if stem not in whole and re.sub(r"_\d{6,}_\d{6,}$", "", stem) not in whole:
                 fs.delete_file(f.path)
 

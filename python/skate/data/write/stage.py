@@ -44,7 +44,8 @@ BEAT_S, LIMIT_S = 15.0, 900.0
 COMMIT_S = 600.0  # seconds to wait for the commits of other writes
 LEASE = ".lease"
 JOB = ".skate-job"  # the folder of a write that can be resumed (resume.py)
-BEFORE = "before"  # a file in it: what a write of mode "overwrite" found when it began
+# a file in that folder: the list of files that a write of mode "overwrite" found when it began
+BEFORE = "before"
 _OURS = ".skate-"  # files whose names begin so are skate's, not data
 TOLD = ".told-"
 # types of file systems on which a lock is seen by every process that can see the file
@@ -154,7 +155,7 @@ def _remove_if_dead(path: str, now: float) -> None:
             else os.open(os.path.dirname(path), os.O_RDONLY | os.O_CLOEXEC)
         )
         leased = True
-    except OSError:  # from a version without leases, or half removed
+    except OSError:  # the folder comes from a version of skate without leases, or is half removed
         try:
             fd, leased = os.open(path, os.O_RDONLY | os.O_CLOEXEC), False
         except OSError:
@@ -165,7 +166,7 @@ def _remove_if_dead(path: str, now: float) -> None:
         if not is_gone(free, free is True and seen_by_all(path), now - changed):
             return
         if not path.endswith("x"):
-            os.rename(path, path + "x")  # tasks of a killed run may still be at it
+            os.rename(path, path + "x")  # tasks of a killed run may still be writing into it
             path += "x"
         shutil.rmtree(path, ignore_errors=True)
     except OSError:  # another writer has removed it

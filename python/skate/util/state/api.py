@@ -51,7 +51,7 @@ _EXIT_TYPE = (
     "INTENDED_SYSTEM_EXIT",
     "NODE_OUT_OF_MEMORY",
 )  # by enum sk_worker_end
-_KILLED = 4  # the end of a worker that the engine killed, whose signal says nothing
+_KILLED = 4  # the engine killed this worker, so the signal says nothing about its end
 _OWHERE_PENDING, _OWHERE_DISK, _OWHERE_ACTOR = 0, 3, 4
 _LOCAL_ERROR = 0xEF  # SK_KIND_ENGINE_ERROR
 _IP = "127.0.0.1"

@@ -58,7 +58,7 @@ def memory_summary(
     )
     if s.get("fork_server_restarts"):
         out.append(f"Fork server: started again {s['fork_server_restarts']} times")
-    if "store_size_bytes" in s:  # in Ray's words, which programs search for
+    if "store_size_bytes" in s:  # these are Ray's words: programs search the text for them
         used, size = s["store_sealed_bytes"], s["store_size_bytes"]
         stored = n - s.get("spill_objects_on_disk", 0)
         peak = s["store_peak_bytes"] >> 20
