@@ -93,8 +93,7 @@ def load_cause(data):
 
 def bare(cls, like=None):
     """An instance of the exception class cls, made without calling the user's __init__ or __new__;
-    an exception
-    group gets the members of `like`."""
+    an exception group gets the members of `like`."""
     for c in cls.__mro__:
         if c.__module__ == "builtins":
             try:

@@ -1,6 +1,5 @@
 """Suggests, for a misspelt name, the known name that was probably meant. A module of its own, so
-that difflib is
-imported only when a name is wrong."""
+that difflib is imported only when a name is wrong."""
 
 from skate._deps import difflib
 
@@ -11,8 +10,7 @@ def _words(name):
 
 def likeness(name, known):
     """The likeness of two names, from 0.0 to 1.0: they are compared letter by letter, or with their
-    words in
-    another order, or where one is inside of the other or its beginning."""
+    words in another order, or where one is inside of the other or its beginning."""
     a, b = str(name).lower(), known.lower()
     best = max(
         difflib.SequenceMatcher(None, a, b).ratio(),

@@ -10,8 +10,7 @@ here = {}
 
 def described(function, number, name):
     """(name, ", actor_id=..., repr=...") of the code that runs in the actor `number`, for messages.
-    function: its Maker (for
-    the constructor), or (class, method)."""
+    function: its Maker (for the constructor), or (class, method)."""
     maker = here.get(number)
     if not isinstance(function, tuple):
         name, what = (

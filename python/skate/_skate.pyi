@@ -314,8 +314,7 @@ class Joined:
     def share(self) -> bytes:
         """Called before the first batch: this join is to handle a share of the left rows only, so
         it gives out no unmatched right rows. Returns the match report: a bit for each right row,
-        whether it met
-        a left one."""
+        whether it met a left one."""
 
 def join(
     kind: str,
@@ -353,8 +352,7 @@ def join_use(
     /,
 ) -> str:
     """The use of a side of a join that was measured: it is moved, broadcast, or made into a filter.
-    measured: rows, bytes, whether it has
-    columns."""
+    measured: rows, bytes, whether it has columns."""
 
 def exchange_what(
     kind: str,
@@ -405,8 +403,7 @@ class States:
     nbytes: int  # bytes of memory
     def add(self, batch: Any, /) -> int:
         """Takes the first rows of a batch, and returns the number of rows taken. Aggregating the
-        others, and later
-        batches, before the exchange is not worth it."""
+        others, and later batches, before the exchange is not worth it."""
 
     def batch(self) -> Any: ...
     def results(self, as_seen: bool = False, /) -> Any:

@@ -33,8 +33,7 @@ BAR = 16  # columns of the bar; half of them where there is little room
 class Look:
     """The contents of a progress line: the name of the work, the share of the work that is done
     (None: unknown), and notes, of which the first is shown however narrow the line is. bar: whether
-    there is a
-    bar."""
+    there is a bar."""
 
     what: str
     share: float | None

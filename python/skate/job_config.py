@@ -53,8 +53,7 @@ class JobConfig:
 
     def set_default_actor_lifetime(self, default_actor_lifetime):
         """Sets the lifetime ("detached" or "non_detached") of actors whose options name none.
-        ValueError for
-        anything else."""
+        ValueError for anything else."""
         if default_actor_lifetime not in ("detached", "non_detached"):
             raise ValueError(
                 f"JobConfig: default_actor_lifetime is 'detached' or 'non_detached', not {default_actor_lifetime!r}"

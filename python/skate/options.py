@@ -330,8 +330,7 @@ DEVICES = {
 
 def devices_of(custom):
     """Returns the first of these resource names that stands for devices (as src/engine/place/res.c
-    takes
-    it); "" if there is none."""
+    takes it); "" if there is none."""
     return next((k for k in list(custom)[:13] if k in DEVICES), "")
 
 

@@ -1,3 +1,2 @@
 """Modules that only programs written for Ray need: `import ray` that means skate, and names that no
-other
-program asks for."""
+other program asks for."""

@@ -83,8 +83,7 @@ def call(_, graph, given):
 
 def here(graph, owner, outputs):
     """The value to which a pickled CompiledDAG is unpickled: the graph itself in the process that
-    compiled it,
-    elsewhere a Caller."""
+    compiled it, elsewhere a Caller."""
     return living.get(graph) or Caller(graph, owner, outputs)
 
 

@@ -62,8 +62,7 @@ def hire(nodes):
 
 def _retries(given):
     """The number of deaths of its process that a task survives: the next process runs an unfinished
-    execution
-    again (compiled_crew.py)."""
+    execution again (compiled_crew.py)."""
     retries = given.get("max_retries")
     return _job.facts()["max_retries"] if retries is None else retries
 

@@ -1,6 +1,5 @@
 """The ways of tensors from node to node (with_tensor_transport): through shared memory, which is
-the
-only way between CPUs of one machine. Also here: names of Ray's other transports."""
+the only way between CPUs of one machine. Also here: names of Ray's other transports."""
 
 DEVICES = ("default", "cpu", "gpu", "cuda")
 

@@ -54,8 +54,7 @@ class Bounds(NamedTuple):
 
 class Known(NamedTuple):
     """The facts known about some rows: bounds of columns, and a batch of one row with the columns
-    that
-    have the same value in all of these rows. Nothing is known of other columns."""
+    that have the same value in all of these rows. Nothing is known of other columns."""
 
     bounds: Mapping[str, Bounds]
     row: pa.RecordBatch | None = None

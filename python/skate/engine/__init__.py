@@ -31,8 +31,7 @@ if TYPE_CHECKING:
         def __init__(self, conf: dict[str, Any]) -> None: ...
         def begin(self, wake: Callable[[], None]) -> None:
             """Starts the engine; called first. The engine may call wake() from any thread when
-            poll() has something to
-            tell."""
+            poll() has something to tell."""
 
         def nodes(self) -> list[dict[str, Any]]:
             """The nodes, a dict each: number (not 0, never used again), name, alive, num_cpus,

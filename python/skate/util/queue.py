@@ -68,8 +68,7 @@ class Queue:
 
     def get(self, block=True, timeout=None):
         """Takes the oldest item; waits at most `timeout` seconds for an item. Raises Empty, and
-        ValueError
-        for a negative timeout."""
+        ValueError for a negative timeout."""
         if not block:
             return self.get_nowait()
         _check_timeout(timeout)

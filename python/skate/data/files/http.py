@@ -1,6 +1,5 @@
 """Errors of HTTP requests with the answer of the server or the network about the URL. fsspec's HTTP
-file system, and pyarrow on top
-of it, report each URL that they cannot read as missing."""
+file system, and pyarrow on top of it, report each URL that they cannot read as missing."""
 
 from __future__ import annotations
 

@@ -333,8 +333,8 @@ def in_order(root: Node, whole: bool = False) -> list[Node]:
 
 def _asked(root: Node, everything: T, of_input: Callable[[Node, T], T]) -> dict[int, T]:
     """For each node, by its id, the value that its consumers ask of it. everything: the value for a
-    node of which all is
-    needed; of_input: what a node asks its inputs for when it is asked for a given value itself."""
+    node of which all is needed; of_input: what a node asks its inputs for when it is asked for a
+    given value itself."""
     order = in_order(root)
     uses: dict[int, int] = {}
     for n in order:

@@ -1,5 +1,5 @@
-"""Common code of the built-in preprocessors: arguments kept by name, columns in and out of
-Tables, aggregates that count.
+"""Common code of the built-in preprocessors: arguments kept by name, columns in and out of Tables,
+aggregates that count.
 
 A class says its parameters by annotations (`columns: list[str]`): each is kept as `_columns`, and
 read as `columns`. It works on pyarrow Tables and gives back one row for each row.

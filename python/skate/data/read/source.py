@@ -1,6 +1,5 @@
 """The return values of readers: the source of the rows, and the facts known about them.
-dataset.reads()
-makes a Dataset of them without reading anything."""
+dataset.reads() makes a Dataset of them without reading anything."""
 
 from __future__ import annotations
 

@@ -37,8 +37,7 @@ def _fetch(block: Block) -> tuple[Any, Any]:
 def join(parts: list[list[Block]], empty: Block | None) -> list[Block]:
     """One block for each part: the piece itself where a part consists of one piece, else a task
     that concatenates its pieces. Empties `parts` meanwhile, so that a block is freed when the tasks
-    that
-    need it are over."""
+    that need it are over."""
     out: list[Any] = []
     waiting: list[tuple[int, Any, Any]] = []
     for k, part in enumerate(parts):

@@ -1,7 +1,6 @@
 """The signs of progress that a user sees while a run goes on: a progress line (skate/_terminal.py;
 none if DataContext.enable_progress_bars is False), and a warning in the log that says which
-operator waits
-for what, if nothing has moved for some seconds (stall.py)."""
+operator waits for what, if nothing has moved for some seconds (stall.py)."""
 
 from __future__ import annotations
 

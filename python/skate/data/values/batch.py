@@ -98,8 +98,7 @@ def from_batch(
     marks: bool = False,
 ) -> list[pa.RecordBatch]:
     """Converts the value that a user function returned to record batches. rb: its input; given: the
-    batch it got, if
-    that was numpy; marks: as of as_column()."""
+    batch it got, if that was numpy; marks: as of as_column()."""
     if isinstance(out, Mapping):
         return (
             [given.rb]

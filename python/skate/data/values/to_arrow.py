@@ -371,8 +371,8 @@ def from_objects(values: list[Any], hint: pa.DataType | None, old: pa.Array | No
 
 def _objects_again(values: list[Any], old: pa.Array | None) -> pa.Array:
     """Makes a column of the values that a function returned for a column of objects: it stays a
-    column of objects if all values are
-    among those that the function got, or no other type holds them."""
+    column of objects if all values are among those that the function got, or no other type holds
+    them."""
     kept = same_objects(values, old)
     if kept is not None:
         return kept

@@ -130,8 +130,7 @@ def write(
 
 def plan_of(node: Node, method: str) -> Node:
     """The nodes that Dataset.write_<method>(path) adds behind a node, for explain(). ValueError if
-    there is
-    no such method, or it does not write files of a format."""
+    there is no such method, or it does not write files of a format."""
     fmt = "arrow" if method == "feather" else method
     if fmt not in _TITLES or method == "arrow":
         known = ", ".join(sorted("feather" if name == "arrow" else name for name in _TITLES))

@@ -158,8 +158,7 @@ class Pool:
     """Pool(processes=None): as multiprocessing.Pool. processes: the number of actors (None: the
     number of CPUs); initializer(*initargs) runs first in each process;
     maxtasksperchild: a process is replaced after this number of chunks; ray_remote_args: options of
-    the
-    actors."""
+    the actors."""
 
     def __init__(
         self,

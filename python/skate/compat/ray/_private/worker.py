@@ -7,8 +7,7 @@ class _CoreWorker:
     def get_all_reference_counts(self):
         """{hexadecimal id as bytes: {"local": ObjectRefs of this process, "submitted": what else
         holds it}}, in the driver: of the objects that the driver holds or has made (ids of workers
-        have their
-        number above bit 40)."""
+        have their number above bit 40)."""
         return {
             number.to_bytes(28, "big").hex().encode(): {"local": local, "submitted": others}
             for number, (local, others) in _skate.references().items()
