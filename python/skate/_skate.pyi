@@ -707,7 +707,8 @@ def terminal(
 ) -> int: ...  # 0: this process has it now (or lets it go); else the pid of who has it
 def crash_fd() -> int: ...  # where a crash handler may write in a worker; -1 elsewhere
 def serve() -> bool:
-    """Fork server and workers: first call of skate._worker_main. Returns False when this process is none."""
+    """Runs the fork server or a worker, as the first call of skate._worker_main. Returns False when
+    this process is neither."""
 
 # The arguments of a stage's tasks (src/exec/args.h): list[StageNode], StageTask, then blocks as pyarrow.RecordBatch, or as bytes of an exchange's parts.
 class StageNode(NamedTuple):

@@ -277,7 +277,7 @@ class ActorMethod:
         """This call as a node of a graph, not made yet (skate.dag).
 
         Args:
-            args: Of the method; nodes among them, also inside lists and dicts, stand for their
+            args: Arguments of the method; nodes in them, also in lists and dicts, stand for their
                 results.
             kwargs: The same by name.
         """
@@ -455,8 +455,8 @@ def get_actor(name, namespace=None):
     """The living actor of that name. The handle does not keep it alive.
 
     Args:
-        name: Its name, as options(name=...) gave it.
-        namespace: Where the name is; None: the job's.
+        name: The actor's name, as options(name=...) gave it.
+        namespace: The namespace of the name; None: the job's namespace.
 
     Raises:
         ValueError: There is none, or the name is blank.
@@ -497,7 +497,7 @@ class ActorClass:
 
     Args:
         cls: The class.
-        given: Its options.
+        given: The options of the actors.
         base: The ActorClass whose options() made this one.
     """
 
@@ -651,7 +651,8 @@ class ActorClass:
         """An actor of this class as a node of a graph, not made yet (skate.dag).
 
         Args:
-            args: Of the constructor; nodes among them, also inside lists and dicts, stand for their
+            args: Arguments of the constructor; nodes in them, also in lists and dicts, stand for
+            their
                 results.
             kwargs: The same by name.
         """

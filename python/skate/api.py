@@ -243,7 +243,7 @@ def init(
             sys.stdout and sys.stderr of this process, with "(name pid=N)" in front
             (SKATE_PRINT_LABELS=0: without); what tasks printed is there when get() returns their
             values.
-        namespace: Where the names of actors are. Default: one of this job alone.
+        namespace: The namespace of actors' names. Default: a namespace of this job alone.
         runtime_env: What the workers run in: a dict with env_vars, working_dir, py_modules, ...;
             see skate.runtime_env.RuntimeEnv.
         enable_resource_isolation: Without effect, as the next two: skate makes no cgroups.
@@ -677,7 +677,7 @@ def empty(shape: int | tuple[int, ...], dtype: Any = float) -> np.ndarray[Any, A
     with local_mode, are copied as any other.
 
     Args:
-        shape: Its lengths; one int for one axis.
+        shape: Lengths of the axes; one int for one axis.
         dtype: A plain number type of this machine's byte order.
 
     Raises:
@@ -710,7 +710,7 @@ def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> None:
     ActorDiedError.
 
     Args:
-        actor: Its handle.
+        actor: The handle of the actor.
         no_restart: False: it starts again if its max_restarts allows.
 
     Raises:

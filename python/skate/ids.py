@@ -36,7 +36,8 @@ class UniqueID:
     """Base of all identifiers but ObjectRef. Immutable; equal by class and bytes.
 
     Args:
-        id: Its bytes; size() tells how many. TypeError, ValueError for anything else.
+        id: The bytes of the identifier; size() tells how many. TypeError, ValueError for anything
+        else.
     """
 
     __slots__ = ("_bytes",)
@@ -187,7 +188,7 @@ class JobID(UniqueID):
         """The JobID of the job with this number.
 
         Args:
-            value: Its number.
+            value: The number of the job.
         """
         return cls(value.to_bytes(4, "little"))
 

@@ -62,7 +62,7 @@ class LoggingConfig:
 
     Args:
         encoding: "TEXT" or "JSON" (one object a line).
-        log_level: Of the root logger.
+        log_level: The level of the root logger.
         additional_log_standard_attrs: Names of attributes of logging.LogRecord that are written,
             too.
 

@@ -149,9 +149,9 @@ class RemoteFunction:
         """This task as a node of a graph, not submitted yet (skate.dag).
 
         Args:
-            args: Of the function; nodes among them, also inside lists and dicts, stand for their
+            args: Arguments of the function; nodes in them, also in lists and dicts, stand for their
                 results.
-            kwargs: The same by name.
+            kwargs: Keyword arguments, likewise.
         """
         return binding.bind(self, self._own, args, kwargs)
 

@@ -28,7 +28,7 @@ class RuntimeContext:
         return ids.TaskID._of(t[0]).hex() if t else None
 
     def get_task_name(self):
-        """Name of the task: options(name=...), else the function's, with the actor's class in
+        """Name of the task: options(name=...), else the function's name, with the actor's class in
         front."""
         t = self._task()
         return t[2] if t else None

@@ -91,7 +91,7 @@ class Caller:
     """A handle of a compiled graph that belongs to another process.
 
     Args:
-        graph: Its name.
+        graph: The name of the graph.
         owner: The handle of the actor that compiled it; None: the driver did.
         outputs: How many outputs the graph has; None: one, whose result is not in a list.
     """

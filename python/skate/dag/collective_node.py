@@ -25,8 +25,8 @@ class CollectiveOutputNode(ClassMethodNode):
     """The result of a collective operation in one actor.
 
     Args:
-        name: Of the operation.
-        function: Of (the actor's instance, the values of all actors).
+        name: The name of the operation.
+        function: A function of (the actor's instance, the values of all actors).
         values: The nodes, one of each actor.
         handle: The actor.
     """

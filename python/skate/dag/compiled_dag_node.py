@@ -372,7 +372,7 @@ class CompiledDAG(Results):
         """Begins an execution.
 
         Args:
-            args: What the InputNode stands for; input[0], input[1].
+            args: The values that the InputNode stands for; input[0], input[1].
             kwargs: input.name.
 
         Returns:

@@ -9,7 +9,7 @@ class Plain:
 
     Args:
         numbers: The graph in numbers.
-        outputs: Which nodes are read, each once.
+        outputs: The numbers of the nodes that are read, each once.
     """
 
     dead = broke = None

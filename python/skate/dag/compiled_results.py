@@ -52,7 +52,7 @@ class Results:
         self._place, self._n_channels = place, len(set(place))
         self._max_finished_execution_index = -1
         self._came = 0  # the number of messages read so far of the next execution
-        # execution -> {output: value or Failed}
+        # execution -> {output: value or Failed}: the results that were read and not yet taken
         self._result_buffer = collections.defaultdict(dict)
         # execution -> {outputs}; None in the place of the set stands for the only output of a graph
         self._got_ref_idxs, self._destructed_ref_idxs = {}, {}

@@ -118,7 +118,7 @@ class DAGNode(DAGNodeBase):
         """Runs the graph that ends here: each node once, calls in the order of their bind().
 
         Args:
-            args: What its InputNode stands for; several: input[0], input[1].
+            args: The values that the InputNode stands for; several: input[0], input[1].
             kwargs: input.name.
 
         Returns:

@@ -1,5 +1,6 @@
 # The public names, each with where it is defined: for type checkers, and read by _lazy.Names. What
-# has no `as` is not public. reads(...) and holds(...) make a public reader of the one of a format.
+# has no `as` is not public. reads(...) and holds(...) make a public reader from the reader of a
+# format.
 
 from skate.data import aggregate as aggregate
 from skate.data import block as block

@@ -216,7 +216,8 @@ class Dataset:
             Node(op, label, params, (self._node,), **as_input(self._node)),
             self._facts.schema,
         )
-        # Computed now, not lazily: a thousand of these would nest functions too deeply.
+        # The schema is computed now, not lazily: a thousand such nodes would nest functions too
+        # deeply.
         schema = node.operator.schema(params, known()) if known else None
         rows = self._facts.rows if node.operator.one_to_one else None
         return self._add(

@@ -341,7 +341,7 @@ class GroupedData:
         remote = remote_args(ray_remote_args, ray_remote_args_fn)
         return ds._whole_groups(self._keys, self._num_partitions, self._strategy)._udf(
             "map_groups",
-            "MapBatches",  # the name by which Ray's plans show it
+            "MapBatches",  # the name of map_groups in Ray's plans
             fn,
             compute=compute,
             concurrency=concurrency,

@@ -52,7 +52,7 @@ class Joining:
             schema_of(join, schemas),
         )
         last = LEFT + RIGHT - first
-        # The kernel's left side is `first`.
+        # The kernel calls the side `first` its left side.
         picks = [
             (c.side ^ first, c.column) if c.of_key < 0 else (KEYS + LEFT, c.of_key) for c in made
         ]

@@ -72,7 +72,7 @@ class Worker:
         i, n: The number of this worker, and the number of workers.
         dataset, collate_fn, init: Of the DataLoader; init is its worker_init_fn.
         batched: Whether batches are requested, not single samples.
-        drop_last: Of the DataLoader, for an iterable dataset.
+        drop_last: The argument of the DataLoader, for an iterable dataset.
     """
 
     def __init__(

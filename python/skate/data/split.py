@@ -193,7 +193,7 @@ def zipped(of: list[RunRequest]) -> Added:
     nodes = [r.node for r in of]
     sizes = [bytes_of(n) for n in nodes]
     lead = 0 if None in sizes else max(range(len(nodes)), key=lambda i: sizes[i] or 0)
-    # the engine slices the other inputs at the borders of blocks of the first input
+    # the first input sets the borders: the engine slices the other inputs where its blocks end
     order = [lead, *(i for i in range(len(nodes)) if i != lead)]
     rows = {r.facts.rows for r in of}
     equal = len(rows) == 1 and None not in rows

@@ -14,7 +14,8 @@ COLUMNS, LINES = 24, 24  # maximum numbers of columns of a table and of operator
 
 
 def dataset(name: str | None, rows: int | None, schema: Any, blocks: list[Any] | None) -> str:
-    """The text box of a Dataset with these columns; blocks: those of a materialized Dataset."""
+    """The text box of a Dataset with these columns; blocks: the blocks of a materialized
+    Dataset."""
     head: list[list[str]] = []
     tail: list[list[str]] = []
     if blocks is not None:
@@ -86,7 +87,7 @@ def plan(labels: list[str], kind: str, name: str | None, rows: int | None, schem
 
 
 def _some(cells: list[Any]) -> list[Any]:
-    """The first and the last of many columns."""
+    """The first and the last columns, where there are too many to show."""
     return (
         cells if len(cells) <= COLUMNS else [*cells[: COLUMNS // 2], "…", *cells[-COLUMNS // 2 :]]
     )

@@ -123,7 +123,8 @@ def passing(e: BaseException, texts: Any = None) -> str | None:
 def retried(work: Callable[[], Any], what: str, texts: Any = None) -> Any:
     """Runs work(), with retries as the head of the file says. The last error gets a note with the
     number and kind of the attempts."""
-    # never set: used for waits with a timeout, since a remote service does not say when it is well
+    # an event that is never set, for waits with a timeout: a remote service does not say when it
+    # works again
     pause = threading.Event()
     tried = 0
     while True:
@@ -260,7 +261,7 @@ class RetriedOutput(io.RawIOBase):
         new = None
         if not self._replace:
             new = self._new()
-            self._replace = True  # what a failed attempt has left behind is ours
+            self._replace = True  # a file that a failed attempt has left behind may be replaced
         with new or self._fs.open_output_stream(self._path, **self._stream) as out:
             while part := self._held.read(4 << 20):
                 out.write(part)

@@ -2,7 +2,7 @@
 (kernel_aggregates.py). It yields sorted runs of states, and plain rows where aggregating them would hardly
 reduce their number.
 
-params: what (of its plan's node), by, fns, names.
+params: what (the description of the exchange in the plan's node), by, fns, names.
 """
 
 from __future__ import annotations

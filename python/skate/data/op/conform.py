@@ -20,7 +20,8 @@ class Conform(Operator):
         return bool(params["sure"])
 
     def columns(self, params: Params) -> Columns:
-        """Later rows may have a column that the first ones lack."""
+        """The operator may read all columns: later rows may have a column that the first rows
+        lack."""
         return ALL if params["seen"] else Columns(makes=frozenset(params["lacks"]))
 
     def looks(self, params: Params) -> bool:

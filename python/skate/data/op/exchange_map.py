@@ -1,9 +1,10 @@
 """exchange_map: the first half of an exchange. It is fused after the operators that make the rows,
 and turns the output of a task into packs of partitions, or into sorted runs.
 
-params: what (of its plan's node), keys (names of columns that must exist), boundaries (of a sort
-whose user says where blocks begin; else None). C code moves the rows (src/shuffle/work.h); here,
-batches are collected until they are large enough for a pack, in one schema (values/unify.py).
+params: what (the description of the exchange in the plan's node), keys (names of columns that must
+exist), boundaries (of a sort whose user says where blocks begin; else None). C code moves the rows
+(src/shuffle/work.h); here, batches are collected until they are large enough for a pack, in one
+schema (values/unify.py).
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 or sorted runs into one run, so that reduces read fewer and longer parts. The strategy decides how
 many are merged (src/shuffle/shuffle.h); without a merge, no task of this runs.
 
-params: what (of its plan's node, which C reads, too). C code moves the rows (src/shuffle/work.h);
-packs of different schemas are first cast to one schema, as in a reduce.
+params: what (the description of the exchange in the plan's node, which C reads, too). C code moves
+the rows (src/shuffle/work.h); packs of different schemas are first cast to one schema, as in a
+reduce.
 """
 
 from __future__ import annotations

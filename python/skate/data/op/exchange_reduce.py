@@ -1,9 +1,9 @@
 """exchange_reduce: the second half of an exchange: makes the rows of some partitions from slices of
 packs or sorted runs. If runs are cut, one of its tasks first decides where.
 
-params: what (of its plan's node, which C reads, too), keys. C code moves the rows
-(src/shuffle/work.h). Slices of different schemas are first cast to one schema (values/unify.py),
-and so are the keys of all runs for the cut.
+params: what (the description of the exchange in the plan's node, which C reads, too), keys. C code
+moves the rows (src/shuffle/work.h). Slices of different schemas are first cast to one schema
+(values/unify.py), and so are the keys of all runs for the cut.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class ExchangeReduce(Operator):
         if x.phase == _skate.PHASE_CUT:
             yield from cut(params["what"], params["keys"], [part.blocks for part in x.parts], x.n)
             return
-        # operators that are fused after the reduce may drop rows
+        # Only the last operator of a task stops at the cap: operators that are fused after a reduce
+        # may drop rows
         stops, left = params["last"] and task.cap >= 0, task.cap
         for out in self.reduced(params, x, task.target):
             yield out if params["last"] else out.batch()

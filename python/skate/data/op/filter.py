@@ -33,7 +33,7 @@ class Filter(Operator):
         return params.get("expr") is not None
 
     def narrowed(self, params: Params, columns: set[str]) -> Params | None:
-        """Columns that only the test needs are not filtered."""
+        """Drops columns that only the test needs: these are not filtered."""
         return None if params.get("expr") is None else {**params, "keep": columns}
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:

@@ -1,5 +1,5 @@
 """group_map: the first half of an exchange by order, combined with the operator params["before"],
-so that both run in one task whatever is fused."""
+so that both run in one task, whatever the fusion rule decides."""
 
 from __future__ import annotations
 

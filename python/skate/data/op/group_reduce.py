@@ -1,5 +1,6 @@
 """group_reduce: the second half of an exchange by order, combined with the operator
-params["behind"], which gets whole groups, so that both run in one task whatever is fused."""
+params["behind"], which gets whole groups, so that both run in one task, whatever the fusion rule
+decides."""
 
 from __future__ import annotations
 

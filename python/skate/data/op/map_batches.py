@@ -1,5 +1,5 @@
 """map_batches: applies a user function to batches. The function may change the number of rows and
-reads whole batches, so nothing can be promised."""
+reads whole batches, so the optimiser can assume nothing about it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class MapBatches(Operator):
         return params["batch_format"] == "pandas"
 
     def encoded(self, params: Params) -> bool:
-        """The function sees the strings, and columns that it hands on stay as they are."""
+        """The operator takes encoded strings: the function sees plain strings, and columns that it
+        hands on stay encoded."""
         return params["batch_format"] in ("default", "numpy") and params["batch_size"] is None
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:

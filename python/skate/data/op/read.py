@@ -26,7 +26,8 @@ class Read(Operator):
         return can is not None and can(params)
 
     def narrowed(self, params: Params, columns: set[str]) -> Params | None:
-        """For formats that can skip columns and whose column names are known."""
+        """Gives the reader the columns that are needed, for formats that can skip columns and whose
+        column names are known."""
         names = params.get("names")
         if names is None or params["columns"] is not None or not columns <= set(names):
             return None
@@ -34,8 +35,9 @@ class Read(Operator):
         return {**params, "columns": read} if len(read) < len(names) else None
 
     def filtered(self, params: Params, tests: list[tuple[Any, set[str]]]) -> Params | None:
-        """For formats that can skip rows, by statistics and then row by row. Tests with columns
-        that are not stored, or with user functions, are left to the filter operator; so are tests
+        """Gives the tests to the reader, for formats that can skip rows, by statistics and then row
+        by row. Tests with columns that are not stored, or with user functions, are left to the
+        filter operator; so are tests
         of values that only the path has, which units_with() handles."""
         if params.get("names") is None or params.get("udf") is not None:
             return None
@@ -48,8 +50,8 @@ class Read(Operator):
     def units_with(
         self, params: Params, units: list[Any], tests: list[tuple[Any, set[str]]]
     ) -> tuple[list[Any], str] | None:
-        """For files whose folder names define columns: files that these values exclude are not
-        read."""
+        """Leaves out files by their folders' names, where these define columns: files that these
+        values exclude are not read."""
         if params.get("partitioning") is None or params.get("udf") is not None:
             return None
         # a late import: programs without such folders save 2 ms

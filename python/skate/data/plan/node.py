@@ -17,8 +17,8 @@ class Node:
 
     Args:
         op: The name of the operator; its facts are in op/<name>.py (`operator`).
-        label: Its name for people.
-        params: Its parameters.
+        label: The name of the node for people.
+        params: The parameters of the operator.
         inputs: The nodes that it takes rows from.
         each_run: A function from the number of a run (0, 1, ...) to options and, under "params", to
             parameters that differ in each run, such as seeds.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 class Builtin(SerializablePreprocessorBase):
     """The base class of the preprocessors of skate.data.preprocessors. A subclass defines
-    `_transform_arrow`, and `_ask` if it learns something."""
+    `_transform_arrow`, and `_ask` if it learns from the data."""
 
     def __init_subclass__(cls) -> None:
         for name in inspect.get_annotations(cls):

@@ -102,7 +102,7 @@ class _Encoder(Builtin):
 
         Args:
             names: The columns.
-            values: As in Counts.
+            values: The argument of Counts.
             most: {column: maximum number of categories}.
         """
         for name in names:

@@ -32,7 +32,7 @@ def _result(col: Any, t: pa.DataType) -> Any:
 
 
 class _Scaler(ByColumn):
-    """(x - shift) / scale, column by column."""
+    """The base of scalers that compute (x - shift) / scale for each column."""
 
     def __init__(self, columns: list[str], output_columns: list[str] | None = None):
         super().__init__()

@@ -84,7 +84,8 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
             except StopIteration:
                 break
             except (pa.ArrowException, OSError) as e:
-                # a stream: after the damage, the start of the next batch cannot be found
+                # the file is a stream: after the damage, the start of the next batch cannot be
+                # found
                 if n is None or not tolerates(params):
                     raise
                 unreadable(

@@ -420,7 +420,7 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
         try:
             with _File(keep.params, task, path) as file:
                 few = file.needed(groups)
-                # if bad records are tolerated, row groups are read one by one, so that a damaged
+                # If bad records are tolerated, row groups are read one by one, so that a damaged
                 # row group costs only itself
                 for part in [[g] for g in few] if tolerates(params) and few else [few]:
                     try:
@@ -538,7 +538,8 @@ class _File:
             return groups
         md, schema, given = self.pf.metadata, self.pf.schema_arrow, self.params["schema"]
         at = parquet_bounds.indices(md, {n for e in tests for n in expressions.columns_of(e) or ()})
-        # casts may change the order that statistics rely on; casts of integers do not
+        # a cast may change the order of values, on which statistics rely; a cast between integers
+        # does not
         if given is not None:
             at = {
                 n: i

@@ -58,9 +58,9 @@ def read_webdataset(
             system.
         decoder: True: decode by the ending; None or False: keep bytes; "PIL": images become Pillow
             images; or a function from row to row, or a list of functions.
-        fileselect: Which members are read: endings or patterns, or a function of the name.
+        fileselect: The members that are read: endings or patterns, or a function of the name.
         filerename: A function from a member's name to its new name, or a list of functions.
-        suffixes: Which columns are kept: endings or patterns, or a function.
+        suffixes: The columns that are kept: endings or patterns, or a function.
         verbose_open: Has no effect.
         expand_json: Whether the keys of the column "json" become columns.
         options: See StreamOptions.

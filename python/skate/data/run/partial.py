@@ -27,7 +27,7 @@ class Partial(NamedTuple):
     """A result before all rows were seen: what GroupedData.iter_partial gives.
 
     Args:
-        fraction: Of the pieces of the input that were seen; 1.0: it is the last result.
+        fraction: The share of the input's pieces that were seen; 1.0: this is the last result.
         table: A pyarrow.Table as that of aggregate(): a row a group that was seen, in the order of
             the keys. Counts and sums are estimates of the whole (float64 before the last one).
         errors: By the name of an aggregate that has one the half width of its confidence interval,
@@ -110,7 +110,7 @@ class Fold:
         params: Of the aggregate's node: the user's aggregates, followed by those that the bounds
             are computed from.
         pieces: The number of pieces of the whole input.
-        confidence: Of the bounds, between 0 and 1.
+        confidence: The confidence level of the bounds, between 0 and 1.
     """
 
     def __init__(self, params: dict[str, Any], pieces: int, confidence: float):

@@ -151,7 +151,8 @@ def _number(v: Any) -> Any:
     if isinstance(v, Decimal) and not v.is_finite():
         return float(v)
     if isinstance(v, float):
-        # a NumPy float is a float, too, but is rounded when it is compared with an int
+        # NumPy's float64 is converted to Python's float: a NumPy float is rounded when it is
+        # compared with an int
         return float(v)
     return v if isinstance(v, (int, Decimal)) and not isinstance(v, bool) else None
 

@@ -13,7 +13,7 @@ from skate.data.values.frames import from_pandas, to_pandas
 # pandas 2 warns about writes to a slice of a DataFrame, although these rows have no other user
 WARNS = int(pd.__version__.split(".")[0]) < 3
 
-# limits of the frames and rows that are held before they become a batch
+# the most frames and rows that a Held keeps before they become a batch
 MOST_FRAMES, MOST_FRAMES_OF_OBJECTS, MOST_ROWS = 1024, 64, 1 << 16
 
 

@@ -149,7 +149,7 @@ def _values(pd: Any, name: str, col: pa.Array, index: Any) -> Any:
             index,
             dtype="str" if hasattr(pd, "StringDtype") and pd.__version__ >= "3" else object,
         )
-    # extension types of pandas: periods, intervals
+    # types with a pandas form of their own: periods, intervals
     if isinstance(t, pa.BaseExtensionType) and t.extension_name.startswith("pandas."):
         return t.to_pandas_dtype().__from_arrow__(col)
     if (
@@ -186,7 +186,8 @@ def from_pandas(df: Any, what: str, rb: pa.RecordBatch | None = None) -> list[pa
                 )
             else:
                 col = from_series(s, None if old is None else old.type, old)
-            # pandas forgets the dtype of an index of evenly spaced integers
+            # pandas forgets the dtype of an index of evenly spaced integers: the column of an index
+            # level is cast back to its old type where that is exact
             if old is not None and len(cols) < len(index):
                 kept = exact(col, old.type)
                 col = col if kept is None else kept

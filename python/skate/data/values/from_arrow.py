@@ -113,7 +113,7 @@ def _cut(col: pa.Array, values: np.ndarray) -> list[Any]:
         if col.null_count == 0:
             base = offs[0] if offs else 0
             return [values[a - base : b - base] for a, b in zip(offs, offs[1:], strict=False)]
-        # flatten() leaves out elements under nulls
+        # col.flatten() leaves out the elements of lists that are null
         lens = [b - a if v else 0 for a, b, v in zip(offs, offs[1:], valid, strict=False)]
     out: list[Any] = []
     at = 0

@@ -627,8 +627,8 @@ def _unmasked(v: Any) -> Any:
 
 
 def _marked_lists(arrays: list[Any], t: Any) -> pa.Array:
-    """A column of lists of floats that from_arrow.py made of one of type t, as numbers were missing
-    in it; of that type where that is exact."""
+    """Restores a column of lists. from_arrow.py made lists of floats of a column of type t, because
+    numbers were missing in it; the result has type t if that type holds all values exactly."""
     size = t.list_size if t.id == FIXED_LIST else None
     if size is not None and any(len(a) != size for a in arrays if a is not None):
         size = None

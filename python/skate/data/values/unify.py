@@ -76,8 +76,8 @@ def few(names: Any, most: int = 8) -> str:
 
 
 def unify(schemas: list[pa.Schema], names: list[str] | None = None) -> pa.Schema:
-    """One schema for all (see the head of the file). If there is none, TypeError names the column,
-    both types, and their makers (`names`)."""
+    """Returns one schema that holds all of these (see the head of the file). If there is none,
+    TypeError names the column, both types, and their makers (`names`)."""
     first = schemas[0]
     if all(s is first or s.equals(first) for s in schemas[1:]):
         return first

@@ -154,7 +154,7 @@ class Task:
             most = DataContext.get_current().replay_bytes
             try:
                 kept = replay.keep(params, rb, where, most) if most > 0 else None
-            # No file if the function cannot be pickled again or the disk is full.
+            # No file is kept if the function cannot be pickled again or the disk is full.
             except Exception:
                 kept = None
             self.let_go()

@@ -30,7 +30,7 @@ class Files:
     def __init__(self, params: dict[str, Any], task: Any, extension: str, make: Any):
         self.p, self.seq, self.ext, self.make = params, task.seq, extension, make
         self.base = f"{params['prefix']}{self.seq:06d}"
-        # exec.h, keep_units: seq is unit * 2^20 + place if another task has read the unit
+        # seq is unit * 2^20 + place where another task has read the unit (exec.h: keep_units)
         if params.get("by_unit") and not task.unit:
             self.base = f"{params['prefix']}{self.seq >> 20:06d}_{self.seq & 0xFFFFF:06d}"
         self.index = 0

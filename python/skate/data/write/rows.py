@@ -32,7 +32,7 @@ class Rows:
 
     Args:
         config: Says the column of the ids and the folder.
-        sink: Where the rows go.
+        sink: The Datasink that gets the rows.
 
     Raises:
         InvalidCheckpointingConfig: id_column or checkpoint_path is missing.
