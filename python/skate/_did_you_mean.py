@@ -42,7 +42,7 @@ def nearest(name, known, least=0.6):
 
 
 def guess(name, known, least=0.6):
-    """The nearest name as a suggestion, as of meant(); "" if none is near."""
+    """A text that suggests the nearest name ("; did you mean 'x'?"); "" if no name is near."""
     near = nearest(name, known, least)
     return f"; did you mean {near!r}?" if near else ""
 

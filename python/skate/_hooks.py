@@ -173,7 +173,8 @@ async def _run_call(call, coro):
     except BaseException as e:
         result, error = None, e
     _skate.async_done(call, result, error)
-    # The traceback holds this frame: values of the call would stay until a garbage collection.
+    # The traceback refers to this frame, so the values of the call would stay in memory until a
+    # garbage collection.
     error = None
 
 

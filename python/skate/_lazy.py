@@ -21,8 +21,8 @@ class Names:
     """
 
     def __init__(self, package, modules=(), but=()):
-        """modules: modules below the package that `from package import *` gives, too; but: names
-        that it leaves out."""
+        """modules: the modules below the package that `from package import *` gives, too; but: the
+        names that `import *` leaves out."""
         self._package, self._modules, self._but, self._read = package, modules, but, None
 
     def _said(self):
@@ -86,7 +86,7 @@ class Names:
 
 
 def attribute(package, name):
-    """A module below a package by its name, for the package's __getattr__. Raises
+    """Finds a module below a package by its name, for the package's __getattr__. Raises
     AttributeError."""
     module = f"{package}.{name}"
     try:

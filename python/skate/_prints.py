@@ -76,7 +76,8 @@ def show(last=False):
     if not _lock.acquire(timeout=WAIT_S):
         return
     try:
-        # If prints are being shown already, a write of the program's own is waiting for a task.
+        # If this thread is showing prints already, the program's own stream has made a call that
+        # waits for a task: nothing is shown inside of that call.
         if not _showing and (last or not _debugged()):
             _showing = True
             try:

@@ -407,7 +407,7 @@ class States:
 
     def batch(self) -> Any: ...
     def results(self, as_seen: bool = False, /) -> Any:
-        """The results of the states, in the order of the keys or (as_seen) in that of the
+        """The results of the states, in the order of the keys or (as_seen) in the order of the
         states."""
 
 def online_unit(pieces: int, slots: int, at: int, /) -> tuple[int, bool, bool]:
@@ -447,7 +447,8 @@ def task_note(ops: list[tuple[int, int, int, int, int, int]]) -> None:
 
 def task_closing() -> None: ...
 def task_skip() -> int:
-    """Inside a streaming task: how many first yields exist from an earlier attempt (they are skipped without being sealed)."""
+    """Inside a streaming task: the number of yields at the beginning whose values exist from an
+    earlier attempt (they are skipped, not sealed again)."""
 
 # --- functions and actors
 def around(

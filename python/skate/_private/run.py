@@ -19,7 +19,7 @@ sys.path[0], __main__ and the exit status are what `python` would give it. An in
 
 
 class _Refused(Exception):
-    """The command line, or the program that it names, is wrong."""
+    """The error for a wrong command line, or for a program that cannot be run."""
 
 
 def _read(path):

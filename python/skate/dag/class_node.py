@@ -146,12 +146,12 @@ class ClassMethodNode(DAGNode):
 
     @property
     def class_method_call(self):
-        """The call that this node is a value of; None for a call."""
+        """The call of which this node is one of several values; None if this node is a call."""
         return self._bound_args[0] if self._is_class_method_output else None
 
     @property
     def output_idx(self):
-        """The index of this value among those of its call; None for a call."""
+        """The index of this value among the values of its call; None if this node is a call."""
         return self._bound_args[1] if self._is_class_method_output else None
 
 

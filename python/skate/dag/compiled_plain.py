@@ -55,7 +55,7 @@ class Plain:
         return missing[refs.index(ready[0])] if ready else None
 
     def under_way(self, execution, output):
-        """The reference of a result that was not read yet; None if it was."""
+        """The reference of a result that was not read yet; None if the result was read."""
         at = execution - self._read
         return self._under_way[at][output] if at >= 0 else None
 

@@ -62,7 +62,7 @@ class FixedShapeTensorFormat(enum.Enum):
     ARROW_NATIVE = "arrow_native"
 
     def to_type(self) -> type:
-        """The class of the Arrow type."""
+        """The class of the Arrow type that this value names."""
         return tensor_types.CLASSES[self.value]
 
     @classmethod
@@ -138,7 +138,7 @@ class ExecutionResources:
 
     @classmethod
     def inf(cls) -> ExecutionResources:
-        """No limit: each amount is inf."""
+        """Limits that limit nothing: each amount is inf."""
         return cls.for_limits()
 
     @classmethod
@@ -863,7 +863,7 @@ class DataContext:
     @classmethod
     @contextlib.contextmanager
     def current(cls, context: DataContext) -> Iterator[None]:
-        """Makes a context the current one within a with block.
+        """Makes `context` the current DataContext inside of a `with` block.
 
         Args:
             context: The context.

@@ -173,8 +173,8 @@ class Dataset:
             raise absent.attribute(self, "data.Dataset", name)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state that is pickled for other processes: what a run here found out is left out.
-        Workers run the Dataset through run/remote.py."""
+        """The state that is pickled for other processes: facts that a run in this process found out
+        are left out. Workers run the Dataset through run/remote.py."""
         return {
             k: v for k, v in self.__dict__.items() if k not in ("_stats", "_errors", "_above")
         } | {
@@ -1715,8 +1715,8 @@ class Dataset:
         return sum(rb.column(0)[0].as_py() for rb in execute.batches(request))
 
     def _unsure(self) -> str | None:
-        """Why the row count from metadata may differ from that of a run, in words; None if it
-        cannot."""
+        """A text that says why the row count from metadata may differ from the count of a run; None
+        if it cannot differ."""
         if self._node.blocks is not None:
             return None
         if self.context.on_error != "raise" or self.context.max_errored_blocks:

@@ -481,7 +481,7 @@ def _download(e: DownloadExpr, rb: pa.RecordBatch) -> pa.Array:
 
 
 def _fetch(uri: str | None, filesystem: Any) -> bytes | None:
-    """The bytes of a file; None if it cannot be read, as in Ray's download()."""
+    """The bytes of a file; None if the file cannot be read, as in Ray's download()."""
     if not uri:
         return None
     try:
@@ -501,7 +501,8 @@ def _ids(e: MonotonicallyIncreasingIdExpr, rb: pa.RecordBatch) -> pa.Array:
 
 
 def to_pyarrow(e: Expr) -> pc.Expression:
-    """e as a pyarrow.compute.Expression; TypeError or ValueError if it has no such form."""
+    """The expression e as a pyarrow.compute.Expression; TypeError or ValueError if Arrow cannot
+    express it."""
     if isinstance(e, ColumnExpr):
         return pc.field(e._name)
     if isinstance(e, LiteralExpr):

@@ -94,8 +94,8 @@ def number_of(v: Any) -> int:
 
 
 def _flattened(col: Any, name: str) -> Any:
-    """A column of lists whose items are to be kept: a list that is null is a null item; a value
-    that is no list is an item."""
+    """A column of lists with the items to aggregate: a null list becomes a list of one null, and a
+    value of another type becomes a list of that value."""
     t = col.type
     if not is_list(t):
         return pa.ListArray.from_arrays(pa.array(range(len(col) + 1), pa.int32()), col)

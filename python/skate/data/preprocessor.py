@@ -365,8 +365,8 @@ class _DataOnly(pickle.Unpickler):
 
 
 def _loaded(data: bytes) -> Any:
-    """Unpickles the result of serialize(): anything if it is of this job or other jobs are trusted;
-    else data only."""
+    """Unpickles the result of serialize(): any object if the bytes are of this job or other jobs
+    are trusted; else only data."""
     try:
         return marks.unpickled(data, "deserialize")
     except UntrustedPickleError:

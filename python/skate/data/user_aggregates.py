@@ -291,7 +291,8 @@ class Aggregates:
         return pa.RecordBatch.from_arrays([*rb.columns[:n], *made], names=[*self.keys, *self.names])
 
     def values(self, rb: pa.RecordBatch) -> list[Any] | None:
-        """Turns states over all rows into results, as Python values; None if there was no row."""
+        """Turns the states of aggregates over all rows into results, as Python values; None if
+        there was no row."""
         if not rb.num_rows:
             return None
         return [self._finished(f, s)[0] for f, s in zip(self.aggs, rb.columns, strict=True)]

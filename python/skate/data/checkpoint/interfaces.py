@@ -24,11 +24,11 @@ class CheckpointBackend(enum.Enum):
 
 
 class InvalidCheckpointingConfig(Exception):
-    """The configuration cannot be used."""
+    """The error for a CheckpointConfig that cannot be used."""
 
 
 class InvalidCheckpointingOperators(Exception):
-    """The plan cannot be resumed."""
+    """The error for a plan that cannot be resumed."""
 
 
 class CheckpointConfig:

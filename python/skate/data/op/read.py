@@ -37,8 +37,8 @@ class Read(Operator):
     def filtered(self, params: Params, tests: list[tuple[Any, set[str]]]) -> Params | None:
         """Gives the tests to the reader, for formats that can skip rows, by statistics and then row
         by row. Tests with columns that are not stored, or with user functions, are left to the
-        filter operator; so are tests
-        of values that only the path has, which units_with() handles."""
+        filter operator; so are tests of values that only the path has, which units_with()
+        handles."""
         if params.get("names") is None or params.get("udf") is not None:
             return None
         stored = set(params["stored"]) - set(params.get("tensors") or ())

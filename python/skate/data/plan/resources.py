@@ -94,7 +94,7 @@ def remote_args(
 
 
 def _meant(keyword: str) -> str:
-    """For an unknown keyword: a suggestion of the nearest one that a method takes."""
+    """A suggestion for an unknown keyword: the nearest keyword that the method takes."""
     return _did_you_mean.guess(keyword, sorted(ARGUMENTS))
 
 

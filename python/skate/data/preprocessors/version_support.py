@@ -14,7 +14,7 @@ OURS = "io.ray.preprocessors."
 
 
 class UnknownPreprocessorError(ValueError):
-    """No class has the name that the serialized data contain."""
+    """The error if no class has the name that the serialized data contain."""
 
     def __init__(self, preprocessor_type: str):
         self.preprocessor_type = preprocessor_type

@@ -662,7 +662,8 @@ def _finish(params: dict[str, Any], rb: Any, path: str, said: dict[str, Any]) ->
 
 
 def _handed_on(params: dict[str, Any], rb: Any) -> Iterator[Any]:
-    """Yields the batch, through _block_udf if there is one."""
+    """Yields the batch, or the result of _block_udf for the batch if the user gave such a
+    function."""
     if params["udf"] is None:
         yield rb
     else:

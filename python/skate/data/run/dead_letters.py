@@ -28,7 +28,7 @@ class Errors:
     def __init__(self, x: Any):
         self.x = x
         self.lock = _forked.lock()
-        # (order, block), a block being (ObjectRef, 0, rows, bytes)
+        # the blocks of dead letters: (order, block), where a block is (ObjectRef, 0, rows, bytes)
         self.blocks: list[tuple[tuple[int, int], Any]] = []
         self.counts: dict[str, dict[str, int]] = {}  # operator -> error -> rows
         self.skipped = self.kept = self.dropped = 0

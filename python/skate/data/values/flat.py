@@ -237,7 +237,7 @@ def bitmap(bits: np.ndarray) -> pa.Buffer:
 
 
 def plain_array(t: pa.DataType, v: np.ndarray, null: np.ndarray | None = None) -> pa.Array:
-    """An Arrow array over the memory of v."""
+    """An Arrow array over the memory of the NumPy array v."""
     return pa.Array.from_buffers(
         t,
         len(v),

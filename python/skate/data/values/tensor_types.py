@@ -272,7 +272,7 @@ class ArrowVariableShapedTensorType(_Tensor):
 
     @property
     def shape(self) -> tuple[None, ...]:
-        """A tuple with None for each dimension."""
+        """The shape of the arrays, which differs: a tuple with None for each dimension."""
         return (None,) * self._ndim
 
     @property
@@ -461,8 +461,8 @@ def fixed_parts(t: pa.DataType) -> tuple[pa.DataType, tuple[int, ...]]:
 
 
 def numbers(a: np.ndarray) -> np.ndarray:
-    """Converts arrays of Python objects: numbers and missing values to floats, texts to texts;
-    others stay as they are."""
+    """Converts an array of Python objects: numbers and missing values to an array of floats, texts
+    to an array of texts; other arrays stay as they are."""
     if a.dtype != object:
         return a
     flat = a.ravel().tolist()

@@ -288,8 +288,8 @@ def cast(c: pa.Array, t: pa.DataType, name: str) -> pa.Array:
 
 
 def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:
-    """c cast to type t; ArrowInvalid if it does not fit. Tensors are checked by shape: Arrow would
-    compare only the lists that store them."""
+    """The column c, cast to type t; ArrowInvalid if a value does not fit. Tensors are checked by
+    shape: Arrow would compare only the lists that store them."""
     tensors, kinds, values = tensor_types, value_types, from_arrow
     if pa.types.is_null(c.type):
         return pa.nulls(len(c), t)
@@ -478,7 +478,7 @@ def check_names(names: Sequence[str], what: str) -> None:
 
 
 def free_name(taken: Any, name: str) -> str:
-    """name, or name_1, name_2, ... if it is taken."""
+    """Returns `name`, or name_1, name_2, ... if `name` is taken."""
     if name not in taken:
         return name
     i = 1

@@ -90,7 +90,7 @@ class Chain:
             params.setdefault("last", False)
 
     def stage_call(self, told: _skate.StageTask, *blocks: pa.RecordBatch) -> Iterator[Any]:
-        """Runs one task on the actor that has this state."""
+        """Runs one task of the stage in an actor that stage_init() has made."""
         again = _retried(DataContext.get_current().actor_task_retry_on_errors)
         if not again:
             return self.run(told, blocks)
@@ -117,7 +117,8 @@ class Chain:
 
     def run(self, told: _skate.StageTask, blocks: tuple[pa.RecordBatch, ...]) -> Iterator[Any]:
         target = told.target
-        # Another stage, with other settings, may have run in this process.
+        # The settings are set anew for each task: another stage, with other settings, may have run
+        # in this process.
         if self.context is not None and settings.current is not self.context:
             DataContext._set_current(self.context)
         elif self.context is None and settings.current is not None and _skate.in_worker():

@@ -178,7 +178,8 @@ class _Walk:
                 self.value(x.fget if isinstance(x, property) else x)
 
     def other(self, v: Any) -> None:
-        """An object: by its class and attributes; one without, by its pickle."""
+        """Adds an object to the digest: its class and attributes, or its pickle if it has no
+        attributes."""
         t = type(v)
         self.put("object", f"{t.__module__}.{t.__qualname__}".encode())
         state = getattr(v, "__dict__", None)

@@ -255,7 +255,7 @@ def _check_names(provider: Any, uuid: str) -> None:
 
 
 def _wrote(path: str, files: list[tuple[str, int, int]]) -> dict[str, Any]:
-    """What the statistics say of a write."""
+    """The entry about a write in the statistics of a run."""
     return {
         "path": path,
         "files": len(files),

@@ -412,7 +412,7 @@ def overwrite(
 
 
 def check_twice(given: list[str]) -> list[str]:
-    """The names given; ValueError if two files of a write have the same name."""
+    """Returns `given`; ValueError if two files of a write have the same name."""
     twice = next(
         (a for a, b in zip(sorted(given), sorted(given)[1:], strict=False) if a == b), None
     )

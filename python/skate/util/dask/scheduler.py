@@ -26,8 +26,8 @@ _RESOURCES = "resources={...} is dask's own; what tasks of skate ask for goes in
 
 
 def _filled(x) -> Any:
-    """x with values in the place of the ObjectRefs in it, which stand for nodes of persisted
-    graphs."""
+    """The value x, in which each ObjectRef, which stands for a node of a persisted graph, is
+    replaced by its value."""
     if isinstance(x, skate.ObjectRef):
         return skate.get(x)
     if isinstance(x, DataNode):

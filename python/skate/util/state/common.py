@@ -185,7 +185,7 @@ class PlacementGroupState(StateSchema):
 
 @dataclass
 class NodeState(StateSchema):
-    """This machine."""
+    """The machine on which this engine runs."""
 
     node_id: str | None = _plain()
     node_ip: str | None = _plain()

@@ -6,7 +6,7 @@ import warnings
 
 
 class RayDeprecationWarning(DeprecationWarning):
-    """The program uses a name that will be removed."""
+    """The warning that a program uses a name which will be removed."""
 
 
 def _mark(args, mark):
