@@ -122,7 +122,7 @@ def nodes(
     custom_names: list[str],
 ) -> list[
     tuple[int, str, bool, dict[str, float], int]
-]: ...  # of each node: number, name, whether it is alive, its resources, bytes for objects
+]: ...  # of each node: number, name, whether the node is alive, its resources, bytes for objects
 def status() -> dict[str, int | str]: ...
 def references() -> (
     dict[int, tuple[int, int]]
@@ -145,7 +145,7 @@ def stack_ask(
 ) -> None: ...  # asks another process to write its stacks to a pipe of this process; OSError
 def stack_become(
     uid: int, gid: int
-) -> None: ...  # this process of root is that user's from now on; OSError
+) -> None: ...  # makes this process, which belongs to root, a process of that user; OSError
 def stack_look(
     path: str,
 ) -> tuple[
@@ -575,16 +575,16 @@ class Plan:
         batch_rows: int = 0,
         units: list[tuple[bytes, int, int]] | None = None,
         blocks: list[tuple[ObjectRef[Any], int, int, int]] | None = None,
-        max_restarts: int = ...,  # of actors; not given: without limit
+        max_restarts: int = ...,  # the most restarts of actors; not given: without limit
         # retries of an actor's call after a death; not given: 3, or 0 when max_restarts is 0
         max_task_retries: int = ...,
-        max_retries: int = ...,  # of tasks; not given: 3
+        max_retries: int = ...,  # the most retries of tasks; not given: 3
         max_calls: int = 0,  # of tasks
         group: int = 0,  # number of a placement group
-        bundle: int = -1,  # of it; -1: any
+        bundle: int = -1,  # number of a bundle of that group; -1: any
         env: bytes = ...,  # a checked runtime_env, pickled
-        strategy: str | Told = ...,  # of an exchange; not given: "auto"
-        source: bool = False,  # these are facts of the operator (skate/data/op)
+        strategy: str | Told = ...,  # the strategy of an exchange; not given: "auto"
+        source: bool = False,  # this and the next ones are facts of the operator (skate/data/op)
         one_to_one: bool = False,
         no_more: bool = False,
         by_row: bool = False,
@@ -671,7 +671,7 @@ def async_yield(call: Any, value: Any) -> bool: ...  # False: the consumer wants
 def fault(text: str | None) -> None: ...  # sets fault points of this process, for tests
 def current_function() -> (
     Any
-): ...  # what the current task runs; for a method (class, name); None outside of tasks
+): ...  # the function of the current task; for a method (class, name); None outside of tasks
 def weak_token(
     actor: int,
 ) -> ActorToken: ...  # a token that does not keep the actor alive (of get_actor() and current_actor); `ready` is None

@@ -61,17 +61,17 @@ class Operator:
 
     name: str  # the name of its file
 
-    source = False  # has no input, but units or blocks
+    source = False  # the operator has no input, but units or blocks
     one_to_one = False  # yields as many rows as it gets, in the same order
     no_more = False  # yields at most as many rows as it gets
-    by_row = False  # its output depends on single rows only
+    by_row = False  # each output row depends on a single input row only
     first_rows = False  # takes the first rows; it has no tasks
-    writes = False  # has effects outside; its rows are reports
+    writes = False  # writes to files or other targets; the output rows are reports
     alone = False  # is never fused into the task of another operator
-    numbered = False  # its output depends on the number of its task
+    numbered = False  # the output depends on the number of the task
     concatenates = False  # has several inputs, one after another
     joins = False  # has several inputs, side by side
-    packs = False  # its blocks are packs, for an exchange
+    packs = False  # the output blocks are packs, for an exchange
     # the operator takes packs of all its inputs, and needs all of them before it yields a block; a
     # node's option "exchange" says more
     exchange = False
@@ -87,7 +87,7 @@ class Operator:
     # the output may be much smaller than the input, for reasons besides no_more and first_rows
     fewer = False
     makes_blocks = False  # the batches that it yields become blocks as they are
-    counts = False  # only the number of its rows matters
+    counts = False  # only the number of output rows matters
     on_error = False  # handles rows that fail as on_error says
     predicates = (
         # whether a predicate on the output may be pushed below the operator, if the predicate reads

@@ -208,7 +208,7 @@ class Files:
                 error.add_note(f"{full} could not be removed after that: {e}")
 
     def _explain(self, e: OSError, full: str) -> OSError:
-        if isinstance(e, FileExistsError):  # this error needs no more text
+        if isinstance(e, FileExistsError):  # a FileExistsError needs no more text
             return e
         if e.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left" in str(e):
             free = "?"
