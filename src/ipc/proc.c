@@ -287,11 +287,13 @@ static pid_t __attribute__((noinline)) launch(struct launch *l) {
     sigset_t all, old;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_BLOCK, &all, &old);
-    /* The child shares no stack frame that the parent goes on with: launch_child ends in exec or
-     * _exit. NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork,bugprone-unsafe-functions) */
+    /* The child does not return into a stack frame that the parent still uses: launch_child ends in
+     * exec or _exit.
+     * NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork,bugprone-unsafe-functions) */
     pid_t pid = vfork();
     if (pid == 0)
-        launch_child(l); /* NOLINT(clang-analyzer-unix.Vfork): it makes only permitted calls */
+        launch_child(l); /* NOLINT(clang-analyzer-unix.Vfork): launch_child makes only calls that
+                            are permitted after vfork */
     int e = errno;
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
     errno = e;

@@ -225,7 +225,8 @@ static sk_rc op_actor_end(struct sk_engine *e, sk_aid aid, bool no_restart, stru
     sk_ghost_order(
         x, (struct sk_gorder){.kind = SK_GORDER_ACTOR_END, .id = a->id, .flag = !no_restart});
     if (no_restart) {
-        a->n_calls++; /* the calls that end with it may hold the last references to it */
+        /* keeps the actor: calls that end with it may hold the last references to it */
+        a->n_calls++;
         sk_gactor_die(x, a,
                       sk_gval_error(SK_EACTOR, "the actor is dead: it was killed by skate.kill"));
         a->n_calls--;
@@ -245,7 +246,8 @@ static sk_rc op_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *out, s
 }
 
 static void op_buf_abort(struct sk_engine *e, struct sk_buf *b) {
-    sk_gval_unref(of(e), (struct sk_gval *)(uintptr_t)b->token); /* NOLINT: made by buf_alloc */
+    /* the token is a pointer that op_buf_alloc() has stored */
+    sk_gval_unref(of(e), (struct sk_gval *)(uintptr_t)b->token); /* NOLINT */
     *b = (struct sk_buf){0};
 }
 
@@ -253,7 +255,7 @@ static sk_rc op_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out
                     struct sk_err *err) {
     struct sk_ghost *x = of(e);
     struct sk_gval *v = p->buf ? (struct sk_gval *)(uintptr_t)p->buf->token
-                               : sk_gval_new(p->kind, p->bytes); /* NOLINT: made by buf_alloc */
+                               : sk_gval_new(p->kind, p->bytes); /* NOLINT: a pointer */
     if (!v) return SK_ERR(err, SK_ENOMEM, "value of %zu bytes", p->bytes.n);
     if (p->buf) v->len = SK_MIN(p->buf_len, v->len);
     v->kind = p->kind;
@@ -300,8 +302,8 @@ static sk_rc find(struct sk_ghost *x, sk_oid id, struct sk_gobj **out, struct sk
 
 static void op_view_release(struct sk_engine *e, struct sk_view *v) {
     if (v->token)
-        sk_gval_unref(of(e),
-                      (struct sk_gval *)(uintptr_t)v->token); /* NOLINT: made by view_of_unlocked */
+        sk_gval_unref(
+            of(e), (struct sk_gval *)(uintptr_t)v->token); /* NOLINT: view_of_unlocked's pointer */
     *v = (struct sk_view){0};
 }
 
@@ -317,7 +319,7 @@ static sk_rc op_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t de
         else if (rc == SK_OK) rc = await_change_unlocked(x, deadline_ns, err);
     }
     for (; rc == SK_OK && got < n; got += rc == SK_OK) {
-        /* it can be gone only if the caller has released it meanwhile */
+        /* the object can be gone only if the caller has released it meanwhile */
         rc = find(x, ids[got], &o, err);
         if (rc == SK_OK) rc = view_of_unlocked(x, ids[got], deadline_ns, &out[got], err);
     }

@@ -47,7 +47,8 @@ sk_rc sk_blob_bytes(struct sk_inline *x, uint32_t kind, struct sk_bytes v, struc
 sk_rc sk_blob_payload(struct sk_inline *x, const struct sk_payload *p, struct sk_blob **out,
                       struct sk_err *err) {
     if (!p->buf) return sk_blob_bytes(x, p->kind, p->bytes, out, err);
-    struct sk_blob *b = (struct sk_blob *)(uintptr_t)p->buf->token; /* NOLINT: made by buf_alloc */
+    /* the token is a pointer that buf_alloc() has stored */
+    struct sk_blob *b = (struct sk_blob *)(uintptr_t)p->buf->token; /* NOLINT */
     b->kind = p->kind;
     b->len = SK_MIN(p->buf_len, b->cap);
     *out = b;

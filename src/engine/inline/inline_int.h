@@ -50,13 +50,13 @@ struct sk_iactor {
     uint32_t n_handles;
     uint32_t n_calls; /* number of queued or running calls, with the constructor */
     bool dead, started, busy, ready_gone;
-    struct sk_place_worker holds; /* the resources that it holds */
-    uint64_t scan;                /* number of the scan that has found an earlier call of it */
-    struct sk_itask *init;        /* the constructor, kept for restarts with its arguments held */
+    struct sk_place_worker holds; /* the resources that the actor holds */
+    uint64_t scan; /* number of the last scan of the queue that found a call of this actor */
+    struct sk_itask *init; /* the constructor, kept for restarts; its arguments stay held */
     int32_t restarts_left, max_task_retries;
-    struct sk_blob *why; /* of a dead actor: the error that its calls get */
+    struct sk_blob *why; /* of a dead actor: the error with which its calls end */
     struct sk_name *name;
-    bool detached; /* the engine holds its `ready` object */
+    bool detached; /* the actor lives without handles: the engine holds its `ready` object */
 };
 
 struct sk_igroup {
@@ -81,9 +81,10 @@ struct sk_itask {
     uint64_t parent;
     int64_t submit_ns, start_ns; /* start: when this attempt began */
     struct sk_need need;
-    /* the resources that it holds while it runs; a call of an actor holds none */
+    /* the resources that the task holds while it runs; a call of an actor holds none */
     struct sk_place_worker holds;
-    struct sk_itask *outer; /* the task that runs below it on the same thread */
+    struct sk_itask
+        *outer; /* the task further down on the same thread's stack, whose wait runs this task */
     struct sk_iactor *actor;
     char *name;
     struct sk_view *views;
@@ -103,7 +104,7 @@ struct sk_itask {
     SK_VEC(uint64_t) notes; /* hash of the note of each reported yield */
     bool finished, stream_dropped;
     uint64_t stream_error; /* id of the error object */
-    struct sk_err fail;    /* code and text of its failure */
+    struct sk_err fail;    /* code and text of the task's failure */
     uint32_t note_n;
     uint8_t note[SK_NOTE_MAX];
     struct sk_sink *sink;
@@ -135,7 +136,7 @@ struct sk_inline {
     int32_t task_retries;
     /* the resources held by tasks and actors, and placement groups; no task is queued there */
     struct sk_place place;
-    /* dead actors whose state the runner still keeps; the outermost unlock tells it */
+    /* dead actors whose state the runner still keeps; the outermost unlock tells the runner */
     SK_VEC(uint64_t) gone;
     struct sk_res_names names_of_res;
 };
@@ -177,30 +178,31 @@ static inline struct sk_blob *sk_iobj_val(const struct sk_inline *x, uint64_t id
     return o ? o->val : NULL;
 }
 
-/* ---- hold.c: what runs holds what its shape asks for. Only bundles of placement groups are waited
- * for (sk_place_fits_now). */
+/* ---- hold.c: a running task holds the resources that its shape asks for. Only bundles of
+ * placement groups are waited for (sk_place_fits_now). */
 void sk_inline_hold(struct sk_inline *x, struct sk_place_worker *w, sk_shape s);
 void sk_inline_give_back(struct sk_inline *x, struct sk_place_worker *w);
 /* Called after resources were given back: tells the groups that now have their bundles. */
 void sk_inline_groups_ready(struct sk_inline *x);
-struct sk_igroup *sk_inline_group(struct sk_inline *x, uint64_t id); /* NULL: it was removed */
+struct sk_igroup *sk_inline_group(struct sk_inline *x,
+                                  uint64_t id); /* NULL: the group was removed */
 
 /* ---- state.c: side contracts state and progress */
 extern const struct sk_state_ops sk_inline_state;
 extern const struct sk_progress_ops sk_inline_progress;
-/* Adds an ended attempt to the history; error NULL: it succeeded. */
+/* Adds an ended attempt to the history; error NULL: the attempt succeeded. */
 void sk_istate_ended(struct sk_inline *x, struct sk_itask *t, const struct sk_blob *error,
                      int64_t now_ns);
 void sk_istate_actor_gone(struct sk_inline *x, const struct sk_iactor *a);
 
-/* ---- life.c: what ends with what */
+/* ---- life.c: the ends of objects, tasks and actors, and what else ends with them */
 sk_rc sk_iobj_new(struct sk_inline *x, uint64_t id, struct sk_blob *val, const sk_oid *in,
                   uint32_t n_in, struct sk_err *err);
 void sk_iobj_unref(struct sk_inline *x, uint64_t id);
 void sk_iobj_drain(struct sk_inline *x); /* frees objects that nothing refers to */
 void sk_itask_emit(struct sk_itask *t, enum sk_event_kind kind, uint64_t oid, uint64_t size,
                    struct sk_bytes note, int64_t run_ns);
-/* Ends the task for good; error NULL: it succeeded. `error` is taken over. */
+/* Ends the task for good; error NULL: the task succeeded. `error` is taken over. */
 void sk_itask_finish(struct sk_inline *x, struct sk_itask *t, struct sk_blob *error,
                      int64_t run_ns);
 void sk_itask_finish_code(struct sk_inline *x, struct sk_itask *t, sk_rc code, const char *msg);

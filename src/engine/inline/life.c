@@ -134,7 +134,8 @@ void sk_itask_finish(struct sk_inline *x, struct sk_itask *t, struct sk_blob *er
     x->n_done++;
     for (uint32_t i = 0; i < t->n_ret; i++) {
         struct sk_iobj *o = sk_own_get(x->own, t->first + i);
-        /* nothing refers to it any more; or a constructor ran again, and `ready` has its value */
+        /* nothing refers to the return any more; or the task is a constructor that ran again, and
+         * the `ready` object has its value already */
         if (!o || o->val) continue;
         if (error) {
             o->val = sk_blob_ref(error);
@@ -236,8 +237,8 @@ void sk_iactor_die(struct sk_inline *x, struct sk_iactor *a, struct sk_blob *why
         sk_err_set(&t->fail, code, __FILE__, __LINE__, "%s: its actor is dead", t->name);
         sk_itask_finish(x, t, sk_blob_ref(why), 0);
     }
-    SK_ASSERT(sk_list_empty(&calls)); /* NOLINT(clang-analyzer-core.StackAddressEscape): nothing
-                                         points to it any more */
+    SK_ASSERT(sk_list_empty(&calls)); /* NOLINT(clang-analyzer-core.StackAddressEscape): no call
+                                         points to this list head any more */
 }
 
 /* Ends an actor when the last handle is gone and every call is done: its state and its record

@@ -1,6 +1,7 @@
 /* look.h - tells sk_look_self about the engine of this process; slot: of a worker, its own.
  *
- * Calls: none. */
+ * Calls: none. The code of this part may call no other part of the driver; tests/shape.py reads
+ * this line. */
 #ifndef SK_LOCAL_LOOK_H
 #define SK_LOCAL_LOOK_H
 

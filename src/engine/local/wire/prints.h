@@ -1,7 +1,8 @@
 /* prints.h - the stdout and stderr of workers on their way to the driver; host.h has the public
  * half.
  *
- * Calls: none. */
+ * Calls: none. The code of this part may call no other part of the driver; tests/shape.py reads
+ * this line. */
 #ifndef SK_LOCAL_PRINTS_H
 #define SK_LOCAL_PRINTS_H
 

@@ -138,7 +138,7 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
                       size_t len, const struct sk_aspec *as, struct sk_err *err) {
     struct sk_ltask *t;
     struct sk_obj *o = NULL;
-    /* ids: base is the constructor, base + 1 the ready value, base + 2 the actor */
+    /* ids: base is the constructor, base + 1 the `ready` object, base + 2 the actor */
     uint64_t aid = base + 2;
     SK_TRY(sk_aspec_check(as, err));
     struct sk_lactor *a = sk_calloc(SK_TAG_ENGINE, sizeof *a + as->n_groups * sizeof a->groups[0]);
@@ -518,7 +518,7 @@ void sk_actor_fail_hasty(struct sk_local *l, struct sk_lactor *a, const char *wh
         sk_ltask_fail(l, call_of(it), SK_EUNAVAIL,
                       "The actor is restarting; its process died before the call began: %s", why);
     SK_ASSERT(sk_list_empty(&hasty)); /* NOLINTNEXTLINE(clang-analyzer-core.StackAddressEscape):
-                                         nothing points to it any more */
+                                         no call points to this list head any more */
 }
 
 void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged, const char *why) {

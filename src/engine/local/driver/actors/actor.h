@@ -1,6 +1,7 @@
 /* actor.h - actors: each has a worker of its own, gets calls in order, and may be restarted.
  *
- * Calls: extent, launch, memory, object, link, pool, send, space, state, task. */
+ * Calls: extent, launch, memory, object, link, pool, send, space, state, task. The code of this
+ * part may call these parts of the driver and no others; tests/shape.py reads this line. */
 #ifndef SK_LOCAL_ACTOR_H
 #define SK_LOCAL_ACTOR_H
 
@@ -18,17 +19,18 @@ struct sk_err;
 
 struct sk_lcaller { /* a process that has made calls of an actor */
     struct sk_list link;
-    /* its calls that wait for an argument, and the calls behind them, in order */
+    /* calls by this process that wait for an argument, and the calls behind them, in order */
     struct sk_list held;
-    uint32_t proc, n; /* n: number of its calls that are not finished */
+    uint32_t proc, n; /* n: number of calls by this process that are not finished */
 };
 
 enum { SK_A_STARTING, SK_A_ALIVE, SK_A_DEAD };
 struct sk_lactor {
-    uint64_t id, order; /* order: its turn among the tasks and actors that wait for resources */
+    uint64_t id,
+        order; /* order: the actor's turn among the tasks and actors that wait for resources */
     struct sk_list link;
-    /* It waits for a worker: linked in l->actors.wanting if it is the oldest of its shape, else
-     * in the oldest one's `alike`. */
+    /* Link of an actor that waits for a worker: in l->actors.wanting if this actor is the oldest
+     * of its shape, else in `alike` of the oldest one. */
     struct sk_list wants;
     /* younger actors of the same shape that wait for a worker, oldest first */
     struct sk_list alike;
@@ -37,29 +39,31 @@ struct sk_lactor {
     struct sk_list queue; /* calls whose turn has come, not sent yet, in order */
     struct sk_list callers;
     uint32_t n_callers, n_held;
-    /* A call has ended that other calls stood behind: the next sk_actor_advance queues these. */
+    /* A call that other calls stood behind has ended: the next sk_actor_advance queues those other
+     * calls. */
     bool let_on;
     uint32_t state, n_sent;
     int32_t restarts_left, max_task_retries;
     sk_shape shape;
     uint32_t n_tasks; /* number of calls that are not finished */
-    /* nothing refers to it: it is freed when it is dead and no task of it is under way */
+    /* no reference to the actor is left: it is freed once it is dead and no call is under way */
     bool unreferenced;
-    /* no handle is left, or it was killed for good: no calls follow those already made */
+    /* no handle is left, or the actor was killed for good: no more calls will be made */
     bool stopping;
-    bool no_restart; /* it was killed: the calls already made are not finished either */
-    bool placed;     /* the constructor was sent to its present worker */
-    bool detached;   /* it lives without handles: the engine holds its `ready` object */
-    bool asked;      /* kill(no_restart=False) has asked for a restart; until it is ALIVE again */
-    bool leaving;    /* its process has said that it will end */
+    bool no_restart; /* the actor was killed for good: unfinished calls fail */
+    bool placed;     /* the constructor was sent to the actor's present worker */
+    bool detached;   /* the actor lives without handles: the engine holds its `ready` object */
+    bool asked;   /* kill(no_restart=False) has asked for a restart; reset when the actor is ALIVE
+                     again */
+    bool leaving; /* the actor's process has said that it will end */
     bool is_async;
-    struct sk_name *name; /* NULL: it has no name */
-    uint32_t depth;       /* most calls that may be on its worker at once */
-    /* Kind of the constructor's error, with which its calls end; 0: they end with the text
-     * `why`. */
+    struct sk_name *name; /* NULL: the actor has no name */
+    uint32_t depth;       /* most calls that may be on the actor's worker at once */
+    /* Kind of the constructor's error, with which calls of the actor end; 0: calls end with the
+     * text `why`. */
     uint32_t dead_kind;
     struct sk_inl *dead_value;
-    char why[256]; /* why it died */
+    char why[256]; /* why the actor died */
     uint32_t n_groups, groups[];
 };
 
@@ -84,7 +88,8 @@ void sk_actor_leaves(struct sk_lactor *a); /* its process has said that it will 
 static inline void sk_actor_call_left(struct sk_lactor *a) {
     if (a->n_sent) a->n_sent--;
 }
-/* Queues a call (by its sk_ltask.on) as the next to be sent: it had not begun, or runs again. */
+/* Queues a call (by its sk_ltask.on) as the next to be sent: a call that had not begun, or one
+ * that runs again. */
 static inline void sk_actor_call_again(struct sk_lactor *a, struct sk_list *on) {
     sk_list_push_front(&a->queue, on);
 }

@@ -1,6 +1,7 @@
 /* group.h - placement groups, environments, sets of further custom resources.
  *
- * Calls: actor, object, link. */
+ * Calls: actor, object, link. The code of this part may call these parts of the driver and no
+ * others; tests/shape.py reads this line. */
 #ifndef SK_LOCAL_GROUP_H
 #define SK_LOCAL_GROUP_H
 

@@ -3,7 +3,8 @@
  * them out.
  *
  * Calls: actor, extent, functions, group, loop, memory, messages, moves, object, promise, recover,
- * request, space, spec, state, stored, stream, submit, task, yield. */
+ * request, space, spec, state, stored, stream, submit, task, yield. The code of this part may call
+ * these parts of the driver and no others; tests/shape.py reads this line. */
 #ifndef SK_DRIVER_H
 #define SK_DRIVER_H
 

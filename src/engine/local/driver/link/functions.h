@@ -1,6 +1,7 @@
 /* functions.h - the definitions of functions, by id.
  *
- * Calls: none. */
+ * Calls: none. The code of this part may call no other part of the driver; tests/shape.py reads
+ * this line. */
 #ifndef SK_LOCAL_FUNCTIONS_H
 #define SK_LOCAL_FUNCTIONS_H
 

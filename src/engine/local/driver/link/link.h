@@ -1,6 +1,8 @@
-/* link.h - the driver's end of the link to one worker: messages down, answers, its end.
+/* link.h - the driver's end of the link to one worker: messages and answers to the worker, and how
+ * the worker is ended.
  *
- * Calls: none. */
+ * Calls: none. The code of this part may call no other part of the driver; tests/shape.py reads
+ * this line. */
 #ifndef SK_LOCAL_LINK_H
 #define SK_LOCAL_LINK_H
 
@@ -21,65 +23,68 @@ struct sk_lworker {
     uint32_t slot, proc;
     int32_t pid;
     bool up, dying, killed;
-    /* A message of it could not be recorded. Later messages may build on that one, so they are
-     * ignored. */
+    /* A message of this worker could not be recorded for lack of memory. Later messages may build
+     * on the lost one, so all later messages are ignored. */
     bool unheard;
-    bool stopped; /* its process is stopped (SIGSTOP), so it is given no tasks */
-    bool evicted; /* told to end, to make room for a worker of another kind */
+    bool stopped; /* the process is stopped (SIGSTOP), so the worker is given no tasks */
+    bool evicted; /* the worker was told to end, to make room for a worker of another kind */
     struct sk_slot *sh;
     struct sk_ring down, up_ring;
     struct sk_lactor *actor;
     uint64_t had_actor; /* id of an actor that died while this process lives on; 0: none */
     uint64_t n_done;
     int64_t idle_since_ns;
-    /* At the last look: the first task that it had not begun; UINT64_MAX: it was starting; 0:
-     * neither. */
+    /* What the last look for stopped processes found: the id of the first task that the worker had
+     * not begun; UINT64_MAX: the worker was starting; 0: neither. */
     uint64_t head_seen;
-    int64_t leave_ns;     /* not 0: since when it has been told to end */
-    uint64_t interrupt;   /* the task that has to be interrupted; 0: none, or it was interrupted */
-    const char *kill_why; /* static text: why the engine killed it */
-    /* Not 0: the task because of which it was killed; other tasks that die with it are not
-     * charged. */
+    int64_t leave_ns;     /* time at which the worker was told to end; 0: it was not */
+    uint64_t interrupt;   /* id of the task that has to be interrupted; 0: none, or this is done */
+    const char *kill_why; /* static text: why the engine killed the worker */
+    /* Not 0: the task because of which the worker was killed; other tasks that die with the worker
+     * are not charged a retry. */
     uint64_t kill_task;
-    int32_t refused; /* errno with which the system refused to make it; 0: it did not */
+    int32_t refused; /* errno with which the system refused to fork the process; 0: not refused */
     struct sk_big {
         uint64_t *p;
         uint32_t n, cap;
-    } big; /* store offsets of big messages that it has not copied yet */
+    } big; /* store offsets of big messages that the worker has not copied yet */
     struct sk_out {
         uint8_t **p;
         uint32_t n, cap;
     } out; /* copies of replies that did not fit into the ring yet, each behind its length */
 
     /* send.c */
-    struct sk_list sent; /* tasks on it, in order of sending */
-    struct sk_map known; /* ids of functions that it knows */
+    struct sk_list sent; /* tasks on this worker, in order of sending */
+    struct sk_map known; /* ids of the functions that the worker knows */
     uint32_t next_claim;
-    bool has_env;                     /* its environment was sent to it */
+    bool has_env;                     /* the environment was sent to the worker */
     uint64_t claimed[SK_CLAIMS / 64]; /* bit i: claim word i belongs to a task in `sent` */
 
     /* request.c */
     struct sk_list reqs;
-    struct sk_list watches; /* requests to be told, for which no thread of it waits */
+    struct sk_list
+        watches; /* watches: requests for a message, for which no thread of the worker waits */
 
     /* space_memory.c */
-    uint32_t n_mem_waits; /* number of its requests that wait for memory of the store */
+    uint32_t n_mem_waits; /* number of this worker's requests that wait for memory of the store */
     bool has_lease;
 
     struct sk_worker_mem { /* memory.c */
-        /* heap: memory of its own; peak: the highest since `task` began */
+        /* heap: memory of the worker's own; peak: the highest value since `task` began */
         uint64_t heap_bytes, peak_bytes;
-        /* memory that the kernel counts, but that it shares with the fork server */
+        /* memory that the kernel counts for the worker, but that is shared with the fork server */
         uint64_t shared_bytes;
-        uint64_t task; /* the task that it ran at the last look; 0: none */
+        uint64_t task; /* id of the task that ran here when memory was last looked at; 0: none */
         /* since_ns: when that task began; exact_ns: when shared_bytes was measured */
         int64_t since_ns, exact_ns;
-        /* oom: it was stopped for memory; beside: other tasks ran then */
+        /* oom: the worker was stopped because memory was short; beside: other tasks ran at that
+         * time */
         bool oom, beside;
-        /* paused by SIGSTOP until memory that is being freed is there */
+        /* the process is paused (SIGSTOP) until memory that is being freed has come back */
         bool paused;
-        int pidfd;   /* open while it is paused */
-        char *story; /* explanation of the stop for memory; on the heap; may be NULL */
+        int pidfd;   /* open while the process is paused */
+        char *story; /* text that explains why the worker was stopped for memory; on the heap; NULL:
+                        none */
     } mem;
 };
 

@@ -1,6 +1,7 @@
 /* send.h - sends a task to a worker, and takes it off again.
  *
- * Calls: part, link, stored. */
+ * Calls: part, link, stored. The code of this part may call these parts of the driver and no
+ * others; tests/shape.py reads this line. */
 #ifndef SK_LOCAL_SEND_H
 #define SK_LOCAL_SEND_H
 

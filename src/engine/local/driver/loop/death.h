@@ -1,7 +1,8 @@
 /* death.h - the end of a worker: takes back what it had, and decides about its tasks.
  *
  * Calls: actor, extent, functions, memory, messages, object, link, pool, promise, request, send,
- * space, state, task, yield. */
+ * space, state, task, yield. The code of this part may call these parts of the driver and no
+ * others; tests/shape.py reads this line. */
 #ifndef SK_LOCAL_DEATH_H
 #define SK_LOCAL_DEATH_H
 

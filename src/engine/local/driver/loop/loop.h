@@ -1,7 +1,8 @@
 /* loop.h - tasks out to workers; and the table of upcalls, by which parts below tell parts above.
  *
  * Calls: actor, functions, group, launch, memory, object, link, pool, recover, request, send,
- * space, task. */
+ * space, task. The code of this part may call these parts of the driver and no others;
+ * tests/shape.py reads this line. */
 #ifndef SK_LOCAL_LOOP_H
 #define SK_LOCAL_LOOP_H
 

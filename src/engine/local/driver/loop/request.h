@@ -1,6 +1,7 @@
 /* request.h - requests of workers that wait, and watches.
  *
- * Calls: object, link, recover, send, space, stored, stream. */
+ * Calls: object, link, recover, send, space, stored, stream. The code of this part may call these
+ * parts of the driver and no others; tests/shape.py reads this line. */
 #ifndef SK_LOCAL_REQUEST_H
 #define SK_LOCAL_REQUEST_H
 

@@ -1,6 +1,7 @@
 /* launch.h - the last check of a READY task, and its send.
  *
- * Calls: recover, send, space, task. */
+ * Calls: recover, send, space, task. The code of this part may call these parts of the driver and
+ * no others; tests/shape.py reads this line. */
 #ifndef SK_LOCAL_LAUNCH_H
 #define SK_LOCAL_LAUNCH_H
 

@@ -1,7 +1,8 @@
 /* memory.h - the store and the heaps of workers under one budget: measuring, and acting on the
  * rules of engine/rules/memory.c.
  *
- * Calls: functions, link, send, space, task. */
+ * Calls: functions, link, send, space, task. The code of this part may call these parts of the
+ * driver and no others; tests/shape.py reads this line. */
 #ifndef SK_LOCAL_MEMORY_H
 #define SK_LOCAL_MEMORY_H
 

@@ -1,6 +1,7 @@
 /* pool.h - worker processes: when one is made and when one ends; the fork server that makes them.
  *
- * Calls: link, prints, send, space. */
+ * Calls: link, prints, send, space. The code of this part may call these parts of the driver and no
+ * others; tests/shape.py reads this line. */
 #ifndef SK_LOCAL_POOL_H
 #define SK_LOCAL_POOL_H
 

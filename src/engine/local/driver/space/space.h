@@ -1,6 +1,7 @@
 /* space.h - room in the store: waits for it, eviction to disk, reading back, and the overflow.
  *
- * Calls: extent, functions, moves, object, part, link, recover, send, stored, task. */
+ * Calls: extent, functions, moves, object, part, link, recover, send, stored, task. The code of
+ * this part may call these parts of the driver and no others; tests/shape.py reads this line. */
 #ifndef SK_LOCAL_SPACE_H
 #define SK_LOCAL_SPACE_H
 

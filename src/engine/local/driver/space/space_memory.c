@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "engine/local/driver/space/space_int.h"
 
-/* ---- now ------------------------------------------------------------------------------------- */
+/* ---- memory that is given at once ------------------------------------------------------------ */
 
 /* A sixteenth is kept for values that are read back: with a full disk and a full store nothing
  * could be read any more. */
@@ -77,7 +77,7 @@ void sk_space_give_back(struct sk_local *l) {
         SK_IGNORE(sk_spill_overflow(l->space.spill, sk_store_overflow_used(l->store), 0, NULL));
 }
 
-/* ---- later ----------------------------------------------------------------------------------- */
+/* ---- waits for memory ------------------------------------------------------------------------ */
 
 /* Answers a worker's lease request with memory. */
 static void leased(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t off,

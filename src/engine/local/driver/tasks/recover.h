@@ -1,6 +1,7 @@
 /* recover.h - lost values: which tasks are kept for them, and how a task is run again.
  *
- * Calls: moves, object, link, send, stored, stream, task. */
+ * Calls: moves, object, link, send, stored, stream, task. The code of this part may call these
+ * parts of the driver and no others; tests/shape.py reads this line. */
 #ifndef SK_LOCAL_RECOVER_H
 #define SK_LOCAL_RECOVER_H
 

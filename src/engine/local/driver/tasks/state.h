@@ -1,6 +1,7 @@
 /* state.h - state lists and status of the engine, and the history of what has ended.
  *
- * Calls: functions, link. */
+ * Calls: functions, link. The code of this part may call these parts of the driver and no others;
+ * tests/shape.py reads this line. */
 #ifndef SK_LOCAL_STATE_H
 #define SK_LOCAL_STATE_H
 

@@ -1,6 +1,7 @@
 /* stream.h - a stream of yields as its reader sees it.
  *
- * Calls: object, link, send. */
+ * Calls: object, link, send. The code of this part may call these parts of the driver and no
+ * others; tests/shape.py reads this line. */
 #ifndef SK_LOCAL_STREAM_H
 #define SK_LOCAL_STREAM_H
 

@@ -1,6 +1,7 @@
 /* task.h - the life of a task in the driver.
  *
- * Calls: functions, object, part, link, send, spec, state, stream. */
+ * Calls: functions, object, part, link, send, spec, state, stream. The code of this part may call
+ * these parts of the driver and no others; tests/shape.py reads this line. */
 #ifndef SK_LOCAL_TASK_H
 #define SK_LOCAL_TASK_H
 

@@ -1,6 +1,7 @@
 /* yield.h - handles the yields that workers report.
  *
- * Calls: object, link, recover, send, stored, stream, task. */
+ * Calls: object, link, recover, send, stored, stream, task. The code of this part may call these
+ * parts of the driver and no others; tests/shape.py reads this line. */
 #ifndef SK_LOCAL_YIELD_H
 #define SK_LOCAL_YIELD_H
 

@@ -1,6 +1,7 @@
 /* extent.h - store memory of compiled graphs: extents that belong to no process and hold no object.
  *
- * Calls: none. */
+ * Calls: none. The code of this part may call no other part of the driver; tests/shape.py reads
+ * this line. */
 #ifndef SK_LOCAL_EXTENT_H
 #define SK_LOCAL_EXTENT_H
 

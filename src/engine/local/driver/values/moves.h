@@ -1,6 +1,7 @@
 /* moves.h - sinks that are told when a value that their tasks yielded is spilled or restored.
  *
- * Calls: none. */
+ * Calls: none. The code of this part may call no other part of the driver; tests/shape.py reads
+ * this line. */
 #ifndef SK_LOCAL_MOVES_H
 #define SK_LOCAL_MOVES_H
 

@@ -1,6 +1,7 @@
 /* object.h - objects in the driver: their entries, their values, what waits for one, their end.
  *
- * Calls: stored. */
+ * Calls: stored. The code of this part may call these parts of the driver and no others;
+ * tests/shape.py reads this line. */
 #ifndef SK_LOCAL_OBJECT_H
 #define SK_LOCAL_OBJECT_H
 

@@ -1,6 +1,7 @@
 /* part.h - arguments that are a part of an object's value.
  *
- * Calls: object, stored. */
+ * Calls: object, stored. The code of this part may call these parts of the driver and no others;
+ * tests/shape.py reads this line. */
 #ifndef SK_LOCAL_PART_H
 #define SK_LOCAL_PART_H
 

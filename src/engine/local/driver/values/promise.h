@@ -1,7 +1,8 @@
 /* promise.h - promised objects, whose value a process gives later: results of compiled graphs that
  * were passed on before they existed.
  *
- * Calls: object. */
+ * Calls: object. The code of this part may call these parts of the driver and no others;
+ * tests/shape.py reads this line. */
 #ifndef SK_LOCAL_PROMISE_H
 #define SK_LOCAL_PROMISE_H
 

@@ -1,6 +1,7 @@
 /* stored.h - the entry of an object whose bytes are in the store or on disk.
  *
- * Calls: moves. */
+ * Calls: moves. The code of this part may call these parts of the driver and no others;
+ * tests/shape.py reads this line. */
 #ifndef SK_LOCAL_STORED_H
 #define SK_LOCAL_STORED_H
 
