@@ -2,9 +2,10 @@
  *
  * Invariant: chunks are linked from newest to oldest; only the newest is allocated from; `used` of
  * a chunk never exceeds its `size`. A request that does not fit gets a new chunk, of its own size
- * if it is larger than a usual chunk; that one becomes the newest, which keeps a mark a pair of
- * values. Cost: an addition and a comparison; one sk_alloc a chunk. reset keeps the oldest chunk,
- * so that an arena used for step after step soon allocates nothing. */
+ * if it is larger than a usual chunk; the new chunk becomes the newest, so that a mark is two
+ * values only (chunk and bytes used). Cost: an addition and a comparison; one sk_alloc a chunk.
+ * reset keeps the oldest chunk, so an arena that is reset after each step soon allocates nothing.
+ */
 #include "base/arena.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -38,7 +39,7 @@ void sk_arena_init(struct sk_arena *a, enum sk_tag tag, size_t chunk_bytes) {
 static void drop_top(struct sk_arena *a) {
     struct sk_arena_chunk *c = a->top;
     a->top = c->older;
-    UNPOISON(c->data, c->size); /* the heap takes it back clean */
+    UNPOISON(c->data, c->size); /* unpoisoned, because the heap uses the memory again */
     sk_free(c);
 }
 
@@ -116,7 +117,7 @@ void sk_arena_restore(struct sk_arena *a, struct sk_arena_mark mark) {
 
 void sk_arena_reset(struct sk_arena *a) {
     while (a->top && a->top->older) drop_top(a);
-    /* a chunk for one giant request is not kept */
+    /* a chunk that was made for one giant request is not kept */
     if (a->top && a->top->size > a->chunk_bytes) drop_top(a);
     if (a->top) rewind_top(a, 0);
     a->bytes = 0;

@@ -1,5 +1,5 @@
-/* base.h - what every C file of skate may rely on: result codes, attributes, assertions, small
- * helpers.
+/* base.h - definitions that every C file of skate may use: result codes, attributes, assertions,
+ * small helpers.
  *
  * Not here: allocation (mem.h), messages (err.h), containers (vec.h, map.h, list.h, heap.h).
  *
@@ -26,7 +26,7 @@ enum {
     SK_EFULL = -6,        /* the object store is full, or the object can never fit */
     SK_ETIMEOUT = -7,     /* the deadline passed; nothing changed */
     SK_EAGAIN = -8,       /* not now (ring full, no credit left); try again after progress */
-    SK_EDEAD = -9,        /* the process that worked on it died and no retries are left */
+    SK_EDEAD = -9,        /* the process that ran the task died and no retries are left */
     SK_ETASK = -10,       /* user code raised; the value is the serialised error */
     SK_ELOST = -11,       /* the object is gone and cannot be remade */
     SK_ECANCEL = -12,     /* cancelled by the user */
@@ -36,8 +36,8 @@ enum {
     SK_EACTOR = -16,      /* the actor is dead */
     SK_ENOENT = -17,      /* the named thing does not exist */
     SK_EDONE = -18,       /* end of a stream; not a failure */
-    /* No progress is possible: a bug or an impossible plan. The message says what waits for what.
-     */
+    /* No progress is possible: a bug or an impossible plan. The message names what is waiting and
+     * what each waits for. */
     SK_ESTALL = -19,
     SK_EEXIST = -20,   /* the name is in use */
     SK_EGROUP = -21,   /* the placement group that was asked for is removed */
@@ -68,7 +68,8 @@ enum {
         (void)sk_ignored_;          \
     } while (0)
 
-/* Returns from the function on a failure. Only while the function holds no resource; else SK_GO. */
+/* Returns from the function on a failure. To be used only while the function holds no resource;
+ * otherwise use SK_GO. */
 #define SK_TRY(expr)                                             \
     do {                                                         \
         sk_rc sk_try_rc_ = (expr);                               \

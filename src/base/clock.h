@@ -8,9 +8,10 @@
 #define SK_MS INT64_C(1000000)
 #define SK_SEC INT64_C(1000000000)
 
-/* CLOCK_MONOTONIC, which is the same for all processes of a machine; or the virtual clock. */
+/* Returns the time of CLOCK_MONOTONIC, which is the same for all processes of a machine, or of the
+ * virtual clock if a test has set one. */
 int64_t sk_now_ns(void);
-/* CLOCK_REALTIME: for people and file names, never for a deadline. */
+/* Returns the time of CLOCK_REALTIME: for people and file names, never for a deadline. */
 int64_t sk_wall_ns(void);
 int64_t sk_thread_cpu_ns(void); /* CPU time used by the calling thread */
 

@@ -1,4 +1,4 @@
-/* crc32c.h - CRC-32C (Castagnoli) of bytes: 15 to 25 GB/s with SSE 4.2, 2 GB/s without. It guards
+/* crc32c.h - CRC-32C (Castagnoli) of bytes: 15 to 25 GB/s with SSE 4.2, 2 GB/s without. Used for
  * data that is written to disk and read back.
  *
  * The usual convention (iSCSI, ext4): start with 0; a checksum can be continued: crc(ab) =
@@ -9,7 +9,7 @@
 #include "base/base.h"
 
 uint32_t sk_crc32c(uint32_t crc, const void *p, size_t n);
-/* The same without special instructions; tests compare the two. */
+/* sk_crc32c without special instructions; tests compare the two. */
 uint32_t sk_crc32c_portable(uint32_t crc, const void *p, size_t n);
 
 #endif

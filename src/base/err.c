@@ -37,7 +37,8 @@ static void fill(struct sk_err *err, int code, const char *file, int line, const
     err->code = code;
     err->file = file;
     err->line = line;
-    /* An argument may be err->msg itself (wrapping an older message): format aside, then copy. */
+    /* An argument may be err->msg itself (wrapping an older message): so the text is formatted into
+     * a buffer, then copied. */
     char text[sizeof(err->msg)];
     cut_at_char(text, sizeof(text), vsnprintf(text, sizeof(text), fmt, ap));
     memcpy(err->msg, text, sizeof(text));
@@ -99,7 +100,7 @@ const char *sk_rc_name(sk_rc rc) {
 }
 
 static void say(int fd, const char *text, size_t len) {
-    /* nothing can be done if stderr is closed: the abort tells as well */
+    /* if stderr is closed, nothing can be done: the abort still shows the failure */
     if (write(fd, text, len) < 0) return;
 }
 

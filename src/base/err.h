@@ -1,8 +1,8 @@
 /* err.h - an error is a code plus a fixed-size message owned by the caller.
  *
- * The message says what was being done, to what, and what to do: "spill /x: disk full (need 64 MiB,
- * have 12); set spill_dir". The macro records where the error occurred (file:line). Thread-safety:
- * a struct sk_err belongs to one thread. */
+ * The message names the operation, its object, the fault and a remedy: "spill /x: disk full (need
+ * 64 MiB, have 12); set spill_dir". The macro records where the error occurred (file:line).
+ * Thread-safety: a struct sk_err belongs to one thread. */
 #ifndef SK_ERR_H
 #define SK_ERR_H
 
@@ -11,7 +11,7 @@
 struct sk_err {
     int code;
     int line;
-    const char *file; /* of the source; a static string */
+    const char *file; /* source file where the error occurred; a static string */
     char msg[1008];   /* NUL-terminated UTF-8, cut when longer */
 };
 
@@ -19,7 +19,8 @@ struct sk_err {
  * ...)` reads as one step. */
 #ifndef __clang_analyzer__
 #define SK_ERR(err, code, ...) sk_err_set((err), (code), __FILE__, __LINE__, __VA_ARGS__)
-#else /* the analyzer sees one file at a time and would assume that the result may be SK_OK */
+#else /* the static analyzer sees one file at a time, and would assume that the result may be \
+         SK_OK */
 #define SK_ERR(err, code, ...) \
     ((void)sk_err_set((err), (code), __FILE__, __LINE__, __VA_ARGS__), (sk_rc)(code))
 #endif

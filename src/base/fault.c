@@ -47,7 +47,7 @@ bool sk_fault_hit(const char *name) {
         sk_store_relaxed(&fired, true);
         if (mode == SK_FAULT_KILL) {
             kill(getpid(), SIGKILL);
-            for (;;) pause(); /* the signal is on its way; go no further */
+            for (;;) pause(); /* the SIGKILL is about to come: wait for it */
         }
         if (mode == SK_FAULT_DELAY) nap(sk_load_relaxed(&p->us));
         if (mode == SK_FAULT_FAIL) fail = true;
@@ -70,9 +70,9 @@ void sk_fault_hook(bool (*fn)(void *ctx, const char *name), void *ctx) {
     update_on();
 }
 
-/* The slot of a name: the one that has it, set or cleared, else one without a name, else one that
- * was cleared. A thread inside sk_fault_hit may still read the name of a cleared slot, so a name is
- * replaced only when all slots have one. */
+/* Returns the slot for a name: the slot that has this name, set or cleared; else a slot without a
+ * name; else a cleared slot. A thread inside sk_fault_hit may still read the name of a cleared
+ * slot, so a name is replaced only when all slots have one. */
 static struct point *find(const char *name, size_t n) {
     struct point *unnamed = NULL, *cleared = NULL;
     for (struct point *p = points; p < points + MAX_POINTS; p++) {

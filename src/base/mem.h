@@ -36,8 +36,8 @@ void *sk_alloc_aligned(enum sk_tag tag, size_t align, size_t n) SK_MUST_USE;
 /* For scratch memory of many megabytes that is used whole and at once: on huge pages where the
  * machine has them (first touches of 4 KiB pages cost as much as a sort). */
 void *sk_alloc_large(enum sk_tag tag, size_t n) SK_MUST_USE;
-/* Asks for huge pages for n bytes at p that came from malloc by another way. Does nothing if p is
- * NULL or n is too small for a mapping of its own. */
+/* Asks for huge pages for n bytes at p, a block of malloc that does not come from this file. Does
+ * nothing if p is NULL or n is too small for a mapping of its own. */
 void sk_mem_advise(void *p, size_t n);
 void sk_free(void *p); /* NULL is fine; errno is kept */
 char *sk_strdup(enum sk_tag tag, const char *s) SK_MUST_USE;
@@ -66,8 +66,8 @@ void sk_mem_fail_at(int64_t nth);
 bool sk_mem_failed(void);
 
 /* For simulations of processes: calls born(p) after each allocation and gone(p) before each
- * release, so that the simulator can free the memory of a process that it kills. NULL turns it off.
- * For one thread only; the callbacks must not use sk_alloc. */
+ * release, so that the simulator can free the memory of a process that it kills. NULL turns the
+ * callbacks off. For one thread only; the callbacks must not use sk_alloc. */
 void sk_mem_watch(void (*born)(void *p), void (*gone)(void *p));
 
 #endif

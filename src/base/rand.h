@@ -32,8 +32,7 @@ static inline uint64_t sk_rand_next(struct sk_rand *r) {
     return out;
 }
 
-/* A number in [0, n), for n > 0; each has a probability within n / 2^64 of the others (relative).
- */
+/* A number in [0, n), for n > 0; probabilities differ by a fraction of at most n / 2^64. */
 static inline uint64_t sk_rand_below(struct sk_rand *r, uint64_t n) {
     return (uint64_t)(((unsigned __int128)sk_rand_next(r) * n) >> 64);
 }

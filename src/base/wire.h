@@ -10,7 +10,7 @@
 
 #include "base/base.h"
 
-/* Writes into [p, p + cap); beyond cap only `n` grows, so a dry run with cap 0 measures the
+/* Writes into [p, p + cap); beyond cap only `n` grows, so a run with cap 0 only measures the
  * message. */
 struct sk_wr {
     uint8_t *p;

@@ -24,8 +24,8 @@
 #include "base/clock.h"
 #include "base/fault.h"
 
-/* A partner that runs on another core answers sooner than this. After it, the partner may be
- * waiting for this thread's core, so the spin yields. */
+/* Spins before the first yield. A partner on another core answers sooner than this; after that the
+ * partner may be waiting for this thread's core, so the spin yields. */
 #define YIELD_AFTER_NS 20000
 
 _Static_assert(sizeof(_Atomic uint32_t) == 4, "a futex word is 32 bits");
@@ -48,7 +48,7 @@ sk_rc sk_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t deadline_
 }
 
 void sk_futex_wake(_Atomic uint32_t *word, int n) {
-    /* sleepers of a simulated machine look at the bell */
+    /* in a simulated machine, sleepers look at the bell by themselves */
     if (SK_UNLIKELY(sk_machine_ != NULL)) return;
     long r = syscall(SYS_futex, word, FUTEX_WAKE, n, NULL, NULL, 0);
     SK_ASSERT(r >= 0);
@@ -99,6 +99,7 @@ sk_rc sk_bell_wait(struct sk_bell *b, uint32_t seen, int64_t spin_ns, int64_t de
         SK_FAULT_HERE("bell.before_sleep");
         rc = sk_futex_wait(&b->seq, seen, deadline_ns);
     }
-    sk_store_relaxed(&b->asleep, 0); /* saves the next ringer a wake-up call */
+    sk_store_relaxed(&b->asleep,
+                     0); /* no thread sleeps now, so the next ringer needs no wake-up call */
     return sk_bell_seq(b) != seen ? SK_OK : SK_ETIMEOUT;
 }

@@ -34,7 +34,7 @@ struct sk_fd_id { /* identity of the file that a descriptor leads to; zero: none
 };
 struct sk_fd_id sk_fd_id(int fd);
 bool sk_fd_ours(int fd, struct sk_fd_id was);
-/* closes the descriptor unless the user has it by now */
+/* closes the descriptor, unless its number now belongs to a file of the user */
 void sk_fd_close(int *fd, struct sk_fd_id was);
 #define SK_FD_LOST                                                                                 \
     "the program has closed descriptors of the engine (closefrom, os.closerange, dup2 over them, " \
@@ -96,8 +96,8 @@ size_t sk_seg_warm(struct sk_seg *s, sk_off off, size_t len);
 sk_rc sk_seg_window(const struct sk_seg *s, sk_off off, size_t len, bool own, void **at,
                     struct sk_err *err) SK_MUST_USE;
 void sk_seg_window_close(void *at, size_t len);
-/* The file that holds [off, off + len), and the offset there. The descriptor *fd stays the
- * segment's: do not close it. SK_EINVAL: the range is not in the segment. */
+/* Finds the file that holds [off, off + len), and the offset in that file. The descriptor *fd stays
+ * the segment's: do not close it. SK_EINVAL: the range is not in the segment. */
 sk_rc sk_seg_file(const struct sk_seg *s, sk_off off, size_t len, int *fd, uint64_t *at,
                   struct sk_err *err) SK_MUST_USE;
 
@@ -123,9 +123,9 @@ sk_rc sk_sysmem_read(struct sk_sysmem *m, uint32_t permille, struct sk_sysmem_no
  * there is no cgroup. */
 uint64_t sk_sysmem_oom_kills(struct sk_sysmem *m);
 uint64_t sk_sysmem_cpu_milli(struct sk_sysmem *m); /* CPU quota in thousandths of a core; 0: none */
-/* Memory of a process that is neither of a file nor shared memory, in bytes. false: the process is
- * gone. sk_proc_anon counts pages shared with a parent by copy-on-write in full. sk_proc_own counts
- * its share of them, and swap; it costs 20 ms a GB. */
+/* Private memory of a process in bytes: neither pages of files nor shared memory. false: the
+ * process is gone. sk_proc_anon counts pages shared with a parent by copy-on-write in full.
+ * sk_proc_own counts only the process's share of such pages, and swap; it costs 20 ms a GB. */
 bool sk_proc_anon(pid_t pid, uint64_t *bytes);
 bool sk_proc_own(pid_t pid, uint64_t *bytes);
 /* The state of a process in /proc, a letter ('T' or 't': stopped), and its parent. false: the
@@ -218,14 +218,14 @@ bool sk_ring_check(const struct sk_ring *r);
  * must exec the server and not start it as a child: the server checks that the driver is its
  * parent. No call here but stop waits for the server, which may be importing modules for seconds. A
  * struct sk_forksrv belongs to one lock. */
-/* commands that did not fit into the socket; every call below sends what fits */
+/* commands that did not fit into the socket; every call below sends as many as fit */
 struct sk_forksrv_out;
 struct sk_forksrv {
-    pid_t pid; /* of the server; 0 when not running */
+    pid_t pid; /* pid of the server; 0 when not running */
     /* Control socket (SOCK_SEQPACKET); -1 when not running. Readable when a report has come (call
      * sk_forksrv_next), EOF when the server has died. */
     int sock;
-    int pidfd; /* of the server: readable when the server has ended */
+    int pidfd; /* pidfd of the server: readable when the server has ended */
     /* Read end of a pipe that server and workers hold open: EOF when the last of them has ended. */
     int live;
     struct sk_forksrv_out *out;
@@ -245,7 +245,7 @@ enum {
     SK_FORK_FAILED = 3 /* the system refused another process; pid is 0 */
 };
 
-/* What to look at when the system refuses a process or a thread. */
+/* Text for messages: the limits to look at when the system refuses a process or a thread. */
 #define SK_FORK_HINT "check ulimit -u, and pids.max of the cgroup"
 
 sk_rc sk_forksrv_start(struct sk_forksrv *f, char *const argv[], char *const envp[],
@@ -285,8 +285,8 @@ bool sk_forksrv_check(const struct sk_forksrv *f);
 struct sk_forksrv_hooks {
     void (*on_note)(void *ctx, const void *p, size_t n);
     void (*before_fork)(void *ctx); /* directly before each fork */
-    /* After the fork, refused or not; in the server only. In the worker, the caller of
-     * sk_forksrv_run does this work itself, after the return. */
+    /* After the fork, refused or not; in the server only. In the worker this hook is not called:
+     * the caller of sk_forksrv_run does this work after the return. */
     void (*after_fork)(void *ctx);
     void *ctx;
 };
@@ -297,7 +297,8 @@ uint32_t sk_forksrv_run(int sock, const struct sk_forksrv_hooks *hooks); /* hook
 /* True in a process that a task forked (a *stray*): it must touch no ring. It is killed when the
  * server or worker that it comes from ends. */
 extern bool sk_stray_;
-/* Ends a stray that is about to do what only its parent may do; `what` goes to stderr. */
+/* Ends a stray that is about to do something that only its parent may do; `what` names that act
+ * in the message on stderr. */
 void sk_stray_end(const char *what) __attribute__((noreturn));
 
 /* ---- machine.c: a simulated machine in the place of this one --------------------------------- */
@@ -310,15 +311,15 @@ struct sk_machine {
     /* Returns page-aligned memory with any content; NULL: no memory. */
     uint8_t *(*seg_open)(void *ctx, const char *label, size_t size);
     void (*seg_close)(void *ctx, uint8_t *base);
-    /* as sk_bell_wait, without a spin */
+    /* sleeps like sk_bell_wait, without a spin */
     sk_rc (*bell_wait)(void *ctx, struct sk_bell *b, uint32_t seen, int64_t deadline_ns);
     /* reports come later, by `next` */
     void (*spawn)(void *ctx, uint32_t worker);
     void (*kill)(void *ctx, pid_t pid, int sig);
-    /* as sk_forksrv_next; false: no report now */
+    /* gives the next report, as sk_forksrv_next does; false: no report now */
     bool (*next)(void *ctx, struct sk_fork_report *out);
-    /* Instead of a thread: the machine calls turn(arg) later, again and again until turn returns
-     * false because nothing is left to do. */
+    /* Takes the place of a thread: the machine calls turn(arg) later, again and again, until turn
+     * returns false because nothing is left to do. */
     void (*work)(void *ctx, bool (*turn)(void *arg), void *arg);
     void (*work_over)(void *ctx, void *arg);
     /* A file without a name. These calls return -1 and set errno, as the system calls that they

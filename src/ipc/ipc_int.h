@@ -18,15 +18,15 @@ struct fork_cmd {
     uint32_t kind;
     uint32_t worker;   /* of SPAWN */
     int32_t pid, sig;  /* of KILL */
-    uint64_t note_len; /* of NOTE, in bytes; 0: no descriptor is attached */
+    uint64_t note_len; /* of a NOTE command: length in bytes; 0: no descriptor is attached */
 };
 _Static_assert(sizeof(struct fork_cmd) == 24, "on the wire");
 _Static_assert(sizeof(struct sk_fork_report) == 24, "on the wire");
 
-/* Called by the server and by each worker at its start, once: processes that they fork from now on
- * end with them (stray.c). SK_EIO. */
+/* Called by the server and by each worker at its start, once: from now on, processes that the
+ * server or worker forks end together with it (stray.c). SK_EIO. */
 sk_rc sk_stray_watch(struct sk_err *err) SK_MUST_USE;
-/* true before, false after a fork of the server that makes a worker */
+/* called by the server with true before it forks a worker, and with false after the fork */
 void sk_stray_ours(bool ours);
 
 #define FORK_NOTE_MAX ((size_t)4 << 20)

@@ -265,8 +265,8 @@ static void __attribute__((noreturn)) launch_child(struct launch *l) {
     if (inherit(l->sock) || inherit(l->live)) goto fail;
     for (int i = 0; i < l->n_keep; i++)
         if (inherit(l->keep[i])) goto fail;
-    /* Lets the kernel kill the server with the driver (see the head). The owner comes first: a
-     * signal without an owner is dropped. */
+    /* Lets the kernel kill the server when the driver dies (see the head of this file). The owner
+     * comes first: a signal without an owner is dropped. */
     if (fcntl(l->live, F_SETOWN, getpid()) || fcntl(l->live, F_SETSIG, SIGKILL) ||
         fcntl(l->live, F_SETFL, O_ASYNC))
         goto fail;
@@ -407,7 +407,7 @@ out:
 
 /* ---- reports and the end --------------------------------------------------------------------- */
 
-/* Waits until fd is readable or at its end. false: the deadline came first. */
+/* Waits until fd is readable or at its end. False: the deadline has passed. */
 static bool wait_fd(int fd, int64_t deadline_ns) {
     for (;;) {
         int64_t left = deadline_ns - sk_now_ns();
@@ -427,8 +427,8 @@ sk_rc sk_forksrv_next(struct sk_forksrv *f, struct sk_fork_report *out, struct s
         struct sk_fork_report r;
         SK_DCHECK(f->sock >= 0 && f->out);
         ssize_t n = recv(f->sock, &r, sizeof r, MSG_DONTWAIT | MSG_TRUNC);
-        /* ECONNRESET: the server died with commands unread. This error comes once; then come the
-         * reports that it had sent, then the end. */
+        /* ECONNRESET: the server died with commands unread. The socket gives this error once; then
+         * it gives the reports that the server had sent, then its end. */
         if (n < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
         if (n < 0 && errno == EAGAIN) {
             flush(f);
@@ -469,10 +469,10 @@ bool sk_forksrv_stop(struct sk_forksrv *f) {
     /* Signals by pidfd: if the program reaps all children (or ignores SIGCHLD), another process may
      * have the pid by now. */
     if (f->pidfd >= 0) {
-        /* fails with ESRCH if it has ended */
+        /* fails with ESRCH if the server has ended */
         (void)syscall(SYS_pidfd_send_signal, f->pidfd, SIGKILL, NULL, 0);
         (void)wait_fd(f->pidfd, deadline);
-        /* fails with ECHILD if someone else reaped it */
+        /* fails with ECHILD if the program has reaped the server already */
         (void)waitid(P_PIDFD, (id_t)f->pidfd, &si, WEXITED | WNOHANG);
     }
     /* nobody writes to this pipe: readable means that the last writer has ended */

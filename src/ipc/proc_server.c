@@ -32,7 +32,8 @@
 #include "ipc/ipc_int.h"
 
 #define WATCH_PERIOD_NS 50000000L
-/* ignored by default, so a late one is harmless; Python and libraries leave it alone */
+/* a signal that is ignored by default, so that a late one is harmless, and that Python and
+ * libraries do not use */
 #define WATCH_SIGNAL SIGURG
 
 struct kid {
@@ -49,10 +50,10 @@ struct server {
     struct sk_forksrv_hooks hooks;
 };
 
-static pid_t driver_pid; /* for the handler `watch`; a process is one server at most */
+static pid_t driver_pid; /* read by the signal handler `watch`; a process has one server at most */
 
 static void __attribute__((noreturn)) die(struct server *s) {
-    /* the kernel would kill them as well (PR_SET_PDEATHSIG) */
+    /* the kernel would kill the workers, too (PR_SET_PDEATHSIG) */
     for (uint32_t i = 0; i < s->kids.n; i++) (void)kill(s->kids.p[i].pid, SIGKILL);
     _exit(0);
 }
@@ -125,7 +126,7 @@ static void reap(struct server *s) {
             report(s, (struct sk_fork_report){SK_FORK_ENDED, worker, pid, status,
                                               (uint64_t)ru.ru_maxrss * 1024});
             break;
-        } /* not found: a child that an import started */
+        } /* not found: the process is a child that an import started */
     }
 }
 
@@ -180,7 +181,8 @@ static bool spawn(struct server *s, uint32_t worker) {
         report(s, (struct sk_fork_report){SK_FORK_FAILED, worker, 0, e, 0});
         return false;
     }
-    /* the place was reserved before the fork: a child that is not listed could not be ended */
+    /* its place in the list was reserved before the fork, since an unlisted child could not be
+     * ended */
     SK_ASSERT(s->kids.n < s->kids.cap);
     s->kids.p[s->kids.n++] = (struct kid){pid, worker};
     SK_FAULT_HERE("forksrv.after_fork");
@@ -240,7 +242,7 @@ static int command(struct server *s, uint32_t *worker) {
         c.note_len > FORK_NOTE_MAX)
         give_up("bad command");
     switch (c.kind) {
-    /* spawn reports its result itself */
+    /* the code that spawns a worker reports the result itself */
     case FORK_SPAWN: *worker = c.worker; return spawn(s, c.worker);
     case FORK_KILL: signal_kid(s, c.pid, c.sig); break;
     case FORK_NOTE: note(s, fd, (size_t)c.note_len); break;
@@ -267,7 +269,7 @@ static void begin(struct server *s) {
     if (fcntl(s->sock, F_SETFD, FD_CLOEXEC) != 0) give_up("control socket (SKATE_FORK_FD)");
     if (live >= 0 && fcntl(live, F_SETFD, FD_CLOEXEC) != 0)
         give_up("liveness pipe (SKATE_LIVE_FD)");
-    /* else a program that a worker starts would take itself for a server */
+    /* otherwise a program that a worker starts would take itself for a server */
     (void)unsetenv(FORK_ENV_SOCK);
     (void)unsetenv(FORK_ENV_DRIVER);
     (void)unsetenv(FORK_ENV_LIVE);
@@ -327,7 +329,8 @@ uint32_t sk_forksrv_run(int sock, const struct sk_forksrv_hooks *hooks) {
         if (p[1].revents || (p[0].revents & (POLLHUP | POLLERR))) die(&s);
         if (p[2].revents) {
             struct signalfd_siginfo si;
-            /* emptied before the reap, so that a later death makes it readable again */
+            /* the descriptor is emptied before the reap, so that a later death makes it readable
+             * again */
             while (read(s.sigchld_fd, &si, sizeof si) > 0) continue;
             reap(&s);
         }

@@ -1,6 +1,6 @@
 /* ring.c - single-producer single-consumer ring of variable-length messages in shared memory.
  *
- * Not here: waking (futex.c), what a message means. For many producers, give each a ring of its
+ * Not here: waking (futex.c), the meaning of messages. For many producers, give each a ring of its
  * own.
  *
  *   line 0: magic version size      constant after create
@@ -117,8 +117,8 @@ sk_rc sk_ring_attach(struct sk_ring *r, void *mem, size_t size, struct sk_err *e
     return SK_OK;
 }
 
-/* Half the ring: then a message fits into an empty ring wherever the positions stand, the wrap
- * included. */
+/* The longest message is half the ring: it then fits into an empty ring at any position, together
+ * with a wrap marker. */
 size_t sk_ring_max_msg(const struct sk_ring *r) { return r->size / 2 - RING_HDR; }
 
 /* ---- producer: tail is its own position, head the last one that it read of the consumer

@@ -1,7 +1,7 @@
 /* seg.c - memfd segments: create, map, return pages, fetch huge pages; and a tail of disk behind a
  * segment.
  *
- * Not here: what the bytes mean and who may write them (store).
+ * Not here: the meaning of the bytes and the right to write them (store).
  *
  * Invariant: a struct sk_seg is either SK_SEG_EMPTY or owns one descriptor and one mapping of
  * exactly `size` bytes, and perhaps the descriptor of a file that is mapped right behind it; with
@@ -47,7 +47,7 @@
 #endif
 
 #define SEG_HUGE ((size_t)2 << 20)
-#define COLD_PAGES 12 /* up to so many missing pages of a unit are left to page faults */
+#define COLD_PAGES 12 /* up to this many missing pages of a unit are left to page faults */
 #define LEAST_PAGE ((size_t)4096)
 
 static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
@@ -106,8 +106,8 @@ sk_rc sk_seg_create(struct sk_seg *s, const char *label, size_t size, bool huge,
     }
     if (SK_FAULT("seg.memfd"))
         return SK_ERR(err, SK_EIO, "create segment %s: fault injected", label);
-    /* With NOEXEC_SEAL, since kernels with vm.memfd_noexec=2 refuse anything else; without it for
-     * kernels before 6.3, which do not know the flag. */
+    /* First with MFD_NOEXEC_SEAL, since kernels with vm.memfd_noexec=2 refuse a memfd without it;
+     * then without the flag, for kernels before 6.3 that do not know it. */
     int fd = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
     if (fd < 0 && errno == EINVAL) fd = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) return SK_ERR_SYS(err, "create segment %s (check ulimit -n)", label);
@@ -119,8 +119,8 @@ sk_rc sk_seg_create(struct sk_seg *s, const char *label, size_t size, bool huge,
         goto out;
     }
     if (SK_FAULT("seg.mode") ? (errno = EPERM, true) : fchmod(fd, 0600) != 0) {
-        /* the mode was 0777 or 0666, which opens /proc/<pid>/fd to other users who may look
-         * there */
+        /* a memfd is made with mode 0777 or 0666: users who may look into /proc/<pid>/fd could
+         * open it */
         rc = SK_ERR_SYS(err, "close segment %s to other users", label);
         goto out;
     }
@@ -248,7 +248,9 @@ static bool in_tail(const struct sk_seg *s, sk_off off, size_t len) {
 static bool seg_holds(const struct sk_seg *s, sk_off off, size_t len) {
     return in_memory(s, off, len) || in_tail(s, off, len);
 }
-static int fd_of(const struct sk_seg *s, sk_off *off) { /* makes *off the offset in that file */
+static int fd_of(const struct sk_seg *s,
+                 sk_off *off) { /* returns the descriptor of the file at *off, and makes *off the
+                                   offset in that file */
     if (*off < s->size) return s->fd;
     *off -= s->size;
     SK_DCHECK(*off <= s->tail);
@@ -285,7 +287,7 @@ sk_rc sk_seg_punch(struct sk_seg *s, sk_off off, size_t len, struct sk_err *err)
         return SK_OK;
     }
     if (SK_FAULT("seg.punch")) return SK_ERR(err, SK_EIO, "punch: fault injected");
-    /* by the mapping: the user may have taken the descriptor's number by now */
+    /* by address and not by descriptor, whose number may belong to a file of the user by now */
     do r = madvise(s->base + from, hi - lo, MADV_REMOVE);
     while (r != 0 && errno == EINTR);
     if (r != 0)
@@ -296,7 +298,7 @@ sk_rc sk_seg_punch(struct sk_seg *s, sk_off off, size_t len, struct sk_err *err)
 
 /* True if so many pages of [at, at + n), which lies within one unit, are missing that fetching the
  * huge page pays (0.1 ms; each page that is faulted in costs 4 us, and its neighbours come next).
- * For memory that was used before all pages are present: the check costs 0.3 us. */
+ * In memory that was used before, all pages are present, and this check costs 0.3 us. */
 static bool cold(uint8_t *at, size_t n) {
     unsigned char there[SEG_HUGE / LEAST_PAGE];
     size_t page = page_size(), skip = (uintptr_t)at & (page - 1),
@@ -323,7 +325,7 @@ size_t sk_seg_warm(struct sk_seg *s, sk_off off, size_t len) {
         if (madvise(s->base + unit, page, MADV_POPULATE_READ) == 0 &&
             madvise(s->base + unit, SEG_HUGE, MADV_COLLAPSE) == 0)
             huge += SEG_HUGE;
-        else if (errno == EINVAL) break; /* this kernel never does it */
+        else if (errno == EINVAL) break; /* this kernel never collapses such memory */
     }
     return huge;
 }

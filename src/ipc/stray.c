@@ -63,7 +63,9 @@ static void in_child(void) {
     }
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", leash.wr);
     int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0 && errno == ENXIO) (void)raise(SIGKILL); /* the reader, its worker, has just ended */
+    if (fd < 0 && errno == ENXIO)
+        (void)raise(
+            SIGKILL); /* the pipe's reader, the worker that forked this stray, has just ended */
     if (fd < 0 || fcntl(fd, F_SETOWN, getpid()) || fcntl(fd, F_SETSIG, SIGKILL) ||
         fcntl(fd, F_SETFL, O_ASYNC | O_NONBLOCK))
         sk_stray_end("it cannot be tied to its worker (check ulimit -n and that /proc is there)");

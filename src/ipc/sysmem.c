@@ -1,8 +1,8 @@
 /* sysmem.c - how much memory and CPU the machine or this process's cgroup allows, and how much
  * memory one process has of its own.
  *
- * Not here: what follows from it (engine/rules/memory.c). Reads text files of the kernel and keeps
- * nothing but their names, so that limits which are changed while we run are seen.
+ * Not here: decisions that depend on it (engine/rules/memory.c). Reads text files of the kernel and
+ * keeps nothing but their names, so that limits which are changed while we run are seen.
  *
  * Which files: /proc/self/cgroup names the process's group in each hierarchy; /proc/self/mountinfo
  * says where that hierarchy is mounted and which part of it is visible. The path below the mount is
@@ -32,13 +32,13 @@
 #include "base/containers/vec.h"
 #include "ipc/ipc.h"
 
-/* larger limits count as none; v1 writes about 2^63 for none */
+/* limits above this count as no limit; cgroup v1 writes about 2^63 when there is none */
 #define NO_LIMIT (UINT64_C(1) << 60)
 #define LEVELS 32u
 #define TEXT 65536u
 
 struct sk_sysmem {
-    char *root;              /* in front of every path; "" except in tests */
+    char *root;              /* put in front of every path; "" except in tests */
     char *mem, *cpu;         /* folders of the group; NULL: there is no such hierarchy */
     size_t mem_top, cpu_top; /* length of the part of the path that is the mount */
     bool mem_v2, cpu_v2;
@@ -186,7 +186,7 @@ static sk_rc find(struct sk_sysmem *m, const char *controller, char **dir, size_
     if (strstr(below, "/..")) below = ""; /* the group belongs to another cgroup namespace */
     size_t n = (size_t)snprintf(path, sizeof path, "%s%s", point, below);
     while (n > strlen(point) && path[n - 1] == '/') path[--n] = 0;
-    /* the path is the host's: the mount is all that is visible */
+    /* the path is one of the host, and only the mount's own folder is visible here */
     if (!is_dir(m, path)) path[strlen(point)] = 0;
     if (!is_dir(m, path)) return SK_ENOENT;
     *dir = sk_strdup(SK_TAG_IPC, path);
@@ -221,7 +221,7 @@ void sk_sysmem_destroy(struct sk_sysmem *m) {
     sk_free(m);
 }
 
-/* Length of the path of the folder above; 0: `n` was the mount itself. */
+/* Returns the length of the parent folder's path; 0: `n` was the length of the mount's own path. */
 static size_t above(const char *dir, size_t n, size_t top) {
     if (n <= top) return 0;
     while (n > top && dir[n - 1] != '/') n--;

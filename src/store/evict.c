@@ -30,7 +30,7 @@ static struct price price_of(const struct sk_evict_cand *c) {
     return can_spill ? spill : (struct price){0, 0, SK_EVICT_KEEP};
 }
 
-/* True if candidate a is evicted before b. Neither is KEEP. */
+/* True if candidate a is evicted before b. Both may be evicted (neither is KEEP). */
 static bool before(const struct sk_evict_cand *c, uint32_t a, uint32_t b) {
     struct price pa = price_of(&c[a]), pb = price_of(&c[b]);
     u128 l = (u128)pa.ns * pb.bytes, r = (u128)pb.ns * pa.bytes;

@@ -1,7 +1,7 @@
 /* free_index.c - finds free pieces: bins by size for warm ones, treaps by address for cold ones and
  * for mixed runs.
  *
- * Not here: what a piece is and when pieces merge (shalloc.c). No allocation: links live in the
+ * Not here: making and merging pieces (shalloc.c). No allocation: links live in the
  * extent, spans come from the caller.
  * Invariant: a bin's bit is set exactly when its list is not empty; a span's max is the largest len
  * of its subtree.
@@ -37,14 +37,15 @@ void sk_bins_add(struct sk_bins *b, struct sk_ext *x) {
 void sk_bins_del(struct sk_bins *b, struct sk_ext *x) {
     uint32_t row, sub;
     sk_bin_of(x->len, &row, &sub);
-    SK_DCHECK(b->subs[row] >> sub & 1); /* its length is the one that it was added with */
+    SK_DCHECK(b->subs[row] >> sub & 1); /* a piece keeps its length while it is in a bin */
     sk_ext_unpush(&b->head[row][sub], x);
     if (b->head[row][sub]) return;
     b->subs[row] &= ~(1u << sub);
     if (!b->subs[row]) b->rows &= ~(UINT64_C(1) << row);
 }
 
-/* Of the first `effort` pieces of a bin, the shortest that is long enough; on a tie the lowest. */
+/* Looks at the first `effort` pieces of a bin and returns the shortest one that is long enough; on
+ * a tie, the one at the lowest address. */
 static struct sk_ext *best_of_bin(struct sk_ext *x, uint64_t len, uint32_t effort) {
     struct sk_ext *best = NULL;
     for (; x && effort; x = x->ln_next, effort--)
@@ -188,7 +189,9 @@ struct sk_span *sk_spans_first_fit(const struct sk_spans *t, uint64_t len) {
     for (;;) {
         if (s->l && s->l->max >= len) s = s->l;
         else if (s->len >= len) return s;
-        else s = s->r; /* max says that a long enough span is there */
+        else
+            s = s->r; /* `max` of this subtree says that the right child has a span that is long
+                         enough */
         SK_DCHECK(s);
     }
 }

@@ -1,5 +1,5 @@
-/* pin.c - what each process holds of the store: its pins, and the lists by which all is released
- * when it dies.
+/* pin.c - pins of extents by process, and the lists by which everything that a process holds of the
+ * store is released when the process dies.
  *
  * Not here: references of objects (the engine's own.c counts those by process and calls ref and
  * unref). Invariant: an extent's pins is the sum of its struct sk_pin counts; each sk_pin is in the
@@ -30,7 +30,7 @@ struct sk_store_proc *sk_store_proc_get(struct sk_store *st, uint32_t proc) {
 }
 
 static uint64_t pin_key(uint32_t proc, sk_off off) {
-    /* else two pins could have one key */
+    /* with a larger number, two pins could have the same key */
     SK_DCHECK(proc < SK_STORE_PROC_MAX && off % SK_STORE_ALIGN == 0);
     return (off / SK_STORE_ALIGN * SK_STORE_PROC_MAX | proc) + 1;
 }

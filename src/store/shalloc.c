@@ -41,7 +41,7 @@ static bool reserve_exts(struct sk_store *st, uint64_t n) {
 static void add_span(struct sk_store *st, struct sk_spans *t, sk_off off, uint64_t len,
                      struct sk_ext *ext) {
     struct sk_span *s = sk_pool_get(&st->span_pool);
-    SK_ASSERT(s); /* reserved with the extent */
+    SK_ASSERT(s); /* a span was reserved together with each extent, so there is one */
     s->off = off;
     s->len = len;
     s->ext = ext;
@@ -162,9 +162,9 @@ static uint64_t warm_overlap(const struct sk_ext *x, sk_off off, uint64_t len) {
     return warm;
 }
 
-/* Where in the run to start the allocation: the start with the largest warm overlap, among those
- * where the allocation begins or ends with a warm piece (an optimum is always one of them). Looks
- * at the first WINDOW_PIECES pieces only. */
+/* Chooses where in the run the allocation starts: at the start with the largest warm overlap,
+ * among the starts where the allocation begins or ends with a warm piece (an optimum is always one
+ * of them). Looks at the first WINDOW_PIECES pieces only. */
 static sk_off best_window(const struct run *r, uint64_t len) {
     sk_off best = r->off;
     uint64_t best_warm = 0;
@@ -175,7 +175,8 @@ static sk_off best_window(const struct run *r, uint64_t len) {
         sk_off last = r->end - len;
         sk_off begin = SK_MIN(x->off, last);
         sk_off tail = sk_ext_end(x) > r->off + len ? SK_MIN(sk_ext_end(x) - len, last) : r->off;
-        uint64_t warm = warm_overlap(r->head, tail, len); /* the lower start first: it wins ties */
+        uint64_t warm = warm_overlap(
+            r->head, tail, len); /* the lower start is tried first, because it wins ties */
         if (warm > best_warm) {
             best_warm = warm;
             best = tail;
@@ -259,12 +260,13 @@ static void carve(struct sk_store *st, struct sk_ext *q, sk_off off, uint64_t le
     for (sk_off q_end = 0; q_end < end;) {
         struct sk_ext *next = q->next, *right = NULL;
         q_end = sk_ext_end(q);
-        SK_DCHECK(SK_EXT_IS_FREE(q)); /* find_room saw a run: all of [off, end) is free */
+        SK_DCHECK(SK_EXT_IS_FREE(q)); /* find_room has found that all of [off, end) is free */
         index_del(st, q);
         if (q->state == SK_EXT_WARM) st->warm_bytes -= SK_MIN(q_end, end) - SK_MAX(q->off, off);
         if (q_end > end) {
             right = q;
-            if (q->off < off) { /* x leaves a rest on both sides */
+            if (q->off <
+                off) { /* x lies inside q: a rest stays free in front of x as well as behind it */
                 right = sk_pool_get(&st->ext_pool);
                 *right = *q;
                 link_after(st, q, right);
@@ -380,8 +382,8 @@ sk_rc sk_store_alloc_overflow(struct sk_store *st, uint32_t proc, uint64_t len, 
     return SK_OK;
 }
 
-/* The lease of proc that contains [off, off + len), or NULL. Usually off is the lease's start
- * (workers seal in order). */
+/* The lease of proc that contains [off, off + len), or NULL. Usually off is the start of the lease,
+ * because workers seal in order. */
 static struct sk_ext *find_lease(struct sk_store *st, uint32_t proc, sk_off off, uint64_t len,
                                  struct sk_store_proc **p) {
     if (off % SK_STORE_ALIGN || off >= st->size || len > st->size) return NULL;
@@ -515,7 +517,7 @@ void sk_store_free_ext(struct sk_store *st, struct sk_ext *x) {
     }
     struct sk_ext *prev = x->prev;
     if (prev && prev->state == SK_EXT_WARM) {
-        /* the left one stays: it may be the head of its run */
+        /* the left one of two merged pieces stays, since it may be the head of its run */
         sk_bins_del(&st->warm, prev);
         prev->len += x->len;
         unlink_ext(st, x);
@@ -562,7 +564,7 @@ bool sk_store_take_overflow(struct sk_store *st, sk_off *off, uint64_t *len) {
     const uint64_t border = UINT64_C(65536);
     struct sk_store *o = st->overflow;
     if (!o || !o->warm_bytes || !sk_store_take_punch(o, 1, off, len)) return false;
-    /* the cold span around it, merged by now */
+    /* the cold piece around the range, merged with its neighbours by now */
     const struct sk_span *s = sk_spans_floor(&o->cold, *off);
     SK_ASSERT(s && s->off + s->len >= *off + *len);
     sk_off lo = SK_MAX(s->off, *off & ~(border - 1)),

@@ -29,7 +29,7 @@
 /* a directory that refused is skipped for this time (ns) if there is another */
 #define RETRY_NS INT64_C(400000000)
 #define HOLE_PAGES 16u /* pages; fewer are not punched */
-/* of a page: too many users to count; returned to the disk */
+/* special user counts of a page: too many users to count; the page was returned to the disk */
 enum { MANY = 254, GIVEN_BACK = 255 };
 
 static sk_rc check_dir(const char *dir, struct sk_err *err) {
@@ -43,7 +43,7 @@ static sk_rc check_dir(const char *dir, struct sk_err *err) {
     bool direct = false;
     int fd = sk_spill_nameless(dir, &direct);
     if (fd >= 0) close(fd);
-    /* these failures may pass */
+    /* true for failures that may be over at a later try */
     else if (errno != ENOSPC && errno != EDQUOT && errno != EMFILE && errno != ENFILE)
         return SK_ERR_SYS(err,
                           "spill: no file can be made in directory %s; choose another one "
@@ -165,11 +165,12 @@ struct sk_spill_job *sk_spill_job(uint32_t n) {
     return j;
 }
 
-/* Starts the threads. One is enough; each job tries to start those that are missing. */
+/* Starts the threads that are missing. One thread is enough to work; each job tries again to start
+ * the others. */
 static sk_rc threads(struct sk_spill *sp, struct sk_err *err) {
     int e = 0;
     sigset_t all, old;
-    /* a simulated machine does the work itself */
+    /* a simulated machine does the threads' work itself */
     if (sp->n_threads == SK_SPILL_THREADS || sk_machine_) return SK_OK;
     /* block signals: a file over its size limit gives an error, not SIGXFSZ */
     sigfillset(&all);
@@ -193,7 +194,7 @@ static void more(struct sk_spill *sp) {
 }
 
 static void hand_in(struct sk_spill *sp, struct sk_spill_job *job, struct sk_list *to) {
-    /* the caller gets a job back when it is done, not before */
+    /* a job that is not done cannot be given back to the caller */
     SK_ASSERT(sk_list_empty(&job->link));
     pthread_mutex_lock(&sp->mu);
     sk_list_push_back(to, &job->link);
@@ -214,7 +215,8 @@ static void stretch_over(struct sk_spill *sp, struct sk_spill_stretch *s) {
     pthread_mutex_unlock(&sp->mu);
 }
 
-/* Punches the pages without an object. Without memory for the list of holes: later. */
+/* Punches the pages without an object. If there is no memory for the list of holes, they are
+ * punched later. */
 static void punch(struct sk_spill *sp, struct sk_spill_stretch *s) {
     uint32_t n = (uint32_t)(s->len / SK_SPILL_PAGE), n_runs = 0;
     SK_ASSERT(s->pages);
@@ -301,8 +303,9 @@ static struct sk_spill_file *growing(struct sk_spill *sp, struct sk_spill_place 
     return fresh;
 }
 
-/* Chooses a directory that has not refused this job: the next in turn that has refused nothing
- * lately; else, with `any`, the one that refused longest ago. NULL: none. */
+/* Chooses a directory that has not refused this job: the next in turn among those that have refused
+ * nothing lately; else, if `any` is true, the directory whose last refusal is the oldest. NULL:
+ * there is none. */
 static struct sk_spill_place *whose_turn(struct sk_spill *sp, uint64_t tried, bool any) {
     struct sk_spill_place *best = NULL;
     int64_t now = sk_now_ns();
@@ -361,7 +364,7 @@ static sk_rc within_quota(struct sk_spill *sp, uint64_t more, struct sk_err *err
     uint64_t held = sp->disk_bytes + sp->overflow_bytes;
     char a[24], b[24], c[24];
     if (!sp->quota_bytes || more <= sp->quota_bytes - SK_MIN(held, sp->quota_bytes)) return SK_OK;
-    /* others may have freed disk space since */
+    /* other programs may have freed disk space since the quota was computed */
     if (sp->quota_of_free) sp->quota_bytes = free_there(sp);
     if (more <= sp->quota_bytes - SK_MIN(held, sp->quota_bytes)) return SK_OK;
     if (sp->quota_of_free)
@@ -417,7 +420,7 @@ static bool elsewhere(struct sk_spill *sp, struct sk_spill_job *job) {
 
 static int by_place(const void *a, const void *b) {
     const struct sk_spill_item *x = a, *y = b;
-    /* by serial, not by address: a simulated schedule must be repeatable by its seed */
+    /* by serial number, not by address: a simulated schedule must be repeatable by its seed */
     uint64_t fx = x->at.stretch->file->serial, fy = y->at.stretch->file->serial;
     if (fx != fy) return fx < fy ? -1 : 1;
     uint64_t bx = sk_spill_begins(x), by = sk_spill_begins(y);
@@ -429,7 +432,7 @@ sk_rc sk_spill_read(struct sk_spill *sp, struct sk_spill_job *job, struct sk_err
     qsort(job->items, job->n, sizeof job->items[0], by_place);
     for (uint32_t i = 0; i < job->n; i++) {
         SK_DCHECK(job->items[i].bytes);
-        /* the read keeps the place, even if the object is dropped meanwhile */
+        /* a read counts as a user of the place, so the place stays even if the object is dropped */
         live(job->items[i].at.stretch, job->items[i].at.off, job->items[i].len);
         job->items[i].rc = SK_OK;
     }
@@ -532,7 +535,9 @@ bool sk_spill_check(struct sk_spill *sp) {
             stretches_of(&sp->stretches, f) + stretches_of(&sp->dead, f) + (f->place->cur == f);
         SK_LIST_EACH (h, &sp->holes)
             refs += sk_container_of(h, struct sk_spill_holes, link)->file == f;
-        ok = ok && f->refs >= refs; /* more references: a thread is returning some just now */
+        ok = ok &&
+             f->refs >=
+                 refs; /* there may be more references, of threads that are just giving some back */
         n_open++;
     }
     SK_LIST_EACH (it, &sp->done) n_done++;

@@ -19,7 +19,7 @@
 #define SK_SPILL_BUF ((size_t)4 << 20)  /* largest write in bytes */
 #define SK_SPILL_LOOK ((size_t)1 << 20) /* largest read in bytes */
 #define SK_SPILL_WRITERS 2u             /* threads that write and read */
-#define SK_SPILL_THREADS 6u             /* all threads; the others only read */
+#define SK_SPILL_THREADS 6u /* number of all threads; those that are not writers only read */
 #define SK_SPILL_FILE_BYTES (UINT64_C(128) << 20)
 
 /* On disk an object is a row of chunks; each is a checksum of 4 bytes (in the machine's byte order:
@@ -52,14 +52,15 @@ uint32_t sk_spill_sum(uint64_t id, uint64_t len, uint64_t chunk);
 struct sk_spill_place {
     char *path;
     struct sk_spill_file *cur; /* file that takes the next stretches; NULL: none yet */
-    int64_t refused_ns; /* when a write to it last failed (directory full or broken); 0: none has */
+    int64_t
+        refused_ns; /* time of the last failed write to the directory (full or broken); 0: none */
 };
 
 struct sk_spill_file {
     struct sk_list link; /* in sp->files; changed under mu */
     struct sk_spill_place *place;
-    /* Under mu. Counts stretches, lists of holes to be punched, and 1 while the file takes new
-     * stretches. */
+    /* Reference count, guarded by mu: stretches, lists of holes to be punched, and 1 while the
+     * file takes new stretches. */
     uint32_t refs;
     uint64_t end;    /* bytes given to stretches; the caller's thread only */
     uint64_t serial; /* number of the file; the caller's thread only */
@@ -73,7 +74,7 @@ struct sk_spill_stretch {
     uint64_t off, len;
     uint64_t punched_bytes; /* bytes of len that have been returned to the disk */
     uint32_t n_live;        /* objects in this stretch, and reads under way */
-    uint32_t n_dead;        /* pages with no object and no read, not returned yet */
+    uint32_t n_dead; /* pages without object or read that were not returned to the disk yet */
     /* For each page, how many objects and reads use it (see spill.c); NULL: one object has the
      * whole stretch. */
     uint8_t *pages;

@@ -1,5 +1,5 @@
-/* spill_io.c - the threads that write and read spilled objects. They know no object and no book: a
- * job has the places and the memory.
+/* spill_io.c - the threads that write and read spilled objects. They need neither objects nor the
+ * book: each job names its places on disk and its memory.
  *
  * Bytes pass through a buffer of 4 MiB a thread: O_DIRECT needs aligned memory, which extents are
  * not, and the copy costs a tenth of the disk's time. O_DIRECT is used because the page cache would
@@ -93,7 +93,7 @@ void sk_spill_file_close(struct sk_spill *sp, struct sk_spill_file *f) {
 }
 
 static sk_rc failed(const struct sk_spill_file *f, const char *what, struct sk_err *err) {
-    /* a limit on file sizes counts as a full disk */
+    /* EFBIG, from a limit on file sizes, counts as a full disk */
     if (errno == EFBIG) errno = ENOSPC;
     return SK_ERR_SYS(err, "spill: %s in %s", what, f->place->path);
 }
@@ -349,7 +349,7 @@ static void give_back(struct sk_spill *sp, struct sk_spill_stretch *s) {
     pthread_mutex_lock(&sp->mu);
     bool last = f->refs == 1;
     pthread_mutex_unlock(&sp->mu);
-    /* a file system without holes frees the space with the file */
+    /* on a file system that cannot punch holes, the space is freed with the file */
     if (!last) punch(f, s->off, s->len);
     let_file_go(sp, f);
     sk_free(s->pages);

@@ -1,4 +1,4 @@
-/* store.h - contract of the store layer: which process has which extent of the data segment.
+/* store.h - contract of the store layer, which gives extents of the data segment to processes.
  *
  * Every process maps one sparse memfd segment as large as the store's limit (untouched pages cost
  * nothing). Only the engine's process keeps the book: shared memory holds bytes and no metadata, so
@@ -26,7 +26,8 @@
 #define SK_PROC_DRIVER                                                         \
     0u /* process numbers: 0 is the engine's own process, workers are 1 and up \
         */
-/* stands for the spill threads: has extents that are being written to disk or read back */
+/* process number of the spill threads: owns extents that are being written to disk or read
+ * back */
 #define SK_PROC_SPILL 0x7ffffeu
 
 struct sk_store;
@@ -58,7 +59,7 @@ void sk_store_destroy(struct sk_store *st);
  * free run, or says that the object is larger than the store. */
 sk_rc sk_store_alloc(struct sk_store *st, uint32_t proc, uint64_t len, sk_off *off,
                      struct sk_err *err) SK_MUST_USE;
-/* Like sk_store_alloc, in the overflow. */
+/* Leases memory of the overflow, with the same rules as sk_store_alloc. */
 sk_rc sk_store_alloc_overflow(struct sk_store *st, uint32_t proc, uint64_t len, sk_off *off,
                               struct sk_err *err) SK_MUST_USE;
 /* Seals [off, off + len) of an extent that is leased to proc (off 64-aligned; any part of the
@@ -107,10 +108,10 @@ void sk_store_dump(const struct sk_store *st, char *buf, size_t cap);
 struct sk_quota {
     uint64_t limit, reserved, used;
 };
-/* false when limit - used - reserved < n; then nothing changed. */
+/* Reserves n bytes. False when limit - used - reserved < n; then nothing has changed. */
 bool sk_quota_reserve(struct sk_quota *q, uint64_t n);
 void sk_quota_unreserve(struct sk_quota *q, uint64_t n);
-/* n bytes exist now; from_reserved bytes of the reservation are used up by them. */
+/* Counts n bytes that exist now; they use up from_reserved bytes of the reservation. */
 void sk_quota_use(struct sk_quota *q, uint64_t from_reserved, uint64_t n);
 void sk_quota_unuse(struct sk_quota *q, uint64_t n);
 uint64_t sk_quota_room(const struct sk_quota *q); /* may be 0, never wraps */
@@ -168,7 +169,7 @@ struct sk_spill_job { /* made by sk_spill_job; the caller fills items[0, n) */
     /* of a read, used by spill_io.c: items begun and finished, in the order on disk */
     uint32_t n_begun, n_over;
     uint64_t tried; /* used by spill.c: bit i is set if directory i refused the job */
-    sk_rc rc;       /* of a write: all items or none */
+    sk_rc rc;       /* result of a write, for all items alike */
     struct sk_err err;
     struct sk_spill_item items[];
 };
@@ -176,7 +177,7 @@ struct sk_spill_job { /* made by sk_spill_job; the caller fills items[0, n) */
 /* Quota: nine tenths of the free space of the disks, computed again whenever it is exceeded. */
 #define SK_SPILL_QUOTA_FREE UINT64_MAX
 struct sk_spill_conf {
-    /* 1 to SK_SPILL_DIRS of them; created when missing (the last path component) */
+    /* 1 to SK_SPILL_DIRS directories; a missing one is created (its last path component) */
     const char *const *dirs;
     uint32_t n_dirs;
     uint64_t quota_bytes; /* of disk; 0: no quota */
@@ -203,15 +204,15 @@ void sk_spill_destroy(struct sk_spill *sp);
 struct sk_spill_job *sk_spill_job(uint32_t n) SK_MUST_USE;
 /* Hands in a job. It takes disk space of its lengths plus 4 bytes for each 4 KiB, rounded up to 64
  * for each object and to 4 KiB for the job. SK_ENOSPC (over the quota), SK_ENOMEM, SK_EIO (no
- * thread can be started): nothing changed, the job stays the caller's. */
+ * thread can be started): nothing changed, and the caller keeps the job. */
 sk_rc sk_spill_write(struct sk_spill *sp, struct sk_spill_job *job, struct sk_err *err) SK_MUST_USE;
 sk_rc sk_spill_read(struct sk_spill *sp, struct sk_spill_job *job, struct sk_err *err) SK_MUST_USE;
-/* Returns a finished job, which is the caller's again; NULL: none now. A failed write holds no disk
- * space. */
+/* Returns a finished job, which the caller owns again; NULL: no job has finished. A failed write
+ * holds no disk space. */
 struct sk_spill_job *sk_spill_next_done(struct sk_spill *sp);
 /* Releases the disk place of an object of `len` bytes. */
 void sk_spill_drop(struct sk_spill *sp, struct sk_spill_at *at, uint64_t len);
-/* Adds one more user of the place, who will release it by sk_spill_drop. */
+/* Adds one more user of a place on disk; each user releases the place by sk_spill_drop. */
 void sk_spill_share(const struct sk_spill_at *at, uint64_t len);
 /* Position on disk, for sorting; in one file, positions differ by the bytes between objects. */
 uint64_t sk_spill_pos(const struct sk_spill_at *at);

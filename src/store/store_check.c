@@ -1,8 +1,8 @@
 /* store_check.c - checks the invariants of the whole store, and formats it for people.
  *
  * Called by tests after every few operations and by SK_XCHECK builds. It takes time linear in
- * extents and pins, only reads, and finds what a wrong merge, split or count leaves behind; it says
- * which rule is broken. */
+ * extents and pins, only reads, and names the rule that is broken. It finds the traces of wrong
+ * merges, splits and counts. */
 #include <stdarg.h>
 #include <stdio.h>
 

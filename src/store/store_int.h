@@ -75,7 +75,8 @@ struct sk_store_proc {
 
 struct sk_store {
     uint64_t size;
-    struct sk_store *overflow; /* book of the overflow, whose offset 0 is our `size`; NULL: none */
+    struct sk_store *overflow; /* book of the overflow, whose offset 0 is offset `size` of this
+                                  book; NULL: none */
     struct sk_ext *first;      /* extent with the lowest address */
     struct sk_bins warm;
     struct sk_spans cold; /* cold pieces */
@@ -126,11 +127,11 @@ struct sk_ext *sk_bins_find(const struct sk_bins *b, uint64_t len, uint32_t effo
 /* The first piece of the highest bin that is not above (row, sub); sets them to that bin. NULL:
  * none. */
 struct sk_ext *sk_bins_top(const struct sk_bins *b, uint32_t *row, uint32_t *sub);
-/* Length of the largest piece, for messages: exact, or up to 3 % low when very many are about that
- * long; 0: no piece. */
+/* Length of the largest piece, for messages: exact, or up to 3 % too low when very many pieces are
+ * about that long; 0: there is no piece. */
 uint64_t sk_bins_largest(const struct sk_bins *b);
 
-/* The caller has set off, len and ext of s. */
+/* Adds node s; the caller has set its off, len and ext. */
 void sk_spans_add(struct sk_spans *t, struct sk_span *s);
 /* Removes the node that starts at off, which must be there, and returns it for reuse. */
 struct sk_span *sk_spans_del(struct sk_spans *t, sk_off off);
@@ -149,11 +150,11 @@ struct sk_ext *sk_store_sealed(const struct sk_store *st, sk_off off);
 void sk_store_drop_sealed(struct sk_store *st, struct sk_ext *x);
 void sk_store_drop_lease(struct sk_store *st, struct sk_store_proc *p, struct sk_ext *x);
 /* pin.c */
-/* NULL: the process has no lease and no pin. */
+/* Returns the entry of a process; NULL: the process has no lease and no pin. */
 struct sk_store_proc *sk_store_proc_find(struct sk_store *st, uint32_t proc);
-/* Created on demand; NULL: no memory. */
+/* Returns the entry of a process and creates it if needed; NULL: no memory. */
 struct sk_store_proc *sk_store_proc_get(struct sk_store *st, uint32_t proc);
-/* store_check.c: like sk_store_check, and says what is wrong */
+/* store_check.c: like sk_store_check, but returns the reason as a text */
 const char *sk_store_check_why(const struct sk_store *st); /* a static text; NULL: all is well */
 /* Formats a size: "64 MiB", "5.0 GiB", "512 B". */
 const char *sk_store_human(uint64_t bytes, char buf[24]);

@@ -23,7 +23,7 @@ void sk_map_clear(struct sk_map *m) {
 static bool fits(uint64_t n, uint64_t slots) { return n * 8 <= slots * 5; }
 
 /* The slot of `key`, or the free slot where it belongs. The load limit guarantees a free slot, so
- * this ends. */
+ * the search ends. */
 static struct sk_map_slot *seek(const struct sk_map *m, uint64_t key) {
     uint32_t i = sk_map_home_(m, key);
     while (m->slot[i].key && m->slot[i].key != key) i = (i + 1) & m->mask;

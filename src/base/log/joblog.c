@@ -1,9 +1,8 @@
 /* joblog.c - see joblog.h: the codec, then the file. Not here: any decision about a job.
  *
- * Invariant: the file is a header and whole records up to `end`; what is behind it is a write that
- * did not end. Fault points stand in front of, within and
- * behind every change on disk: tests kill the process at each. Cost: 2 us a record and what the
- * disk takes to sync. */
+ * Invariant: the file is a header and whole records up to `end`; bytes behind `end` are of a write
+ * that did not finish. Fault points stand in front of, within and behind every change on disk:
+ * tests kill the process at each. Cost: 2 us a record, plus the disk's sync. */
 #include "base/log/joblog.h"
 
 #include <errno.h>
@@ -123,7 +122,7 @@ bool sk_job_next(const void *p, size_t n, size_t *at, uint32_t *crc, struct sk_j
     c = record_crc(c, head[0], b + from + sizeof head);
     if (c != head[1] || !sk_job_read((struct sk_bytes){b + from + sizeof head, head[0]}, out))
         return false;
-    /* a HEAD is the first record, and no other is */
+    /* the first record is a HEAD, and no other record is */
     if ((out->kind == SK_JOB_HEAD) != !*at) return false;
     *at = from + sizeof head + head[0];
     *crc = c;

@@ -1,5 +1,5 @@
-/* joblog.h - the log of a job that can be resumed: which job it is, and which units of its input
- * have been written, to which files.
+/* joblog.h - the log of a job that can be resumed: it identifies the job, and lists the units of
+ * the job's input that have been written, each with its files.
  *
  *   file:    magic "skatejob", u32 version, u32 crc of these 12 bytes; then records
  *   record:  u32 n, u32 crc, n bytes (a multiple of 8). The crc covers n and the bytes and
@@ -59,7 +59,7 @@ bool sk_job_next(const void *p, size_t n, size_t *at, uint32_t *crc, struct sk_j
 
 struct sk_joblog;
 /* Creates or opens the file at `path` and locks it for this process. SK_EAGAIN: another process has
- * it. SK_ECORRUPT: it is no log, or of another version. */
+ * the file locked. SK_ECORRUPT: the file is no log, or a log of another version. */
 sk_rc sk_joblog_open(const char *path, struct sk_joblog **out, struct sk_err *err) SK_MUST_USE;
 void sk_joblog_close(struct sk_joblog **log);
 /* The log's bytes as they were at the open, without the incomplete end: input for sk_job_next. */

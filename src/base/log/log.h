@@ -16,7 +16,8 @@ enum sk_log_level { SK_LOG_OFF, SK_LOG_ERROR, SK_LOG_WARN, SK_LOG_INFO, SK_LOG_D
 
 extern int sk_log_level_; /* messages up to this level are printed; read through sk_log only */
 
-/* Prints messages up to `level` to fd, which stays the caller's. Call before threads start. */
+/* Prints messages up to `level` to fd, which the caller keeps and closes. Call before threads
+ * start. */
 void sk_log_set(enum sk_log_level level, int fd);
 /* "off", "error", ...; unknown names give SK_LOG_OFF */
 enum sk_log_level sk_log_parse(const char *name);

@@ -199,7 +199,7 @@ static void put_ring(struct out *o, struct sk_trace *t) {
     for (uint64_t k = end > t->n_slots ? end - t->n_slots : 0; k < end && o->rc == SK_OK; k++) {
         uint64_t word[4];
         for (int i = 0; i < 4; i++) word[i] = sk_load_acq(&t->slot[k & (t->n_slots - 1)].word[i]);
-        /* the writer has reached this slot again */
+        /* the writer has begun to overwrite this slot: drop the copy */
         if (sk_load_acq(&t->started) > k + t->n_slots) continue;
         struct sk_trace_event e;
         memcpy(&e, word, sizeof(e));

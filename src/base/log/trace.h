@@ -1,5 +1,5 @@
-/* trace.h - what happened when: fixed 32-byte events in a ring buffer, shown by chrome://tracing or
- * Perfetto.
+/* trace.h - a record of events with their times: fixed 32-byte events in a ring buffer, shown by
+ * chrome://tracing or Perfetto.
  *
  *     uint16_t run = sk_trace_name(t, "task");         once
  *     int64_t begin = sk_now_ns();
@@ -28,7 +28,7 @@ enum sk_trace_kind { SK_TRACE_SPAN = 1, SK_TRACE_MARK = 2, SK_TRACE_COUNTER = 3 
 struct sk_trace_event {
     int64_t begin_ns;
     int64_t value; /* span: duration in ns; counter: its value */
-    uint64_t id;   /* of a task, object or worker; the caller chooses */
+    uint64_t id;   /* id of a task, object or worker; the caller chooses which */
     uint32_t tid;  /* lane within the process, in the viewer */
     uint16_t name;
     uint16_t kind;
@@ -40,7 +40,7 @@ size_t sk_trace_bytes(uint32_t n_events); /* bytes of memory for a ring of at le
 /* Formats `mem` as an empty ring: sk_trace_bytes(n_events) bytes, 8-byte aligned, with any content.
  * `process` is the process's name in the viewer, cut at 31 bytes. */
 struct sk_trace *sk_trace_create(void *mem, uint32_t n_events, int32_t pid, const char *process);
-/* Opens the ring that is in `bytes` bytes at `mem`. SK_ECORRUPT: there is none. */
+/* Opens the ring that is in `bytes` bytes at `mem`. SK_ECORRUPT: the bytes are no ring. */
 sk_rc sk_trace_attach(void *mem, size_t bytes, struct sk_trace **out,
                       struct sk_err *err) SK_MUST_USE;
 void sk_trace_set_pid(struct sk_trace *t, int32_t pid);
