@@ -4,8 +4,7 @@
  * a chunk never exceeds its `size`. A request that does not fit gets a new chunk, of its own size
  * if it is larger than a usual chunk; the new chunk becomes the newest, so that a mark is two
  * values only (chunk and bytes used). Cost: an addition and a comparison; one sk_alloc a chunk.
- * reset keeps the oldest chunk, so an arena that is reset after each step soon allocates nothing.
- */
+ * reset keeps the oldest chunk, so an arena that is reset often soon allocates little. */
 #include "base/arena.h"
 
 #if defined(__SANITIZE_ADDRESS__)

@@ -16,7 +16,7 @@ struct sk_graph_hooks {
     void (*bury)(void *head, sk_aid a, const char *how, bool restarts);
     /* Actor `a` was killed for good; bury is called when its process has ended. */
     void (*condemn)(void *head, sk_aid a, const char *how);
-    /* of a closed graph: true if a process may still read its memory */
+    /* True if a process may still read the memory of a closed graph. */
     bool (*in_use)(const void *head);
 };
 
@@ -29,14 +29,14 @@ struct sk_channels_ops {
     /* Opens a graph, which this process owns. */
     sk_rc (*open)(struct sk_engine *e, uint64_t *graph, struct sk_err *err);
     /* Allocates len bytes (64-aligned; *cap is how many are usable) that belong to the graph
-     * until free or close, whatever processes die meanwhile. They are never spilled. Waits for
-     * room as buf_alloc does, with the same errors. SK_ECLOSED: the graph does not exist, or no
-     * longer. */
+     * until free or close, even if processes die meanwhile. These bytes are never spilled. Waits
+     * for room as buf_alloc does, with the same errors. SK_ECLOSED: the graph does not exist or was
+     * closed. */
     sk_rc (*alloc)(struct sk_engine *e, uint64_t graph, uint64_t len, sk_off *off, uint64_t *cap,
                    struct sk_err *err);
     void (*free)(struct sk_engine *e, uint64_t graph, sk_off off);
-    /* Closes a graph; its owner's death does the same. Its memory is given back when it is not
-     * in use; the engine looks when a graph is opened or closed and when a worker dies. */
+    /* Closes a graph; its owner's death does the same. The memory is given back when it is not in
+     * use; the engine checks this at each open and close of a graph and death of a worker. */
     void (*close)(struct sk_engine *e, uint64_t graph);
     /* Makes an object whose value this process will give later, and a reference to it: for
      * results that are passed on before they exist. If the process dies before, the value is an

@@ -19,7 +19,7 @@ struct sk_engine_conf {
     /* idle workers beyond the number of CPUs end after this time; 0: the engine chooses */
     int64_t idle_reap_ns;
     char *const *spawn_argv;  /* the fork server's command line (local) */
-    char *const *spawn_env;   /* its whole environment; NULL: inherited */
+    char *const *spawn_env;   /* the fork server's whole environment; NULL: inherited */
     struct sk_bytes preload;  /* the first preload note to the fork server */
     struct sk_runner *runner; /* inline: runs the tasks; local: unused in the driver */
     uint64_t seed;            /* inline: seed of a random order of tasks; 0: order of submission */
@@ -33,19 +33,20 @@ struct sk_engine_conf {
     bool (*interrupted)(void *ctx);
     void *interrupted_ctx;
     const struct sk_graph_hooks *graphs; /* channels.h; NULL: no compiled graphs */
-    /* named(), local: called when an actor is created that has a name and a namespace beginning
-     * with '_': a worker asks this process for something. Called with the engine's lock held: it
-     * must neither block nor call the engine. May be NULL. */
+    /* named(), local: called when an actor is created with a name and in a namespace that begins
+     * with '_': a worker uses this to ask the driver's process for a service. Called with the
+     * engine's lock held: it must neither block nor call the engine. May be NULL. */
     void (*named)(void *ctx, struct sk_bytes space, struct sk_bytes name);
     void *named_ctx;
-    /* local: most bytes on disk; 0: no limit; UINT64_MAX: nine tenths of what is free whenever
-     * more is wanted */
+    /* local: most bytes on disk; 0: no limit; UINT64_MAX: nine tenths of the free disk space,
+     * computed again whenever more is needed */
     uint64_t spill_bytes;
     /* local: size of the overflow, a file mapped behind the store for values that can neither be
      * in the store nor leave it. 0: four times the store, at least 4 GiB. UINT64_MAX: no
      * overflow, such a value is an error. */
     uint64_t overflow_bytes;
-    /* local: most memory for finished tasks that could make lost objects again; 0: 64 MiB */
+    /* local: most bytes of memory for finished tasks that are kept to make lost objects again; 0:
+     * 64 MiB */
     uint64_t lineage_bytes;
     /* local: the budget of the store and the heaps of workers together (memory.h); 0: only the
      * limit of the machine or cgroup */
@@ -53,15 +54,15 @@ struct sk_engine_conf {
     /* share of the memory of the machine or cgroup that may be used by all processes, in
      * 1/1,000; 0: 950 */
     uint32_t memory_permille;
-    /* longest time between two looks at memory while something runs; 0: 250 ms; -1: memory is
-     * not looked at, and no worker is stopped for it */
+    /* longest time between two measurements of memory while tasks run; 0: 250 ms; -1: memory is
+     * not measured, and no worker is stopped because memory is short */
     int64_t memory_every_ns;
-    /* How often a task that was stopped for memory runs again without a charge. 0: until it has
-     * run alone. -1: never. */
+    /* How many times a task that was stopped because memory was short runs again without using up
+     * a retry. 0: until it has run alone. -1: never. */
     int32_t oom_retries;
     int32_t task_retries; /* max_retries of tasks that do not set it */
-    /* local: takes what workers print; outlives the engine (host.h). NULL: workers write to the
-     * driver's descriptors. */
+    /* local: receives the output of workers; lives longer than the engine (host.h). NULL: workers
+     * write to the driver's descriptors. */
     struct sk_prints *prints;
     const struct sk_guest *guest; /* guest: the engine's calls; copied */
 };

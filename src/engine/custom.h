@@ -13,8 +13,8 @@ struct sk_custom_ops {
      * an sk_amount. */
     sk_rc (*index)(struct sk_engine *e, const char *name, uint32_t *out, struct sk_err *err);
     /* Interns a set of amounts of custom resources that have no place in sk_res, sorted by
-     * index, for sk_need.more: equal sets get the same number. SK_EINFEASIBLE, with the
-     * arithmetic: no node has so much. */
+     * index, for sk_need.more: equal sets get the same number. SK_EINFEASIBLE, with the amounts in
+     * the message: no node has as much as the set asks for. */
     sk_rc (*more)(struct sk_engine *e, const struct sk_amount *a, uint32_t n, uint32_t *out,
                   struct sk_err *err);
     /* Reads the set of a number, or of SK_MORE_TOTAL or SK_MORE_FREE (all that the engine has,

@@ -1,5 +1,5 @@
-/* engine.c - finds engines by name, and makes the calls of a running task, checked once for all
- * engines.
+/* engine.c - finds engines by name, and offers the calls of a running task, with the checks that
+ * all engines need.
  *
  * Not here: any behaviour of an engine (engine/by/). Invariant: a function behind a sk_task_*
  * call never gets an index out of range, a value without an error kind as an error, or a note
@@ -29,7 +29,8 @@ sk_rc sk_engine_machine(struct sk_res *out, struct sk_err *err) {
     uint64_t milli = sk_sysmem_cpu_milli(m);
     sk_sysmem_destroy(m);
     if (rc != SK_OK) return rc;
-    bool known = sched_getaffinity(0, sizeof set, &set) == 0; /* fails with more than 1,024 CPUs */
+    bool known = sched_getaffinity(0, sizeof set, &set) ==
+                 0; /* the call fails on a machine with more than 1,024 CPUs */
     int64_t cpus = SK_MAX(known ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN), 1);
     if (milli) cpus = SK_MIN(cpus, SK_MAX((int64_t)(milli / 1000), 1));
     *out = (struct sk_res){
@@ -145,8 +146,8 @@ static struct sk_task_priv *priv_of(struct sk_task *t) {
     return sk_container_of(t, struct sk_task_priv, t);
 }
 
-/* Refuses a payload. It takes p->buf over, as the calls do on every path, so that a caller never
- * has to ask who owns it now. */
+/* Refuses a payload. Takes p->buf over, as the calls of engine.h do on success and on failure, so
+ * that a caller need not find out whether it still owns the buffer. */
 static sk_rc refuse(struct sk_task *t, const struct sk_payload *p, sk_rc rc) {
     if (p->buf) t->engine->ops->buf_abort(t->engine, p->buf);
     return rc;
@@ -215,7 +216,7 @@ sk_rc sk_task_fail(struct sk_task *t, const struct sk_payload *error, struct sk_
 void sk_task_note(struct sk_task *t, struct sk_bytes note) {
     note.n = SK_MIN(note.n, (size_t)SK_NOTE_MAX);
     if (!t->engine->no_notes) priv_of(t)->ops->note(t, note);
-    /* if it fails, the reader notices at the end that it is missing */
+    /* a failure is found by the reader at the end of the stream: the note is missing */
     else if (t->n_returns == SK_STREAMING) (void)!yield_note(t, note, true, NULL);
 }
 

@@ -1,5 +1,5 @@
-/* engine.h - the narrow waist: what every engine gives, and all that exec, a shuffle, a compiled
- * graph and a C program may rely upon.
+/* engine.h - the contract of every engine (the narrow waist), and all that exec, a shuffle, a
+ * compiled graph and a C program may rely upon.
  *
  * An engine runs tasks and actors and keeps immutable objects. Engines are files of engine/by/,
  * found by name in the generated table: `local` (worker processes, shared memory), `inline` (the
@@ -44,8 +44,9 @@ struct sk_engine_ops {
      * and reach each worker at most once. */
     sk_rc (*define)(struct sk_engine *e, sk_fid fn, const char *name, struct sk_bytes def,
                     struct sk_err *err);
-    /* Interns a need: equal needs get the same number. SK_EINFEASIBLE, with the arithmetic: no
-     * node can ever give so much. SK_EGROUP: the placement group was removed. */
+    /* Interns a need: equal needs get the same number. SK_EINFEASIBLE, with the amounts in the
+     * message: no node can ever give as much as the need asks for. SK_EGROUP: the placement group
+     * was removed. */
     sk_rc (*shape)(struct sk_engine *e, const struct sk_need *n, sk_shape *out, struct sk_err *err);
 
     /* Submits a task. Its returns have the ids first->v to first->v + n_returns - 1, each with a
@@ -60,7 +61,7 @@ struct sk_engine_ops {
     sk_rc (*cancel)(struct sk_engine *e, sk_tid t, uint32_t flags, struct sk_err *err);
     sk_rc (*actor_create)(struct sk_engine *e, const struct sk_actor_spec *spec, sk_aid *out,
                           sk_oid *ready, struct sk_err *err);
-    /* Kills an actor, however many handles there are. It restarts if it has restarts left,
+    /* Kills an actor, even if handles of it exist. The actor restarts if it has restarts left,
      * unless no_restart is set. */
     sk_rc (*actor_end)(struct sk_engine *e, sk_aid a, bool no_restart, struct sk_err *err);
 
@@ -80,7 +81,7 @@ struct sk_engine_ops {
     void (*release)(struct sk_engine *e, sk_oid o);
     /* Allocates a buffer in the store. If the store is full and the engine spills, the call
      * waits until other objects are spilled or released; called by a sink, it never waits.
-     * SK_EFULL: there is no room, and none can be made. SK_ENOSPC, SK_EIO: objects could not be
+     * SK_EFULL: there is no room, and no room can be made. SK_ENOSPC, SK_EIO: objects could not be
      * written to disk either. */
     sk_rc (*buf_alloc)(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err);
     void (*buf_abort)(struct sk_engine *e, struct sk_buf *b);
@@ -90,8 +91,8 @@ struct sk_engine_ops {
      * over: SK_OK, SK_ETIMEOUT or SK_ECLOSED. */
     sk_rc (*drive)(struct sk_engine *e, bool (*done)(void *arg), void *arg, int64_t deadline_ns,
                    struct sk_err *err);
-    /* Lists the nodes, including dead ones whose number somebody may still have. Writes at most
-     * cap rows; *n is how many there are. */
+    /* Lists the nodes, including dead nodes, since callers may still have their numbers. Writes at
+     * most cap rows; *n is how many there are. */
     sk_rc (*nodes)(struct sk_engine *e, struct sk_node *out, size_t cap, size_t *n,
                    struct sk_err *err);
 };
@@ -99,7 +100,8 @@ struct sk_engine_ops {
 struct sk_engine {
     const struct sk_engine_class *cls;
     const struct sk_engine_ops *ops;
-    /* Side contracts. NULL: this engine has none of these calls. A table that is there is whole. */
+    /* Side contracts. NULL: this engine has none of the calls of that table. A table that is not
+     * NULL has all of its calls. */
     const struct sk_actors_ops *actors;
     const struct sk_streams_ops *streams;
     const struct sk_custom_ops *custom;
@@ -113,8 +115,8 @@ struct sk_engine {
     const struct sk_moves_ops *moves;
     const struct sk_channels_ops *channels;
     const struct sk_host_ops *host;
-    /* Notes do not travel with the events of this engine: they are yields of their own
-     * (sk_note_value). Getting such a value never waits, not even in a sink. */
+    /* Notes do not travel with the events of this engine: each note is a yield of its own
+     * (sk_note_value). A get of a note's value never waits, not even in a sink. */
     bool no_notes;
     bool no_parts; /* sk_arg.part is refused */
 };

@@ -31,15 +31,16 @@ struct sk_task_priv {
     struct sk_task t; /* must be first: the public pointer points to it */
     const struct sk_task_ops *ops;
     uint32_t end_flags; /* SK_END_*; the engine clears them before a run */
-    /* where the engine has no notes: number of notes of this attempt, and their hash */
+    /* for engines without notes: the number of notes of this attempt, and their hash */
     uint32_t n_noted;
     uint64_t noted;
 };
 
 /* engine.c: checks of a task that are possible before the values of its arguments exist.
- * `there`: the engine has the node spec.node. */
+ * `there`: true if the engine has the node spec.node. */
 sk_rc sk_spec_check(const struct sk_task_spec *s, bool there, struct sk_err *err) SK_MUST_USE;
-/* Checks whether a process may make a call of an actor. known: a handle of the actor exists.
+/* Checks whether a process may make a call of an actor. known: true if a handle of the actor
+ * exists.
  * n_pending: calls by this process that are not finished; max_pending: opts.max_pending. */
 sk_rc sk_call_check(bool known, uint32_t n_pending, uint32_t max_pending,
                     struct sk_err *err) SK_MUST_USE;

@@ -6,8 +6,9 @@
 #include "engine/engine.h"
 
 struct sk_envs_ops {
-    /* Interns an environment for sk_need.env: equal bytes get the same number. runner.env gets
-     * the bytes before anything else in each process that runs tasks of this environment. */
+    /* Interns an environment for sk_need.env: equal bytes get the same number. In each process that
+     * runs tasks of this environment, runner.env is called with the bytes before any other call of
+     * the runner. */
     sk_rc (*define)(struct sk_engine *e, struct sk_bytes env, uint32_t *out, struct sk_err *err);
 };
 

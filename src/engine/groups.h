@@ -18,14 +18,15 @@ struct sk_group_spec {
 struct sk_group_row {
     uint64_t id;
     uint32_t n, strategy, state, text_n; /* state: 0 pending, 1 ready */
-    /* how long the group waited for its bundles; -1: it still waits */
+    /* time that the group waited for its bundles; -1: it still waits */
     int64_t reserved_ns;
 };
 
 struct sk_groups_ops {
     /* Reserves bundles of resources, all or none. *ready (with a reference) gets a value when
-     * the group has all of them. The group stays until it is removed: then tasks and actors that
-     * run in it are killed and do not run again, and those that wait for it end with SK_EGROUP. */
+     * the group has all of them. The group stays until it is removed. Tasks and actors that run in
+     * a group when it is removed are killed and do not run again; those that wait for the group end
+     * with SK_EGROUP. */
     sk_rc (*create)(struct sk_engine *e, const struct sk_group_spec *s, uint64_t *out,
                     sk_oid *ready, struct sk_err *err);
     /* SK_ENOENT: there is no such group, or it was removed already */

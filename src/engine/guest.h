@@ -5,7 +5,7 @@
  *
  * The host (the C code of guest/) keeps ids, reference counts, the tasks that wait for
  * arguments, and the order of events. The guest runs tasks whose arguments exist, and keeps
- * values behind handles of its own: the host drops a handle when nothing refers to its value any
+ * values behind handles of its own: the host drops a handle when the value has no reference any
  * more. One thread of the host makes all calls but `fetch`, `let_go` and `drop`, which come from
  * any thread. No lock of the host is held during any call, so a guest may take locks of its
  * language. */
@@ -23,7 +23,7 @@ struct sk_guest_value {
     void *handle;
     uint32_t kind;
     struct sk_bytes bytes;
-    void *token; /* from fetch: what keeps the bytes alive, to be passed to let_go */
+    void *token; /* set by fetch: keeps the bytes alive until it is passed to let_go */
 };
 struct sk_guest_task {
     uint64_t task, actor; /* ids; actor 0: none */
@@ -33,8 +33,8 @@ struct sk_guest_task {
     bool is_init;
     uint32_t n_returns;         /* SK_STREAMING for a stream */
     const struct sk_need *need; /* resources; NULL for a method: nothing */
-    /* How often the task runs again after its process died; -1: without end. For a constructor:
-     * restarts of the actor. */
+    /* Number of times that the task runs again after its process has died; -1: no limit. For a
+     * constructor: restarts of the actor. */
     int32_t max_retries;
     bool retry_exceptions;
     /* The process ends after this many runs of fn; 0: no limit. A guest that cannot do that
@@ -42,7 +42,8 @@ struct sk_guest_task {
     uint32_t max_calls;
     /* number of the row of nodes() where the task or actor should be; 0: anywhere */
     uint32_t node;
-    bool node_only; /* only there: when that node goes away, the task ends with SK_EINFEASIBLE */
+    bool node_only; /* the task runs on that node only: when the node goes away, the task ends with
+                       SK_EINFEASIBLE */
     const struct sk_guest_value *args;
     uint32_t n_args;
 };
@@ -60,16 +61,16 @@ struct sk_guest_event {
     const char *text;
 };
 struct sk_guest_ops {
-    /* The first call. From now until end, any thread may call wake(host) to say that poll has
-     * something to give. */
+    /* The first call. From now until `end`, any thread may call wake(host) to say that `poll` has
+     * events to deliver. */
     void (*begin)(void *ctx, void (*wake)(void *host), void *host);
     void (*end)(void *ctx); /* the last call: ends all tasks */
     sk_rc (*nodes)(void *ctx, struct sk_node *out, size_t cap, size_t *n, struct sk_err *err);
     sk_rc (*define)(void *ctx, sk_fid fn, const char *name, struct sk_bytes def,
                     struct sk_err *err);
-    /* A failure becomes the failure of the task. */
+    /* Starts a task. If this call fails, the task fails with the same error. */
     sk_rc (*submit)(void *ctx, const struct sk_guest_task *t, struct sk_err *err);
-    /* The task ends with an event all the same. */
+    /* Cancels a task, which still ends with an event. */
     void (*cancel)(void *ctx, uint64_t task, bool force);
     /* Ends an actor now; its calls that are under way end with events. */
     void (*actor_end)(void *ctx, uint64_t actor, bool restart);

@@ -1,5 +1,5 @@
-/* host.h - side contract: what surrounds the processes of `local`: the life of the fork server,
- * the view from other processes, the text that a crash leaves. */
+/* host.h - side contract of `local` for the program around its processes: start of the fork server,
+ * a view of the engine from other processes, crash texts, output of workers, the terminal. */
 #ifndef SK_HOST_H
 #define SK_HOST_H
 
@@ -34,16 +34,17 @@ sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *ho
 /* What other processes can see of a local engine without its lock: see local/wire/look.c. */
 struct sk_look {
     int32_t driver_pid;
-    char waits[512]; /* what a caller in the driver is waiting for; "": nothing, or not for long */
+    char waits[512]; /* text: what a caller in the driver has waited for a long time; "": no such
+                        wait */
 };
 struct sk_look_worker {
     int32_t pid;
-    uint64_t task;  /* the task that it began last, if that has not ended; 0: none */
+    uint64_t task;  /* the task that the worker began last, if it has not ended; 0: none */
     int64_t for_ns; /* how long the task has been running */
     char name[112];
 };
-/* The engine of this process; async-signal-safe. In a worker only its own row is written. False:
- * no local engine is open here. */
+/* The engine of this process; async-signal-safe. In a worker, only the worker's own row is written.
+ * False: no local engine is open here. */
 bool sk_look_self(struct sk_look *out, struct sk_look_worker *rows, size_t cap, size_t *n);
 /* Takes turns on stderr, which all processes of an engine share: a signal handler that writes
  * more than one line there calls this before and after. It waits for its turn for at most a
@@ -55,10 +56,11 @@ sk_rc sk_look_at(const char *path, struct sk_look *out, struct sk_look_worker *r
 
 /* In a worker of `local`: a descriptor (with its own offset) into shared memory, where a crash
  * handler may write up to 2 KiB of text that the driver adds to the message about the death.
- * Elsewhere -1. */
+ * In other processes: -1. */
 int sk_worker_crash_fd(void);
-/* In a worker of `local`: says what the running task works on at the moment, for the message
- * about its death; cut at 500 bytes. Elsewhere it does nothing. 20 ns. */
+/* In a worker of `local`: notes the text of what the running task works on at the moment, cut
+ * at 500 bytes. If the worker dies, the error message has this text. Elsewhere it does nothing. 20
+ * ns. */
 void sk_worker_doing(const char *text, size_t n);
 
 /* The stdout and stderr of the workers of `local` (local/wire/prints.c). The program opens it
@@ -72,41 +74,41 @@ enum {
     SK_PRINTS_PLAIN = -1 /* workers write to the driver's descriptors directly */,
     SK_PRINTS_NONE = -2 /* workers write to /dev/null */
 };
-/* Precedes a line that has its label in its text; ends an unfinished line before it. */
+/* Byte in front of a line whose text already has its label; it also ends an unfinished line. */
 #define SK_PRINTS_MARK "\0\x1e"
-/* Receives a line. label: "(name pid=N) ", or "" where the text has its label or none is wanted;
- * text: without its newline; to: 1 (stdout) or 2 (stderr). */
+/* Receives a line. label: "(name pid=N) ", or "" if the text has its own label or no label is
+ * wanted; text: without its newline; to: 1 (stdout) or 2 (stderr). */
 typedef void sk_prints_line(void *ctx, int to, const char *label, const char *text, size_t n);
-/* none: what workers print is thrown away */
+/* none: true if the output of workers is thrown away */
 sk_rc sk_prints_open(bool none, struct sk_prints **out, struct sk_err *err) SK_MUST_USE;
 void sk_prints_close(struct sk_prints *p);
-/* in a child forked by the driver: closes the inherited descriptors */
+/* called in a child that the driver has forked: closes the inherited descriptors */
 void sk_prints_in_child(struct sk_prints *p);
-/* Called on a thread of its own: waits until there is something to take, then pauses for
- * pause_ms so that lines may gather. False: sk_prints_end was called. */
+/* Called on a thread of its own: waits until workers have printed, then pauses for pause_ms so that
+ * several lines gather. False: sk_prints_end was called. */
 bool sk_prints_wait(struct sk_prints *p, int pause_ms);
-/* False: that thread cannot be woken, since the user has closed the descriptors; p must not be
- * freed then. */
+/* Wakes that thread and ends its wait. False: the thread cannot be woken, since the user has
+ * closed the descriptors; p must not be freed then. */
 bool sk_prints_end(struct sk_prints *p);
 bool sk_prints_lost(const struct sk_prints *p);
 /* Reads what workers have printed and calls `line` for each whole line; by one thread at a time.
  * last: the workers have ended, so lines without an end are given, too. */
 void sk_prints_take(struct sk_prints *p, bool last, sk_prints_line *line, void *ctx);
 static inline bool sk_prints_due(const struct sk_prints *p) {
-    /* True if something was printed since the last take; 1 ns. */
+    /* True if a worker has printed since the last take. Cost: 1 ns. */
     const struct sk_prints_news *news = (const struct sk_prints_news *)(const void *)p;
     return atomic_load_explicit(news->now, memory_order_acquire) != news->seen;
 }
-/* In a worker: publishes a count of what was printed so far. A driver that receives the end of
+/* In a worker: publishes the count of texts printed so far. A driver that receives the end of
  * this worker's task then knows that there is text to read. */
 void sk_prints_done(void);
 /* In a worker: true if descriptor `fd` (1 or 2) still leads where it did when the process began,
  * and user code has not redirected it. *joined: whether it leads to the driver. 200 ns. */
 bool sk_prints_own(int fd, bool *joined);
-/* In a worker: a descriptor that leads where the driver's descriptor 1 or 2 does; -1: the
- * worker's own does. Async-signal-safe. */
+/* In a worker: a descriptor for the same file as the driver's descriptor 1 or 2; -1: the
+ * worker's own descriptor is that one. Async-signal-safe. */
 int sk_prints_plain(int fd);
-/* Takes or releases the terminal, which one process of the engine at a time has: the driver (p)
+/* Takes or releases the terminal, which one process of the engine holds at a time: the driver (p)
  * while it draws, a worker (p is NULL) while it runs a debugger. With wait the call sleeps until
  * the terminal is free. Returns 0 when this process has taken or released it, the pid of the
  * process that has it, or -1 when a

@@ -1,11 +1,12 @@
-/* history.h - what is remembered of ended tasks for state lists and timelines: a ring buffer of the
+/* history.h - the history of ended tasks, for state lists and timelines: a ring buffer of the
  * last SK_STATE_PAST attempts. Pure: no clock, no ipc.
  *
  * Rows of living tasks are not here: each engine writes them from its tables when it is asked
  * (state.h). Invariant: the ring never holds more than its number of entries and TEXT_MAX bytes
  * of names and error values; the oldest texts are dropped first. Cost: 10 ns an entry (the texts
- * of an entry reuse the memory of the one it replaces), 64 bytes each from the first ended task
- * on. Thread-safety: none; the engine's lock guards it. */
+ * of an entry reuse the memory of the one it replaces), and 64 bytes of memory for each of
+ * SK_STATE_PAST entries from the first ended task on. Thread-safety: none; the engine's lock guards
+ * it. */
 #ifndef SK_HISTORY_H
 #define SK_HISTORY_H
 
@@ -17,7 +18,8 @@
 struct sk_past {
     uint64_t id, fn;
     int64_t submit_ns;
-    /* wait: from its submission to its start (< 0: it never ran); run: from its start to its end */
+    /* wait: time from the submission to the start of the attempt (< 0: it never ran); run: from
+     * start to end */
     float wait_s, run_s;
     int32_t pid;
     uint32_t n_returns;
@@ -38,7 +40,7 @@ struct sk_history {
     struct sk_past *p; /* entry i is at [i % SK_STATE_PAST]; NULL: no task has ended yet */
     uint64_t n;        /* number of entries since the start */
     uint32_t next;     /* n % SK_STATE_PAST */
-    uint64_t bare;     /* entries below this number have no text any more */
+    uint64_t bare;     /* entries with a number below this one have lost their texts */
     uint64_t text_bytes;
     struct sk_gone {
         SK_VEC(struct sk_bytes) rows; /* oldest first, from `at` on */
@@ -47,11 +49,11 @@ struct sk_history {
 };
 
 struct sk_ended {     /* an attempt to be added */
-    struct sk_past p; /* its `text` is not set */
+    struct sk_past p; /* all of the entry but `text` */
     uint64_t parent, actor;
     uint32_t error_kind;
     struct sk_bytes name, error;
-    int64_t start_ns, end_ns; /* start_ns 0: it never ran */
+    int64_t start_ns, end_ns; /* start_ns 0: the attempt never ran */
 };
 /* If there is no memory, the entry or its text is left out, and nothing else happens. */
 void sk_history_add(struct sk_history *h, const struct sk_ended *e);
@@ -67,7 +69,8 @@ struct sk_rows sk_rows_begin(void *buf, size_t cap);
 void sk_rows_add(struct sk_rows *r, const void *row, size_t row_n, const struct sk_bytes *texts,
                  uint32_t n_texts);
 size_t sk_rows_end(struct sk_rows *r, void *buf, size_t cap); /* the length needed */
-/* Rows of ended attempts. `more` gives what the engine knows of an attempt beyond its entry. */
+/* Rows of ended attempts. `more` is called for fields of a row that the history's entry does not
+ * have. */
 struct sk_past_more {
     struct sk_bytes fn;
     struct sk_need need;

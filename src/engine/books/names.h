@@ -1,5 +1,5 @@
-/* names.h - names of living actors, and in another list of placement groups: each name is unique in
- * its namespace. Pure: no clock, no ipc. An object without a name (length 0) has no entry.
+/* names.h - names of living actors and, in another list, of placement groups: each name is unique
+ * in its namespace. Pure: no clock, no ipc. An object without a name (length 0) has no entry.
  *
  * A linear list: a program has few named actors, and seldom looks them up. Thread-safety: none;
  * the engine's lock guards it. */
@@ -18,12 +18,12 @@ struct sk_name {
     uint8_t bytes[];
 };
 
-/* Checks a name. SK_EINVAL: it is too long (SK_NAME_MAX), or has a NUL inside. `what` has the
- * name, for the message. */
+/* Checks a name. SK_EINVAL: it is too long (SK_NAME_MAX), or has a NUL inside. `what` ("actor",
+ * "placement group") is the noun in the message. */
 sk_rc sk_names_check(const char *what, struct sk_bytes space, struct sk_bytes name,
                      struct sk_err *err) SK_MUST_USE;
-/* Checks a name and adds it. *out is the entry; NULL for an empty name. SK_EEXIST: it is taken
- * in this namespace. */
+/* Checks a name and adds it. *out is the entry; NULL for an empty name. SK_EEXIST: the name is
+ * taken in this namespace. */
 sk_rc sk_names_add(struct sk_list *all, const char *what, struct sk_bytes space,
                    struct sk_bytes name, struct sk_bytes meta, void *owner, struct sk_name **out,
                    struct sk_err *err) SK_MUST_USE;

@@ -1,4 +1,4 @@
-/* guest.c - makes the contract of engine.h of an engine that is written in another language
+/* guest.c - gives the contract of engine.h to an engine that is written in another language
  * (guest.h; those in Python come through py/guest/guest.c). This file has the public calls;
  * objects, tasks and the thread that talks to the guest are in engine/guest/.
  *
@@ -30,7 +30,7 @@ static sk_rc end(struct sk_ghost *x, sk_rc rc) {
     return rc;
 }
 
-/* Waits until something has changed. */
+/* Waits until the host's thread signals a change. */
 static sk_rc await_change_unlocked(struct sk_ghost *x, int64_t deadline_ns, struct sk_err *err) {
     struct timespec ts = {.tv_sec = deadline_ns / SK_SEC, .tv_nsec = deadline_ns % SK_SEC};
     if (x->closing) return SK_ERR(err, SK_ECLOSED, "the engine is shut down");
@@ -89,8 +89,8 @@ static sk_rc op_shape(struct sk_engine *e, const struct sk_need *n, sk_shape *ou
     return end(x, rc);
 }
 
-/* The bytes of objects on each node are counted here: a guest knows what it gave out, not what
- * is still referenced. */
+/* The bytes of objects on each node are counted here, because a guest does not know which of its
+ * values are still referenced. */
 static sk_rc op_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size_t *n,
                       struct sk_err *err) {
     struct sk_ghost *x = of(e);
@@ -109,7 +109,7 @@ static sk_rc op_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size
     return end(x, SK_OK);
 }
 
-/* The node where a task should be; 0: anywhere, also if the wanted node is gone. */
+/* Returns the node where a task should run; 0: anywhere, also if the wanted node is gone. */
 static uint32_t node_of(const struct sk_ghost *x, const struct sk_task_spec *s) {
     for (uint32_t i = 0; i < x->nodes.n; i++)
         if (x->nodes.p[i].number == s->node && x->nodes.p[i].alive) return s->node;
@@ -189,7 +189,7 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
     s.n_returns = 1;
     s.max_retries = spec->max_restarts;
     s.actor.v = id + 1;
-    if (!s.shape) { /* an actor without a need takes no resources */
+    if (!s.shape) { /* an actor for which no resources were asked takes none */
         SK_GO(sk_vec_push(&x->shapes, TAG, (struct sk_need){0}) ? SK_OK
                                                                 : SK_ERR(err, SK_ENOMEM, "actor"));
         s.shape = x->shapes.n;
@@ -434,8 +434,8 @@ static void forget(struct sk_ghost *x) {
     sk_free(x);
 }
 
-/* The only threads still inside calls are waiting ones, which return. Each task gets its last
- * event. */
+/* Only waiting threads are still inside calls of the engine, and their waits end now. Each task
+ * gets its last event. */
 static void close_guest(struct sk_engine *e) {
     struct sk_ghost *x = of(e);
     pthread_mutex_lock(&x->mu);

@@ -31,7 +31,7 @@ struct sk_gval {
     uint32_t kind;
     size_t len;
     const uint8_t *data;
-    void *token; /* the guest's token for the bytes; may be NULL */
+    void *token; /* the guest's token for the bytes, see let_go in guest.h; may be NULL */
 };
 
 struct sk_gobj {
@@ -50,12 +50,12 @@ struct sk_gactor {
     uint64_t id, ready; /* ready + 1 == id */
     uint32_t n_handles, n_calls;
     bool started, ended, ready_gone;
-    uint64_t scan;       /* number of the scan that has found an earlier call of it */
-    struct sk_gval *why; /* of a failed actor: the error that its calls get */
+    uint64_t scan;       /* number of the last scan of the queue that found a call of this actor */
+    struct sk_gval *why; /* of a failed actor: the error with which its calls end */
 };
 
 struct sk_gtask {
-    struct sk_list link; /* in `waiting` until the guest is told of it, then in `told` */
+    struct sk_list link; /* in `waiting` until the guest is told of the task, then in `told` */
     uint64_t id, first, actor;
     sk_fid fn;
     uint32_t n_returns, n_args, n_held, max_calls;
@@ -125,17 +125,18 @@ sk_rc sk_gobj_new(struct sk_ghost *x, uint64_t id, uint64_t task, struct sk_gval
 static inline bool sk_gobj_there(const struct sk_gobj *o) { return o->val || o->handle; }
 void sk_gobj_unref(struct sk_ghost *x, uint64_t id);
 void sk_gobj_drain(struct sk_ghost *x);
-/* Queues an order. Aborts without memory, since a reference or a task would be lost for ever. */
+/* Queues an order. If there is no memory, the process aborts, since a reference or a task would be
+ * lost for ever. */
 void sk_ghost_order(struct sk_ghost *x, struct sk_gorder o);
 
 /* ---- task.c */
 sk_rc sk_gtask_make(struct sk_ghost *x, const struct sk_task_spec *s, uint64_t id, uint64_t first,
                     struct sk_gtask **out, struct sk_err *err);
 void sk_gtask_free(struct sk_ghost *x, struct sk_gtask *t);
-/* Called when an object has come to exist or an actor has begun: queues orders for tasks that
- * waited for it. */
+/* Called when an object has come to exist or an actor has begun: queues orders for the tasks that
+ * waited for that. */
 void sk_gtask_settle(struct sk_ghost *x);
-/* Handles an event of a task that is not over; takes its values over. */
+/* Handles an event of a task that is not over; takes the event's values over. */
 void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev);
 void sk_gtask_fail(struct sk_ghost *x, struct sk_gtask *t, sk_rc code, const char *text);
 void sk_gactor_maybe_end(struct sk_ghost *x, struct sk_gactor *a);

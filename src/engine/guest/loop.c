@@ -12,7 +12,7 @@
 
 #define NAP_NS (SK_MS / 10)
 #define NAP_MAX_NS (5 * SK_MS)
-#define ASK_NS SK_SEC /* time between two questions for the nodes */
+#define ASK_NS SK_SEC /* time between two requests to the guest for its list of nodes */
 
 void sk_ghost_wake(void *host) {
     struct sk_ghost *x = host;
@@ -96,7 +96,7 @@ static void carry_out(struct sk_ghost *x, struct sk_gorder *o) {
     }
 }
 
-/* Carries out all orders. True: there were some. */
+/* Carries out all orders. True: there was at least one. */
 static bool carry_out_all(struct sk_ghost *x) {
     pthread_mutex_lock(&x->mu);
     struct sk_gorder *now = x->orders.p;
@@ -166,7 +166,7 @@ sk_rc sk_ghost_ask_nodes(struct sk_ghost *x, struct sk_err *err) {
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-/* Sleeps until there is something to do. False: the engine is closing. */
+/* Sleeps until there is an order or an event. False: the engine is closing. */
 static bool nap(struct sk_ghost *x, int64_t *nap_ns) {
     pthread_mutex_lock(&x->mu);
     int64_t now = sk_now_ns(), until = sk_list_empty(&x->told) ? now + ASK_NS : now + *nap_ns;
@@ -193,7 +193,8 @@ void *sk_ghost_loop(void *host) {
         if (busy) {
             nap_ns = NAP_NS;
             pthread_mutex_lock(&x->mu);
-            pthread_cond_broadcast(&x->moved); /* a sink may have done what a caller waits for */
+            pthread_cond_broadcast(
+                &x->moved); /* a sink may have brought about what a caller waits for */
             pthread_mutex_unlock(&x->mu);
         }
         if (sk_now_ns() - x->asked_ns < ASK_NS) continue;

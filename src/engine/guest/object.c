@@ -1,5 +1,5 @@
-/* object.c - values and objects of a guest engine: reference counts are kept here, large values
- * lie with the guest behind handles. */
+/* object.c - values and objects of a guest engine. Reference counts are kept here; large values are
+ * in the guest's memory, behind handles. */
 #include "engine/guest/guest_int.h"
 
 #include <stdlib.h>
@@ -93,7 +93,7 @@ sk_rc sk_gobj_new(struct sk_ghost *x, uint64_t id, uint64_t task, struct sk_gval
 }
 
 void sk_gobj_unref(struct sk_ghost *x, uint64_t id) {
-    /* the caller may give back one reference too many: that is ignored */
+    /* if the caller gives back more references than it has, that is ignored */
     if (id && sk_own_has(x->own, id)) (void)!sk_own_unref(x->own, id, ME, 1, NULL);
     sk_gobj_drain(x);
 }

@@ -154,8 +154,8 @@ static void returned(struct sk_ghost *x, const struct sk_gtask *t, uint32_t i,
                      const struct sk_guest_value *v, struct sk_gval *val) {
     struct sk_gobj *o = sk_own_get(x->own, t->first + i);
     if (o && !sk_gobj_there(o)) {
-        /* otherwise nothing refers to it any more, or an actor has begun again and its `ready`
-         * exists already */
+        /* otherwise nothing refers to the return any more, or the actor has begun again and its
+         * `ready` object has a value already */
         o->handle = v ? v->handle : NULL;
         o->val = o->handle ? NULL : v ? sk_gval_new(v->kind, v->bytes) : sk_gval_ref(val);
         if (!sk_gobj_there(o)) o->val = sk_gval_error(SK_ENOMEM, "no memory for a value");
@@ -203,7 +203,7 @@ static void failed(struct sk_ghost *x, struct sk_gtask *t, struct sk_gval *why,
         emit(x, t, ev, &err);
     }
     if (a && t->is_init) {
-        /* the guest may have made its process */
+        /* the guest may have made a process for the actor already */
         if (t->told)
             sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_ACTOR_END, .id = a->id});
         sk_gactor_die(x, a, sk_gval_ref(why));
@@ -241,7 +241,7 @@ void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev) {
     struct sk_gtask *t = sk_map_get(&x->tasks, ev->task);
     struct sk_event out = {
         .kind = ev->kind, .attempt = ev->attempt, .node = ev->node, .run_ns = ev->run_ns};
-    if (!t) { /* the task was ended here before */
+    if (!t) { /* the host has ended the task before the guest's event came */
         for (uint32_t i = 0; i < ev->n_values; i++)
             if (ev->values[i].handle)
                 sk_ghost_order(
@@ -267,7 +267,7 @@ void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev) {
                out);
         break;
     case SK_EV_SPILLED:
-    case SK_EV_RESTORED: break; /* a guest has no moves */
+    case SK_EV_RESTORED: break; /* a guest does not report moves (moves.h) */
     }
 }
 
@@ -281,8 +281,8 @@ void sk_gactor_maybe_end(struct sk_ghost *x, struct sk_gactor *a) {
     sk_free(a);
 }
 
-/* Ends an actor: waiting calls end with it; the guest ends calls that it has. The caller has to
- * count itself as a call, or the last of these calls would free the actor. */
+/* Ends an actor together with its waiting calls; the guest ends the calls that it was given. The
+ * caller has to count itself as a call, or the last of these calls would free the actor. */
 void sk_gactor_die(struct sk_ghost *x, struct sk_gactor *a, struct sk_gval *why) {
     SK_ASSERT(a->n_calls > 0);
     if (a->why) {

@@ -1,5 +1,5 @@
 /* actor.c - actors of the inline engine: created, found by name, restarted and ended by callers.
- * life.c says what ends with an actor. */
+ * life.c has the end of an actor, its calls and its references. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -107,7 +107,7 @@ sk_rc sk_inline_actor_end(struct sk_engine *e, sk_aid aid, bool no_restart, stru
     if (!a) {
         rc = SK_ERR(err, SK_ENOENT, "no such actor");
     } else if (!a->dead && !no_restart && a->init->queued) {
-        /* it is about to begin, or to begin again */
+        /* the actor is about to begin, or to begin again */
     } else if (!a->dead && !no_restart && a->restarts_left && a->started) {
         a->restarts_left -= a->restarts_left > 0;
         a->started = false;
@@ -126,7 +126,7 @@ sk_rc sk_inline_actor_end(struct sk_engine *e, sk_aid aid, bool no_restart, stru
         if (a->init && a->init->queued) sk_itask_finish_code(x, a->init, SK_EACTOR, msg);
         a = sk_map_get(&x->actors, aid.v);
         if (a) {
-            a->n_calls++; /* the calls that end with it may hold the last references to it */
+            a->n_calls++; /* so that the actor stays while its calls end */
             sk_iactor_die(x, a, why);
             a->n_calls--;
             sk_iactor_maybe_end(x, a);

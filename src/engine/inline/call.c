@@ -1,5 +1,5 @@
 /* call.c - the calls of a running task of the inline engine: its returns, yields, error and
- * note. Called without the lock, which they take. */
+ * note. These functions are called without the lock and take it. */
 #include "base/hash.h"
 #include "engine/inline/inline_int.h"
 
@@ -37,7 +37,7 @@ static sk_rc t_yield(struct sk_task *pt, const struct sk_payload *p, struct sk_e
         rc = SK_ERR(err, SK_ECANCEL, "task %s: nobody wants the rest", t->name);
     uint32_t i = pt->n_yielded;
     if (rc == SK_OK && i < t->n_reported) {
-        /* a retry, before the point where the last attempt stopped */
+        /* this is a retry that has not reached the point where the last attempt stopped */
         if (t->notes.p[i] != h)
             rc = SK_ERR(err, SK_ECORRUPT,
                         "task %s: attempt %u made another value %u than the attempt before",

@@ -1,5 +1,5 @@
 /* group.c - placement groups of the inline engine: created, listed, removed. A task that runs in
- * a removed group cannot be stopped here; it ends as if it were in none. There are no
+ * a removed group cannot be stopped here; it runs on as if it were in no group. There are no
  * environments, which would need processes. */
 #include <stdlib.h>
 
@@ -71,7 +71,7 @@ static void end_actors(struct sk_inline *x) {
         if (sk_blob_engine_error(x, SK_EACTOR, "the actor is dead: its placement group was removed",
                                  &why) != SK_OK)
             abort();
-        a->n_calls++; /* the calls that end with it may hold the last references to it */
+        a->n_calls++; /* so that the actor stays while its calls end */
         sk_iactor_die(x, a, why);
         a->n_calls--;
         sk_iactor_maybe_end(x, a);

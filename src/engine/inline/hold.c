@@ -1,7 +1,7 @@
-/* hold.c - the resources that tasks and actors hold, and which placement groups have their
- * bundles, by engine/place as in the local engine. So a group has its bundles when running tasks
- * and living actors leave them free, and tasks in a group wait for room in it. All other tasks
- * are counted, but wait for no resources. */
+/* hold.c - the resources that tasks and actors hold, and the bundles that placement groups have,
+ * kept by engine/place as in the local engine. A group gets its bundles when running tasks and
+ * living actors leave these amounts free, and tasks in a group wait for room in the group. All
+ * other tasks are counted, but wait for no resources. */
 #include <stdlib.h>
 
 #include "engine/inline/inline_int.h"

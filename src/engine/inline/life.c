@@ -1,10 +1,10 @@
-/* life.c - what ends together with what in the inline engine: an object that nothing refers to, a
- * task that is over, an actor without handles or calls. Runs with the lock held.
+/* life.c - the ends of objects, tasks and actors in the inline engine: of an object that nothing
+ * refers to, a task that is over, an actor without handles or calls. Runs with the lock held.
  *
- * This is one file because each may end the others: the last reference to an actor's `ready`
- * ends the actor, which ends its calls, which hold arguments. Invariant: a task in the table
- * holds its arguments until it is finished; the constructor of an actor holds them as long as
- * the actor may restart. */
+ * This is one file because each of these ends may cause the others: the last reference to an
+ * actor's `ready` ends the actor, which ends its calls, which hold arguments. Invariant: a task in
+ * the table holds its arguments until it is finished; the constructor of an actor holds them as
+ * long as the actor may restart. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -38,7 +38,7 @@ sk_rc sk_iobj_new(struct sk_inline *x, uint64_t id, struct sk_blob *val, const s
     if (rc == SK_OK && n_in) {
         rc = sk_own_contains(x->own, id, (const uint64_t *)(const void *)in, n_in, err);
         if (rc != SK_OK) {
-            o->val = NULL; /* the value stays the caller's */
+            o->val = NULL; /* the caller keeps its reference to the value */
             SK_ASSERT(sk_own_unref(x->own, id, ME, 1, NULL) == SK_OK);
             sk_iobj_drain(x);
             return rc;
@@ -49,7 +49,7 @@ sk_rc sk_iobj_new(struct sk_inline *x, uint64_t id, struct sk_blob *val, const s
 }
 
 void sk_iobj_unref(struct sk_inline *x, uint64_t id) {
-    /* the caller may give back one reference too many: that is ignored */
+    /* if the caller gives back more references than it has, that is ignored */
     if (id && sk_own_has(x->own, id)) (void)!sk_own_unref(x->own, id, ME, 1, NULL);
     sk_iobj_drain(x);
 }
@@ -125,7 +125,7 @@ static void call_ended(struct sk_inline *x, struct sk_itask *t) {
     sk_iactor_maybe_end(x, a);
 }
 
-/* Ends the task for good. `error` is taken over; NULL: it succeeded. */
+/* Ends the task for good. `error` is taken over; NULL: the task succeeded. */
 void sk_itask_finish(struct sk_inline *x, struct sk_itask *t, struct sk_blob *error,
                      int64_t run_ns) {
     uint64_t ev_oid = 0;
@@ -162,8 +162,8 @@ void sk_itask_finish(struct sk_inline *x, struct sk_itask *t, struct sk_blob *er
         }
     }
     if (t->is_init) {
-        /* The constructor counts as a call until the end: calls that end with it, and the sink,
-         * may hold the last references to the actor, and so to t. */
+        /* The constructor counts as a call until the end: calls that end with the actor, and the
+         * sink, may hold the last references to the actor, and so to t. */
         struct sk_iactor *a = t->actor;
         sk_itask_drop_attempt(x, t);
         if (error) sk_iactor_die(x, a, sk_blob_ref(error));

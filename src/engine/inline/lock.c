@@ -1,7 +1,7 @@
 /* lock.c - the lock of the inline engine: recursive; a thread that waits or runs user code drops
- * it, whatever its depth.
+ * it, however often it has taken it.
  *
- * Invariant: it is not held while user code runs. */
+ * Invariant: the lock is not held while user code runs. */
 #include <time.h>
 
 #include "engine/inline/inline_int.h"
@@ -27,7 +27,7 @@ bool sk_inline_others_run(const struct sk_inline *x) { return x->n_running > my_
 
 void sk_inline_lock(struct sk_inline *x) {
     if (pthread_equal(__atomic_load_n(&x->owner, __ATOMIC_RELAXED), pthread_self())) {
-        x->depth++; /* only the owner itself can find its own id there */
+        x->depth++; /* the unlocked read is safe: only the owner can find its own id there */
         return;
     }
     pthread_mutex_lock(&x->mu);

@@ -1,4 +1,4 @@
-/* run.c - runs tasks in the thread that waits: which task is next, its run, and waiting for
+/* run.c - runs tasks in the thread that waits: the choice of the next task, its run, and waits for
  * other threads. */
 #include <stdlib.h>
 
@@ -126,7 +126,7 @@ static void run_task_unlocked(struct sk_inline *x, struct sk_itask *t) {
         if (sk_blob_engine_error(x, SK_EACTOR, msg, &error) != SK_OK ||
             sk_blob_engine_error(x, SK_EACTOR, msg, &why) != SK_OK)
             abort();
-        a->n_calls++; /* so that it is not freed before it is dead */
+        a->n_calls++; /* so that the actor is not freed before it is dead */
         sk_itask_finish(x, t, error, run_ns);
         sk_iactor_die(x, a, why);
         a->n_calls--;
@@ -167,7 +167,7 @@ sk_rc sk_inline_step_unlocked(struct sk_inline *x, int64_t deadline_ns, const ch
     if (t && is_of_the_dead(x, t))
         sk_itask_finish_code(x, t, SK_EGROUP, "the placement group of the task was removed");
     else if (t) run_task_unlocked(x, t);
-    /* a group got its bundles: that may be what the caller waits for */
+    /* a group has got its bundles, for which the caller may be waiting */
     else if (x->place.n_groups_waiting < n_pending) rc = SK_OK;
     else if (sk_inline_others_run(x)) sk_inline_wait_unlocked(x, deadline_ns);
     else

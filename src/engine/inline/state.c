@@ -18,7 +18,7 @@ static struct sk_bytes fn_name(struct sk_inline *x, uint64_t fid) {
     return (struct sk_bytes){s ? s : "", s ? strlen(s) : 0};
 }
 
-/* The name that the task was given, if it differs from its function's. */
+/* Returns the task's own name, if it differs from the function's. */
 static struct sk_bytes own_name(struct sk_inline *x, const struct sk_itask *t) {
     struct sk_bytes fn = fn_name(x, t->p.t.fn.v), own = {t->name, strlen(t->name)};
     return own.n == fn.n && !memcmp(own.p, fn.p, own.n) ? (struct sk_bytes){"", 0} : own;
@@ -54,7 +54,7 @@ static struct sk_past_more more(void *ctx, const struct sk_past *p) {
 
 static void task(struct sk_inline *x, const struct sk_itask *t, struct sk_rows *r) {
     struct sk_bytes own = own_name(x, t), fn = fn_name(x, t->p.t.fn.v);
-    bool waits = false; /* it waits for an argument */
+    bool waits = false; /* true if the task waits for an argument */
     for (uint32_t i = 0; t->queued && i < t->p.t.n_args; i++)
         waits |= t->refs[i] && !sk_iobj_val(x, t->refs[i]);
     struct sk_need need = sk_place_need_of(&x->place, t->shape);

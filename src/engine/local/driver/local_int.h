@@ -60,7 +60,8 @@ struct sk_local {
     struct sk_engine base;
     const struct sk_upcalls *upcalls;
     pthread_mutex_t mu; /* recursive; guards everything below */
-    /* callers that wait for their turn to drive, or for progress made by another driver */
+    /* callers that wait for their turn to drive the loop, or for progress made by the caller that
+     * drives */
     pthread_cond_t turn;
     pthread_cond_t server_up; /* the watch thread waits here while there is no fork server */
     bool driving, closing;
@@ -107,8 +108,7 @@ struct sk_local {
     struct sk_lmem mem;
     struct sk_history past; /* state */
 
-    /* number of values lost so far: a task that has looked at its arguments before looks again
-     * when this has grown */
+    /* number of values lost so far: when it has grown, a task checks its arguments once more */
     uint64_t n_lost;
     struct {                       /* recover */
         struct sk_obj_id_vec lost; /* PENDING objects that the next dispatch has to make again */
@@ -118,15 +118,15 @@ struct sk_local {
                 uint64_t oid, off;
             } *p;
             uint32_t n, cap;
-            /* bytes of lost values that a process still reads, and the objects that hold the
-             * references inside them */
+            /* bytes of lost values that a process still reads; for each, the object that holds the
+             * references inside the bytes */
         } relics;
         uint64_t lineage_bytes;
     } recovery;
 
     struct { /* actor */
         struct sk_list all;
-        struct sk_list wanting; /* actors that could start and have no worker */
+        struct sk_list wanting; /* actors that could start but have no worker yet */
         struct sk_list names;   /* sk_name */
         uint32_t n_unreferenced;
     } actors;
@@ -144,8 +144,8 @@ struct sk_local {
     struct sk_prints *prints; /* belongs to the program; may be NULL */
 
     struct sk_list watches; /* request: the watches (sk_req) of callers in the driver */
-    /* loop: since when only the driver's own reading could bring progress, and `progress` at
-     * that time */
+    /* of the part loop: the time since when only a reader in the driver could bring progress, and
+     * `progress` at that time */
     struct {
         int64_t since_ns;
         uint64_t progress;
@@ -154,7 +154,8 @@ struct sk_local {
     struct { /* host: threads of the engine */
         pthread_t loop_thread, watch_thread;
         bool threads_up;
-        bool roomy; /* at the last look, the tables had room for much more than there was */
+        bool roomy; /* true if at the last look the tables had room for many more entries than there
+                       were */
     } host;
     struct { /* callbacks of the program: see conf.h */
         bool (*interrupted)(void *ctx);
@@ -170,18 +171,18 @@ struct sk_local {
 static inline struct sk_obj *sk_obj_get(struct sk_local *l, uint64_t id) {
     return sk_own_get(l->own, id);
 }
-/* Says that something changed that a caller may wait for. */
+/* Tells waiting callers that something for which they may wait has changed. */
 static inline void sk_progressed(struct sk_local *l) { l->progress++; }
 /* Reserves n ids that were never used; returns the first of them. */
 static inline uint64_t sk_new_ids(struct sk_local *l, uint32_t n) {
     l->next_id += n;
     return l->next_id - n + 1;
 }
-/* Says that some memory of the store was let go: a value, a view, an argument or a lease. What
- * waits for room may look for it again. */
+/* Notes that memory of the store was released (a value, a view, an argument or a lease): waits for
+ * room are tried again. */
 static inline void sk_space_released(struct sk_local *l) { l->space.n_released++; }
 static inline bool sk_space_awaited(const struct sk_local *l) {
-    /* True if something waits for room in the store, or for an object on disk. */
+    /* True if a caller, worker or task waits for room in the store, or for an object on disk. */
     return !sk_list_empty(&l->space.mem_waits) || !sk_list_empty(&l->stored.in[SK_STORED_WANTED]);
 }
 static inline void sk_lmem_turn(struct sk_local *l, int64_t now_ns) {

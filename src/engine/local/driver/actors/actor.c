@@ -18,11 +18,11 @@
 #include "engine/local/driver/local_int.h"
 #include "engine/rules/verdict.h"
 
-/* most calls that are passed over in search of one that can be sent, when an argument is on disk */
+/* most calls with an argument on disk that are passed over in the search for a call to send */
 #define PASS_MAX 1000u
 
-/* Goes to another state. STARTING may follow STARTING: its process died before it was ready, and
- * it gets another one. */
+/* Sets the actor's state. STARTING may follow STARTING: the process died before it was ready, and
+ * the actor gets another one. */
 static void to(struct sk_lactor *a, uint32_t state) {
     static const uint8_t NEXT[] = {[SK_A_STARTING] =
                                        1u << SK_A_STARTING | 1u << SK_A_ALIVE | 1u << SK_A_DEAD,
@@ -185,7 +185,7 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
     sk_recover_says(o, SK_LOST_ACTOR);
     sk_recover_says(sk_obj_get(l, base + 1), SK_LOST_ACTOR);
     if (sk_own_contains(l->own, base + 1, &aid, 1, NULL) != SK_OK) {
-        /* a handle inside a value travels as its ready object */
+        /* a handle inside a value travels as a reference to the `ready` object of its actor */
         sk_ltask_fail(l, t, SK_ENOMEM, "no memory to record an actor");
         return SK_OK;
     }
@@ -275,7 +275,8 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
          * after kill() go to the next process. */
         return;
     if (a->stopping && sk_list_empty(&a->queue) && !a->n_held && a->n_sent == 0) {
-        a->leaving = true; /* it ends in order: destructors and exit handlers of the user run */
+        a->leaving =
+            true; /* the process ends in order: the user's destructors and exit handlers run */
         sk_actor_dead(l, a, "its last handle was released");
         return;
     }
@@ -301,7 +302,7 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
         a->placed = true;
         a->n_sent++;
     }
-    /* callers whose next call has lost an argument meanwhile */
+    /* processes whose next call has lost an argument meanwhile */
     uint32_t held_up[8], n_held_up = 0, n_passed = 0;
     for (struct sk_list *it = a->queue.next;
          a->state != SK_A_DEAD && it != &a->queue && a->n_sent < a->depth && a->worker;) {
@@ -345,7 +346,7 @@ sk_rc sk_actor_find(struct sk_local *l, uint32_t proc, struct sk_bytes space, st
         return SK_ERR(err, SK_ENOENT, "there is no living actor named '%.*s'%s%.*s%s", (int)name.n,
                       (const char *)name.p, space.n ? " in namespace '" : "", (int)space.n,
                       (const char *)space.p, space.n ? "'" : "");
-    /* the actor is there, because its `ready` object contains it */
+    /* the actor exists, because its `ready` object contains a reference to it */
     SK_IGNORE(sk_own_ref(l->own, a->id, proc, 1, NULL));
     *out = a;
     return SK_OK;
@@ -418,11 +419,12 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
             if (t->kind != SK_TASK_INIT && sk_ltask_unsend(l, w, t)) sk_actor_call_again(a, &t->on);
         }
         sk_driver_link_actor_dead(w, a->id);
-        /* `why` is a static text here, as only an actor that ends in order gets here */
+        /* `why` is a static text here, since only an actor that ends in order reaches this line */
         if (a->leaving) sk_driver_link_leave(l, w, why);
         else sk_driver_link_kill(l, w, "its actor is dead");
     } else {
-        sk_lgraphs_actor_died(l, a->id, why, false); /* graphs that waited for its next process */
+        sk_lgraphs_actor_died(l, a->id, why,
+                              false); /* the graphs waited for the actor's next process */
     }
     if (sk_ltask_over(a->init)) sk_ltask_let_args_go(l, a->init);
     else sk_ltask_fail(l, a->init, SK_EACTOR, "the actor died before it was ready: %s", why);
@@ -452,13 +454,13 @@ void sk_actor_leaves(struct sk_lactor *a) { a->leaving = true; }
 void sk_actor_kill(struct sk_local *l, struct sk_lactor *a, bool no_restart) {
     if (a->state == SK_A_DEAD) return;
     if (no_restart) {
-        /* Calls on its worker end when the worker's death is reported; those that wait end now. */
+        /* Calls on its worker end when the worker's death is reported; waiting calls end now. */
         struct sk_lworker *w = a->worker;
         sk_actor_ends(a);
         sk_name_free(&a->name);
         if (w) {
             static const char WHY[] = "The actor is dead because it was killed by `ray.kill`";
-            /* The actor answers no graph from now on, however long its process still lives. */
+            /* From now on the actor answers no graph, even while its process still lives. */
             sk_lgraphs_actor_killed(l, a->id, WHY);
             sk_driver_link_kill(l, w, WHY);
             sk_actor_fail_calls(l, a, "it was killed by `ray.kill`");
@@ -470,7 +472,7 @@ void sk_actor_kill(struct sk_local *l, struct sk_lactor *a, bool no_restart) {
         sk_driver_link_kill(l, a->worker, "kill(no_restart=False) was called on its actor");
     } else if (a->restarts_left == 0) {
         sk_actor_dead(l, a, "it was killed by `ray.kill`");
-    } else { /* it has no process yet; the kill costs a restart all the same */
+    } else { /* the actor has no process yet; the kill costs a restart all the same */
         a->asked = true;
         if (a->restarts_left > 0) a->restarts_left--;
     }
@@ -499,8 +501,9 @@ struct sk_verdict_actor sk_actor_case(const struct sk_lactor *a) {
                                      .max_task_retries = a->max_task_retries};
 }
 
-/* The process of a living actor died: calls that were only queued end with it, unless they may
- * wait. Calls that are held would not have been sent anyway. */
+/* The process of a living actor died: calls that were queued and not begun end with it, unless they
+ * may wait for the next process. Calls that are held for an argument are not touched: they were not
+ * about to be sent. */
 void sk_actor_fail_hasty(struct sk_local *l, struct sk_lactor *a, const char *why) {
     if (a->no_restart || a->restarts_left == 0) return; /* the calls end with the actor */
     struct sk_verdict_actor ac = sk_actor_case(a);
@@ -526,8 +529,8 @@ void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged,
     a->n_sent = 0;
     a->placed = false;
     if (a->state == SK_A_DEAD) {
-        /* a caller that saw one call end has killed the actor: this ends the calls that were to
-         * be repeated */
+        /* a sink that was told of the end of a call has killed the actor: the calls that were to be
+         * repeated end, too */
         sk_actor_fail_calls(l, a, a->why);
         return;
     }
@@ -539,9 +542,9 @@ void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged,
     if (charged && a->restarts_left > 0) a->restarts_left--;
     to(a, SK_A_STARTING);
     if (a->init->state != SK_T_WAITING && a->init->state != SK_T_READY)
-        /* its return object keeps its first value */
+        /* the return object of the constructor keeps its first value */
         sk_ltask_to(a->init, SK_T_READY);
-    /* the constructor had run */
+    /* the constructor had run before */
     if (a->init->start_ns && !a->init->end_ns) sk_state_attempt(l, a->init, SK_EACTOR, why);
     sk_state_not_run(a->init);
     sk_ltask_again(a->init, a->init->retries_left);

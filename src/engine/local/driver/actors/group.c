@@ -1,9 +1,9 @@
 /* group.c - placement groups and process environments of the local engine. Runs with the lock held.
  *
- * engine/place decides which group gets which bundles. Here a group has its `ready` object, its
- * name and its end: whatever runs in a removed group is killed and not run again, whatever waits
- * for it fails with SK_EGROUP. Invariant: a group in l->groups.all is also in place.groups.
- * Cost: there are few groups. */
+ * engine/place decides which group gets which bundles. This file has the groups' `ready` objects,
+ * names and ends: tasks and actors that run in a removed group are killed and not run again; those
+ * that wait for the group fail with SK_EGROUP. Invariant: a group in l->groups.all is also in
+ * place.groups. Cost: a walk over the groups, of which there are few. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/containers/vec.h"
@@ -68,7 +68,7 @@ sk_rc sk_lgroup_remove(struct sk_local *l, uint64_t id, struct sk_err *err) {
     sk_list_del(&g->link);
     sk_name_free(&g->name);
     bool was_ready = g->place->ready;
-    for (uint32_t i = 0; i < l->pool.n_used; i++) { /* kill what runs in it */
+    for (uint32_t i = 0; i < l->pool.n_used; i++) { /* kill the workers that run in the group */
         struct sk_lworker *w = l->pool.workers[i];
         if (!w || w->place.in != g->place) continue;
         if (w->actor) sk_actor_ends(w->actor);

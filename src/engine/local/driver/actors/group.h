@@ -17,7 +17,7 @@ struct sk_err;
 
 struct sk_lgroup { /* a placement group */
     struct sk_list link;
-    uint64_t id; /* id + 1 is its `ready` object, which the engine holds */
+    uint64_t id; /* the group's id; id + 1 is its `ready` object, which the engine holds */
     struct sk_place_group *place;
     struct sk_name *name;
     uint32_t strategy;

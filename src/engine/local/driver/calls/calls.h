@@ -1,6 +1,6 @@
 /* calls.h - the local engine as the driver's own code calls it: the calls of engine.h and the
- * tables of the side contracts, and what these share: the lock and the waiting. by/local.c hands
- * them out.
+ * tables of the side contracts, and what these share: the lock and the waiting. by/local.c puts the
+ * tables into the engine.
  *
  * Calls: actor, extent, functions, group, loop, memory, messages, moves, object, promise, recover,
  * request, space, spec, state, stored, stream, submit, task, yield. The code of this part may call
@@ -27,7 +27,7 @@ static inline struct sk_local *sk_local_of(struct sk_engine *e) {
 }
 
 /* Takes the engine's lock, which is recursive. It spins for a short time first: the loop holds
- * the lock for microseconds, and a futex sleep costs 34. */
+ * the lock for microseconds, and a futex sleep costs 34 us. */
 static inline void sk_driver_lock(struct sk_engine *e) {
     struct sk_local *l = sk_local_of(e);
     sk_space_depth++;
@@ -47,15 +47,15 @@ static inline void sk_driver_unlock(struct sk_engine *e) {
 /* ---- calls_drive.c */
 sk_rc sk_driver_closed(struct sk_err *err) SK_MUST_USE;
 
-/* what a caller waits for; shown to observers (`skate stack`) when it takes long */
+/* what a caller waits for; `skate stack` shows it when the wait is long */
 struct sk_waited {
     const char *verb;
     const sk_oid *ids;
     size_t n;
     uint64_t tid; /* id of a stream's task */
 };
-/* Called with the lock held once. Drives the loop, or waits for the thread that does, until
- * done(arg). Returns with the lock held; it is dropped meanwhile. */
+/* Called with the lock held once. Drives the loop, or waits for the thread that drives it, until
+ * done(arg) is true. Returns with the lock held; the lock is dropped meanwhile. */
 sk_rc sk_driver_wait_unlocked(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline,
                               const struct sk_waited *w) SK_MUST_USE;
 

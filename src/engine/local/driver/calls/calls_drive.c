@@ -2,8 +2,8 @@
  * synchronous call costs one round trip and no thread switch.
  *
  * One caller at a time drives (l->driving); other callers wait on l->turn and look again after
- * each progress; the loop thread drives when no caller does. ctl->who tells the workers whose
- * bell to ring. */
+ * each progress; the loop thread drives when no caller does. ctl->who tells the workers which of
+ * the driver's two bells to ring. */
 #include <time.h>
 
 #include "base/clock.h"
@@ -17,7 +17,7 @@ sk_rc sk_driver_closed(struct sk_err *err) {
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-/* Called with the lock held once. Returns with the lock held; drops it meanwhile. */
+/* Called with the lock held once. Returns with the lock held; drops the lock meanwhile. */
 static sk_rc drive_unlocked(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline,
                             const struct sk_waited *w);
 sk_rc sk_driver_wait_unlocked(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline,
@@ -79,7 +79,7 @@ static sk_rc drive_unlocked(struct sk_local *l, bool (*done)(void *), void *arg,
         (void)sk_bell_wait(&l->ctl->bell[0], seen, s.spin_ns, s.until_ns);
         pthread_mutex_lock(&l->mu);
     }
-    /* after a timeout it may still be waiting: a layer above waits in slices */
+    /* after a timeout the caller may wait again at once: a layer above waits in slices */
     if (told) atomic_store(&l->ctl->waits_ns, rc == SK_ETIMEOUT ? sk_now_ns() : 0);
     l->driving = false;
     atomic_store_explicit(&l->ctl->who, 1, memory_order_seq_cst);

@@ -157,7 +157,7 @@ static bool get_done(void *arg) {
         w->rc = w->get.refused;
         return true;
     }
-    bool disk = false; /* first all values on disk are asked for, then it waits */
+    bool disk = false; /* values on disk: all are asked for before the caller waits */
     for (size_t i = w->at; i < w->n; i++) {
         struct sk_obj *o = sk_obj_get(w->l, w->ids[i].v);
         if (!o) {
@@ -167,8 +167,8 @@ static bool get_done(void *arg) {
         if (SK_UNLIKELY(o->gone)) {
             uint64_t n_spilled = w->l->stored.n_out;
             sk_recover_lost(w->l, o->id);
-            /* this may find at once that it cannot be made again; then it is READY, with an
-             * error */
+            /* the object may turn out at once to be impossible to make again; then it is READY,
+             * with an error */
             sk_loop_dispatch(w->l);
             if (n_spilled != w->l->stored.n_out) {
                 w->at = 0;
@@ -200,7 +200,7 @@ sk_rc sk_driver_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t de
     if (rc == SK_OK && !get_done(&w)) {
         w.get = (struct sk_get_wait){.ids = (const uint64_t *)ids, .n = n};
         sk_space_get_begins(l, &w.get);
-        do { /* once more, since a value may be lost or spilled after it was seen */
+        do { /* the check is repeated, since a value may be lost or spilled after it was seen */
             rc = sk_driver_wait_unlocked(l, get_done, &w, deadline,
                                          &(struct sk_waited){"get()", ids, n, 0});
             if (l->stored.n_disk) w.at = 0;

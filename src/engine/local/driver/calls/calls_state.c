@@ -1,5 +1,5 @@
-/* calls_state.c - what the local engine tells about itself: nodes, lists of state, counters,
- * memory by process, references. */
+/* calls_state.c - the calls that give information about the local engine: nodes, lists of state,
+ * counters, memory by process, references. */
 #include <stdio.h>
 
 #include "base/mem.h"
@@ -123,7 +123,7 @@ static size_t l_references(struct sk_engine *e, struct sk_reference *out, size_t
     sk_driver_lock(e);
     for (uint32_t c = 0; !l->closing && sk_own_each(l->own, &c, &id, &o);) {
         const struct sk_obj *x = o, *next = sk_obj_get(l, id + 1);
-        /* an actor, or its `ready` object */
+        /* the object is an actor, or the `ready` object of one */
         if (x->state == SK_O_ACTOR || (next && next->state == SK_O_ACTOR)) continue;
         if (n < cap)
             out[n] = (struct sk_reference){

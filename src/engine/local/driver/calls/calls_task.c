@@ -48,7 +48,8 @@ struct submission {
     uint8_t stack[1024], *heap;
 };
 
-/* If it returns SK_OK, the lock is taken, and submission_end must follow; else not. */
+/* If the function returns SK_OK, it has taken the lock, and submission_end must follow; otherwise
+ * it has not taken the lock. */
 static sk_rc submission_begin(struct sk_engine *e, const struct sk_task_spec *s, uint32_t n_ids,
                               struct submission *m, struct sk_err *err) {
     struct sk_local *l = sk_local_of(e);
@@ -83,8 +84,8 @@ sk_rc sk_driver_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid
     if (rc == SK_OK) {
         if (first) *first = (sk_oid){m.base + 1};
         if (tid) *tid = (sk_tid){m.base};
-        /* The caller may be submitting many tasks without waiting for any: keep the workers fed
-         * without waking the loop thread. */
+        /* The caller may be submitting many tasks without waiting for any: send tasks to the
+         * workers here, without waking the loop thread. */
         if (!l->driving && ++l->stats.n_submits % PUMP_EVERY == 0) sk_loop_pump(l);
         sk_loop_dispatch_at(l, l->now_ns);
     }

@@ -1,6 +1,6 @@
 /* functions.c - the functions that the driver knows, by id: defined once, sent to each worker
- * that needs them (send.c), named in messages. Runs with the lock held. Invariant: a known
- * function never changes. Cost: one entry and a copy of the definition each. */
+ * that needs them (send.c), and named in error messages. Runs with the lock held. Invariant: a
+ * known function never changes. Cost: one entry and a copy of the definition each. */
 #include <stdio.h>
 
 #include "base/mem.h"

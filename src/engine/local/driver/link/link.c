@@ -1,10 +1,12 @@
 /* link.c - the driver's end of the link to one worker: messages down, answers to requests, and how
  * the worker is ended. Runs with the lock held.
  *
- * Not here: where its process comes from (pool.c), its messages (messages.c), its end (death.c).
- * Invariant: messages arrive in the order in which they were sent; an answer is never lost: one
- * that does not fit into the ring is kept until the worker has read. A killed worker is given
- * nothing any more; its death comes as a report. Cost of a message: one copy. */
+ * Not here: making the worker's process (pool.c), handling its messages (messages.c), its end
+ * (death.c).
+ * Invariant: messages arrive in the order in which they were sent; an answer is never lost: an
+ * answer that does not fit into the ring is kept until the worker has read older messages. A killed
+ * worker is sent no more messages; its death is reported by the fork server. Cost of a message: one
+ * copy. */
 #include <signal.h>
 #include <stdio.h>
 
@@ -16,7 +18,8 @@
 /* ---- messages down --------------------------------------------------------------------------- */
 
 sk_rc sk_driver_link_send(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) {
-    if (w->out.n) return SK_EAGAIN; /* so that the order is kept */
+    if (w->out.n)
+        return SK_EAGAIN; /* older answers are waiting to be sent, and the order is kept */
     if (len <= sk_ring_max_msg(&w->down)) {
         void *p = sk_ring_reserve(&w->down, len);
         if (!p) return SK_EAGAIN;
@@ -28,8 +31,8 @@ sk_rc sk_driver_link_send(struct sk_local *l, struct sk_lworker *w, const void *
         if (!p) return SK_EAGAIN;
         if (!sk_vec_reserve(&w->big, SK_TAG_ENGINE, w->big.n + 1)) return SK_ENOMEM;
         sk_rc rc = sk_store_alloc(l->store, SK_PROC_DRIVER, len, &off, NULL);
-        /* The values that it names may fill the store, so take the overflow. If the disk has no
-         * room either, it fails with SK_EFULL. */
+        /* The values that the message names may fill the store, so the message goes to the
+         * overflow. If the disk has no room either, the call fails with SK_EFULL. */
         if (rc == SK_EFULL && l->upcalls->full(l, SK_PROC_DRIVER, len, &off, NULL) == SK_OK)
             rc = SK_OK;
         SK_TRY(rc);
@@ -51,13 +54,13 @@ sk_rc sk_driver_link_send(struct sk_local *l, struct sk_lworker *w, const void *
     return SK_OK;
 }
 
-/* Answers must not be lost: one that does not fit now is kept, in order, until the worker has
- * read. */
+/* Answers must not be lost: an answer that does not fit into the ring now is kept, in order, until
+ * the worker has read older messages. */
 bool sk_driver_link_reply(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) {
     sk_rc rc = w->dying ? SK_OK : sk_driver_link_send(l, w, msg, len);
     if (rc == SK_OK) return true;
-    /* if it were kept, it might wait for ever, for memory that this worker or another waiter
-     * holds */
+    /* if the answer were kept, it might wait for ever for memory that this worker or another
+     * waiter holds */
     if (rc == SK_EFULL) return false;
     uint8_t *p = sk_alloc(SK_TAG_ENGINE, len + 8);
     if (p) {
@@ -141,7 +144,7 @@ bool sk_driver_link_fresh_ids(struct sk_local *l, struct sk_lworker *w, uint64_t
     return false;
 }
 
-/* ---- its end --------------------------------------------------------------------------------- */
+/* ---- the end of a worker --------------------------------------------------------------------- */
 
 size_t sk_driver_link_hand(const struct sk_lworker *w, char *buf, size_t cap) {
     struct sk_slot *s = w->sh;
@@ -193,7 +196,7 @@ void sk_driver_link_bind(struct sk_lworker *w, struct sk_lactor *a) {
 void sk_driver_link_actor_dead(struct sk_lworker *w, uint64_t aid) {
     SK_ASSERT(w->actor && !w->had_actor);
     w->actor = NULL;
-    /* loops of graphs run in its process, and the graphs are told when it has ended */
+    /* loops of graphs run in the process, and the graphs are told when it has ended */
     w->had_actor = aid;
 }
 
@@ -208,8 +211,8 @@ void sk_driver_link_kill(struct sk_local *l, struct sk_lworker *w, const char *w
     w->killed = true;
     w->kill_why = why;
     if (w->pid > 0) SK_IGNORE(sk_forksrv_kill(&l->forksrv, w->pid, SIGKILL, NULL));
-    /* A process that has not started yet is killed when its STARTED report comes. The death
-     * comes as a report, too. */
+    /* A process that has not started yet is killed when its STARTED report comes. The fork server
+     * reports that death, too. */
     sk_driver_link_retire(l, w);
 }
 

@@ -109,13 +109,13 @@ void sk_driver_link_list(struct sk_local *l, struct sk_lworker *w, uint64_t req,
 /* Checks that the ids in a message of w are from its range and new. False: they are not, and w
  * is killed. */
 bool sk_driver_link_fresh_ids(struct sk_local *l, struct sk_lworker *w, uint64_t base);
-/* Writes "\nin ..." and what the worker says it works on, as snprintf does; nothing if that is
- * not known. */
+/* Writes "\nin ..." with the text that the worker has noted about its present work
+ * (sk_worker_doing), as snprintf does; writes nothing if there is no such text. */
 size_t sk_driver_link_hand(const struct sk_lworker *w, char *buf, size_t cap);
 void sk_driver_link_kill(struct sk_local *l, struct sk_lworker *w, const char *why);
-/* Asks the worker to end by itself. Nothing is sent to it any more. */
+/* Asks the worker to end by itself. No more messages are sent to the worker. */
 void sk_driver_link_leave(struct sk_local *l, struct sk_lworker *w, const char *why);
-/* Takes an idle worker that was killed out of the placement, so that it is given nothing. */
+/* Takes an idle worker that was killed out of the placement, so that it is given no tasks. */
 void sk_driver_link_retire(struct sk_local *l, struct sk_lworker *w);
 /* Kills the worker on which the task is. */
 void sk_driver_link_kill_task(struct sk_local *l, struct sk_ltask *t, const char *why);
@@ -130,12 +130,12 @@ void sk_driver_link_unheard(struct sk_local *l, struct sk_lworker *w, const char
 void sk_driver_link_big_read(struct sk_local *l, struct sk_lworker *w, uint64_t off);
 /* Gives the worker to an actor for good. */
 void sk_driver_link_bind(struct sk_lworker *w, struct sk_lactor *a);
-/* The actor of w is dead, and its process lives. The process is of no use to others, because
- * user state is in it. */
+/* The actor of w is dead, but the process lives on. No other actor or task may use the process,
+ * because it has user state. */
 void sk_driver_link_actor_dead(struct sk_lworker *w, uint64_t aid);
 /* the process of w has ended */
 void sk_driver_link_dying(struct sk_lworker *w);
-/* counts a reported task */
+/* counts one more task of w that is reported as ended */
 static inline void sk_driver_link_reported(struct sk_lworker *w) { w->n_done++; }
 static inline void sk_driver_link_busy(struct sk_lworker *w) { w->idle_since_ns = 0; }
 /* Frees w. Its process has ended, and no request of it is left. */

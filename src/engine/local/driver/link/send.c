@@ -11,7 +11,7 @@
 static sk_rc send_fn(struct sk_local *l, struct sk_lworker *w, uint64_t fid) {
     if (sk_map_get(&w->known, fid)) return SK_OK;
     struct sk_fn *f = sk_map_get(&l->fns, fid);
-    if (!f) return SK_OK; /* the worker says "unknown function" */
+    if (!f) return SK_OK; /* nothing to send: the worker will report "unknown function" */
     struct sk_wr m = sk_wr_init(NULL, 0);
     for (int pass = 0; pass < 2; pass++) {
         sk_wr_u32(&m, SK_M_FUNC);
@@ -26,12 +26,12 @@ static sk_rc send_fn(struct sk_local *l, struct sk_lworker *w, uint64_t fid) {
     }
     sk_rc rc = sk_driver_link_send(l, w, m.p, m.n);
     sk_free(m.p);
-    /* if this is not noted, the function is sent again, and the worker ignores it */
+    /* without memory for this note, the function is sent again later, and the worker ignores it */
     if (rc == SK_OK) SK_IGNORE(sk_map_put(&w->known, fid, f));
     return rc;
 }
 
-/* Sends the environment; once per process. */
+/* Sends the worker its environment, once per process. */
 static sk_rc send_env(struct sk_local *l, struct sk_lworker *w) {
     SK_ASSERT(w->place.env <= l->groups.envs.n && !w->has_env);
     struct sk_bytes env = l->groups.envs.p[w->place.env - 1];
@@ -59,7 +59,7 @@ static const void *arg_value(struct sk_local *l, const struct sk_ltask *t, uint3
     uint64_t own = part ? sk_part_find(t, i) : 0;
     struct sk_obj *o = sk_obj_get(l, own ? own : v->oid);
     SK_DCHECK(o && o->state != SK_O_PENDING &&
-              /* sk_launch has checked that */
+              /* sk_launch has checked that the argument exists in memory */
               (o->state == SK_O_ACTOR || o->where != SK_V_DISK || (part && !asked.len)));
     if (o->state == SK_O_ACTOR) {
         *v = (struct sk_val){.kind = 0, .where = SK_V_NONE, .oid = v->oid};
@@ -71,7 +71,7 @@ static const void *arg_value(struct sk_local *l, const struct sk_ltask *t, uint3
     const uint8_t *b = o->where == SK_V_INLINE && o->u.inl ? o->u.inl->bytes : NULL;
     if (o->where == SK_V_INLINE && !b) v->len = 0;
     if (!part || own) return b;
-    /* checked when its size became known */
+    /* the range of the part was checked when the value's size became known */
     SK_ASSERT(asked.off <= v->len && asked.len <= v->len - asked.off);
     v->len = asked.len;
     if (!asked.len) v->where = SK_V_INLINE;
@@ -223,7 +223,7 @@ void sk_worker_waits(struct sk_local *l, struct sk_lworker *w) {
     if (w->place.state == SK_W_LEASED) sk_ltask_take_back_all(l, w);
 }
 
-/* The worker waits for nothing any more. A worker that has a watch counts as waiting, as far as
+/* The worker no longer waits for anything. A worker that has a watch counts as waiting, as far as
  * the engine can tell: if it kept its CPU, the task that it watches might never run. */
 void sk_worker_goes_on(struct sk_local *l, struct sk_lworker *w) {
     if (w->place.blocked && sk_list_empty(&w->watches))

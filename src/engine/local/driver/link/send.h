@@ -12,11 +12,12 @@ struct sk_ltask;
 struct sk_lworker;
 
 /* Sends a task whose arguments exist, and links it in w->sent. SK_EAGAIN: there is no room now.
- * Any other error: it cannot be sent as things are. Nothing changes on failure. */
+ * Any other error: the task cannot be sent now. Nothing changes on failure. */
 sk_rc sk_ltask_send(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w) SK_MUST_USE;
 /* Takes a task off its worker's books. ran_ns < 0: it did not run. */
 void sk_ltask_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w, int64_t ran_ns);
-/* Takes a task that has not started off w: it is READY, but in no queue. False: it has started. */
+/* Takes a task that has not started off w: the task is then READY, and in no queue. False: the task
+ * has started. */
 bool sk_ltask_unsend(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t);
 /* The worker no longer reads lost arguments of t; w NULL: it is dead. */
 void sk_ltask_old_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w);
@@ -26,7 +27,7 @@ void sk_worker_waits(struct sk_local *l, struct sk_lworker *w);
 void sk_worker_goes_on(struct sk_local *l, struct sk_lworker *w);
 /* As sk_ltask_unsend, for a task of no actor; the task is put in line for a worker again. */
 bool sk_ltask_take_back(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t);
-/* The same for all tasks on w that have not started. w is of no actor. */
+/* Takes all tasks that have not started off w, and puts them in line again. w has no actor. */
 void sk_ltask_take_back_all(struct sk_local *l, struct sk_lworker *w);
 
 #endif

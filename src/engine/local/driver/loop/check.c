@@ -29,7 +29,7 @@ static bool task_ok(const struct sk_local *l, const struct sk_ltask *t) {
     case SK_T_ENDED:
         NEED(sk_ltask_is_stream(t) && !t->sink);
         break; /* other tasks are freed at their end */
-    /* LEFT lasts only until the code that took it off has decided */
+    /* state LEFT lasts only until the code that took the task off its worker has decided */
     default: return false;
     }
     NEED(t->n_taken <= t->yields.n);

@@ -1,6 +1,7 @@
 /* death.c - the end of a worker: its last messages are read, its tasks run again or fail, its
  * counts, pins and leases are taken back. Runs with the lock held. Not here: noticing the death
- * (pool.c), the rules about its tasks (engine/rules/verdict.c), restarting an actor (actor.c). */
+ * (pool.c), the rules for the worker's tasks (engine/rules/verdict.c), restarting an actor
+ * (actor.c). */
 #include <stdio.h>
 #include <sys/wait.h>
 
@@ -17,10 +18,11 @@ static void story_of(struct sk_lworker *w, const struct sk_verdict_worker *v, ch
     else sk_verdict_text(v, buf, cap);
 }
 
-/* ---- what it leaves -------------------------------------------------------------------------- */
+/* ---- what a dead worker leaves --------------------------------------------------------------- */
 
-/* Drops the streams that the dead process read. They run on if it left by exit, else they are
- * cancelled. In batches: dropping a stream changes the map, and may end others. */
+/* Drops the streams that the dead process read. These streams run on if the process left by exit;
+ * otherwise they are cancelled. Works in batches, since dropping a stream changes the map and may
+ * end other streams. */
 static void drop_streams(struct sk_local *l, uint32_t proc, bool cancel) {
     uint64_t ids[256], key;
     void *v;
@@ -41,9 +43,9 @@ static void drop_streams(struct sk_local *l, uint32_t proc, bool cancel) {
     }
 }
 
-/* Moves the tasks on w to `lost`, in order. They are on no worker from now on, so that no code
- * takes them back from w or kills w for them. This is done before any sink is told: a sink may
- * submit, and the slot may be used again. */
+/* Moves the tasks on w to `lost`, in order. From now on these tasks are on no worker, so that no
+ * code takes them back from w or kills w because of them. This is done before any sink is told: a
+ * sink may submit a task, and the slot of w may be used again. */
 static void collect(struct sk_lworker *w, struct sk_list *lost) {
     sk_list_init(lost);
     for (struct sk_list *it; (it = sk_list_first(&w->sent));) {
@@ -83,7 +85,7 @@ struct inquest {
     struct sk_local *l;
     struct sk_lworker *w;
     struct sk_verdict_worker died;
-    bool charged;         /* the death costs its actor a restart */
+    bool charged;         /* the death costs the worker's actor a restart */
     struct sk_list again; /* calls of its actor that run again, in order */
     const char *why;
 };
@@ -119,7 +121,7 @@ static void task_lost(struct inquest *q, struct sk_ltask *t) {
     SK_ASSERT(t->state == SK_T_LEFT); /* no other code ends or sends a task in this state */
     sk_list_del(&t->on);
     if (t->extra) sk_ltask_old_left(l, t, NULL);
-    /* taken anew for each task: the end of one call may change what becomes of the next */
+    /* computed anew for each task: the end of one call may change the verdict about the next */
     struct sk_verdict_actor ac;
     if (a) ac = sk_actor_case(a);
     struct sk_verdict_task tc = sk_ltask_case(l, t);
@@ -162,8 +164,8 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     SK_ASSERT(!w->dying && l->pool.workers[w->slot] == w);
     SK_ASSERT(!l->pumping);
     sk_driver_link_dying(w);
-    /* Until everything is handled: a sink that submits then reads no messages, and frees no
-     * actor that is about to be told of this. */
+    /* Set until everything is handled: a sink that submits meanwhile reads no messages, and frees
+     * no actor that is about to be told of this death. */
     l->pumping = true;
     sk_loop_pump_worker(l, w); /* messages that it sent before its death count */
     sk_lmem_died(l, w, status);
@@ -199,7 +201,8 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     drop_streams(l, w->proc, !WIFEXITED(status));
     for (struct sk_list *it; (it = sk_list_first(&lost));)
         task_lost(&q, sk_container_of(it, struct sk_ltask, on));
-    graphs_lost(&q, a); /* before its calls fail: whoever is told of those finds the graph closed */
+    graphs_lost(&q, a); /* before the actor's calls fail, so that code that is told of a failed call
+                         * finds the graph closed */
     if (a) actor_lost(&q, a);
     sk_lgraphs_proc_dead(l, w->proc, why);
     sk_promises_proc_dead(l, w->proc, why);
@@ -210,7 +213,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     if (bad_start) sk_pool_bad_start(l, why);
     sk_obj_drain(l);
     l->pumping = false;
-    /* a process that the system refused is no progress; `stuck` of loop.c waits while there is
-     * none */
+    /* a process that the system refused to make does not count as progress: stuck() of loop.c acts
+     * when there is no progress */
     if (existed) sk_progressed(l);
 }

@@ -1,9 +1,9 @@
 /* host.c - the engine's own threads, and the reports of the fork server. The thread `loop` drives
  * the engine when no caller does; `watch` sleeps on the fork server's socket and handles deaths.
- * Both hold the lock except while they sleep. A simulation has no threads: the code that waits does
- * what they do.
+ * Both hold the lock except while they sleep. A simulation has no such threads: the waiting code
+ * does their work.
  *
- * Not here: which worker is made and which ends (pool.c), the end of a worker (death.c). */
+ * Not here: making and ending worker processes (pool.c), the end of a worker (death.c). */
 #include <errno.h>
 #include <malloc.h>
 #include <poll.h>
@@ -26,7 +26,7 @@ static void report(struct sk_local *l, const struct sk_fork_report *r) {
         sk_pool_started(l, w, r->pid);
     } else if (r->kind == SK_FORK_ENDED) {
         sk_pool_ended(w, r->pid);
-        /* it may have printed without counting it */
+        /* the worker may have printed text that it had not counted yet */
         atomic_fetch_add_explicit(&l->ctl->printed, 1, memory_order_release);
         sk_loop_worker_died(l, w, r->status, r->maxrss_bytes);
     } else if (r->kind == SK_FORK_FAILED) {
@@ -45,8 +45,8 @@ void sk_host_reports(struct sk_local *l) {
         }
         if (rc == SK_EAGAIN) return;
         /* The server is gone (or the user has closed its socket), and the kernel has killed
-         * every worker with it. If workers had come up, a new server is started now; else when
-         * the next worker is needed. */
+         * every worker with it. If workers had come up, a new server is started now; otherwise it
+         * is started when the next worker is needed. */
         bool by_itself = sk_pool_server_gone(l), none = !sk_pool_any_up(l);
         /* a sink that is told of the deaths may submit: workers with higher numbers belong to a
          * new server */
@@ -72,8 +72,8 @@ void sk_host_reports(struct sk_local *l) {
 /* ---- threads --------------------------------------------------------------------------------- */
 
 /* A dropped queue of a million tasks leaves tables of that size, and a fragmented heap. Shrinks
- * the tables if they were too large twice in a row; true: it did, and malloc should give back
- * what it keeps. */
+ * the tables if they were too large twice in a row; true: the tables were shrunk, and malloc should
+ * give back the memory that it keeps. */
 static bool shrink(struct sk_local *l) {
     bool roomy = sk_map_roomy(&l->tasks) || sk_own_roomy(l->own), twice = roomy && l->host.roomy;
     l->host.roomy = roomy && !twice;
@@ -122,11 +122,11 @@ static void *loop_main(void *arg) {
 }
 
 /* A thread that is cancelled leaves its frames without cleaning up what AddressSanitizer has marked
- * around their variables, which it then takes for errors. */
+ * around their variables, and AddressSanitizer then reports these marks as errors. */
 #define NO_REDZONES __attribute__((no_sanitize_address))
 
-/* The thread can be cancelled only in this poll(), where it holds nothing. A descriptor to wake
- * it by would be one more that the user may close. */
+/* The thread can be cancelled only in this poll(), where it holds nothing. A descriptor to wake the
+ * thread would be one more descriptor that the user may close. */
 NO_REDZONES static void watch_sleep(int sock) {
     int old;
     struct pollfd p = {.fd = sock, .events = POLLIN};

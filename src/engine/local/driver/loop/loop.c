@@ -28,7 +28,7 @@ void sk_loop_fail_waiting(struct sk_local *l, sk_rc rc, const char *why) {
     sk_obj_drain(l);
 }
 
-/* True if the worker goes on only when it is given a task, or when its stream is read. */
+/* True if the worker can go on only after it gets a task or its stream is read. */
 static bool waits(const struct sk_lworker *w) {
     return w->place.blocked || (w->place.state == SK_W_ACTOR && sk_list_empty(&w->sent));
 }
@@ -42,9 +42,9 @@ static bool waits_for_driver(const struct sk_lworker *w) {
            sk_list_empty(&w->reqs);
 }
 
-/* True if no more processes can be had and all existing ones wait, so that nothing would ever
- * move again. But the driver may still read a stream; it will not if it waits for something else
- * and no other thread of it has read for STALL_NS. */
+/* True if no more processes can be had and all existing ones wait, so that there would never be
+ * progress again. The driver may still read a stream, unless it waits for something else and none
+ * of its threads has read for STALL_NS. */
 static bool stuck(struct sk_local *l, int64_t now) {
     bool driver = false;
     if (l->pool.n_live < sk_pool_limit(l) || l->place.n_idle || l->place.n_starting) return false;
@@ -73,9 +73,9 @@ static void fail_stuck(struct sk_local *l) {
     sk_loop_fail_waiting(l, SK_ESTALL, why);
 }
 
-/* Fails what waits for workers when no process can be started. That was found out in the middle
- * of a step of an actor or of a death, which may still use what fails here and is freed; hence
- * the delay. */
+/* Fails all tasks and actors that wait for workers, when no process can be started. The failure to
+ * start was found in the middle of another step (of an actor, or of a worker's death) that may
+ * still use the tasks that are freed here; hence the delay. */
 static void fail_in_vain(struct sk_local *l) {
     if (SK_LIKELY(!l->pool.in_vain[0])) return;
     char why[sizeof l->pool.in_vain];
@@ -83,8 +83,8 @@ static void fail_in_vain(struct sk_local *l) {
     sk_loop_fail_waiting(l, SK_EDEAD, why);
 }
 
-/* Starts actors, oldest first; an actor that stands behind one that stays could not start
- * either. True: an actor only lacks a process. */
+/* Starts actors, oldest first. When one cannot start, actors of the same shape behind it are not
+ * tried. True: there is an actor that lacks nothing but a process. */
 static bool start_actors(struct sk_local *l) {
     bool wants_process = false;
     uint64_t asked = 0; /* actors up to this age were tried */
@@ -94,7 +94,8 @@ static bool start_actors(struct sk_local *l) {
         if (a->order > asked) {
             asked = a->order;
             sk_actor_advance(l, a);
-            if (sk_list_empty(&a->wants)) { /* it has left the list, maybe with others */
+            if (sk_list_empty(&a->wants)) { /* the actor has left the list, maybe together with
+                                               other actors */
                 it = l->actors.wanting.next;
                 continue;
             }
@@ -181,8 +182,8 @@ void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
 }
 
 struct sk_pace_view sk_loop_view(const struct sk_local *l, int64_t now_ns, uint32_t n_messages) {
-    /* This is computed now: values that a caller finds lost or on disk after the last turn are
-     * handled in the next turn, and nothing else wakes the loop for it. */
+    /* Computed at this point, since values that a caller finds lost or on disk after the last turn
+     * are handled in the next turn, and nothing else wakes the loop for them. */
     SK_DCHECK(l->place.n_idle + l->place.n_starting <= l->pool.n_live);
     bool space = l->space.waiting || sk_space_awaited(l);
     return (struct sk_pace_view){.now_ns = now_ns,

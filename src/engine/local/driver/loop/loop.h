@@ -1,4 +1,5 @@
-/* loop.h - tasks out to workers; and the table of upcalls, by which parts below tell parts above.
+/* loop.h - sends tasks to workers; and the table of upcalls, by which lower parts call higher
+ * parts.
  *
  * Calls: actor, functions, group, launch, memory, object, link, pool, recover, request, send,
  * space, task. The code of this part may call these parts of the driver and no others;
@@ -15,12 +16,12 @@ struct sk_lactor;
 struct sk_req;
 struct sk_inl;
 
-/* Calls from parts below to parts above, which they may not call by name. The comment says which
- * part makes the call. loop.c has the table. */
+/* Upcalls: calls from lower parts to higher parts (README.md), whose functions they may not call by
+ * name. Each comment begins with the part that makes the call. loop.c has the table. */
 struct sk_upcalls {
     /* object: the last argument that t waited for exists */
     void (*due)(struct sk_local *l, struct sk_ltask *t);
-    /* object, space: what request q waited for exists, or cannot be had */
+    /* object, space: the objects that request q waited for exist, or cannot be had */
     void (*answer)(struct sk_local *l, struct sk_req *q, sk_rc rc);
     /* object, task: the value of this object was found lost */
     void (*lost)(struct sk_local *l, uint64_t oid);
@@ -35,10 +36,10 @@ struct sk_upcalls {
     /* task: the arguments of this call exist */
     void (*call_ready)(struct sk_ltask *t);
     void (*call_over)(struct sk_ltask *t); /* task: this call has ended */
-    /* task, space: there may be something to send to the actor */
+    /* task, space: there may be calls to send to the actor */
     void (*advance)(struct sk_local *l, struct sk_lactor *a);
     void (*init_failed)(struct sk_local *l, struct sk_lactor *a, uint32_t kind,
-                        struct sk_inl *error); /* task: its constructor has failed */
+                        struct sk_inl *error); /* task: the constructor of the actor has failed */
     /* space: values were read from disk; tasks whose arguments all exist begin now */
     void (*came_back)(struct sk_local *l);
     /* link: a message that must not wait does not fit into the store; gives it memory of the
@@ -48,7 +49,7 @@ struct sk_upcalls {
 
 extern const struct sk_upcalls sk_upcalls;
 
-/* Gives workers to as many tasks and actors as can have one now. */
+/* Places all tasks and actors for which there is a worker now. */
 void sk_loop_dispatch(struct sk_local *l);
 void sk_loop_dispatch_at(struct sk_local *l, int64_t now_ns);
 struct sk_pace_view sk_loop_view(const struct sk_local *l, int64_t now_ns, uint32_t n_messages);

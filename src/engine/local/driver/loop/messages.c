@@ -1,9 +1,9 @@
 /* messages.c - the incoming half of the driver's loop: messages of workers, one small function for
  * each kind. Everything here runs with the engine's lock held.
  *
- * It holds no policy: a handler reads its message and calls the part that it is about (task,
- * object, stream, request, actor, store). A worker's message is input: a damaged one ends the
- * worker, never the driver. Invariant: messages of one worker are handled in order, each once.
+ * It holds no policy: a handler reads its message and calls the part that the message concerns
+ * (task, object, stream, request, actor, store). A worker's message is input: a damaged one ends
+ * the worker, never the driver. Invariant: messages of one worker are handled in order, each once.
  * Cost of a message: one indirect call. */
 #include <stdio.h>
 
@@ -15,7 +15,7 @@
 /* ---- a task ended ---------------------------------------------------------------------------- */
 
 /* The process has run a function as often as max_calls allows: tasks queued on it go elsewhere,
- * and it is told to end. */
+ * and the process is told to end. */
 static void retire(struct sk_local *l, struct sk_lworker *w) {
     sk_ltask_take_back_all(l, w);
     sk_driver_link_leave(l, w, "it has run a function with max_calls often enough");
@@ -55,7 +55,7 @@ static void runs_again(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const c
     sk_actor_advance(l, a);
 }
 
-/* Handles ends that are neither "its values are there" nor "it failed with the first value". */
+/* Handles the ends of a task that are neither a success nor a failure with the first value. */
 static void ended_otherwise(struct sk_local *l, struct sk_ltask *t, enum sk_verdict_over over) {
     struct sk_lactor *a = t->actor;
     bool init = t->kind == SK_TASK_INIT;
@@ -105,7 +105,7 @@ static void failed_with(struct sk_local *l, struct sk_lworker *w, struct sk_ltas
     if (a) sk_actor_advance(l, a);
 }
 
-/* Ends a task whose values are there. */
+/* Ends a task all of whose values exist. */
 static void ended_well(struct sk_local *l, struct sk_ltask *t, struct sk_bytes note,
                        int64_t run_ns) {
     struct sk_lactor *a = t->actor;
@@ -129,7 +129,7 @@ static void ended_well(struct sk_local *l, struct sk_ltask *t, struct sk_bytes n
 
 static void on_DONE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     struct sk_msg_done h;
-    r->at = 0; /* the message is a fixed head from its beginning */
+    r->at = 0; /* the reader goes back to the beginning, where the message has a fixed head */
     const void *hp = sk_rd_raw(r, sizeof h);
     if (!hp) return;
     memcpy(&h, hp, sizeof h);
@@ -147,7 +147,7 @@ static void on_DONE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     enum sk_verdict_over over = t ? verdict_of(t, h.status) : SK_OVER_WELL;
     if (over > SK_OVER_FAILED) {
         ended_otherwise(l, t, over);
-        t = NULL; /* its values are thrown away */
+        t = NULL; /* the task does not get the values: they are thrown away */
     }
     for (uint32_t i = 0; i < h.n_values; i++) {
         struct sk_val v;
@@ -171,7 +171,7 @@ static void on_PUT(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     const void *b = sk_rd_val_ids(r, &v, &in);
     struct sk_obj *o = NULL;
     if (r->bad || !sk_driver_link_fresh_ids(l, w, id)) return;
-    /* the worker uses the id, and would be told that the object is lost */
+    /* without an object, the worker, which uses the id already, would be told that it is lost */
     if (sk_obj_new(l, id, w->proc, &o, NULL) != SK_OK) {
         sk_driver_link_unheard(l, w, "there is no memory left to record what it put");
         return;
@@ -231,7 +231,7 @@ static void on_STREAMEND(struct sk_local *l, struct sk_lworker *w, struct sk_rd 
     struct sk_inl *e = sk_engine_error(rc, err.msg);
     struct sk_obj *o = NULL;
     rc = sk_obj_new(l, id, w->proc, &o, NULL);
-    /* the worker uses the id: the reason becomes the value */
+    /* the worker uses the id already, so the reason becomes the object's value */
     if (rc == SK_OK) sk_obj_set_inline(l, o, SK_KIND_ENGINE_ERROR, e);
     sk_inl_drop(e);
     if (rc != SK_OK)
@@ -261,7 +261,7 @@ static void on_RETURNED(struct sk_local *l, struct sk_lworker *w, struct sk_rd *
     struct sk_ltask *t = sk_map_get(&l->tasks, sk_rd_u64(r));
     if (!t || t->worker != w || t->state != SK_T_SENT || t->actor) return;
     sk_ltask_left(l, t, w, -1);
-    /* it was cancelled while this message was on its way */
+    /* the task was cancelled while this message was on its way */
     if (sk_ltask_cancelled(t)) sk_ltask_fail_cancelled(l, t);
     else sk_ltask_queue(l, t);
 }
@@ -357,8 +357,8 @@ static void on_WATCH(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) 
     struct {
         uint32_t type, pad;
         uint64_t req;
-        /* It exists. If there was no memory for a watch, this wakes the worker all the same, and
-         * it waits by itself. */
+        /* The object exists already; or there was no memory for a watch, and then the worker is
+         * woken all the same and waits by itself. */
     } m = {SK_M_FIRED, 0, req};
     (void)sk_driver_link_reply(l, w, &m, sizeof m);
 }
@@ -371,7 +371,7 @@ static void on_LEAVE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) 
     (void)r;
     if (!w->actor) return;
     sk_actor_leaves(w->actor);
-    /* its constructor runs, and the report of its end says so */
+    /* the constructor is running, and the report of its end will say that the actor leaves */
     if (w->actor->init->worker == w) return;
     sk_actor_dead(l, w->actor, "exit_actor() was called in it");
 }

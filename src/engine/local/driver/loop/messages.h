@@ -1,4 +1,4 @@
-/* messages.h - messages in from workers.
+/* messages.h - reads and handles the messages that workers send.
  *
  * Calls: actor, extent, functions, group, object, link, pool, promise, recover, request, send,
  * space, spec, state, stream, submit, task, yield. The code of this part may call these parts of

@@ -1,5 +1,5 @@
 /* request.c - requests of workers that wait: get, wait and the next value of a stream, answered
- * when what they wait for exists. Runs with the lock held.
+ * when the objects or yields that they wait for exist. Runs with the lock held.
  *
  * Invariant: a request is in its worker's `reqs`, holds its objects and is answered once. While
  * a worker waits, its CPU is lent to others, and the tasks queued behind the waiting one go
@@ -79,7 +79,7 @@ static bool pin_all(struct sk_local *l, struct sk_req *q) {
     return false;
 }
 
-/* Fires a watch: what it watches exists. */
+/* Fires a watch: the object or yield that it watches exists. */
 void sk_req_fire(struct sk_local *l, struct sk_req *q) {
     struct sk_lworker *w = q->w;
     struct sk_watch *watch = q->watch;
@@ -143,7 +143,7 @@ out:
 void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc) {
     struct sk_lworker *w = q->w;
     SK_ASSERT(w || q->type == SK_M_WATCH);
-    SK_DCHECK(!sk_list_empty(&q->link)); /* so it is answered once */
+    SK_DCHECK(!sk_list_empty(&q->link)); /* still in a list, so it has not been answered */
     if (q->type == SK_M_WATCH) {
         sk_req_fire(l, q);
         return;
@@ -201,7 +201,8 @@ void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc) {
         sk_rc r = rc;
         if (rc == SK_OK && q->type == SK_M_PEEK) r = sk_stream_at_end(t) ? SK_EDONE : SK_OK;
         else if (rc == SK_OK) r = t ? sk_stream_take(l, t, w->proc, &oid) : SK_EDONE;
-        SK_ASSERT(r != SK_EAGAIN); /* it is told only when there is something, see sk_stream_wake */
+        SK_ASSERT(r != SK_EAGAIN); /* a request is told only when a yield or the end is there, see
+                                      sk_stream_wake */
         struct {
             uint32_t type, rc;
             uint64_t req, oid;
@@ -237,7 +238,7 @@ void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
         q->oids[q->n++] = ids[i];
         struct sk_obj *o = sk_obj_get(l, ids[i]);
         if (type == SK_M_GET && o->gone) sk_recover_lost(l, ids[i]);
-        /* it is read while the others are waited for */
+        /* this value is read from disk while the others are waited for */
         if (type == SK_M_GET && o->state == SK_O_READY && o->where == SK_V_DISK)
             sk_stored_want(l, o);
     }
@@ -265,7 +266,7 @@ void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
 void sk_req_next(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r) {
     uint64_t req = sk_rd_u64(r), tid = sk_rd_u64(r);
     struct sk_ltask *t = sk_map_get(&l->tasks, tid);
-    if (t && (!sk_ltask_is_stream(t) || t->sink)) { /* a worker cannot read it */
+    if (t && (!sk_ltask_is_stream(t) || t->sink)) { /* a worker cannot read this task's yields */
         r->bad = true;
         return;
     }

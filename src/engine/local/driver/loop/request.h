@@ -16,9 +16,9 @@ struct sk_err;
 /* a request: GET, WAIT, NEXT or PEEK of a worker that waits; or WATCH, for which no thread waits */
 struct sk_req {
     struct sk_get_wait get;
-    /* in its worker's `reqs` or `watches`, or in l->watches (the driver's) */
+    /* link in `reqs` or `watches` of the worker; of a watch of the driver, in l->watches */
     struct sk_list link;
-    struct sk_lworker *w;   /* NULL: it is the driver's */
+    struct sk_lworker *w;   /* the worker that asks; NULL: the driver */
     struct sk_watch *watch; /* of the driver: the callback */
     struct sk_dep *waits;
     uint32_t type;
@@ -39,7 +39,7 @@ void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
 /* handles NEXT and PEEK */
 void sk_req_next(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r);
 /* Adds a watch of an object or of the next yield of a stream, for a worker or (w NULL) for the
- * driver. SK_EDONE: it exists already, and nothing is added. */
+ * driver. SK_EDONE: the object or yield exists already, and no watch is added. */
 sk_rc sk_req_watch(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t oid,
                    uint64_t tid, struct sk_watch *watch, struct sk_err *err) SK_MUST_USE;
 void sk_req_unwatch(struct sk_local *l, struct sk_lworker *w, uint64_t req);

@@ -1,5 +1,5 @@
-/* submit.c - a task or a call of an actor is submitted: it is accepted, or ends at once with the
- * reason. Runs with the lock held.
+/* submit.c - a task or a call of an actor is submitted: the task is accepted, or ends at once with
+ * the reason of the refusal. Runs with the lock held.
  *
  * Invariant: once sk_ltask_submit has returned SK_OK, the task has its return objects, and
  * getting them tells how it ended. Cost: about 0.5 us a task. */
@@ -17,7 +17,7 @@ static void submit_call(struct sk_local *l, struct sk_ltask *t) {
                               a->dead_value ? a->dead_value->len : 0);
         return;
     }
-    /* it was killed, and its worker is about to end */
+    /* the actor was killed, and its worker is about to end */
     if (a && a->no_restart && a->state != SK_A_DEAD) {
         sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead: %s",
                       sk_place_shape_dead(&l->place, a->shape) ? "its placement group was removed"

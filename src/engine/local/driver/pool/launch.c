@@ -1,5 +1,5 @@
-/* launch.c - the last check of a task before it is sent: do its arguments exist, are they in
- * memory, which of its yields are wanted? Runs with the lock held.
+/* launch.c - the last check of a task before it is sent: whether its arguments exist and are in
+ * memory, and which of its yields are wanted. Runs with the lock held.
  *
  * Between a task's turn and its message time passes, in which a value may be lost or spilled.
  * Invariant: a task that is sent has all its arguments. Cost: nothing while nothing is lost or

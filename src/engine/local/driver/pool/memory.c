@@ -1,8 +1,8 @@
 /* memory.c - the store and the heaps of the workers under one budget, in the local engine: measures
- * memory, and carries out what the rules say. Runs with the lock held; the thread that drives takes
- * a look as often as the rules ask for.
+ * memory, and carries out the decisions of the rules. Runs with the lock held; the driving thread
+ * measures at the intervals that the rules give.
  *
- * Not here: the rules (engine/rules/memory.c), where the kernel says what there is (ipc/sysmem.c).
+ * Not here: the rules (engine/rules/memory.c), reading the kernel's figures (ipc/sysmem.c).
  * In a simulation nothing is measured.
  *
  * The heap of a process is its anonymous memory less what it still shares with the fork server
@@ -26,7 +26,7 @@
 
 #define EVERY_NS INT64_C(250000000)
 #define EXACT_NS INT64_C(10000000000)
-/* a kill counted by the kernel is taken for the death of a worker if it is at most this old */
+/* a kill in the kernel's count is taken as the cause of a worker's death for this time (ns) */
 #define KILLED_NS INT64_C(2000000000)
 /* most bytes punched in one look: 60 ms of small pages */
 #define PUNCH_BYTES (UINT64_C(256) << 20)
@@ -39,12 +39,13 @@ static double mib(uint64_t n) { return (double)n / 1048576.0; }
 
 static void measure(struct sk_local *l, struct sk_lworker *w, int64_t now) {
     uint64_t anon, own;
-    /* it has ended: keep the last value until the end is reported */
+    /* the process has ended: keep the last value until the end is reported */
     if (!sk_proc_anon(w->pid, &anon)) return;
     bool fresh = !w->mem.exact_ns;
     if (fresh || (now - w->mem.exact_ns > EXACT_NS && anon < 4 * w->mem.shared_bytes)) {
         if (sk_proc_own(w->pid, &own)) {
-            /* this has a share of the memory that the server shares with all that it has forked */
+            /* this figure includes a share of the memory that the fork server shares with its
+             * workers */
             uint64_t rest = anon - SK_MIN(own, anon);
             w->mem.shared_bytes = SK_MIN(rest + rest / l->pool.n_live, anon);
             w->mem.exact_ns = now;
@@ -143,7 +144,7 @@ static bool runs_alone(const struct sk_lworker *w) {
 }
 
 static uint32_t n_running(const struct sk_local *l, const struct sk_lworker *but) {
-    /* number of workers with tasks that wait for nothing, without `but` */
+    /* number of workers other than `but` that run a task which does not wait */
     uint32_t n = 0;
     for (uint32_t i = 0; i < l->pool.n_used; i++) {
         const struct sk_lworker *w = l->pool.workers[i];
@@ -203,7 +204,7 @@ static bool send_signal(int pidfd, int sig) {
 
 static void let_go_on(struct sk_lworker *w) {
     if (!w->mem.paused) return;
-    (void)send_signal(w->mem.pidfd, SIGCONT); /* fails if it has ended */
+    (void)send_signal(w->mem.pidfd, SIGCONT); /* fails if the process has ended */
     (void)close(w->mem.pidfd);
     w->mem.paused = false;
 }
@@ -214,7 +215,7 @@ void sk_lmem_hold(struct sk_local *l, struct sk_lworker *w, bool still) {
     if (!still) let_go_on(w);
     if (!still || w->mem.paused || w->killed || w->dying || w->pid <= 0) return;
     int fd = (int)syscall(SYS_pidfd_open, w->pid, 0);
-    if (fd < 0) return; /* it has ended, or there is no descriptor left: then it is not paused */
+    if (fd < 0) return; /* the process has ended, or no descriptor is left: it is not paused then */
     /* The process may have ended unreported, and its pid may be a stranger's. This is checked
      * after the pidfd is open, so that only the checked process can be signalled. */
     bool ours = sk_proc_state(w->pid, &state, &parent) && parent == l->forksrv.pid &&
@@ -267,7 +268,7 @@ void sk_lmem_look(struct sk_local *l, int64_t now) {
 
 /* ---- what may begin -------------------------------------------------------------------------- */
 
-/* Takes back tasks that are queued on workers, so that they do not begin. */
+/* Takes back the tasks that are queued on workers, so that these tasks do not begin now. */
 static void hold_back(struct sk_local *l) {
     for (uint32_t i = 0; i < l->pool.n_used; i++) {
         struct sk_lworker *w = l->pool.workers[i];

@@ -18,8 +18,8 @@ struct sk_err;
 
 struct sk_lmem { /* memory.c */
     struct sk_memory policy;
-    struct sk_sysmem *sys;    /* NULL: memory is not looked at */
-    bool stops;               /* workers may be stopped */
+    struct sk_sysmem *sys;    /* source of the kernel's figures; NULL: memory is not measured */
+    bool stops;               /* true if workers may be stopped when memory is short */
     uint64_t own_limit_bytes; /* the user's limit; 0: none */
     uint32_t permille;
     int32_t oom_retries;
@@ -28,8 +28,9 @@ struct sk_lmem { /* memory.c */
     struct sk_sysmem_now machine;
     uint64_t limit_bytes, used_bytes, slack_bytes, heap_bytes; /* as of the last look */
     char where[160];
-    uint64_t kills_seen; /* number of kills by the kernel, as of the last look */
-    int64_t kills_ns;    /* when that number changed */
+    uint64_t
+        kills_seen;   /* number of processes killed by the kernel for memory, as of the last look */
+    int64_t kills_ns; /* when that number changed */
     bool was_held, failed, any_paused;
     uint64_t n_stopped, n_kernel_killed;
     struct sk_memory_procs {
@@ -39,18 +40,18 @@ struct sk_lmem { /* memory.c */
     struct sk_memory_who {
         struct sk_lworker **p;
         uint32_t n, cap;
-    } who; /* the workers of `procs` */
+    } who; /* the workers that the entries of `procs` describe, in the same order */
 };
 
 sk_rc sk_lmem_open(struct sk_local *l, const struct sk_engine_conf *conf,
                    struct sk_err *err) SK_MUST_USE;
 void sk_lmem_close(struct sk_local *l);
 void sk_lmem_look(struct sk_local *l, int64_t now_ns); /* measures memory, and acts on the result */
-enum sk_place_launch sk_lmem_mode(struct sk_local *l); /* decides what may begin now */
+enum sk_place_launch sk_lmem_mode(struct sk_local *l); /* decides which tasks may begin now */
 /* The process of w has ended with `status`: sets w->mem.oom if the kernel killed it for memory. */
 void sk_lmem_died(struct sk_local *l, struct sk_lworker *w, int status);
-/* Pauses the process of w (SIGSTOP) or, with `still` false, lets it go on. A process that is
- * stopped already, or is no longer a child of the fork server, is left alone. A SIGSTOP by
+/* Pauses the process of w (SIGSTOP) or, with `still` false, lets the process go on. A process that
+ * is stopped already, or is no longer a child of the fork server, is left alone. A SIGSTOP by
  * another process that comes during the pause ends with the pause. */
 void sk_lmem_hold(struct sk_local *l, struct sk_lworker *w, bool still);
 void sk_lmem_gone(struct sk_lworker *w); /* w is about to be freed */

@@ -1,6 +1,6 @@
 /* pool.c - the worker processes of the local engine and the fork server that makes them: started
- * when needed, checked, ended when idle. Runs with the lock held. Not here: receiving the reports
- * of deaths (host.c), the end of a worker (death.c).
+ * when needed, checked, ended when idle. Runs with the lock held. Not here: receiving reports of
+ * deaths (host.c), the end of a worker (death.c).
  *
  * A slot's rings are set up before its process exists, so tasks can be sent to a worker that is
  * still being forked. A slot is used again only after its process is known to be dead. */
@@ -23,12 +23,12 @@
 #include "engine/local/driver/local_int.h"
 
 #define LOOK_NS INT64_C(50000000) /* time between two looks for stopped processes */
-/* an idle process that still holds this much after it gave back what it could is ended */
+/* bytes; an idle process that keeps more than this after giving memory back is ended */
 #define GROWN_BYTES (UINT64_C(64) << 20)
-#define IDLE_REAP_NS (30 * SK_SEC) /* default; the program may set another time */
-#define AGAIN_NS SK_SEC            /* wait after the system refused a process */
-/* time after which a process is killed that was told to end, hangs in exit handlers of the user,
- * and is in the way */
+#define IDLE_REAP_NS (30 * SK_SEC) /* default time after which idle workers end */
+#define AGAIN_NS SK_SEC /* time (ns) until the next try after the system refused a process */
+/* a process that was told to end and hangs in the user's exit handlers is killed after this time
+ * (ns), if its slot or its memory is needed */
 #define LEAVE_NS (5 * SK_SEC)
 
 /* ---- the fork server ------------------------------------------------------------------------- */
@@ -179,7 +179,7 @@ void sk_pool_ready(struct sk_local *l, struct sk_lworker *w, int32_t pid) {
     l->pool.n_bad_starts = 0;
     sk_starts_ready(&l->pool.starts);
     if (w->place.state == SK_W_STARTING) sk_place_worker_up(&l->place, &w->place);
-    /* it was stopped while it started */
+    /* the worker was stopped while it started */
     if (w->stopped && !w->killed) sk_place_worker_exclude(&l->place, &w->place, w->stopped = false);
 }
 
@@ -192,8 +192,8 @@ void sk_pool_gone(struct sk_local *l, struct sk_lworker *w) {
 }
 
 /* The limit of processes is reached, and the idle ones are of another kind than what waits
- * (place.h): tells the one that was idle longest to end. One at a time: the next one when it has
- * gone, if that still helps. */
+ * (place.h): tells the one that was idle longest to end. Only one worker at a time: the next is
+ * told when this one has gone, if that still helps. */
 static void evict(struct sk_local *l) {
     struct sk_list *cold = sk_list_last(&l->place.idle);
     if (!cold || l->pool.n_evicted) return;
@@ -279,15 +279,15 @@ struct sk_lworker *sk_pool_spawn(struct sk_local *l) {
 static bool is_stopped(int32_t pid) {
     char state;
     pid_t parent;
-    /* false if it has ended: that will be reported */
+    /* false if the process has ended, which will be reported */
     return sk_proc_state(pid, &state, &parent) && (state == 'T' || state == 't');
 }
 
-/* Looks for stopped processes. A task that such a process has claimed waits for it: the process
- * may go on, and has maybe done half of it. A task that it has not begun must not wait, and its
- * claim word can be taken back although the process sleeps. A process is suspected when the same
- * unbegun task is seen twice; only then the kernel is asked, so a healthy worker costs a load of
- * its claim word. */
+/* Looks for stopped processes. A task that such a process has claimed is left there: the process
+ * may go on, and may have done half of the task. A task that the process has not begun must not
+ * wait, and its claim word can be taken back although the process is stopped. A process is
+ * suspected when the same unbegun task is seen twice; only then the kernel is asked, so a healthy
+ * worker costs a load of its claim word. */
 void sk_pool_look(struct sk_local *l, int64_t now) {
     l->pool.look_ns = now + LOOK_NS;
     if (sk_machine_) return; /* a process of a simulation is never stopped: it is slow, or dead */
@@ -295,7 +295,7 @@ void sk_pool_look(struct sk_local *l, int64_t now) {
         struct sk_lworker *w = l->pool.workers[i];
         if (!w || w->killed || w->dying || w->pid <= 0 || w->mem.paused) continue;
         if (w->stopped) {
-            /* not up: its first message brings it back */
+            /* a worker that is not up is put back by its first message */
             if (!w->up || is_stopped(w->pid)) continue;
             w->stopped = false;
             sk_place_worker_exclude(&l->place, &w->place, false);
@@ -323,7 +323,7 @@ void sk_pool_look(struct sk_local *l, int64_t now) {
             x = x->prev;
             (void)sk_ltask_take_back(l, w, k);
         }
-        /* it went on, and has begun the task */
+        /* the process went on, and has begun the task */
         if (w->place.state != SK_W_IDLE && w->place.state != SK_W_STARTING) continue;
         sk_place_worker_exclude(&l->place, &w->place, w->stopped = true);
     }
@@ -336,7 +336,7 @@ void sk_pool_reap(struct sk_local *l, int64_t now) {
             sk_driver_link_interrupt(l, l->pool.workers[i]);
     sk_space_give_back(l);
     /* Ends idle workers beyond the CPUs, and those that hold much memory. The list is most
-     * recently used first, so its end was idle longest. */
+     * recently used first, so the worker at its end was idle longest. */
     if (l->place.n_ready || !l->place.n_idle) return;
     bool spare = l->place.n_idle > (uint32_t)SK_MAX(l->n_cpu, 1);
     struct sk_list *last = sk_list_last(&l->place.idle);

@@ -1,4 +1,4 @@
-/* pool.h - worker processes: when one is made and when one ends; the fork server that makes them.
+/* pool.h - worker processes: when they are made and ended, and the fork server that makes them.
  *
  * Calls: link, prints, send, space. The code of this part may call these parts of the driver and no
  * others; tests/shape.py reads this line. */
@@ -22,15 +22,16 @@ struct sk_worker_pool {          /* pool.c */
     /* of n_live: workers told to end, to make room for a process of another kind */
     uint32_t n_evicted;
     uint32_t n_bad_starts; /* processes in a row that ended before they were ready */
-    /* not empty: why no worker can be had; the loop fails what waits for one */
+    /* not empty: the reason why no worker can be made; the loop then fails all tasks and actors
+     * that wait for a worker */
     char in_vain[320];
     struct {              /* forks that the system refused while there were other processes */
         uint32_t n;       /* number of refusals in a row */
         int32_t e;        /* errno of the last refusal */
-        uint32_t there;   /* number of processes at that time */
+        uint32_t there;   /* number of processes at the time of that refusal */
         int64_t again_ns; /* when the next fork is tried */
     } refused;
-    int64_t look_ns; /* when workers are looked at next: sk_pool_look */
+    int64_t look_ns; /* time of the next sk_pool_look */
     int64_t idle_reap_ns;
     /* l->forksrv has ended; a new one is started when a worker is needed */
     bool server_dead;
@@ -52,8 +53,8 @@ void sk_pool_close(struct sk_local *l);
 /* Most worker processes at the moment: max_workers or, for a second after the system refused
  * several forks in a row, as many as there were. */
 uint32_t sk_pool_limit(const struct sk_local *l);
-/* Makes a worker. NULL: the system refused, or the limit is reached; then an idle worker of
- * another kind is told to end, and its end leads to another look. */
+/* Makes a worker. NULL: the system refused, or the limit is reached; in the latter case an idle
+ * worker of another kind is told to end, and its end leads to another try. */
 struct sk_lworker *sk_pool_spawn(struct sk_local *l);
 /* Reports of the fork server about w: its process was made; the system refused to make it (errno
  * `e`). */
@@ -65,8 +66,8 @@ void sk_pool_ended(struct sk_lworker *w, int32_t pid);
 void sk_pool_ready(struct sk_local *l, struct sk_lworker *w, int32_t pid);
 /* Frees the slot of w, whose process has ended. */
 void sk_pool_gone(struct sk_local *l, struct sk_lworker *w);
-/* A process has ended before it was ready. After several in a row, the loop fails what waits for
- * workers. */
+/* A process has ended before it was ready. After several in a row, the loop fails all tasks and
+ * actors that wait for workers. */
 void sk_pool_bad_start(struct sk_local *l, const char *why);
 static inline uint32_t sk_pool_worker_state(const struct sk_lworker *w) { /* as in sk_worker_info */
     return w->killed                         ? 3
@@ -84,17 +85,17 @@ void sk_pool_reap(struct sk_local *l, int64_t now_ns);
 sk_rc sk_pool_server(struct sk_local *l, struct sk_err *err) SK_MUST_USE;
 /* True if the user has closed descriptors that are needed to make workers. */
 bool sk_pool_fd_lost(const struct sk_local *l);
-/* The fork server has ended, and its workers with it; their ends are still to be handled. True:
- * it ended by itself. */
+/* Notes that the fork server has ended, and its workers with it; the workers' ends are still to be
+ * handled. True: the server ended by itself. */
 bool sk_pool_server_gone(struct sk_local *l);
 /* A fork server ended or could not be started before any worker was ready: another one is
- * started after a wait, or the loop fails what waits for workers. */
+ * started after a wait, or the loop fails all tasks and actors that wait for workers. */
 void sk_pool_server_failed(struct sk_local *l, bool by_itself, const char *why);
 /* Moves in_vain into why[cap]. */
 void sk_pool_take_in_vain(struct sk_local *l, char *why, size_t cap);
 bool sk_pool_any_up(const struct sk_local *l);
 bool sk_pool_check(const struct sk_local *l);
-/* number of processes in a row that may end before they are ready; more are no accident */
+/* number of processes in a row that may end before they are ready, before the engine gives up */
 #define SK_BAD_STARTS 8
 
 #endif
