@@ -1,8 +1,8 @@
-/* space.c - memory of the store when it is full: what is evicted to disk, what is read back, and
- * who gets memory next. Runs with the lock held; the spill threads (store/spill_io.c) work on the
- * disk, and ring the loop's bell when a job is done.
+/* space.c - memory of the store when it is full: eviction to disk, reading back, and the order in
+ * which waiting callers get memory. Runs with the lock held; the spill threads (store/spill_io.c)
+ * work on the disk, and ring the loop's bell when a job is done.
  *
- * Two things are waited for. *Memory*: a task or a caller makes a value (space_memory.c;
+ * There are waits for two things. *Memory*: a task or a caller makes a value (space_memory.c;
  * l->space.mem_waits, the oldest first). *A value on disk*: a get or a task reads it (space_read.c;
  * stored.h has the states of values, and the order in which they are wanted). This file serves
  * both at each step of the loop; space_evict.c writes values to disk; space_mark.c finds out which
@@ -49,14 +49,15 @@
 #include "engine/local/driver/space/space_int.h"
 
 #define OVERFLOW_LEAST (UINT64_C(4) << 30)
-#define AGAIN_NS INT64_C(2000000) /* wait after a choice that found nothing */
+/* time until the next try after no value to evict was found */
+#define AGAIN_NS INT64_C(2000000)
 
 _Thread_local int sk_space_depth;
 
-/* ---- who is served --------------------------------------------------------------------------- */
+/* ---- serving waits in order ------------------------------------------------------------------ */
 
-/* Evicts for a maker: first values that nothing waits for, then, once, values that something
- * waits for. False: nothing can be evicted now. */
+/* Evicts values to make room for a new value: first values that nothing waits for, then, once,
+ * values that something waits for. False: nothing can be evicted now. */
 static bool evict_for_maker(struct sk_local *l, uint64_t need, int64_t now) {
     struct sk_space *sp = &l->space;
     if (sk_space_evict(l, need, SK_USE_SOON, now)) return true;
@@ -82,8 +83,8 @@ static bool evict_for_reader(struct sk_local *l, uint64_t need, int64_t now) {
     return false;
 }
 
-/* Evicts what is needed, gives memory to waits in order, then reads wanted values. Repeats while
- * an eviction freed memory at once and there still are waits. */
+/* Evicts as much as is needed, gives memory to waits in order, then reads wanted values. Repeats
+ * these steps while an eviction has freed memory at once and there still are waits. */
 static void serve_waiters(struct sk_local *l, int64_t now) {
     struct sk_space *sp = &l->space;
     uint64_t low = size_of(l) / 16, want = 0, head = 0;
@@ -114,7 +115,8 @@ static void serve_waiters(struct sk_local *l, int64_t now) {
         SK_LIST_EACH_SAFE (it, tmp, &sp->mem_waits) {
             if (sk_space_try(l, sk_container_of(it, struct sk_mem_wait, link))) continue;
             waits = true;
-            if (sp->writing_bytes) break; /* in order, as long as memory is being freed */
+            if (sp->writing_bytes)
+                break; /* waits are served in order as long as memory is being freed */
         }
         /* Free memory may lie in pieces that are too small: one more value of the needed size is
          * evicted, until the request fits or nothing is left to evict. */
@@ -129,16 +131,18 @@ static void serve_waiters(struct sk_local *l, int64_t now) {
     }
 }
 
-/* Takes the results of the disk, then serves what can be served. */
+/* Takes the results of disk jobs, then serves the waits that can be served. */
 static void step(struct sk_local *l) {
     struct sk_space *sp = &l->space;
     struct sk_spill_job *job;
-    bool marked = false, came = false; /* marked: needs are marked; came: values came back */
+    bool marked = false,
+         came = false; /* marked: space_mark.c has marked the needs; came: values were read back */
     if (!sp->spill) return;
     while ((job = sk_spill_next_done(sp->spill))) {
         sp->n_io--;
         if (job->what == SK_SPILL_WRITE && !marked) sk_space_mark_all(l);
-        /* values that came back may have been sent to a worker at once, so marks are old */
+        /* values that were read back may have been sent to a worker at once, so the marks are out
+         * of date */
         marked = job->what == SK_SPILL_WRITE;
         came |= !marked;
         if (marked) sk_space_wrote(l, job);
@@ -228,7 +232,7 @@ sk_rc sk_space_open(struct sk_local *l, const struct sk_engine_conf *conf, struc
     sk_rc rc = n ? sk_spill_open_overflow(l->space.spill, n, &fd, &why) : SK_OK;
     if (rc == SK_OK && n) rc = sk_seg_tail(&l->data_seg, "skate-data", fd, n, &why);
     if (rc == SK_OK && n) return sk_store_add_overflow(l->store, n, err);
-    /* so large a file cannot be made: then a full store is an error */
+    /* a file of this size cannot be made: then a full store is an error */
     if (rc != SK_OK) sk_log(SK_LOG_WARN, "no_overflow rc=%s msg=\"%s\"", sk_rc_name(rc), why.msg);
     return sk_machine_ ? rc : SK_OK;
 }
@@ -240,7 +244,7 @@ void sk_space_close(struct sk_local *l) { /* the caller frees objects and their 
     while (!sk_list_empty(&l->space.mem_waits)) {
         struct sk_list *it = l->space.mem_waits.next;
         sk_list_del(it);
-        /* these are of workers: callers in the driver have left */
+        /* only workers' waits are left: callers in the driver have gone */
         sk_free(sk_container_of(it, struct sk_mem_wait, link));
     }
 }

@@ -15,11 +15,11 @@ struct sk_lworker;
 struct sk_req;
 struct sk_err;
 
-struct sk_get_wait { /* a get that waits; those of its values that are in the store stay there */
+struct sk_get_wait { /* a get that waits; its values in the store are not evicted meanwhile */
     struct sk_list link;
     const uint64_t *ids;
     size_t n;
-    sk_rc refused; /* not SK_OK: one of its values cannot be read back (space.refuse_msg) */
+    sk_rc refused; /* not SK_OK: a value of this get cannot be read back (space.refuse_msg) */
 };
 
 struct sk_mem_wait { /* a wait for memory of the store */
@@ -28,7 +28,7 @@ struct sk_mem_wait { /* a wait for memory of the store */
     uint64_t req, len, min; /* len: bytes wanted; min: the least that is enough */
     uint64_t graph;         /* not 0: the memory is for an extent of this graph */
     uint64_t off, got;
-    sk_rc rc; /* SK_EAGAIN while it waits */
+    sk_rc rc; /* SK_EAGAIN during the wait, then the result */
     struct sk_err *err;
 };
 
@@ -39,7 +39,7 @@ struct sk_space {
     uint64_t writing_bytes;              /* bytes in the store that are being written */
     uint32_t n_io;                       /* disk jobs under way */
     uint32_t n_inside;                   /* callers in the driver that wait */
-    /* most bytes that the store may take now, since heaps need the rest; 0: no limit */
+    /* most bytes that the store may take now, since workers' heaps need the rest; 0: no limit */
     uint64_t cap_bytes;
 
     /* evicting */
@@ -48,7 +48,7 @@ struct sk_space {
     uint64_t n_released, released_seen;
     /* values that a get waits for are being evicted: nothing is read meanwhile */
     bool last_resort;
-    /* no choice of values to evict is made before then, because the last one found none */
+    /* time of the next try to choose values to evict, after a choice that found none */
     int64_t choose_after_ns;
     /* result of the last write. A failure: disk_msg says why, and the disk is tried again at
      * disk_retry_ns. */
@@ -56,21 +56,21 @@ struct sk_space {
     int64_t disk_retry_ns;
 
     /* reading */
-    /* the value that was wanted first when all values for its waiter were asked for */
+    /* the first wanted value at the time when all values of its waiter were asked for */
     uint64_t gathered;
-    /* last_pos: position on disk of the last read; ahead_bytes: what is read ahead when small
+    /* last_pos: position on disk of the last read; ahead_bytes: bytes to read ahead when small
      * values are read one after the other */
     uint64_t last_pos, ahead_bytes;
     sk_rc refuse_rc;
     uint64_t n_spoiled; /* values whose checksum was wrong when they were read */
 
-    /* nothing makes progress: space_stuck.c */
+    /* for waits without progress: see space_stuck.c */
     bool waiting; /* something waited for room at the end of the last step */
     /* the tasks queued on workers were taken back since the last progress */
     bool taken_back;
-    bool held_back; /* an actor has calls that only lack memory to be sent */
-    /* progress_ns: since when there is no progress; alone_ns: since when no running task could
-     * bring any */
+    bool held_back; /* an actor has calls that cannot be sent only because memory is short */
+    /* progress_ns: time of the last progress; alone_ns: time since when no running task could bring
+     * progress */
     int64_t progress_ns, alone_ns;
     uint64_t free_seen;                  /* free bytes of the store, as of the last look */
     uint64_t n_overflow, overflow_bytes; /* values put into the overflow so far, and their bytes */
@@ -89,8 +89,8 @@ sk_rc sk_space_args(struct sk_local *l, struct sk_ltask *t) SK_MUST_USE;
 /* Allocates memory of the store for proc; does not wait. */
 sk_rc sk_space_alloc(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *off,
                      struct sk_err *err) SK_MUST_USE;
-/* Allocates memory of the overflow, for what must not wait. err tells why the store had no room,
- * and that stays the beginning of its message. */
+/* Allocates memory of the overflow, for requests that must not wait. err holds the reason why the
+ * store had no room; a failure adds to that message. */
 sk_rc sk_space_overflow(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *off,
                         struct sk_err *err) SK_MUST_USE;
 /* True: some objects of the request are on disk, and it now waits for them. */
@@ -108,21 +108,22 @@ void sk_space_await(struct sk_local *l, struct sk_mem_wait *r);
 /* Registers a get that waits: its values stay in the store until sk_space_get_over. */
 void sk_space_get_begins(struct sk_local *l, struct sk_get_wait *g);
 void sk_space_get_over(struct sk_local *l, struct sk_get_wait *g);
-/* Says that a caller in the driver waits, or goes on. While it waits, its own code releases
- * nothing. */
+/* Notes that a caller in the driver begins to wait, or goes on. A caller that waits cannot release
+ * memory by its own code. */
 void sk_space_caller_waits(struct sk_local *l, bool waits);
-/* Notes that an actor has calls that only lack memory: the next step looks at it again. */
+/* Notes that an actor has calls that only lack memory: the next step tries to send them again. */
 void sk_space_hold_back(struct sk_local *l);
 /* Sets the most bytes that the store may take, since heaps need the rest; 0: no limit. */
 void sk_space_cap(struct sk_local *l, uint64_t bytes);
 /* gives back the disk space of values freed in the overflow */
 void sk_space_give_back(struct sk_local *l);
 void sk_space_worker_gone(struct sk_local *l, struct sk_lworker *w);
-/* Called in each turn of the loop: takes the results of the disk, and serves what waits. */
+/* Called in each turn of the loop: takes the results of disk jobs, and serves waits. */
 void sk_space_step(struct sk_local *l);
-extern _Thread_local int sk_space_depth; /* how often this thread holds the lock of an engine */
+extern _Thread_local int
+    sk_space_depth; /* how many times this thread holds the lock of an engine (it is recursive) */
 bool sk_space_check(struct sk_local *l);
-/* True if w runs a task that waits for nothing. */
+/* True if w runs a task that is not waiting. */
 bool sk_space_at_work(const struct sk_lworker *w);
 
 #endif

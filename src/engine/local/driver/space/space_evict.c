@@ -2,7 +2,7 @@
  * and takes their results. Runs with the lock held.
  *
  * The choice follows store/evict.c. Invariant: a value that is being written stays in the store
- * until the write is done, and is freed there only if nothing uses it by then. */
+ * until the write is done, and its memory is freed only if nothing uses the value by then. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -83,7 +83,7 @@ void sk_space_wrote(struct sk_local *l, struct sk_spill_job *job) {
         sk_stored_written(l, st, job->rc == SK_OK ? x : NULL, before);
         if (job->rc != SK_OK) continue;
         before = st;
-        /* its need now; when it was chosen, nothing may have wanted it */
+        /* how much the value is needed now: it may have become wanted since it was chosen */
         uint64_t use = use_of(l, st);
         if (use == SK_USE_NOW || (use >= SK_USE_AWAITED && !sk_space_awaited(l)) ||
             sk_store_pins(l->store, off))
@@ -101,8 +101,8 @@ static bool flush_job(struct sk_local *l, struct sk_stored *const *who, uint32_t
     return got == want;
 }
 
-/* Evicts at least `need` bytes of values needed at most as much as `most`, or begins to write
- * them, if it can. Returns the bytes that it found. */
+/* Evicts at least `need` bytes of values, or begins to write them, if possible. Takes only values
+ * whose need (SK_USE_*) is at most `most`. Returns the bytes of the values found. */
 uint64_t sk_space_evict(struct sk_local *l, uint64_t need, uint64_t most, int64_t now) {
     SK_VEC(struct sk_evict_cand) c = {0};
     SK_VEC(struct sk_stored *) who = {0};
@@ -144,7 +144,8 @@ uint64_t sk_space_evict(struct sk_local *l, uint64_t need, uint64_t most, int64_
             if (bytes && bytes + size > JOB_BYTES + JOB_BYTES / 4)
                 go_on = flush_job(l, who.p, &n_job, &bytes, &found);
             SK_DCHECK(n_job <= i);
-            who.p[n_job++] = st; /* entries up to i were read already */
+            who.p[n_job++] =
+                st; /* this entry is free: the loop has read the entries up to i already */
             bytes += size;
             if (go_on && (bytes >= JOB_BYTES || n_job == JOB_OBJECTS))
                 go_on = flush_job(l, who.p, &n_job, &bytes, &found);
@@ -155,7 +156,7 @@ uint64_t sk_space_evict(struct sk_local *l, uint64_t need, uint64_t most, int64_
     sk_vec_free(&c);
     sk_vec_free(&who);
     if (found < need && disk && l->space.disk_retry_ns != retry_ns)
-        /* the disk has refused just now: evict values that have a copy instead */
+        /* the disk has just refused a write: evict values that have a copy on disk instead */
         found += sk_space_evict(l, need - found, most, now);
     return found;
 }

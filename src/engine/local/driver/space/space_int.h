@@ -9,8 +9,9 @@
 enum {
     SK_USE_NONE,
     SK_USE_SOON,    /* needed by a task that is next in line */
-    SK_USE_AWAITED, /* needed by a get or task that waits for the rest of what it needs */
-    SK_USE_FIRST,   /* the same, by the get or task that is served first */
+    SK_USE_AWAITED, /* needed by a get or task that still waits for other values */
+    SK_USE_FIRST,   /* needed by the get or task that is served first, which still waits for other
+                       values */
     SK_USE_NOW,     /* needed by a task on a worker */
     SK_USES
 };
@@ -36,7 +37,7 @@ static inline uint64_t left_of(const struct sk_local *l) {
 static inline struct sk_stored *stored_of(struct sk_list *it) {
     return sk_container_of(it, struct sk_stored, link);
 }
-/* Objects on disk that are waited for, in order. */
+/* List of the objects on disk that gets or tasks wait for, in the order of the waits. */
 static inline const struct sk_list *wanted_of(const struct sk_local *l) {
     return &l->stored.in[SK_STORED_WANTED];
 }
@@ -69,27 +70,29 @@ static inline struct sk_obj *next_arg(struct sk_local *l, struct arg_iter *it) {
 
 /* space_mark.c */
 void sk_space_mark_all(struct sk_local *l);
-/* What waits for the value that is wanted first: the oldest get, else the oldest task. */
+/* Finds the waiter for the first wanted value: the oldest get, or the oldest task if there is no
+ * get. */
 void sk_space_first_waiter(struct sk_local *l, const struct sk_get_wait **get,
                            const struct sk_ltask **task);
 /* Calls f for each argument of the next tasks in line, up to a quarter of the store. */
 void sk_space_each_soon(struct sk_local *l, void (*f)(struct sk_local *l, struct sk_obj *o));
 
 /* space_evict.c */
-/* Evicts at least `need` bytes of values that are needed at most as much as `most`, or begins to
- * write them, if it can. The caller has just marked all values. Returns the bytes that it found. */
+/* Evicts at least `need` bytes of values, or begins to write them, if possible. Takes only values
+ * whose need (SK_USE_*) is at most `most`. The caller has just marked all values. Returns the bytes
+ * of the values found. */
 uint64_t sk_space_evict(struct sk_local *l, uint64_t need, uint64_t most, int64_t now);
 /* Takes the result of a job that wrote. */
 void sk_space_wrote(struct sk_local *l, struct sk_spill_job *job);
 
 /* space_read.c */
 void sk_space_read_back(struct sk_local *l, struct sk_spill_job *job);
-/* Begins to read what is wanted, in order. SK_EFULL: there is no memory for the next value. */
+/* Begins to read the wanted values, in order. SK_EFULL: there is no memory for the next value. */
 sk_rc sk_space_read(struct sk_local *l);
-bool sk_space_read_over(struct sk_local *l); /* Reads that next value into the overflow. */
-/* Reads what the next tasks in line need, as far as nothing else needs the memory. */
+bool sk_space_read_over(struct sk_local *l); /* Reads the next wanted value into the overflow. */
+/* Reads the values that the next tasks in line need, into memory that nothing else needs. */
 void sk_space_read_ahead(struct sk_local *l);
-/* Everything that waits for this value gets an error. */
+/* Gives an error to all waits for this value. */
 void sk_space_refuse(struct sk_local *l, struct sk_stored *st, sk_rc rc, const char *msg);
 
 /* space_memory.c */
@@ -99,7 +102,7 @@ static inline uint32_t sk_space_proc_of(const struct sk_mem_wait *r) {
 }
 /* Tries to serve a wait. True: there was memory, and the wait is answered. */
 bool sk_space_try(struct sk_local *l, struct sk_mem_wait *r);
-/* Answers a wait and ends it: r may be freed. */
+/* Answers a wait and ends it; the call may free r. */
 void sk_space_answer(struct sk_local *l, struct sk_mem_wait *r, sk_rc rc, const char *msg);
 
 /* space_stuck.c: called when nothing was freed, written or read for a while. */

@@ -1,7 +1,7 @@
 /* space_mark.c - marks how much each value of the store is needed (SK_USE_*), anew before each
  * choice, by a walk over what uses values: tasks on workers and in line, gets, and waits for the
- * disk. So the paths of tasks and values carry no counts. Runs with the lock held. Cost: about
- * 50 ns for each value in use. */
+ * disk. So no counts have to be kept up to date while tasks run and values are used. Runs with the
+ * lock held. Cost: about 50 ns for each value in use. */
 #include "engine/local/driver/space/space_int.h"
 
 /* tasks at the head of a queue whose arguments are read ahead and kept */
@@ -26,7 +26,7 @@ static void mark_ids(struct sk_local *l, const uint64_t *ids, size_t n, uint64_t
 }
 
 static void mark_waiters(struct sk_local *l, const struct sk_obj *o) {
-    /* marks the arguments of tasks that wait for o; gets are marked elsewhere */
+    /* marks the arguments of the tasks that wait for o; the values of gets are marked elsewhere */
     for (const struct sk_dep *d = o->deps; d; d = d->next) {
         if (!d->task || d->task->space_epoch == l->space.epoch) continue;
         d->task->space_epoch = l->space.epoch;
@@ -34,8 +34,8 @@ static void mark_waiters(struct sk_local *l, const struct sk_obj *o) {
     }
 }
 
-/* Finds what waits for the first object that is wanted back: the oldest get, else the oldest
- * task. */
+/* Finds the waiter for the first object that is wanted back: the oldest get, or the oldest task if
+ * there is no get. */
 void sk_space_first_waiter(struct sk_local *l, const struct sk_get_wait **get,
                            const struct sk_ltask **task) {
     const struct sk_list *first = sk_list_first(wanted_of(l));
@@ -56,22 +56,22 @@ void sk_space_first_waiter(struct sk_local *l, const struct sk_get_wait **get,
         if (d->task) *task = d->task; /* the last one in the list is the oldest */
 }
 
-/* Marks the arguments of t, once, however many of them are wanted. */
+/* Marks the arguments of t; only once a round, even if several of them are wanted. */
 static void mark_task_first(struct sk_local *l, struct sk_ltask *t) {
     if (t->space_epoch == l->space.epoch + SK_USE_FIRST) return;
     t->space_epoch = l->space.epoch + SK_USE_FIRST;
     mark_args(l, t, SK_USE_FIRST);
 }
 
-/* Marks what the first waiter needs. */
+/* Marks the values that the first waiter needs. */
 static void mark_first(struct sk_local *l) {
     const struct sk_get_wait *g;
     const struct sk_ltask *t;
     sk_space_first_waiter(l, &g, &t);
     if (g) mark_ids(l, g->ids, g->n, SK_USE_FIRST);
     if (t) mark_args(l, t, SK_USE_FIRST);
-    /* Waiters that were first before count, too, until what they waited for has been read; else
-     * the next one would take the memory of what was read for them. */
+    /* Earlier first waiters count, too, until the values that they waited for have been read;
+     * otherwise the next waiter would take the memory of the values read for them. */
     SK_LIST_EACH (it, &l->space.get_waits) {
         g = sk_container_of(it, struct sk_get_wait, link);
         bool reads = false;

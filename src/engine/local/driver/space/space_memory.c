@@ -17,7 +17,7 @@ sk_rc sk_space_alloc(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *of
                      struct sk_err *err) {
     uint64_t size = size_of(l) - lent_of(l), left = left_of(l);
     bool kept = l->stored.n_disk || l->space.writing_bytes;
-    /* so large a value needs the memory that is lent to heaps, too */
+    /* a value of this size needs the memory that is lent to workers' heaps, too */
     if (len > size - size / 16) size = size_of(l), left = sk_store_free_bytes(l->store);
     if (len <= size && left < len + (kept ? SK_MIN(size / 16, size - len) : 0) &&
         (kept || lent_of(l)))
@@ -40,10 +40,10 @@ sk_rc sk_space_overflow(struct sk_local *l, uint32_t proc, uint64_t len, sk_off 
     if (rc == SK_OK) {
         SK_DCHECK(*off >= size_of(l));
         rc = sk_seg_fill(&l->data_seg, *off, n, &why);
-        /* a whole lease: this cannot fail */
+        /* this cannot fail, because a whole lease is given back */
         if (rc != SK_OK) SK_IGNORE(sk_store_unlease(l->store, proc, *off, len, NULL));
     }
-    /* reserve nothing beyond what is used */
+    /* reserve no more disk than the value uses */
     SK_IGNORE(sk_spill_overflow(sp->spill, sk_store_overflow_used(l->store), 0, NULL));
     if (rc != SK_OK) {
         char store[sizeof why.msg];
@@ -69,8 +69,8 @@ void sk_space_give_back(struct sk_local *l) {
     while (sk_store_take_overflow(l->store, &off, &len)) {
         any = true;
         SK_DCHECK(off >= size_of(l) && off + len <= size_of(l) + l->data_seg.tail);
-        /* A file system that cannot punch keeps the blocks: they are used again, or go with the
-         * file. */
+        /* On a file system that cannot punch holes, the blocks stay: they are used again, or freed
+         * together with the file. */
         SK_IGNORE(sk_seg_punch(&l->data_seg, off, (size_t)len, NULL));
     }
     if (any)
@@ -134,7 +134,7 @@ void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint
     bool wait = l->space.spill && min <= size_of(l);
     sk_rc rc = SK_EFULL;
     if (!wait && l->data_seg.tail) {
-        /* larger than the store: called for its error message */
+        /* the request is larger than the store: this call fails and gives the error message */
         SK_IGNORE(sk_space_alloc(l, sk_space_proc_of(&now), min, &now.off, &err));
         rc = sk_space_overflow(l, sk_space_proc_of(&now), min, &now.off, &err);
         now.got = min;
@@ -165,7 +165,7 @@ void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint
 
 void sk_space_lease_now(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t len) {
     sk_off off;
-    /* below that much free memory objects are evicted */
+    /* objects are evicted when less than this is free */
     bool plenty = !sk_space_awaited(l) && len <= size_of(l) && left_of(l) >= len + size_of(l) / 16;
     if (!plenty || sk_space_alloc(l, w->proc, len, &off, NULL) != SK_OK) {
         sk_driver_link_error(l, w, req, SK_EFULL, "the store has little room");
@@ -191,5 +191,6 @@ void sk_space_worker_gone(struct sk_local *l, struct sk_lworker *w) {
         sk_free(r);
         w->n_mem_waits--;
     }
-    SK_ASSERT(w->n_mem_waits == 0); /* otherwise one would be answered after its worker was freed */
+    SK_ASSERT(w->n_mem_waits ==
+              0); /* otherwise a wait would be answered after its worker was freed */
 }

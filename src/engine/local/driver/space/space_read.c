@@ -1,10 +1,10 @@
 /* space_read.c - values on disk: waits for them, and how they are read back. Runs with the lock
  * held.
  *
- * Values are read in the order in which they were wanted, several in one job. What a task that
- * is next in line needs is read ahead when there is memory that nothing else needs. Invariant: a
- * wait for a value ends when the value is in the store, or with the reason why it cannot be
- * read. */
+ * Values are read in the order in which they were wanted, several in one job. The arguments of
+ * tasks that are next in line are read ahead when there is memory that nothing else needs.
+ * Invariant: a wait for a value ends when the value is in the store, or with the reason why it
+ * cannot be read. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -18,7 +18,7 @@
 #define AHEAD_MIN (UINT64_C(128) << 10)
 #define AGAIN_NS INT64_C(2000000) /* wait after a choice that found nothing */
 
-/* ---- who waits ------------------------------------------------------------------------------- */
+/* ---- waits for values ------------------------------------------------------------------------ */
 
 /* Gives each argument of t that is a part of a value on disk an object of its own, for which
  * only the part is read. */
@@ -113,7 +113,7 @@ void sk_space_refuse(struct sk_local *l, struct sk_stored *st, sk_rc rc, const c
     sk_obj_drain(l);
 }
 
-/* The bytes of st are in the store at `off`: tells what waits for them. */
+/* The bytes of st are in the store at `off`: tells the tasks and gets that wait for them. */
 static void came_back(struct sk_local *l, struct sk_stored *st, sk_off off) {
     struct sk_obj *o = st->o;
     uint64_t id = o->id;
@@ -126,8 +126,8 @@ static void came_back(struct sk_local *l, struct sk_stored *st, sk_off off) {
     sk_own_unhold(l->own, id);
 }
 
-/* The bytes of a part were damaged. The task that wants it looks at its arguments again: by then
- * the whole value is in memory, or lost, too. */
+/* The bytes of a part were damaged. The task that wants it looks at its arguments again: by that
+ * time the whole value is in memory, or is lost as well. */
 static void part_lost(struct sk_local *l, uint64_t id) {
     struct sk_obj *o = sk_obj_get(l, id);
     if (!o || sk_own_hold(l->own, id, NULL) != SK_OK) return;
@@ -152,7 +152,7 @@ void sk_space_read_back(struct sk_local *l, struct sk_spill_job *job) {
         uint64_t len = SK_MAX(x->part_len ? x->part_len : x->len, 1);
         sk_rc rc = x->rc;
         if (st && rc == SK_OK) rc = sk_store_commit(l->store, SK_PROC_SPILL, off, len, NULL);
-        /* a whole lease: this cannot fail */
+        /* this cannot fail, because a whole lease is given back */
         if (!st || rc != SK_OK)
             SK_IGNORE(sk_store_unlease(l->store, SK_PROC_SPILL, off, len, NULL));
         if (!st) continue;
@@ -162,7 +162,7 @@ void sk_space_read_back(struct sk_local *l, struct sk_spill_job *job) {
             came_back(l, st, off);
         } else if (rc == SK_ENOMEM) {
             sk_space_refuse(l, st, rc, "no memory");
-        } else { /* its bytes are lost: it is made again if that is possible */
+        } else { /* the bytes are lost: the value is made again if that is possible */
             sk_log(SK_LOG_WARN, "spill_lost object=%llu msg=\"%s\"", (unsigned long long)x->id,
                    job->err.msg);
             snprintf(l->space.spoiled_msg, sizeof l->space.spoiled_msg, "%.290s", job->err.msg);
@@ -252,7 +252,7 @@ static void read_on(struct sk_local *l, struct reads *r, struct sk_stored *st) {
     uint64_t until = st->at.off + sp->ahead_bytes;
     for (struct sk_list *it = st->sibling.next; sp->ahead_bytes; it = it->next) {
         struct sk_stored *x = sk_container_of(it, struct sk_stored, sibling);
-        /* the ring has come round, or this is far enough */
+        /* the ring of siblings is through, or enough is read ahead */
         if (x->at.off <= st->at.off || x->at.off > until) break;
         if (x->o->where == SK_V_DISK && !x->io &&
             (x->state == SK_STORED_DISK || x->state == SK_STORED_AHEAD) &&
@@ -262,8 +262,8 @@ static void read_on(struct sk_local *l, struct reads *r, struct sk_stored *st) {
     }
 }
 
-/* Values that the first waiter had, and that were evicted before it was first, are wanted with
- * the rest. */
+/* Values that the first waiter needs and that were in the store earlier, but were evicted before
+ * the waiter became the first, are wanted together with the rest. */
 static void gather_first(struct sk_local *l) {
     const struct sk_get_wait *g;
     const struct sk_ltask *t;
@@ -297,7 +297,7 @@ sk_rc sk_space_read(struct sk_local *l) {
     return rc;
 }
 
-/* Reads what the next tasks in line need, as far as there is room that nothing else needs. */
+/* Reads the values that the next tasks in line need, into room that nothing else needs. */
 void sk_space_read_ahead(struct sk_local *l) {
     struct sk_space *sp = &l->space;
     uint64_t low = size_of(l) / 16, need = 2 * low, left = left_of(l);
@@ -323,7 +323,7 @@ void sk_space_read_ahead(struct sk_local *l) {
 
 bool sk_space_read_over(struct sk_local *l) {
     struct reads r = {0};
-    /* the value that is wanted first, and what its waiter wants behind it */
+    /* the first wanted value, and the other values that its waiter wants */
     struct sk_list *it = sk_list_first(wanted_of(l));
     bool ok = reads_add(l, &r, stored_of(it), true) == SK_OK;
     while (ok && r.bytes < OVER_BYTES && (it = sk_list_first(wanted_of(l))) &&

@@ -1,21 +1,21 @@
-/* space_stuck.c - what is done when something waits for memory of the store, or for a value on
- * disk, and there is no progress. Runs with the lock held.
+/* space_stuck.c - steps against a standstill: a caller or task waits for memory of the store, or
+ * for a value on disk, and there is no progress. Runs with the lock held.
  *
  * First, tasks that are queued on workers and have not begun are taken back, so that their
- * arguments can be evicted. Then the first waiter gets its bytes in the overflow. If that fails,
- * too, the first waiter gets an error that says why. */
+ * arguments can be evicted. Then the first waiter gets its bytes in the overflow. If that fails as
+ * well, the first waiter gets an error with the reason. */
 #include <stdio.h>
 
 #include "base/clock.h"
 #include "engine/local/driver/space/space_int.h"
 
-/* without progress for this long while the disk refuses: an error */
+/* time (ns) without progress, while the disk refuses, after which a waiter gets an error */
 #define REFUSED_NS INT64_C(2000000000)
-/* without progress for this long while no running task could bring any: an error */
+/* time (ns) without progress, while no running task could bring any, until an error is given */
 #define ALONE_NS INT64_C(1000000000)
-/* without progress for this long: tasks queued on workers let their arguments go */
+/* time (ns) without progress after which tasks queued on workers are taken back */
 #define TAKE_BACK_NS INT64_C(20000000)
-/* without progress for this long while no running task could bring any: the overflow */
+/* time (ns) without progress, while no running task could bring any, until the overflow is used */
 #define OVERFLOW_NS INT64_C(40000000)
 #define NEXT_NS INT64_C(100000000) /* time between two errors */
 
@@ -29,7 +29,8 @@ bool sk_space_at_work(const struct sk_lworker *w) {
 
 /* True if the user's code or a task is running that may release memory by itself. */
 static bool others_may_release(const struct sk_local *l) {
-    if (l->space.n_inside == 0 || l->place.n_starting) return true; /* the user's own code may */
+    if (l->space.n_inside == 0 || l->place.n_starting)
+        return true; /* the driver's own code may release memory */
     for (uint32_t i = 0; i < l->pool.n_used; i++) {
         const struct sk_lworker *w = l->pool.workers[i];
         if (w && sk_space_at_work(w)) return true;
@@ -58,7 +59,7 @@ static void why_full(struct sk_local *l, uint64_t len, char *buf, size_t cap) {
     struct sk_err e = {.msg = ""};
     sk_off off;
     if (sk_space_alloc(l, SK_PROC_SPILL, len, &off, &e) == SK_OK) {
-        /* by now there is room */
+        /* there is room by now */
         SK_IGNORE(sk_store_unlease(l->store, SK_PROC_SPILL, off, len, NULL));
         snprintf(e.msg, sizeof e.msg, "the store was full");
     }
@@ -71,7 +72,8 @@ static void why_full(struct sk_local *l, uint64_t len, char *buf, size_t cap) {
                  e.msg);
 }
 
-/* Gives the first waiter its bytes in the overflow. False: it has no room, or the disk refuses. */
+/* Gives the first waiter its bytes in the overflow. False: the overflow has no room, or the disk
+ * refuses. */
 static bool overflow_first(struct sk_local *l) {
     struct sk_list *it = sk_list_first(&l->space.mem_waits);
     if (it) {
@@ -95,7 +97,7 @@ void sk_space_stuck(struct sk_local *l, int64_t now) {
     }
     if (sp->n_io) return;
     /* The readers of a graph wait for the graph itself, so none of them will release memory for it:
-     * it counts as if nobody could. */
+     * such a wait counts as one to which no running task can bring progress. */
     const struct sk_list *first = sk_list_first(&sp->mem_waits);
     bool alone = (first && sk_container_of(first, struct sk_mem_wait, link)->graph) ||
                  !others_may_release(l);
@@ -107,8 +109,8 @@ void sk_space_stuck(struct sk_local *l, int64_t now) {
         take_back_queued(l);
         return;
     }
-    /* Nothing was released since something went to the overflow last, nor will it be while we
-     * wait. */
+    /* No memory was released since a value last went to the overflow, and none will be released
+     * during this wait. */
     bool still = alone && sp->overflow_released == sp->n_released;
     if ((still || now - sp->alone_ns > OVERFLOW_NS) && overflow_first(l)) {
         sp->progress_ns = sp->alone_ns = now;
@@ -116,7 +118,8 @@ void sk_space_stuck(struct sk_local *l, int64_t now) {
         return;
     }
     if (now - sp->alone_ns <= ALONE_NS && (sp->disk_rc == SK_OK || waited <= REFUSED_NS)) return;
-    /* better than an error: take the memory lent to heaps, until memory is looked at next */
+    /* instead of an error, take the memory that is lent to heaps, until the next measurement of
+     * memory */
     if (lent_of(l)) {
         sp->cap_bytes = 0;
         sp->choose_after_ns = 0;

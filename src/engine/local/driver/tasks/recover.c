@@ -1,7 +1,8 @@
-/* recover.c - lost values of the local engine: which finished tasks are kept for them, and how a
- * task is run again. Runs with the lock held.
+/* recover.c - lost values of the local engine: keeps finished tasks (lineage) and runs them again.
+ * Runs with the lock held.
  *
- * lineage.c knows which object needs which task; this file carries it out on objects and tasks:
+ * lineage.c knows the tasks that make each object; this file carries out its decisions on objects
+ * and tasks:
  *  - Only values in the store can be lost. A task is kept when it has made one (or a value with
  *    references inside, which cannot be copied). Small arguments are kept as bytes with the task
  *    that needs them, so that no task has to make them again.
@@ -24,7 +25,7 @@
 #include "base/containers/vec.h"
 #include "engine/local/driver/local_int.h"
 
-/* approximate bytes that lineage itself needs */
+/* approximate bytes of lineage's own entry for a task */
 enum { TASK_BYTES = 104, ARG_BYTES = 32, OBJ_BYTES = 80 };
 
 static struct sk_task_extra *extra_of(struct sk_ltask *t) {
@@ -64,7 +65,7 @@ struct keeping { /* lists for sk_lineage_add */
     uint64_t bytes;
 };
 
-/* Keeps something that the task needs: as an argument in lineage, or as a copy of its bytes. */
+/* Keeps an object that the task needs: as an argument in lineage, or as a copy of its bytes. */
 static bool keep_arg(struct sk_local *l, struct sk_ltask *t, uint64_t oid, struct keeping *k) {
     struct sk_obj *o = sk_obj_get(l, oid);
     /* a reference inside a value to an object that did not exist the first time either */
@@ -79,7 +80,8 @@ static bool keep_arg(struct sk_local *l, struct sk_ltask *t, uint64_t oid, struc
         return true;
     }
     if (o->state == SK_O_PENDING && o->maker && o->maker->kept != SK_KEPT_YES) {
-        sk_ltask_made_bulky(o->maker); /* it must be made again even if it turns out to be small */
+        /* the maker must be kept even if the value turns out to be small */
+        sk_ltask_made_bulky(o->maker);
         o->awaited = o->awaited || sk_own_hold(l->own, oid, NULL) == SK_OK;
     }
     k->bytes += ARG_BYTES;
@@ -99,13 +101,14 @@ static bool keep_args(struct sk_local *l, struct sk_ltask *t, struct keeping *k)
 }
 
 static bool can_be_lost(struct sk_local *l, uint64_t oid, const struct sk_obj *o) {
-    if (o->state == SK_O_PENDING) return true; /* it may be lost as soon as it exists */
+    if (o->state == SK_O_PENDING)
+        return true; /* the value may be lost as soon as it exists, so it counts as losable */
     return o->state == SK_O_READY && (o->where == SK_V_STORE || o->where == SK_V_DISK ||
                                       sk_own_n_inner(l->own, oid) || sk_lineage_knows(l->lin, oid));
 }
 
-/* Gives a task to lineage, while its arguments are held. Without memory its returns will say
- * "forgotten" when they are lost. */
+/* Gives a task to lineage, while its arguments are held. If there is no memory, errors for lost
+ * returns of the task will say "forgotten". */
 static void keep(struct sk_local *l, struct sk_ltask *t, uint64_t first_yield) {
     struct keeping k = {.bytes = sizeof *t + t->spec_len + TASK_BYTES};
     if (t->kept >= SK_KEPT_TRIED || t->actor || t->spec.actor || t->spec.max_retries == 0) return;
@@ -133,7 +136,7 @@ static void keep(struct sk_local *l, struct sk_ltask *t, uint64_t first_yield) {
         /* an argument is out of scope already */
         if (rc == SK_EINVAL) t->let_go = 1 + SK_LOST_NEEDS;
         if (rc == SK_OK) {
-            /* until next_free gives it back, which may be at the next drain */
+            /* lineage keeps the task until next_free gives it back, maybe at the next drain */
             t->kept = SK_KEPT_YES;
             for (uint32_t i = 0; i < k.args.n; i++) sk_obj_get(l, k.args.p[i])->known = true;
             for (uint32_t i = 0; i < k.returns.n; i++) sk_obj_get(l, k.returns.p[i])->known = true;
@@ -174,7 +177,7 @@ void sk_recover_ended(struct sk_local *l, struct sk_ltask *t) {
     if (t->stop == SK_STOP_RESTART) t->stop = SK_STOP_NONE;
     let_awaited_go(l, t);
     for (uint32_t i = 0; sk_ltask_is_stream(t) && i < t->yields.n; i++) {
-        /* it was lost too late for this attempt to make it again */
+        /* the yield was lost too late for this attempt to make it again */
         struct sk_obj *o = sk_obj_get(l, t->yields.p[i]);
         if (o && o->state == SK_O_PENDING && !sk_vec_push(&l->recovery.lost, SK_TAG_ENGINE, o->id))
             sk_stream_fail_rest(l, t, SK_KIND_ENGINE_ERROR, NULL);
@@ -253,11 +256,12 @@ static void fail(struct sk_local *l, struct sk_obj *o, sk_rc rc, const char *msg
 }
 
 /* A process may have the bytes mapped and find references in them that it has not counted yet
- * (rule 5 of engine.h gives it time until it releases the bytes). So these references live as
- * long as the bytes, held by an object that has no other use. */
+ * (rule 5 of engine.h gives it time until it releases the bytes). So an object without other use
+ * holds these references as long as the bytes exist. */
 static bool keep_relic(struct sk_local *l, const struct sk_obj *o) {
     if (!sk_own_n_inner(l->own, o->id) || !sk_store_pins(l->store, o->u.off)) return false;
-    /* no memory: then a reference that it finds may be gone, and getting it says so */
+    /* no memory: then an object to which such a reference points may be gone, and a get of it
+     * fails */
     if (!sk_vec_reserve(&l->recovery.relics, SK_TAG_ENGINE, l->recovery.relics.n + 1)) return false;
     uint64_t id = sk_obj_pass_bytes(l, o);
     if (id) l->recovery.relics.p[l->recovery.relics.n++] = (struct sk_relic){id, o->u.off};
@@ -283,7 +287,9 @@ void sk_recover_lost(struct sk_local *l, uint64_t oid) {
     l->n_lost++;
     sk_progressed(l);
     if (o->st && o->st->follower && o->where == SK_V_DISK) sk_moves_note(l, o->st, false);
-    if (o->st) sk_stored_gone(l, o); /* waiters for its read wait on */
+    if (o->st)
+        sk_stored_gone(
+            l, o); /* those who wait for it to be read from disk now wait for it to be made again */
     /* Without memory to pin the bytes they are kept for good: better than bytes that change
      * under a task. */
     if (o->where == SK_V_STORE && pin_for_readers(l, o) && !keep_relic(l, o))
@@ -324,10 +330,10 @@ static bool bring_back_values(struct sk_local *l, struct sk_ltask *t, struct sk_
 }
 
 /* Prepares a task to run again. All tasks of a plan hold their arguments before any of them
- * runs: so nothing that the plan needs goes away. */
+ * runs: so no object that the plan needs is freed. */
 static sk_rc begin_again(struct sk_local *l, struct sk_ltask *t, int32_t retries,
                          struct sk_obj_id_vec *back) {
-    /* else it would run twice at the same time */
+    /* the task is under way: it must not run twice at the same time */
     SK_ASSERT(t->kept == SK_KEPT_YES && t->state == SK_T_ENDED && !t->holds_args && !t->n_unready);
     sk_ltask_again(t, retries);
     t->remake = true;
@@ -344,7 +350,7 @@ static sk_rc begin_again(struct sk_local *l, struct sk_ltask *t, int32_t retries
 /* Restarts a stream that runs its first time, because a yield of it is lost. */
 static void restart(struct sk_local *l, struct sk_ltask *t) {
     struct sk_lworker *w = t->worker;
-    /* if it has not begun, it is told when it is sent */
+    /* a task that has not begun learns of the lost yield when it is sent */
     if (t->stop == SK_STOP_RESTART || t->state != SK_T_SENT) return;
     if (sk_ltask_take_back(l, w, t)) return;
     if (t->retries_left == 0) {
@@ -399,7 +405,7 @@ static void hopeless(struct sk_local *l, struct sk_obj *o, enum sk_lost_why why,
 
 static void recover(struct sk_local *l, uint64_t oid) {
     struct sk_obj *o = sk_obj_get(l, oid);
-    /* it is no longer wanted, or its value has come from elsewhere */
+    /* the object is no longer wanted, or has a value already */
     if (!o || o->state != SK_O_PENDING) return;
     enum sk_lost_why why = (enum sk_lost_why)o->why;
     uint64_t culprit;
@@ -408,7 +414,7 @@ static void recover(struct sk_local *l, uint64_t oid) {
         return;
     }
     struct sk_obj_id_vec back = {0};
-    /* only tasks that wait for nothing: no other code touches them meanwhile */
+    /* the plan has only tasks that are not waiting, so no other code touches them meanwhile */
     struct sk_list run, failed;
     sk_list_init(&run);
     sk_list_init(&failed);
