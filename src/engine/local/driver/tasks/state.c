@@ -1,8 +1,8 @@
 /* state.c - state lists of the local engine: rows of its tasks, actors, objects and workers
  * (engine/state.h). Runs with the lock held; changes nothing but the history.
  *
- * Invariant: each ended attempt of a task is in the history once; those under way are in
- * l->tasks; so none is listed twice. A task that runs again for lineage counts as another
+ * Invariant: each ended attempt of a task is in the history once, and attempts under way are in
+ * l->tasks; so no attempt is listed twice. A task that runs again for lineage counts as another
  * attempt. Cost: 10 ns for an ended task; for a list, a walk over its table. */
 #include <stdio.h>
 #include <sys/wait.h>
@@ -100,7 +100,7 @@ static void tasks(struct sk_local *l, struct sk_rows *r) {
     sk_rows_past(r, &l->past, more, l);
     for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &id, &v);) {
         const struct sk_ltask *t = v;
-        /* it is in the history, and is kept for its yields, for lineage or for restarts */
+        /* the task is in the history already; its entry is kept for yields, lineage or restarts */
         if (sk_ltask_over(t)) continue;
         const struct sk_lworker *w = t->worker;
         struct sk_need need = sk_place_need_of(&l->place, t->spec.shape);
@@ -242,7 +242,7 @@ void sk_state_worker_gone(struct sk_local *l, const struct sk_lworker *w,
                                               : 0,
                                 .end_ns = sk_now_ns(),
                                 .text_n = (uint32_t)strlen(why)};
-    if (w->pid <= 0) return; /* there never was a process */
+    if (w->pid <= 0) return; /* this worker never had a process */
     sk_rows_add(&r, &row, sizeof row, (struct sk_bytes[]){{why, row.text_n}}, 1);
     if (sk_wr_ok(&r.w)) sk_history_gone(&l->past.workers, (struct sk_bytes){buf, r.w.n});
 }
@@ -298,7 +298,7 @@ void sk_state_waits(struct sk_local *l, const char *verb, const sk_oid *ids, siz
         const struct sk_obj *o = sk_obj_get(l, ids[i].v);
         if (!o || (o->state != SK_O_PENDING && o->where != SK_V_DISK)) continue;
         if (!missing++ && o->state == SK_O_PENDING) t = o->maker;
-        if (missing && i >= 10000) break; /* that is enough for the message */
+        if (missing && i >= 10000) break; /* enough objects for the message */
     }
     if (t) why_not(l, t, story, sizeof story);
     if (n)
@@ -323,7 +323,7 @@ void sk_state_about(struct sk_local *l, uint64_t oid, uint64_t tid, char *buf, s
     }
 }
 
-/* ---- of a worker's request ------------------------------------------------------------------- */
+/* ---- state lists that a worker asks for ------------------------------------------------------ */
 
 static size_t write_rows(struct sk_local *l, uint64_t what, void *buf, size_t cap) {
     if (what <= SK_STATE_WORKERS) return sk_state_write(l, (enum sk_state_what)what, buf, cap);
@@ -361,6 +361,6 @@ int64_t sk_state_began(struct sk_local *l, uint64_t tid) {
     const struct sk_ltask *t = sk_map_get(&l->tasks, tid);
     if (!t || state_of(t) != SK_TS_RUNNING) return 0;
     const struct sk_slot *sh = t->worker->sh;
-    /* it is a call of an actor that runs beside another call */
+    /* the task is a call of an actor that runs beside another call */
     return atomic_load(&sh->task) == tid ? atomic_load(&sh->since_ns) : t->submit_ns;
 }

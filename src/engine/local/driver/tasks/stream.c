@@ -15,7 +15,7 @@ static void send_credit(struct sk_local *l, struct sk_ltask *t) {
 }
 
 /* A task that has filled its window waits, like a task in get: it gives its CPU back. Any credit
- * lets it go on. */
+ * lets the task go on. */
 static void go_on(struct sk_local *l, struct sk_ltask *t) {
     struct sk_lworker *w = t->worker;
     if (w && t->spec.stream_window && sk_list_empty(&w->reqs)) sk_worker_goes_on(l, w);
@@ -24,7 +24,7 @@ static void go_on(struct sk_local *l, struct sk_ltask *t) {
 /* Asks a task that has started to stop at its next yield. */
 static void ask_to_stop(struct sk_lworker *w, struct sk_ltask *t) {
     uint64_t want = t->id << 2 | SK_CLAIM_STARTED;
-    /* fails if it was asked already */
+    /* fails if the task was asked already */
     (void)atomic_compare_exchange_strong(&w->sh->claims[t->claim], &want,
                                          t->id << 2 | SK_CLAIM_CANCELLED);
     /* wakes the worker, which may be waiting for credit */
@@ -46,7 +46,7 @@ void sk_stream_release(struct sk_local *l, struct sk_ltask *t, uint32_t n) {
 void sk_stream_wake(struct sk_local *l, struct sk_ltask *t) {
     sk_progressed(l);
     while (t->stream_waiters && sk_stream_stirs(t))
-        /* each wait takes what is there, or goes on waiting */
+        /* each wait takes the yields that are there, or goes on waiting */
         sk_dep_tell(l, t->stream_waiters);
 }
 

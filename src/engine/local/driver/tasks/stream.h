@@ -1,4 +1,4 @@
-/* stream.h - a stream of yields as its reader sees it.
+/* stream.h - the reader's side of a stream of yields: taking, waiting, credit, the end.
  *
  * Calls: object, link, send. The code of this part may call these parts of the driver and no
  * others; tests/shape.py reads this line. */
@@ -18,20 +18,22 @@ sk_rc sk_stream_take(struct sk_local *l, struct sk_ltask *t, uint32_t proc, uint
 /* Gives this error to all yields of t that do not exist yet. */
 void sk_stream_fail_rest(struct sk_local *l, struct sk_ltask *t, uint32_t kind,
                          struct sk_inl *value);
-/* The reader has used n yields: the task may make as many more. */
+/* Notes that the reader has used n yields: the task may make n more. */
 void sk_stream_release(struct sk_local *l, struct sk_ltask *t, uint32_t n);
-/* Tells what waits for the next yield of t. */
+/* Tells all waits for the next yield of t that it exists. */
 void sk_stream_wake(struct sk_local *l, struct sk_ltask *t);
 /* True if asking for the next yield would not wait. t NULL: the stream is over. */
 bool sk_stream_stirs(const struct sk_ltask *t);
-/* No more yields come: tells the reader. */
+/* Tells the reader that no more yields come. */
 void sk_stream_over(struct sk_local *l, struct sk_ltask *t);
-/* For a stream for which sk_stream_stirs is true: it has no more yields, and no failure. */
+/* For a stream for which sk_stream_stirs is true. True: the stream has no more yields, and has not
+ * failed. */
 bool sk_stream_at_end(const struct sk_ltask *t);
-/* As sk_streams_ops.end; the object gets the id `oid`. SK_ENOENT: there is no such stream. */
+/* Does the work of sk_streams_ops.end (streams.h); the object gets the id `oid`. SK_ENOENT: there
+ * is no such stream. */
 sk_rc sk_stream_end(struct sk_local *l, uint64_t tid, uint64_t oid, uint32_t proc, uint32_t kind,
                     struct sk_err *err) SK_MUST_USE;
-/* The stream is over: well (why NULL), or with this failure. */
+/* Ends the stream: with success (why NULL) or with this failure. */
 void sk_stream_ended(struct sk_local *l, struct sk_ltask *t, bool failed, uint32_t kind,
                      struct sk_inl *why);
 /* Asks a task that has started to stop, at its next yield. */

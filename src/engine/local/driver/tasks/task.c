@@ -1,10 +1,10 @@
-/* task.c - the life of a task in the driver: it is made, its arguments are held and waited for, it
- * is ready, it ends with values, an error or a cancel. Runs with the lock held.
+/* task.c - the life of a task in the driver: it is made, waits for its arguments, becomes ready,
+ * and ends with values, an error or a cancel. Runs with the lock held.
  *
- * Not here: which worker runs it (engine/place), the message to a worker (send.c), yields
+ * Not here: the choice of a worker (engine/place), the message to a worker (send.c), yields
  * (stream.c), running it again for lost values (recover.c). Invariant: a task under way holds
  * its arguments; however it ends, sk_ltask_end is the last step, after everything that waits for
- * it was told. */
+ * the task was told. */
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -106,12 +106,13 @@ void sk_ltask_end(struct sk_local *l, struct sk_ltask *t) {
     sk_list_del(&t->place.link); /* in case it was due */
     sk_progressed(l);
     if (t->actor) {
-        if (t->kind == SK_TASK_INIT) return; /* it is kept for restarts, and freed with the actor */
+        if (t->kind == SK_TASK_INIT)
+            return; /* a constructor is kept for restarts, and freed with the actor */
         l->upcalls->call_over(t);
     }
     sk_ltask_to(t, SK_T_ENDED);
     if (sk_ltask_is_stream(t) && !t->sink && t->stream != SK_STREAM_DROPPED)
-        return; /* its yields are still to be read; stream_drop frees it */
+        return; /* the yields are still to be read; stream_drop frees the task */
     sk_ltask_free(l, t);
 }
 
@@ -169,7 +170,7 @@ void sk_ltask_kept_free(struct sk_local *l, struct sk_ltask *t) {
     t->kept = SK_KEPT_TRIED;
     if (t->state == SK_T_ENDED &&
         (!sk_ltask_is_stream(t) || t->sink || t->stream == SK_STREAM_DROPPED))
-        sk_ltask_free(l, t); /* else the code that is working on it frees it */
+        sk_ltask_free(l, t); /* otherwise the code that is working on the task frees it */
 }
 
 void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev) {
@@ -258,7 +259,7 @@ sk_rc sk_ltask_look(struct sk_local *l, struct sk_ltask *t, bool errors) {
         }
         bad |= o->state == SK_O_READY && SK_KIND_IS_ERROR(o->kind);
         bad |=
-            /* it was made again, and is shorter now */
+            /* the value was made again, and is shorter now */
             o->state == SK_O_READY && v.where == SK_V_PART &&
             !sk_part_within(i, v.off, v.len, o->len, NULL, 0);
     }
@@ -330,8 +331,8 @@ void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t) {
     else sk_place_push(&l->place, &t->place);
 }
 
-/* An error ends the task that waits for it, whose error ends the next: one loop over a list, so
- * that a chain of any length costs no stack. */
+/* An error value ends a task that waits for it, and that task's error ends the next task: one loop
+ * over a list, so that a chain of any length costs no stack. */
 void sk_ltask_due(struct sk_local *l, struct sk_ltask *t) {
     SK_DCHECK(t->state == SK_T_WAITING && t->n_unready == 0);
     sk_list_push_back(&l->due.tasks, &t->place.link);
@@ -402,7 +403,8 @@ sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t 
     }
     if (!sk_place_shape_known(&l->place, t->spec.shape)) t->spec.shape = 0;
     if (t->spec.max_retries == SK_RETRIES_DEFAULT) t->spec.max_retries = l->task_retries;
-    if (sink) t->spec.stream_window = 0; /* a sink takes its yields as they come */
+    if (sink)
+        t->spec.stream_window = 0; /* a sink takes yields as they come, so no window is needed */
     t->id = base;
     t->first = base + 1;
     t->sink = sink;
@@ -494,14 +496,14 @@ void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
             sk_stream_ask_to_stop(l, t);
             if (!a) sk_driver_link_interrupt_task(l, w, t->id);
             if (force && !a) sk_driver_link_kill_task(l, t, "a task on it was cancelled by force");
-            return; /* it ends when the worker reports it */
+            return; /* the task ends when the worker reports it */
         }
     } else if (t->state == SK_T_READY && !a) {
         sk_place_unpush(&l->place, &t->place);
     }
     t->stop = SK_STOP_STANDS;
     sk_ltask_fail(l, t, SK_ECANCEL, "task %s was cancelled", tn);
-    if (a) l->upcalls->advance(l, a); /* calls behind it need not wait any more */
+    if (a) l->upcalls->advance(l, a); /* calls behind this one need not wait any more */
     sk_obj_drain(l);
 }
 
@@ -518,7 +520,7 @@ struct sk_verdict_task sk_ltask_case(struct sk_local *l, const struct sk_ltask *
 
 /* Collects the tasks that tid has submitted, those that they have submitted, and so on: a walk
  * over all tasks for each generation. (A list of children in each task would cost every
- * submission.) Without memory for all of them: some. */
+ * submission.) If there is no memory for all of them, some are left out. */
 static void descendants(struct sk_local *l, uint64_t tid, struct sk_obj_id_vec *ids) {
     uint64_t key;
     void *v;
@@ -541,12 +543,13 @@ static void descendants(struct sk_local *l, uint64_t tid, struct sk_obj_id_vec *
 void sk_ltask_cancel_by(struct sk_local *l, uint64_t tid, uint32_t flags) {
     struct sk_obj_id_vec ids = {0};
     const struct sk_obj *o = sk_map_get(&l->tasks, tid) ? NULL : sk_obj_get(l, tid);
-    /* tid may be the id of a return of the task, which is all that some callers know */
+    /* tid may be the id of a return of the task: some callers know only that */
     if (o && o->state == SK_O_PENDING && o->maker) tid = o->maker->id;
     if (flags & SK_CANCEL_CHILDREN) descendants(l, tid, &ids);
     struct sk_ltask *t = sk_map_get(&l->tasks, tid);
     if (t) sk_ltask_cancel(l, t, flags & SK_CANCEL_FORCE);
-    for (uint32_t i = 0; i < ids.n; i++) /* looked up again, since the end of one may end others */
+    for (uint32_t i = 0; i < ids.n;
+         i++) /* each task is looked up again, since the end of one may end others */
         if ((t = sk_map_get(&l->tasks, ids.p[i])) != NULL)
             sk_ltask_cancel(l, t, flags & SK_CANCEL_FORCE);
     sk_vec_free(&ids);

@@ -30,12 +30,12 @@ struct sk_task_extra {
             uint32_t kind;
         } *p;
         uint32_t n, cap;
-    } vals; /* copies of small arguments, so that no task has to make these again */
+    } vals; /* copies of small arguments, so that no other task has to run again to make them */
     struct sk_index_vec {
         uint32_t *p;
         uint32_t n, cap;
     } wanted;        /* indices of the lost yields that this attempt makes again, sorted */
-    uint32_t n_made; /* how many of `wanted` have been made */
+    uint32_t n_made; /* number of yields of `wanted` that have been made */
     struct sk_old_vec {
         struct sk_old {
             uint64_t oid, off;
@@ -71,22 +71,22 @@ struct sk_task_extra {
  * The constructor of an actor stays DONE or FAILED until the actor is gone, or is READY again when
  * the actor is restarted. */
 enum sk_tstate {
-    SK_T_WAITING, /* it waits for arguments that do not exist or are on disk */
-    SK_T_READY,   /* it is in line for a worker (place.h), or in its actor's queue */
-    SK_T_SENT,    /* it is on a worker, queued or running */
-    /* It is off its worker; the code that took it off decides what becomes of it, before
-     * anything else happens to it. */
+    SK_T_WAITING, /* the task waits for arguments that do not exist or are on disk */
+    SK_T_READY,   /* the task is in line for a worker (place.h), or in its actor's queue */
+    SK_T_SENT,    /* the task is on a worker, queued or running */
+    /* The task was taken off its worker. The code that took it off sets the next state before it
+     * does anything else with the task. */
     SK_T_LEFT,
-    SK_T_DONE,   /* its values exist, and those that wait for it are being told */
-    SK_T_FAILED, /* the same, with its error */
-    SK_T_ENDED,  /* it is over; it is known as long as its stream is read or lineage keeps it */
+    SK_T_DONE,   /* the task's values exist, and their waiters are being told */
+    SK_T_FAILED, /* the task has an error, and its waiters are being told */
+    SK_T_ENDED, /* the task is over; its entry stays while its stream is read or lineage keeps it */
     SK_T_STATES
 };
 struct sk_tstate_row {
     const char *name;
     uint8_t next;    /* bit i: state i may follow this one */
-    bool on_worker;  /* t->worker is its worker; else NULL */
-    bool holds_args; /* its arguments are held; in other states those of a constructor may be */
+    bool on_worker;  /* true: t->worker is the task's worker; false: t->worker is NULL */
+    bool holds_args; /* true: the arguments are held; false: only a constructor's may be */
 };
 extern const struct sk_tstate_row sk_tstates[SK_T_STATES];
 
@@ -97,23 +97,23 @@ enum sk_tkind { SK_TASK_PLAIN, SK_TASK_INIT, SK_TASK_CALL };
  * this list counts. */
 enum sk_tstop {
     SK_STOP_NONE,
-    /* It ended as cancelled: when its values are lost, it does not run again but gives that
-     * error again. */
+    /* The task has ended as cancelled: when its values are lost, it does not run again, and the
+     * cancel error is given again. */
     SK_STOP_STANDS,
-    /* its worker was asked to stop it, so that it can run from the start for lost yields */
+    /* the worker was asked to stop the task, so that it can run from the start for lost yields */
     SK_STOP_RESTART,
-    SK_STOP_CANCELLED,  /* it was cancelled by a caller */
-    SK_STOP_LOST_YIELD, /* there was no memory to record one of its yields */
+    SK_STOP_CANCELLED,  /* the task was cancelled by a caller */
+    SK_STOP_LOST_YIELD, /* there was no memory to record one of the task's yields */
     SK_STOP_DIFFERS     /* a retry yielded something else than the run before: see `differs` */
 };
 
 /* Whether lineage (recover.c) keeps a task. */
 enum sk_tkept {
     SK_KEPT_NO,
-    /* it made a value that can be lost: one in the store, or one with references inside */
+    /* the task made a value that can be lost: in the store, or with references inside */
     SK_KEPT_WANTED,
-    SK_KEPT_TRIED, /* lineage could not keep it, or has dropped it: see let_go */
-    SK_KEPT_YES    /* lineage keeps it, so it is not freed */
+    SK_KEPT_TRIED, /* lineage could not keep the task, or has dropped it: see let_go */
+    SK_KEPT_YES    /* lineage keeps the task, so it is not freed */
 };
 
 /* A stream as its reader sees it. DROPPED: nobody reads it any more. */
@@ -127,23 +127,25 @@ struct sk_ltask {
     struct sk_spec spec; /* points into bytes[] */
     struct sk_sink *sink;
     struct sk_lactor *actor;
-    struct sk_dep *waits;      /* the arguments that it waits for */
+    struct sk_dep *waits;      /* list of the arguments that the task waits for */
     struct sk_lcaller *caller; /* of a call that is not finished: its caller */
     struct sk_lworker *worker;
-    uint8_t state;    /* enum sk_tstate; set by sk_ltask_to only */
-    uint8_t kind;     /* enum sk_tkind */
-    uint8_t stop;     /* enum sk_tstop */
-    uint8_t kept;     /* enum sk_tkept */
-    uint8_t stream;   /* enum sk_tstream */
-    uint8_t let_go;   /* 0, or 1 + enum sk_lost_why: why lineage does not keep it any more */
-    uint8_t n_oom;    /* how often it was stopped for memory */
-    bool held;        /* it is in its caller's `held` */
-    bool actor_lives; /* its actor died during this call, and is started again */
+    uint8_t state;  /* enum sk_tstate; set by sk_ltask_to only */
+    uint8_t kind;   /* enum sk_tkind */
+    uint8_t stop;   /* enum sk_tstop */
+    uint8_t kept;   /* enum sk_tkept */
+    uint8_t stream; /* enum sk_tstream */
+    uint8_t
+        let_go;    /* 0, or 1 + enum sk_lost_why: the reason why lineage no longer keeps the task */
+    uint8_t n_oom; /* number of times that the task was stopped because memory was short */
+    bool held;     /* the call is in `held` of its caller */
+    bool actor_lives; /* the actor died during this call, and is started again */
     bool holds_args;
-    bool was_started; /* it had begun when its worker died last */
-    /* It runs again to make lost values: neither its sink nor its reader hears of this run. */
+    bool was_started; /* the task had begun when its worker last died */
+    /* The task runs again to make lost values: neither its sink nor its reader is told of this
+     * run. */
     bool remake;
-    bool end_failed;    /* of a stream: it failed, and end_kind and end_inl are the failure */
+    bool end_failed;    /* the stream has failed, and end_kind and end_inl are the failure */
     uint32_t n_unready; /* number of arguments that do not exist yet */
     uint32_t attempt;
     int32_t retries_left;
@@ -151,9 +153,10 @@ struct sk_ltask {
     int32_t ran_on; /* pid, slot and times of its last run (for state.c) */
     uint32_t ran_slot;
     int64_t submit_ns, start_ns, end_ns;
-    uint32_t cancel_round; /* the last recursive cancel that listed it, see n_cancel_rounds */
-    uint64_t space_epoch;  /* of space.c: the round of marks in which it was looked at */
-    uint32_t seen_lost;    /* l->n_lost when its arguments were last looked at */
+    uint32_t cancel_round; /* number of the last recursive cancel that listed the task, see
+                              n_cancel_rounds */
+    uint64_t space_epoch;  /* of space.c: the last round of marks in which the task was looked at */
+    uint32_t seen_lost;    /* value of l->n_lost when the task's arguments were last checked */
     /* SK_STOP_DIFFERS: index of the yield that a retry gave differently */
     uint32_t differs;
     struct sk_task_extra *extra; /* rarely used fields; NULL: none */
@@ -162,19 +165,19 @@ struct sk_ltask {
     struct sk_obj_id_vec {
         uint64_t *p;
         uint32_t n, cap;
-        /* ids of the yields, by index. Without a sink, those not taken hold a reference of process
-         * `owner`. */
+        /* ids of the yields, by index. Without a sink, each yield that was not taken holds a
+         * reference of process `owner`. */
     } yields;
     struct sk_note_vec {
         uint64_t *p;
         uint32_t n, cap;
-    } note_hash;        /* hash of each yield's note: a retry must give the same */
+    } note_hash;        /* hash of each yield's note: a retry must give the same notes */
     uint32_t owner;     /* the process that submitted the task, and reads the stream */
-    uint64_t end_error; /* id of the error object, if it failed */
+    uint64_t end_error; /* id of the error object, if the stream failed */
     sk_rc end_rc;       /* the failure, if there was no memory for an error object */
     /* id of an object that exists when the stream has ended; 0: nobody asked for one */
     uint64_t end_oid;
-    /* kind of that object's value or, once it has ended in a failure, of the failure: */
+    /* kind of that object's value or, once the stream has failed, kind of the failure's value */
     uint32_t end_kind;
     struct sk_inl *end_inl;
     struct sk_dep *stream_waiters;
@@ -191,7 +194,7 @@ static inline bool sk_ltask_over(const struct sk_ltask *t) { return t->state >= 
 static inline bool sk_ltask_is_stream(const struct sk_ltask *t) {
     return t->spec.n_returns == SK_STREAMING;
 }
-/* cancelled by a caller, or stopped for good by the engine */
+/* True if the task was cancelled by a caller, or stopped for good by the engine. */
 static inline bool sk_ltask_cancelled(const struct sk_ltask *t) {
     return t->stop >= SK_STOP_CANCELLED;
 }
@@ -218,23 +221,24 @@ sk_rc sk_ltask_look(struct sk_local *l, struct sk_ltask *t, bool errors) SK_MUST
 sk_rc sk_ltask_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_err *err) SK_MUST_USE;
 void sk_ltask_let_args_go(struct sk_local *l, struct sk_ltask *t);
 void sk_ltask_forget_deps(struct sk_ltask *t);
-/* All arguments exist: the task becomes READY, or ends with the error that one of them is. */
+/* All arguments exist: the task becomes READY, or ends with the error if an argument is an error
+ * value. */
 void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t);
-/* As sk_ltask_ready, for use when the end of another task made the last argument. If such a task
- * is being handled already, this one follows it, so there is no recursion. */
+/* Like sk_ltask_ready, for a task whose last argument was made by the end of another task. If such
+ * a task is being handled already, this one is handled after it, so there is no recursion. */
 void sk_ltask_due(struct sk_local *l, struct sk_ltask *t);
 /* Gives the event to the task's sink, if it has one. */
 void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev);
-/* Ends the present attempt, for the history with `rc` and `why`; another one follows. */
+/* Ends the present attempt, for the history with `rc` and `why`; another attempt follows. */
 void sk_ltask_next_attempt(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why);
-void sk_ltask_may_repeat(struct sk_ltask *t, int32_t retries); /* sets how often it may run again */
+void sk_ltask_may_repeat(struct sk_ltask *t, int32_t retries); /* sets the number of retries left */
 void sk_ltask_charge(struct sk_ltask *t);                      /* takes one retry off */
 /* Makes an ended task run again, as another attempt that may be repeated `retries` times. */
 void sk_ltask_again(struct sk_ltask *t, int32_t retries);
-/* The task runs again. `rc` and `why` say how the attempt before ended, for the history. */
+/* The task runs again. `rc` and `why` tell the history how the last attempt ended. */
 void sk_ltask_retry(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why);
 void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force);
-/* As cancel() of engine.h; the task need not be known any more. */
+/* Does the work of cancel() of engine.h; the task may be unknown by now. */
 void sk_ltask_cancel_by(struct sk_local *l, uint64_t tid, uint32_t flags);
 void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind, const void *bytes,
                            size_t n);
@@ -258,7 +262,7 @@ sk_rc sk_ltask_enter(struct sk_local *l, struct sk_ltask *t);
 /* A stream that process `proc` submitted was refused: its reader gets the reason as an error. */
 void sk_ltask_refused_stream(struct sk_local *l, uint32_t proc, uint64_t id, struct sk_inl *error);
 void sk_ltask_free(struct sk_local *l, struct sk_ltask *t);
-/* Lineage no longer keeps the task: it is freed, unless it is needed otherwise. */
+/* Lineage no longer keeps the task: the task is freed, unless something else needs it. */
 void sk_ltask_kept_free(struct sk_local *l, struct sk_ltask *t);
 struct sk_verdict_task sk_ltask_case(struct sk_local *l, const struct sk_ltask *t);
 

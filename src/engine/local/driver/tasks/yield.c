@@ -9,7 +9,7 @@
 #include "engine/local/driver/local_int.h"
 
 void sk_stream_drop(struct sk_local *l, struct sk_ltask *t) {
-    /* its credit is unlimited already; twice that would overflow to none */
+    /* the task's credit is unlimited already; adding to it would overflow */
     if (t->stream == SK_STREAM_DROPPED) return;
     t->stream = SK_STREAM_DROPPED;
     SK_DCHECK(sk_ltask_is_stream(t) && !t->sink && t->n_taken <= t->yields.n);
@@ -21,16 +21,16 @@ void sk_stream_drop(struct sk_local *l, struct sk_ltask *t) {
     /* another thread of the reader may be waiting: it gets the end of the stream */
     sk_stream_wake(l, t);
     if (!sk_ltask_over(t)) {
-        /* it runs to its end, as in Ray, for its side effects */
+        /* the task runs to its end, as in Ray, for its side effects */
         if (!t->remake) sk_stream_release(l, t, UINT32_MAX / 2);
     } else if (t->state == SK_T_ENDED) {
-        /* else sk_ltask_end, which is running further up, frees it */
+        /* otherwise sk_ltask_end, a caller of this function, frees the task */
         sk_ltask_free(l, t);
     }
     sk_obj_drain(l);
 }
 
-/* Stops a stream: its later reports are ignored. The task fails only when it has stopped, since
+/* Stops a stream: its later reports are ignored. The task fails only when it has stopped, because
  * it reads its arguments until then. */
 static void stop_stream(struct sk_local *l, struct sk_ltask *t, enum sk_tstop stop,
                         const char *why) {
@@ -39,8 +39,8 @@ static void stop_stream(struct sk_local *l, struct sk_ltask *t, enum sk_tstop st
     if (!t->actor) sk_driver_link_kill_task(l, t, why);
 }
 
-/* Lets the sink follow a yield, also one that was lost and made again. The object may be gone:
- * its waiter may have released it at once. */
+/* Lets the sink follow a yield (moves.h), also a yield that was lost and made again. The object may
+ * be gone already, if the waiter has released it at once. */
 static void followed(struct sk_local *l, uint64_t id, const struct sk_sink *sink) {
     struct sk_obj *o = sk_obj_get(l, id);
     if (o && o->state == SK_O_READY && o->where == SK_V_STORE) sk_stored_follow(l, o, sink);
@@ -84,7 +84,7 @@ void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
         if (!sk_vec_reserve(&t->yields, SK_TAG_ENGINE, t->yields.n + 1) ||
             !sk_vec_reserve(&t->note_hash, SK_TAG_ENGINE, t->n_yielded + 1) ||
             sk_obj_new(l, id, SK_PROC_DRIVER, &o, NULL) != SK_OK) {
-            /* a stream must not have a hole */
+            /* the stream is stopped, because it must not have a missing yield */
             id = 0;
             stop_stream(l, t, SK_STOP_LOST_YIELD, "there is no memory left to record its output");
         }

@@ -1,11 +1,11 @@
 /* extent.c - store memory of compiled graphs. Runs with the lock held.
  *
  * An extent of a graph is a lease of the driver's process in the store's book: so it is not
- * spilled, survives the death of the worker that fills it, and counts as memory in use. This
- * file keeps which graph has which extents, so that the end of a graph gives all of them back,
- * whatever its channels say. A closed graph whose memory a process may still read waits here
- * until it is not in use. Cost: a walk over the graph's extents for each extent that is given
- * back; there are a few for each channel. */
+ * spilled, survives the death of the worker that fills it, and counts as memory in use. This file
+ * lists the extents of each graph, so that the end of a graph gives all of them back, whatever the
+ * state of its channels. A closed graph whose memory a process may still read is kept here until no
+ * process uses the memory. Cost: a walk over the graph's extents for each extent that is given
+ * back; a graph has a few extents for each channel. */
 #include "base/mem.h"
 #include "engine/local/driver/local_int.h"
 
@@ -24,7 +24,7 @@ static void *head_of(const struct sk_local *l, const struct sk_lgraph *g) {
 }
 
 static void give_back(struct sk_local *l, struct sk_extent x) {
-    /* a whole lease: this cannot fail */
+    /* this cannot fail, because a whole lease is given back */
     sk_rc rc = sk_store_unlease(l->store, SK_PROC_DRIVER, x.off, x.len, NULL);
     SK_ASSERT(rc == SK_OK);
     sk_space_released(l);
@@ -32,7 +32,7 @@ static void give_back(struct sk_local *l, struct sk_extent x) {
 }
 
 static void end(struct sk_local *l, struct sk_lgraph *g) {
-    SK_ASSERT(g->over); /* its owner has closed it, or has died */
+    SK_ASSERT(g->over); /* the owner has closed the graph, or has died */
     for (uint32_t i = 0; i < g->extents.n; i++) give_back(l, g->extents.p[i]);
     sk_vec_free(&g->extents);
     sk_list_del(&g->link);
@@ -77,7 +77,7 @@ sk_rc sk_lgraph_own(struct sk_local *l, uint64_t id, uint64_t off, uint64_t len,
     struct sk_lgraph *g = find(l, id);
     if (g && sk_vec_push(&g->extents, SK_TAG_ENGINE, ((struct sk_extent){off, len}))) {
         if (!g->has_head) {
-            /* it is no valid graph until its owner has written it */
+            /* the memory is no valid graph until the owner has written to it */
             memset(l->data_seg.base + off, 0, SK_MIN(len, 4096));
             g->head = off;
             g->has_head = true;

@@ -18,7 +18,7 @@ struct sk_lgraph {
     struct sk_list link; /* l->graphs.all */
     uint64_t id;
     uint32_t owner; /* a process */
-    bool over;      /* closed; its memory may still be in use */
+    bool over;      /* the graph is closed; its memory may still be in use */
     bool has_head;
     uint64_t head; /* the extent that was allocated first */
     SK_VEC(struct sk_extent) extents;
@@ -39,16 +39,16 @@ void sk_lgraph_close(struct sk_local *l, uint32_t proc, uint64_t id);
 sk_rc sk_lgraph_own(struct sk_local *l, uint64_t id, uint64_t off, uint64_t len,
                     struct sk_err *err) SK_MUST_USE;
 void sk_lgraph_free(struct sk_local *l, uint64_t id, uint64_t off);
-/* An actor was killed for good: the graphs that it is in are closed. sk_lgraphs_actor_died
- * follows when its process has ended. */
+/* Called when an actor was killed for good: closes the graphs that the actor is in.
+ * sk_lgraphs_actor_died follows when the actor's process has ended. */
 void sk_lgraphs_actor_killed(struct sk_local *l, uint64_t aid, const char *how);
-/* A process of the actor has ended. restarts: the actor will have another one. */
+/* Called when a process of the actor has ended. restarts: the actor will get another process. */
 void sk_lgraphs_actor_died(struct sk_local *l, uint64_t aid, const char *how, bool restarts);
 /* closes the graphs that proc owns */
 void sk_lgraphs_proc_dead(struct sk_local *l, uint32_t proc, const char *how);
-/* The engine closes: closes all graphs. True: a process may still read the memory of one. */
+/* Closes all graphs when the engine closes. True: a process may still read memory of a graph. */
 bool sk_lgraphs_end(struct sk_local *l, const char *why);
-/* Frees what the driver has noted of graphs; memory of the store is left as it is. */
+/* Frees the driver's entries of graphs; memory of the store is left as it is. */
 void sk_lgraphs_free(struct sk_local *l);
 uint32_t sk_lgraphs_living(struct sk_local *l);
 bool sk_lgraphs_check(struct sk_local *l);

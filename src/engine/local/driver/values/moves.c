@@ -1,8 +1,8 @@
 /* moves.c - tells sinks when values that their tasks yielded are spilled and restored. Runs with
  * the lock held.
  *
- * A value knows its follower by a number, which is looked up when the follower is told: a sink
- * that is gone is not found, and no value has to be visited when a sink goes. Events are
+ * A value has the number of its follower (a sink), which is looked up when the follower is told: a
+ * sink that was removed is not found, and its removal need not visit any value. Events are
  * collected, and delivered in one batch a turn of the loop. Invariant: events of one value
  * alternate, beginning with SPILLED. Cost: nothing without a follower; with one, a look at the
  * followers for each yield that lies in the store, and 24 bytes an event. */
@@ -40,7 +40,7 @@ sk_rc sk_moves_follow(struct sk_local *l, struct sk_sink *s, struct sk_err *err)
     SK_DCHECK(!sk_moves_number(l, s));
     struct follower *f = sk_alloc(SK_TAG_ENGINE, sizeof *f);
     if (!f) return SK_ERR(err, SK_ENOMEM, "no memory to follow what goes to disk");
-    /* a number that was used again could be another sink's */
+    /* numbers are not used again, since an old number would lead to another sink */
     SK_ASSERT(l->moves.last_number < UINT32_MAX);
     *f = (struct follower){.sink = s, .number = ++l->moves.last_number};
     sk_list_push_front(&l->moves.followers, &f->link);
@@ -72,7 +72,7 @@ static struct sk_sink *sink_of(const struct sk_local *l, uint32_t number) {
 void sk_moves_tell(struct sk_local *l) {
     struct sk_move_vec now = l->moves.moved;
     if (SK_LIKELY(!now.n)) return;
-    /* a sink may cause more events: they wait for the next turn */
+    /* a sink may cause more events, which wait for the next turn */
     memset(&l->moves.moved, 0, sizeof l->moves.moved);
     for (uint32_t i = 0; i < now.n;) {
         struct sk_event ev[BATCH]; /* n of them are set */

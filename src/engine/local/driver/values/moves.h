@@ -31,12 +31,12 @@ void sk_moves_init(struct sk_local *l);
 void sk_moves_close(struct sk_local *l);
 sk_rc sk_moves_follow(struct sk_local *l, struct sk_sink *s, struct sk_err *err) SK_MUST_USE;
 void sk_moves_unfollow(struct sk_local *l, struct sk_sink *s);
-/* The number of a sink that follows its values; 0: the sink does not. */
+/* Returns the number of a sink that follows its values; 0: the sink does not follow them. */
 uint32_t sk_moves_number(const struct sk_local *l, const struct sk_sink *s);
-/* A value that a sink follows has just been spilled or restored. */
+/* Notes that a value which a sink follows has just been spilled or restored. */
 void sk_moves_note(struct sk_local *l, const struct sk_stored *st, bool disk);
-/* Calls the sinks. They may submit and cancel, so this is called only where no change is half
- * done. */
+/* Calls the sinks. Sinks may submit and cancel tasks, so this is called only where no change is
+ * half done. */
 void sk_moves_tell(struct sk_local *l);
 
 #endif

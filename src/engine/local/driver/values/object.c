@@ -1,11 +1,11 @@
 /* object.c - objects of the local engine in the driver: entries, values from messages, waits for
  * objects, and their end. Runs with the lock held.
  *
- * Not here: counting references (own.c), making a lost value again (recover.c). Invariant: a
- * READY object has its value, or is `gone`, which is noticed when it is needed. A waiter holds
- * the objects that it waits for, and removes its entries when it ends. Cost: one allocation an
- * object, one more for a value of up to 8 KiB, one for each wait for a pending object; a wait
- * begins and ends in O(1), however many there are. */
+ * Not here: counting references (own.c), making a lost value again (recover.c). Invariant: a READY
+ * object has its value, or is `gone`: its value is lost, which is noticed when the value is needed.
+ * A waiter holds the objects that it waits for, and removes its entries when it ends. Cost: one
+ * allocation an object, one more for a value of up to 8 KiB, one for each wait for a pending
+ * object; a wait begins and ends in O(1), however many waits there are. */
 #include <stdio.h>
 
 #include "base/fault.h"
@@ -40,7 +40,7 @@ static void obj_free(struct sk_local *l, struct sk_obj *o) {
         if (o->st) sk_stored_gone(l, o);
         if (o->where == SK_V_STORE) sk_store_unref(l->store, o->u.off);
     }
-    SK_ASSERT(!o->deps); /* waiters hold the object */
+    SK_ASSERT(!o->deps); /* a waiter holds the object, so an object to be freed has none */
     if (o->known) sk_lineage_gone(l->lin, o->id, (enum sk_lost_why)o->why);
     sk_free(o);
 }
@@ -122,7 +122,8 @@ void sk_dep_tell(struct sk_local *l, struct sk_dep *d) {
     }
 }
 
-/* Telling one waiter may end others, or reveal that the object is lost: then the rest wait on. */
+/* Telling one waiter may end others, or show that the object is lost: then the other waiters go on
+ * waiting. */
 void sk_dep_done(struct sk_local *l, struct sk_obj *o) {
     while (o->deps && o->state == SK_O_READY) sk_dep_tell(l, o->deps);
 }
@@ -226,7 +227,7 @@ uint64_t sk_obj_pass_bytes(struct sk_local *l, const struct sk_obj *o) {
     return id;
 }
 
-/* Gives a pending object an error, because its value cannot be had. */
+/* Gives a pending object an error, because there is no way to get its value. */
 static void fail_value(struct sk_local *l, struct sk_obj *o, sk_rc rc, const char *what,
                        const char *why) {
     char text[600];
@@ -266,8 +267,8 @@ void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_
         if (v->where == SK_V_STORE) sk_store_unref(l->store, v->off);
         return;
     }
-    /* A reference to an object that no longer exists is not an error here: getting it says
-     * "lost", and the value itself is whole. */
+    /* A reference to an object that no longer exists is not an error here: a get of that object
+     * fails with "lost", while this value is whole. */
     if (in.n && sk_own_contains(l->own, id, in.p, in.n, &err) == SK_ENOMEM) {
         if (v->where == SK_V_STORE) sk_store_unref(l->store, v->off);
         fail_value(l, o, SK_ENOMEM, "no memory to record the references in a value", err.msg);

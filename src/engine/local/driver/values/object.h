@@ -1,4 +1,4 @@
-/* object.h - objects in the driver: their entries, their values, what waits for one, their end.
+/* object.h - objects in the driver: their entries, their values, waits for objects, their end.
  *
  * Calls: stored. The code of this part may call these parts of the driver and no others;
  * tests/shape.py reads this line. */
@@ -26,15 +26,15 @@ enum { SK_O_PENDING, SK_O_READY, SK_O_ACTOR };
 struct sk_obj {
     uint64_t id;
     uint8_t state, where; /* where: of a READY object, SK_V_INLINE, SK_V_STORE or SK_V_DISK */
-    /* the value of a READY object is lost, which is noticed when it is needed next (fault point
-     * store.lose) */
+    /* the value of a READY object is lost, which is noticed when the value is next needed (fault
+     * point store.lose) */
     bool gone : 1;
-    bool known : 1; /* lineage knows it, and has to be told when it is freed */
-    /* awaited: while PENDING, a task that lineage keeps needs it. It is held until its own task
-     * has ended and lineage keeps that, too. */
+    bool known : 1; /* lineage has a node of this object, and is told when the object is freed */
+    /* awaited: while the object is PENDING, a task that lineage keeps needs it. The object is held
+     * until the task that makes it has ended and is kept by lineage, too. */
     bool awaited : 1;
-    bool spoiled : 1; /* its checksum was wrong when it was read from disk */
-    /* it stands for the end of a stream: no task makes it, and it is never lost */
+    bool spoiled : 1; /* the checksum was wrong when the value was read from disk */
+    /* the object stands for the end of a stream: no task makes it, and it is never lost */
     bool stream_end : 1;
     /* enum sk_lost_why: the reason to give when the value is lost and lineage knows no task that
      * makes it */
@@ -46,17 +46,19 @@ struct sk_obj {
         uint64_t off;
         struct sk_lactor *actor;
     } u;
-    /* The task that makes it: set while PENDING and, if lineage keeps the task, while READY. */
+    /* The task that makes the object: set while PENDING and, if lineage keeps the task, while
+     * READY. */
     struct sk_ltask *maker;
-    /* tasks and requests that wait for it while it is PENDING or on disk */
+    /* tasks and requests that wait for the object while it is PENDING or on disk */
     struct sk_dep *deps;
-    /* the entry of a READY value in the store or on disk; NULL: it cannot be evicted */
+    /* the entry of a READY value in the store or on disk; NULL: the value cannot be evicted */
     struct sk_stored *st;
 };
 
 struct sk_dep {
-    /* One wait of a task or a request, for an object or for the next yield of a stream. It is in
-     * two lists, and knows the pointers that lead to it. */
+    /* One wait of a task or a request, for an object or for the next yield of a stream. A wait is
+     * in two lists, and has the addresses of the pointers that lead to it, so that it can be
+     * removed at once. */
     struct sk_dep *next, **at;      /* other waits for the same object, the youngest first */
     struct sk_dep *more, **more_at; /* other waits of the same task or request: its `waits` */
     /* the task or the request that waits; the other pointer is NULL */
@@ -80,19 +82,19 @@ uint64_t sk_obj_error(struct sk_local *l, uint32_t kind, const void *bytes, size
  * is thrown away. */
 void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_val *v,
                 const void *bytes, struct sk_ids in);
-/* Tells everything that waits for o. */
+/* Tells all waits for o. */
 void sk_obj_ready(struct sk_local *l, struct sk_obj *o);
 /* Frees objects that nothing refers to. */
 void sk_obj_drain(struct sk_local *l);
 /* Adds a wait of t or of q (the other is NULL) to the list. */
 sk_rc sk_dep_add(struct sk_dep **list, struct sk_ltask *t, struct sk_req *q) SK_MUST_USE;
-/* A request that has counted o as ready waits for it again. */
+/* Makes a request that has counted o as ready wait for o again. */
 sk_rc sk_dep_again(struct sk_obj *o, struct sk_req *q) SK_MUST_USE;
-/* Tells what waits for o, as long as o stays READY. */
+/* Tells all waits for o, as long as o stays READY. */
 void sk_dep_done(struct sk_local *l, struct sk_obj *o);
-/* Tells one of them; d is freed. */
+/* Tells one wait; d is freed. */
 void sk_dep_tell(struct sk_local *l, struct sk_dep *d);
-/* Frees a list at the end of the engine; nothing is told. */
+/* Frees a list of waits at the end of the engine, without telling the waiters. */
 void sk_deps_free(struct sk_dep *list);
 /* Frees all waits of a task or a request. */
 void sk_dep_forget(struct sk_dep *waits);
@@ -101,17 +103,18 @@ void sk_inl_drop(struct sk_inl *i);
 /* Gives a pending object an inline value or an error; value NULL: no bytes. The caller keeps its
  * own reference to the value. */
 void sk_obj_set_inline(struct sk_local *l, struct sk_obj *o, uint32_t kind, struct sk_inl *value);
-/* A pending object has the value that process `proc` committed at `off` of the store. */
+/* Gives a pending object the value that process `proc` committed at `off` of the store. */
 void sk_obj_set_stored(struct sk_local *l, struct sk_obj *o, uint32_t proc, uint32_t kind,
                        sk_off off, uint64_t len);
-/* A new object is on disk from the beginning, as its entry says. */
+/* Marks a new object as READY and on disk, at the place in its entry. */
 void sk_obj_set_on_disk(struct sk_obj *o, uint32_t kind, uint64_t len, struct sk_stored *st);
-/* A new object stands for an actor. */
+/* Marks a new object as one that stands for an actor. */
 void sk_obj_set_actor(struct sk_obj *o, struct sk_lactor *a);
-/* The value of a READY object is lost: the object is PENDING once more, and contains nothing. */
+/* Takes the lost value off a READY object, which becomes PENDING again and contains no
+ * references. */
 void sk_obj_unready(struct sk_local *l, struct sk_obj *o);
-/* Gives the bytes of o in the store, and the references in them, to a new object of the driver. Its
- * id; 0 when there is no memory. */
+/* Gives the bytes of o in the store, and the references in them, to a new object of the driver.
+ * Returns the id of the new object; 0 when there is no memory. */
 uint64_t sk_obj_pass_bytes(struct sk_local *l, const struct sk_obj *o);
 struct sk_inl *sk_engine_error(sk_rc rc, const char *msg);
 

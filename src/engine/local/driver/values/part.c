@@ -3,11 +3,11 @@
  * If the value is in memory, the task gets a view of the part, and the whole value is held,
  * pinned and spilled as usual. If the value is on disk, the part gets an object of its own when
  * the task is about to be sent. That object is on disk from the beginning, at the part's place
- * in the value's copy, and is read back, waits for room and is evicted as any other. So space.c
- * knows nothing of parts but how many bytes to ask for. The object belongs to one task and goes
- * with the task's arguments. Invariant: a part shares the place on disk, so it does not matter
- * what becomes of the value meanwhile. Cost: two allocations a part, and only if the value is on
- * disk. */
+ * in the value's copy, and is read back, waits for room and is evicted as any other object. So all
+ * that space.c has to know of parts is the number of bytes to ask for. The object belongs to one
+ * task and goes with the task's arguments. Invariant: a part shares the place on disk, so it does
+ * not matter what becomes of the value meanwhile. Cost: two allocations a part, and only if the
+ * value is on disk. */
 #include "base/mem.h"
 #include "base/containers/vec.h"
 #include "engine/local/driver/local_int.h"

@@ -24,7 +24,7 @@ bool sk_promise_keep(struct sk_local *l, uint32_t proc, uint64_t id, const struc
 void sk_promises_proc_dead(struct sk_local *l, uint32_t proc, const char *how);
 void sk_promises_init(struct sk_local *l);
 void sk_promises_free(struct sk_local *l);
-/* true if the promise is still to be kept; for check.c */
+/* true if the process has not given the value yet; for check.c */
 bool sk_promised(const struct sk_local *l, uint64_t id);
 
 #endif

@@ -1,7 +1,7 @@
 /* stored.c - the entry of each object whose bytes are in the store or on disk, with its state on
  * the way to disk and back. Runs with the lock held.
  *
- * Not here: which value is evicted and which is read back (space.c). Invariant: an object has an
+ * Not here: choosing the values to evict and to read back (space.c). Invariant: an object has an
  * entry exactly while it is READY and its bytes may move between store and disk; the counts of
  * values on disk match the entries. Cost: one allocation an object, a move in a list for each
  * use. */
@@ -34,7 +34,7 @@ void sk_stored_init(struct sk_local *l) {
 void sk_stored_new(struct sk_local *l, struct sk_obj *o) {
     if (!l->space.spill || o->st) return;
     struct sk_stored *st = sk_calloc(SK_TAG_ENGINE, sizeof *st);
-    if (!st) return; /* without an entry it just stays in the store */
+    if (!st) return; /* without an entry the value just stays in the store */
     SK_DCHECK(o->where == SK_V_STORE);
     st->o = o;
     sk_list_init(&st->sibling);
@@ -110,7 +110,7 @@ void sk_stored_stay(struct sk_local *l, struct sk_stored *st, bool last) {
 
 void sk_stored_to_disk(struct sk_local *l, struct sk_stored *st) {
     struct sk_obj *o = st->o;
-    /* its bytes have to be on disk, else they would be gone */
+    /* a copy must be on disk, or the bytes would be lost */
     SK_ASSERT(o->where == SK_V_STORE && st->at.stretch && !st->io);
     sk_store_unref(l->store, o->u.off);
     to(l, st, SK_STORED_DISK);
@@ -120,7 +120,7 @@ void sk_stored_to_disk(struct sk_local *l, struct sk_stored *st) {
     if (st->follower) sk_moves_note(l, st, true);
 }
 
-/* ---- and back -------------------------------------------------------------------------------- */
+/* ---- back into the store --------------------------------------------------------------------- */
 
 void sk_stored_want(struct sk_local *l, struct sk_obj *o) {
     struct sk_stored *st = o->st;
