@@ -1,8 +1,8 @@
 /* lineage.c - the graph of kept tasks and the objects between them (contract: lineage.h).
  *
  * Not here: values, references, running tasks. A node of the graph is a task or an object; an
- * object has a node while a kept task makes or needs it, or while it is in scope and the reason why
- * it cannot be made is worth remembering.
+ * object has a node while a kept task makes or needs it, or while it is in scope and lineage
+ * remembers the reason why it cannot be made.
  *
  *     task --returns--> object --uses--> edge (one an argument) --task--> task
  *
@@ -27,7 +27,7 @@ struct task;
 
 struct obj {
     uint64_t id;
-    struct task *maker;  /* the kept task that makes it; NULL: none */
+    struct task *maker;  /* the kept task that makes the object; NULL: none */
     struct sk_list sib;  /* in maker->returns */
     struct sk_list uses; /* edges */
     struct obj *next;    /* next in the list for next_object */
@@ -118,7 +118,7 @@ static bool needed(const struct obj *o) { return o->alive || !sk_list_empty(&o->
 /* Called after o went out of scope, or lost a use or its maker. */
 static void obj_settle(struct sk_lineage *l, struct obj *o) {
     if (o->maker ? needed(o) : !sk_list_empty(&o->uses) || (o->alive && o->said)) return;
-    SK_ASSERT(sk_list_empty(&o->uses)); /* else an edge would point to freed memory */
+    SK_ASSERT(sk_list_empty(&o->uses)); /* otherwise an edge would point to freed memory */
     sk_list_del(&o->sib);
     sk_map_del(&l->objs, o->id);
     sk_pool_put(&l->pool, o);
@@ -140,11 +140,11 @@ static void doom_users(struct sk_lineage *l, const struct obj *o, uint8_t why, u
 }
 
 static void doom_unneeded(struct sk_lineage *l, struct task *t) {
-    /* nothing is left that could ask why */
+    /* no object is left for which the reason could be asked */
     if (t->n_needed == 0 && !t->open) doom(l, t, SK_LOST_EVICTED, 0);
 }
 
-/* Takes all doomed tasks out of the graph, and those that become hopeless or useless by that. */
+/* Takes all doomed tasks out of the graph, and tasks that become hopeless or useless by that. */
 static void drop(struct sk_lineage *l) {
     while (l->doomed) {
         struct task *t = l->doomed;
@@ -210,7 +210,8 @@ static void evict(struct sk_lineage *l) {
         l->n_evicted++;
         doom(l, t, SK_LOST_EVICTED, 0);
         drop(l);
-        it = l->aged.next; /* others may have been dropped with it; few tasks are under way */
+        it = l->aged
+                 .next; /* from the start: other tasks may be gone, too; few tasks are under way */
     }
 }
 
@@ -278,14 +279,15 @@ sk_rc sk_lineage_add(struct sk_lineage *l, const struct sk_lineage_task *spec, s
     for (uint32_t i = 0; i < spec->n_returns; i++) {
         struct obj *o = sk_map_get(&l->objs, spec->returns[i]);
         if (!o) o = obj_new(l, spec->returns[i]);
-        if (o->maker != t) returns(t, o); /* it may be named twice */
+        if (o->maker != t) returns(t, o); /* the return may be named twice */
     }
     sk_list_push_back(&l->aged, &t->age);
     l->bytes += t->bytes;
     doom_unneeded(l, t);
     if (!t->doomed && t->bytes > l->budget && !t->open) {
         l->n_evicted++;
-        doom(l, t, SK_LOST_EVICTED, 0); /* else it would evict all others first */
+        doom(l, t, SK_LOST_EVICTED,
+             0); /* otherwise this task would cause the eviction of all others first */
     }
     drop(l);
     evict(l);
@@ -346,7 +348,8 @@ void sk_lineage_gone(struct sk_lineage *l, uint64_t oid, enum sk_lost_why why) {
     } else {
         doom_users(l, o, o->said ? o->why : (uint8_t)why, o->said ? o->culprit : oid);
     }
-    if (sk_list_empty(&o->uses)) obj_settle(l, o); /* else the last of the doomed tasks frees it */
+    if (sk_list_empty(&o->uses))
+        obj_settle(l, o); /* otherwise the last of the doomed tasks frees the object */
     drop(l);
 }
 

@@ -1,5 +1,5 @@
-/* lineage.h - how to make a lost object again: the finished tasks that are kept for it, and which
- * tasks to run in which order. Pure: no clock, no ipc.
+/* lineage.h - how to make a lost object again: the finished tasks that are kept for it, and the
+ * tasks to run, in order. Pure: no clock, no ipc.
  *
  * A task is *kept* while any of its returns may be needed: the return is in scope (it is
  * referenced), or another kept task has it as an argument. A kept task holds no reference: its
@@ -32,8 +32,8 @@ struct sk_lineage;
 enum sk_lost_why {
     SK_LOST_PUT,     /* no task made it */
     SK_LOST_ACTOR,   /* a call of an actor made it, which is not repeated */
-    SK_LOST_RETRIES, /* its task has no retries (left) */
-    SK_LOST_EVICTED, /* its task was evicted, for the budget or for want of memory */
+    SK_LOST_RETRIES, /* the task that made it has no retries (left) */
+    SK_LOST_EVICTED, /* the task that made it was evicted (budget, or no memory) */
     /* Its task needs something that cannot be made again. Only the caller uses this value;
      * lineage names the object at fault instead. */
     SK_LOST_NEEDS,
@@ -46,18 +46,18 @@ struct sk_lineage_task { /* copied */
     const uint64_t *returns; /* returns that are in scope */
     uint32_t n_returns;
     uint64_t bytes;  /* cost that counts against the budget */
-    int32_t retries; /* how often it may run again: > 0, or -1 = for ever */
-    /* It still runs: more returns will come (sk_lineage_return), then sk_lineage_done. */
+    int32_t retries; /* number of times that the task may run again: > 0, or -1 = no limit */
+    /* The task still runs: more returns will come (sk_lineage_return), then sk_lineage_done. */
     bool open;
-    void *data; /* the caller's; given back by the calls below */
+    void *data; /* owned by the caller; returned by the calls below */
 };
 
 sk_rc sk_lineage_create(struct sk_lineage **out, uint64_t budget_bytes,
                         struct sk_err *err) SK_MUST_USE;
-/* The `data` of tasks that are kept or not drained is forgotten: walk them before. */
+/* Frees lineage. It does not free the `data` of tasks: the caller walks and drains them before. */
 void sk_lineage_destroy(struct sk_lineage *l);
 
-/* Keeps a task. A task whose returns nobody needs comes straight out of next_free, and so does
+/* Keeps a task. A task whose returns are not needed is given by next_free at once, and so does
  * one larger than the budget. SK_EINVAL: the id is 0 or kept already, retries is 0, an argument
  * or a return is known to be out of scope, or a return is known to be made by another task.
  * SK_ENOMEM. Nothing changes on failure. The returns of a task must not be needed to make its
@@ -81,10 +81,11 @@ void sk_lineage_gone(struct sk_lineage *l, uint64_t oid, enum sk_lost_why why);
  * object that oid was made from), and tasks that need it are dropped. `why` on entry: as for
  * gone. Drain next_object, then next_task, before the next call of lost. */
 bool sk_lineage_lost(struct sk_lineage *l, uint64_t oid, enum sk_lost_why *why, uint64_t *culprit);
-/* Gives objects that were out of scope and are in scope again (call gone when that ends). */
+/* Gives objects that were out of scope and are in scope again (the caller calls sk_lineage_gone
+ * when that ends). */
 bool sk_lineage_next_object(struct sk_lineage *l, uint64_t *oid);
-/* Gives tasks to run, those that make arguments of others first. `retries`: how often the task
- * may run after this. Each ends with sk_lineage_done. */
+/* Gives tasks to run, those that make arguments of others first. `retries`: number of times that
+ * the task may run after this run. Each ends with sk_lineage_done. */
 bool sk_lineage_next_task(struct sk_lineage *l, uint64_t *id, void **data, int32_t *retries);
 /* Gives tasks that are no longer kept. */
 bool sk_lineage_next_free(struct sk_lineage *l, uint64_t *id, void **data);

@@ -1,7 +1,8 @@
-/* own.c - exact reference counts by process, and what becomes garbage when a count falls to zero
+/* own.c - exact reference counts by process, and the objects that become garbage when a count falls
+ * to zero
  * (contract: own.h).
  *
- * Not here: values and where they are (the engine frees them from the queue), tasks, lineage. Pure
+ * Not here: values and their places (the engine frees them from the queue), tasks, lineage. Pure
  * book-keeping on the heap.
  *
  * Invariant: an object is in `objs` exactly while driver + borrowed + holds + outers > 0; borrowed
@@ -141,7 +142,7 @@ bool sk_own_next_freed(struct sk_own *o, uint64_t *id, void **data) {
 
 /* ---- borrows --------------------------------------------------------------------------------- */
 
-/* made when it is needed; NULL: no memory */
+/* returns the entry of a process, made when it is needed; NULL: no memory */
 static struct proc *proc_get(struct sk_own *o, uint32_t proc) {
     struct proc *p = sk_map_get(&o->procs, proc);
     if (SK_LIKELY(p)) return p;
@@ -276,7 +277,7 @@ sk_rc sk_own_contains(struct sk_own *o, uint64_t outer, const uint64_t *inner, u
             sk_free(in);
             return absent(inner[i], "contain", err);
         }
-        /* a reference to itself does not count: counted, it would keep the object for ever */
+        /* a reference to the object itself does not count: it would keep the object for ever */
         if (y != x) in->p[in->n++] = y;
     }
     for (uint32_t i = 0; i < in->n; i++) {
@@ -367,7 +368,7 @@ void sk_own_shrink(struct sk_own *o) {
 }
 
 /* Takes (sign -1) or gives back (+1) every reference and mention that the maps and inner lists
- * show. False: one points to no object. */
+ * show. False: a reference or mention points to no object. */
 static bool recount(struct sk_own *o, int sign) {
     uint64_t key, id;
     void *val, *count;

@@ -1,5 +1,5 @@
-/* own.h - reference counts: exact, by process, and what becomes garbage when a reference goes away.
- * Pure: no clock, no ipc.
+/* own.h - exact reference counts by process, and the objects that become garbage when a reference
+ * goes away. Pure: no clock, no ipc.
  *
  * An object (id != 0) lives while any of these exists:
  *   - references of the driver (proc 0) or of workers (proc >= 1), counted by (process, object): a
@@ -24,7 +24,8 @@
 struct sk_own;
 
 sk_rc sk_own_create(struct sk_own **out, struct sk_err *err) SK_MUST_USE;
-/* Queued and alive objects are forgotten: the caller drains or walks them before. */
+/* Frees the table. Queued and alive objects are forgotten: the caller drains or walks them first.
+ */
 void sk_own_destroy(struct sk_own *o);
 
 /* Makes an object with one reference of process proc. SK_EINVAL: the id is 0 or exists.
@@ -47,29 +48,29 @@ sk_rc sk_own_hold(struct sk_own *o, uint64_t id, struct sk_err *err) SK_MUST_USE
 /* Giving back a hold that does not exist is a bug of the engine (SK_ASSERT). */
 void sk_own_unhold(struct sk_own *o, uint64_t id);
 
-/* `outer` holds inner[0..n) as long as it lives; once per object (again: SK_EINVAL). SK_ENOENT:
- * one of them does not exist. Duplicates count each. `outer` itself among them does not count (a
- * task can return a reference to its own return). Nothing changes on failure. */
+/* `outer` holds inner[0..n) as long as it lives; once per object (again: SK_EINVAL). SK_ENOENT: an
+ * inner object does not exist. Each duplicate counts. `outer` itself among the inner objects does
+ * not count (a task can return a reference to its own return). Nothing changes on failure. */
 sk_rc sk_own_contains(struct sk_own *o, uint64_t outer, const uint64_t *inner, uint32_t n,
                       struct sk_err *err) SK_MUST_USE;
 
-/* The value of `outer` is gone: it holds nothing any more, and sk_own_contains may be called
- * again. */
+/* Notes that the value of `outer` is gone: the object holds nothing any more, and sk_own_contains
+ * may be called for it again. */
 void sk_own_uncontain(struct sk_own *o, uint64_t outer);
 /* Moves what `from` holds to `to`, which must hold nothing. */
 void sk_own_pass_inner(struct sk_own *o, uint64_t from, uint64_t to);
-/* number of references in its value, with duplicates; 0 when it does not exist */
+/* number of references in the object's value, with duplicates; 0: no such object */
 uint32_t sk_own_n_inner(const struct sk_own *o, uint64_t outer);
 
 /* Gives all references of proc (>= 1) back. Its number may be used again. */
 void sk_own_proc_dead(struct sk_own *o, uint32_t proc);
 
 bool sk_own_has(const struct sk_own *o, uint64_t id);
-/* the data given to add; NULL when absent */
+/* the `data` that was given to sk_own_add; NULL: no such object */
 void *sk_own_get(const struct sk_own *o, uint64_t id);
-/* all references, holds and living outer objects; 0 when it does not exist */
+/* number of all references, holds and living outer objects; 0: no such object */
 uint64_t sk_own_count(const struct sk_own *o, uint64_t id);
-/* references of that process */
+/* number of references of process proc */
 uint64_t sk_own_borrowed(const struct sk_own *o, uint64_t id, uint32_t proc);
 uint64_t sk_own_n(const struct sk_own *o); /* alive objects */
 

@@ -1,10 +1,10 @@
 /* look.c - reads the state of a local engine from its control segment alone: from a signal handler
  * of the driver, or from another process (`skate stack`).
  *
- * No lock, no allocation; nothing is changed but the word that says whose turn it is on stderr.
- * So it works while the driver hangs with the engine's lock held. Invariant: reads stay inside
- * the segment, whatever it contains; texts may be torn (they are only shown). Cost: one slot a
- * worker. */
+ * No lock, no allocation; the only word that is written holds the pid of the process whose turn on
+ * stderr it is. So it works while the driver hangs with the engine's lock held. Invariant: reads
+ * stay inside the segment, whatever it contains; texts may be torn (they are only shown). Cost: one
+ * slot a worker. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -17,7 +17,8 @@
 #include "engine/host.h"
 #include "engine/local/wire/look.h"
 
-#define WAITS_NS 50000000 /* a wait that ended this short a time ago may go on: see waits_ns */
+/* a wait that ended less than this long ago (ns) may have gone on: see waits_ns */
+#define WAITS_NS 50000000
 
 static void copy_text(char *dst, size_t cap, const char *src, size_t max) {
     size_t n = strnlen(src, SK_MIN(max, cap - 1));
@@ -28,7 +29,7 @@ static void copy_text(char *dst, size_t cap, const char *src, size_t max) {
 static size_t look(const uint8_t *base, size_t size, struct sk_look *out,
                    struct sk_look_worker *rows, size_t cap) {
     const struct sk_ctl *ctl = (const struct sk_ctl *)(const void *)base;
-    /* read it once, since it may change */
+    /* read once, since the value may change */
     uint32_t grows = atomic_load_explicit(&ctl->n_used, memory_order_acquire),
              used = SK_MIN(grows, ctl->n_slots);
     int64_t now = sk_now_ns(), waits = atomic_load(&ctl->waits_ns);
@@ -55,7 +56,7 @@ static size_t look(const uint8_t *base, size_t size, struct sk_look *out,
 static struct {
     _Atomic(const uint8_t *) base;
     _Atomic size_t size;
-    _Atomic(const struct sk_slot *) slot; /* of a worker: its own slot */
+    _Atomic(const struct sk_slot *) slot; /* in a worker: the worker's own slot */
     _Atomic uint32_t n_inside;
     pid_t pid;
 } me;
@@ -106,13 +107,13 @@ void sk_look_speak(bool begin) {
         for (int64_t until = sk_now_ns() + SK_SEC;
              !atomic_compare_exchange_weak(speaks, &free, pid) && sk_now_ns() < until;
              sched_yield())
-            /* if its owner has died, it is taken over in the next round */
+            /* if the process that has the turn is dead, the next round takes the turn over */
             if (free && kill(free, 0) == 0) free = 0;
     }
     atomic_fetch_sub(&me.n_inside, 1);
 }
 
-/* ---- another one ----------------------------------------------------------------------------- */
+/* ---- an engine of another process ------------------------------------------------------------ */
 
 sk_rc sk_look_at(const char *path, struct sk_look *out, struct sk_look_worker *rows, size_t cap,
                  size_t *n, struct sk_err *err) {

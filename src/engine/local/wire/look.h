@@ -1,4 +1,5 @@
-/* look.h - tells sk_look_self about the engine of this process; slot: of a worker, its own.
+/* look.h - registers the engine of this process for sk_look_self. slot: a worker's own slot; NULL
+ * in the driver.
  *
  * Calls: none. The code of this part may call no other part of the driver; tests/shape.py reads
  * this line. */

@@ -33,7 +33,8 @@
 #include "engine/local/wire/prints.h"
 
 #define LINE_MOST (256u << 10)
-#define READ_MOST (64u << 10) /* size of a pipe: all that was there when take began is read */
+/* the size of a pipe, so that all text is read that was there when `take` began */
+#define READ_MOST (64u << 10)
 #define AT_ONCE 64
 
 struct source {
@@ -50,7 +51,8 @@ struct sk_prints {
     bool none;
     int hand[2], ep, wake, lock_fd;
     struct sk_fd_id hand_id[2], ep_id, wake_id, lock_id;
-    const uint8_t *ctl; /* its own mapping, since it outlives the engine */
+    const uint8_t *ctl; /* a mapping of the control segment of its own, since this struct outlives
+                           the engine */
     size_t ctl_size;
     SK_VEC(struct source *) sources;
     char buf[READ_MOST];
@@ -112,7 +114,7 @@ static void close_fd(int *fd) {
 }
 
 static void forget(struct sk_prints *p, struct source *s) {
-    /* closing is not enough: a forked copy of the driver may hold the descriptor */
+    /* a mere close is not enough: a forked copy of the driver may hold the descriptor */
     if (sk_fd_ours(p->ep, p->ep_id)) (void)epoll_ctl(p->ep, EPOLL_CTL_DEL, s->fd, NULL);
     sk_fd_close(&s->fd, s->id);
     for (uint32_t i = 0; i < p->sources.n; i++)
@@ -306,7 +308,7 @@ static bool take_from(struct sk_prints *p, struct source *s, sk_prints_line *lin
 
 void sk_prints_take(struct sk_prints *p, bool last, sk_prints_line *line, void *ctx) {
     if (p->none || sk_prints_lost(p)) return;
-    /* before reading, so that what is printed later counts as new */
+    /* taken before reading, so that text printed later counts as new */
     p->news.seen = atomic_load_explicit(p->news.now, memory_order_acquire);
     welcome(p);
     for (uint32_t left = last ? 0 : p->sources.n; left;) {
@@ -337,7 +339,7 @@ static struct {
     int ctl_fd;
     struct sk_fd_id ctl_id;
     bool joined;
-    struct stat at[3]; /* what its descriptors 1 and 2 were at the beginning */
+    struct stat at[3]; /* identity of the files of descriptors 1 and 2 when the process began */
 } mine = {.plain = {-1, -1, -1}, .ctl_fd = -1};
 
 void sk_prints_server(int hand) {
@@ -364,7 +366,7 @@ static bool hand_over(int hand, const struct hello *h, const int fds[2]) {
 }
 
 static void replace(int to, int with) {
-    mine.plain[to] = fcntl(to, F_DUPFD_CLOEXEC, 3); /* -1: the driver's is closed */
+    mine.plain[to] = fcntl(to, F_DUPFD_CLOEXEC, 3); /* -1: the driver's descriptor is closed */
     (void)dup2(with, to);
 }
 

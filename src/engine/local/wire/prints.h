@@ -1,4 +1,4 @@
-/* prints.h - the stdout and stderr of workers on their way to the driver; host.h has the public
+/* prints.h - brings the stdout and stderr of workers to the driver; host.h has the public
  * half.
  *
  * Calls: none. The code of this part may call no other part of the driver; tests/shape.py reads
@@ -18,9 +18,9 @@ sk_rc sk_prints_attach(struct sk_prints *p, const struct sk_seg *ctl,
 /* Driver: the descriptor that a fork server inherits, or SK_PRINTS_PLAIN or SK_PRINTS_NONE. */
 int sk_prints_hand(const struct sk_prints *p);
 
-/* Fork server: programs that its imports start do not inherit `hand`. */
+/* Fork server: keeps `hand` away from the programs that imports start. */
 void sk_prints_server(int hand);
-/* Fresh worker: its descriptors 1 and 2 become pipes, whose other ends are sent to the driver. */
+/* Fresh worker: replaces descriptors 1 and 2 by pipes, and sends their other ends to the driver. */
 void sk_prints_worker(int hand, uint32_t slot, const struct sk_seg *ctl);
 
 #endif

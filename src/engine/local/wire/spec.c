@@ -1,6 +1,6 @@
 /* spec.c - the specs of tasks and actors as bytes: sent in SUBMIT and ACTOR, and kept by the
- * driver for retries. The decoder must give SK_ECORRUPT for damaged bytes of a worker, never
- * crash. */
+ * driver for retries. For damaged bytes of a worker the decoder returns SK_ECORRUPT, and never
+ * crashes. */
 #include "engine/local/wire/wire.h"
 #include "engine/books/names.h"
 

@@ -24,7 +24,7 @@
 
 /* ---- control segment ------------------------------------------------------------------------- */
 
-/* Fields of the control segment: who writes | who reads | memory order; then what the death of
+/* Fields of the control segment: writer | reader | memory order; then the state that the death of
  * the worker leaves.
  *
  *  magic..data_size   driver, once, before any worker | all
@@ -77,10 +77,10 @@ struct sk_ctl {
     uint64_t data_size;
     uint64_t slot_stride;
     uint64_t heap_keep_bytes; /* sk_memory_keep */
-    /* which bell the workers ring: 0: a caller drives the loop; 1: the loop thread does */
+    /* index of the bell that workers ring: 0: a caller drives the loop; 1: the loop thread does */
     _Atomic uint32_t who;
     int32_t driver_pid;
-    /* how long `waits` is valid: INT64_MAX: it still is; else until this time */
+    /* time until which `waits` is valid; INT64_MAX: the wait goes on */
     _Atomic int64_t waits_ns;
     _Atomic uint32_t n_used; /* slots that were ever used */
     /* pid of the process that writes its stacks to stderr (sk_look_speak); 0: none */
@@ -88,13 +88,13 @@ struct sk_ctl {
     struct sk_bell bell[2];
     _Atomic uint32_t printed; /* counts what Python code printed in workers (prints.c) */
     uint8_t pad2[60];
-    char waits[512]; /* what the caller that drives is waiting for, if it waits for long */
+    char waits[512]; /* text: what the driving caller is waiting for, if its wait is long */
 };
 _Static_assert(sizeof(struct sk_ctl) == 768, "fixed layout");
 
 /* States of a claim word. CANCELLED: the task has started, and should stop at its next yield.
- * (There is one word a task: with one a worker, a late cancel of a task that had ended already
- * overwrote that of the task behind it, which then never stopped.) */
+ * (Each task has a word of its own. With one word for a worker, a late cancel of a task that had
+ * ended overwrote the cancel of the next task, which then never stopped.) */
 enum { SK_CLAIM_QUEUED = 0, SK_CLAIM_STARTED = 1, SK_CLAIM_TAKEN = 2, SK_CLAIM_CANCELLED = 3 };
 
 static inline size_t sk_slot_stride(void) {
@@ -117,7 +117,7 @@ static inline void *sk_slot_up(struct sk_slot *s) {
     X(HELLO)      /* ready */                                                         \
     X(DONE)       /* tid, attempt, status, run_ns, note, returns */                   \
     X(YIELD)      /* tid, attempt, index, note, value */                              \
-    X(RETURNED)   /* tid: goes back unstarted (the worker waits in get) */            \
+    X(RETURNED)   /* tid: the task goes back unstarted (the worker waits in get) */   \
     X(SUBMIT)     /* base id, req or 0, limit of pending calls, spec */               \
     X(ACTOR)      /* base id, req or 0, options, spec of the constructor */           \
     X(PUT)        /* oid, value */                                                    \
@@ -127,13 +127,13 @@ static inline void *sk_slot_up(struct sk_slot *s) {
     X(GET)        /* req, n, oids */                                                  \
     X(WAIT)       /* req, want, n, oids */                                            \
     X(TIMEOUT)    /* req: the worker gave up waiting */                               \
-    X(LEASE)      /* req, len, least that is enough */                                \
+    X(LEASE)      /* req, len, least length that is enough */                         \
     X(GIVE)       /* off, len: unused lease */                                        \
     X(EXTENT)     /* req, graph, len */                                               \
     X(GRAPHOPEN)  /* req */                                                           \
     X(GRAPHCLOSE) /* graph */                                                         \
     X(EXTENTFREE) /* graph, off */                                                    \
-    X(PIN)        /* oid: this argument is kept */                                    \
+    X(PIN)        /* oid: the worker keeps a view of this argument */                 \
     X(UNPIN)      /* off */                                                           \
     X(DEFINE)     /* fid, name, def */                                                \
     X(SHAPE)      /* req, amounts */                                                  \
@@ -196,7 +196,8 @@ enum {
 struct sk_val {
     uint32_t kind;
     uint16_t where;
-    uint16_t keep; /* STORE, from a worker: it goes on reading the value, which is pinned for it */
+    uint16_t keep; /* STORE, from a worker: the worker goes on reading the value, which is pinned
+                      for it */
     uint64_t oid;  /* the object whose value this is; 0: a plain inline argument */
     uint64_t len;
     uint64_t off; /* STORE, PART */
@@ -245,9 +246,9 @@ struct sk_msg_task { /* fixed head of SK_M_TASK; it is followed by the name and 
     uint32_t window, flags;
     uint32_t group, max_calls;
     uint64_t gpus;
-    uint64_t credit; /* how many of the first `from` yields were taken */
-    /* Number of yields that were made before. Of these only those are wanted whose indices come
-     * behind the arguments: */
+    uint64_t credit; /* number of the first `from` yields that the reader has taken */
+    /* Number of yields that an earlier attempt made. Of these, the reader wants only those whose
+     * indices follow the arguments: */
     uint32_t from;
     uint32_t n_wanted; /* a u32 each, sorted; none is below `skip` */
 };
@@ -255,7 +256,7 @@ enum {
     /* the constructor of an actor; behind the wanted indices come u32 n_groups and a u32 for
      * each group */
     SK_TF_INIT = 1,
-    /* a stream that runs again for lost yields: it is over when the last wanted one is made */
+    /* a stream that runs again for lost yields: it is over when the last wanted yield is made */
     SK_TF_REMAKE = 2,
     SK_TF_NEED = 8, /* a struct sk_need comes at the very end */
     SK_TF_ASYNC = 4 /* with INIT: the actor has an event loop */
@@ -265,8 +266,8 @@ enum {
     /* user code raised an exception: there is one value, the error for all returns */
     SK_DONE_FAILED = 1,
     SK_DONE_LEAVE = 2, /* this process may run nothing more */
-    SK_DONE_FINAL = 8, /* with FAILED: it is not retried, whatever the task's options say */
-    SK_DONE_EXIT = 4   /* with FAILED: a call by which an actor ends itself; no restart */
+    SK_DONE_FINAL = 8, /* with FAILED: the task is not retried, whatever its options are */
+    SK_DONE_EXIT = 4   /* with FAILED: the call has ended its own actor; no restart */
 };
 /* fixed head of SK_M_DONE; it is followed by the note and n_values times (value, u32 n_contains,
  * oids) */

@@ -74,7 +74,7 @@ static sk_rc c_shape(struct sk_engine *e, const struct sk_need *need, sk_shape *
     if (rc == SK_OK) {
         *out = (sk_shape)sk_rd_u64(&r);
         pthread_mutex_lock(&c->mu);
-        /* without memory it is asked again next time */
+        /* without memory for this entry, the driver is asked again next time */
         SK_IGNORE(sk_map_put(&c->shapes, h | 1, (void *)((uintptr_t)*out + 1)));
         pthread_mutex_unlock(&c->mu);
     }
@@ -106,7 +106,8 @@ static sk_rc c_group_create(struct sk_engine *e, const struct sk_group_spec *s, 
     uint64_t base, v;
     struct sk_bytes name = {s->name, s->name ? strlen(s->name) : 0},
                     space = {s->space, s->space ? strlen(s->space) : 0};
-    SK_TRY(sk_names_check("placement group", space, name, err)); /* so they fit into the message */
+    SK_TRY(sk_names_check("placement group", space, name,
+                          err)); /* checked here, so that both names fit into the message */
     uint8_t *p = sk_alloc(SK_TAG_ENGINE, cap);
     if (!p) return SK_ERR(err, SK_ENOMEM, "no memory for a placement group");
     pthread_mutex_lock(&c->mu);
@@ -174,8 +175,8 @@ static sk_rc c_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size_
     return rc;
 }
 
-/* Sends the spec of a task or (as not NULL) of an actor. req: where to store the number of the
- * request, whose answer the caller gets by sk_worker_link_answer; NULL: no answer is wanted. */
+/* Sends the spec of a task or (as not NULL) of an actor. *req becomes the number of the request,
+ * whose answer the caller gets by sk_worker_link_answer; req NULL: no answer is wanted. */
 static sk_rc send_spec(struct sk_worker_engine *c, const struct sk_task_spec *s,
                        const struct sk_aspec *as, uint32_t n_ids, uint64_t *base, uint64_t *req,
                        struct sk_err *err) {
@@ -287,7 +288,7 @@ static sk_rc c_actor_find(struct sk_engine *e, const char *space, const char *na
         *meta = (struct sk_bytes){p, p ? b.n : 0};
         *out = (sk_aid){aid};
         *ready = (sk_oid){aid - 1};
-        if (!p) { /* the answer came with a reference to each */
+        if (!p) { /* the answer came with a reference to each object, which is given back */
             c_release(e, (sk_oid){aid});
             c_release(e, *ready);
             rc = SK_ERR(err, SK_ENOMEM, "no memory for the name's actor");

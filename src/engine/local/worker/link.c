@@ -1,10 +1,10 @@
 /* link.c - a worker's end of its link to the driver: messages both ways, answers to its requests,
- * and the store memory that it leases to cut values from. Any thread of the worker may send; one at
- * a time reads.
+ * and the store memory that it leases to cut values from. Any thread of the worker may send; one
+ * thread at a time reads.
  *
- * Not here: what the messages mean (engine.c), tasks (task.c). Invariant: messages of a process
- * are handled in order, so a message that needs no answer is just sent; each request has one
- * answer. Cost: a value that fits into the lease needs no round trip. */
+ * Not here: the meaning of the messages (engine.c), tasks (task.c). Invariant: messages of a
+ * process are handled in order, so a message that needs no answer is just sent; each request has
+ * one answer. Cost: a value that fits into the lease needs no round trip. */
 #include <errno.h>
 #include <limits.h>
 #include <sched.h>
@@ -26,7 +26,7 @@
 
 void sk_worker_link_ring(struct sk_worker_engine *c, bool lazy) {
     uint32_t who = atomic_load_explicit(&c->ctl->who, memory_order_seq_cst);
-    /* the driver wakes by itself within a millisecond, and this worker will send more */
+    /* no wake-up: the driver wakes by itself within a millisecond, and more messages follow */
     c->quiet = lazy && who == 0 && !sk_ring_empty(&c->down);
     if (c->quiet) atomic_fetch_add_explicit(&c->ctl->bell[0].seq, 1, memory_order_seq_cst);
     else sk_bell_ring(&c->ctl->bell[who & 1]);
@@ -87,7 +87,7 @@ void sk_worker_link_send_unlocked(struct sk_worker_engine *c, const void *msg, s
                                   bool wake) {
     struct sk_err err;
     if (sk_worker_link_try_send_unlocked(c, msg, len, &err) != SK_OK) {
-        /* the message must not be lost silently: the driver sees a dead worker and says why */
+        /* no message may be lost silently: the worker ends, and the driver reports the reason */
         int n = snprintf(c->slot->crash, sizeof c->slot->crash,
                          "no store memory for a message of %zu bytes: %s", len, err.msg);
         (void)n;
@@ -99,7 +99,7 @@ void sk_worker_link_send_unlocked(struct sk_worker_engine *c, const void *msg, s
 void sk_worker_link_nudge(struct sk_group *g) {
     uint64_t one = 1;
     if (g->fd >= 0 && !sk_fd_ours(g->fd, g->fd_id)) sk_worker_link_fd_lost(g->c);
-    /* if it is full, it is readable anyway */
+    /* a write fails only if the eventfd is full, and then it is readable anyway */
     if (g->fd >= 0 && write(g->fd, &one, sizeof one) < 0) SK_ASSERT(errno == EAGAIN);
 }
 
@@ -119,7 +119,7 @@ static void nudge_all(struct sk_worker_engine *c) {
 
 static struct sk_msg *keep(const void *p, size_t len, uint64_t req) {
     struct sk_msg *m = sk_alloc(SK_TAG_ENGINE, sizeof *m + len);
-    if (!m) abort(); /* a worker without memory ends; the driver runs its tasks elsewhere */
+    if (!m) abort(); /* without memory the worker ends, and the driver runs its tasks elsewhere */
     sk_list_init(&m->link);
     m->req = req;
     m->len = len;
@@ -211,7 +211,7 @@ static void on_UNLEASE(struct sk_worker_engine *c, struct sk_rd *r, const struct
 }
 
 static void on_ENV(struct sk_worker_engine *c, struct sk_rd *r, const struct in *in) {
-    /* this comes before the first task */
+    /* the environment comes before the first task */
     (void)in;
     struct sk_bytes b = sk_rd_bytes(r);
     c->env = (struct sk_bytes){sk_memdup(SK_TAG_ENGINE, b.n ? b.p : "", b.n ? b.n : 1), b.n};
@@ -249,8 +249,8 @@ static void handle(struct sk_worker_engine *c, const struct in *in) {
     if (kind > SK_M_DOWN && kind < SK_M_DOWN_END) handlers[kind](c, &r, in);
 }
 
-/* A handler may send, and wait for room. Its message is copied or done with by then and is
- * popped only afterwards, which is fine: the driver never waits for a worker. */
+/* A handler may send, and wait for room. By then the message has been copied or is no longer
+ * needed. It is popped only afterwards, which cannot block: the driver never waits for a worker. */
 bool sk_worker_link_read(struct sk_worker_engine *c, bool in_wait, struct sk_msg **task) {
     size_t len;
     const void *p = sk_ring_peek(&c->down, &len);
@@ -331,8 +331,8 @@ void sk_worker_link_sleep_unlocked(struct sk_worker_engine *c, uint32_t seen, in
     c->n_on_bell--;
 }
 
-/* Waits for the answer to `req`; the caller frees it. Called without the lock. At the deadline
- * it tells the driver, which always answers. */
+/* Waits for the answer to `req`; the caller frees it. Called without the lock. At the deadline this
+ * function tells the driver, which always answers. */
 struct sk_msg *sk_worker_link_answer(struct sk_worker_engine *c, uint64_t req, int64_t deadline) {
     struct sk_msg *got = NULL;
     bool told = false;
@@ -420,7 +420,7 @@ sk_rc sk_worker_link_ask_number(struct sk_worker_engine *c, void *msg, size_t le
 /* ---- store memory ---------------------------------------------------------------------------- */
 
 /* Leases len bytes, or min of them if room is short; waits as long as there may be room. min 0:
- * all of it, and only if there is plenty now. */
+ * leases all of len, and only if there is plenty of room now. */
 static sk_rc lease(struct sk_worker_engine *c, uint64_t len, uint64_t min, uint64_t *off,
                    uint64_t *got, struct sk_err *err) {
     struct {
@@ -454,7 +454,7 @@ static void give(struct sk_worker_engine *c, uint64_t off, uint64_t len) { /* lo
 }
 
 void sk_worker_link_idle(struct sk_worker_engine *c) {
-    /* else the driver would be given memory that is being written */
+    /* otherwise memory that is being written would be given back to the driver */
     SK_ASSERT(c->lease_used <= c->lease_len);
     give(c, c->lease_off + c->lease_used, c->lease_len - c->lease_used);
     c->lease_off = c->lease_len = c->lease_used = 0;

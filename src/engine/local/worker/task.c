@@ -1,7 +1,7 @@
 /* task.c - one task in a worker: its claim, its arguments, its yields and values, its report. Runs
  * user code, without any lock.
  *
- * Not here: which task is next and on which thread (worker.c). Invariant: a task whose claim was
+ * Not here: choosing the next task and its thread (worker.c). Invariant: a task whose claim was
  * won is reported exactly once, however it ends; a value that it keeps stays pinned until it is
  * released. */
 #include <signal.h>
@@ -96,7 +96,7 @@ static sk_rc w_fail(struct sk_task *task, const struct sk_payload *error, struct
         if (error->buf) e->ops->buf_abort(e, error->buf);
         return SK_OK;
     }
-    /* values that were returned before are not wanted */
+    /* values that the task returned before its error are not wanted */
     struct sk_rd r = sk_rd_init(t->out.p, t->out.n);
     for (uint32_t i = 0; i < t->n_values; i++) {
         struct sk_val v;
@@ -271,8 +271,8 @@ static void engine_failure(struct wtask *t, const struct sk_err *e) {
     if (w_fail(&t->priv.t, &p, NULL) != SK_OK) abort();
 }
 
-/* Shows the task to observers (state lists, `skate stack`); of several running tasks the last
- * that began. Locked. */
+/* Shows the task to observers (state lists, `skate stack`); if several tasks run, the one that
+ * began last. Locked. */
 static void show(struct sk_worker_engine *c, const struct wtask *t) {
     struct sk_slot *s = c->slot;
     const char *name = t->priv.t.name;
@@ -312,7 +312,7 @@ static void report(struct sk_worker_engine *c, struct wtask *t, struct sk_msg_do
         SK_ASSERT(sk_wr_ok(&w));
         pthread_mutex_lock(&c->mu);
         unshow(c, t);
-        /* sending may wait and read messages: this task gets no more credit */
+        /* sending may wait and read messages, and this task must get no more credit by them */
         sk_list_del(&t->run.link);
         sent = !t->failed || sk_worker_link_try_send_unlocked(c, b, w.n, &err) == SK_OK;
         if (!t->failed) sk_worker_link_send_unlocked(c, b, w.n, false);
@@ -365,7 +365,7 @@ bool sk_wtask_begin(struct wtask *t, struct sk_msg *msg) {
     uint64_t want = h.tid << 2 | SK_CLAIM_QUEUED;
     SK_ASSERT(h.claim < SK_CLAIMS);
     if (c->broken) return false;
-    /* the driver has taken it back */
+    /* the driver has taken the task back */
     if (!atomic_compare_exchange_strong(&c->slot->claims[h.claim], &want,
                                         h.tid << 2 | SK_CLAIM_STARTED))
         return false;
@@ -394,7 +394,7 @@ bool sk_wtask_begin(struct wtask *t, struct sk_msg *msg) {
         sk_rd_align(&r, 8);
         const void *q = sk_rd_raw(&r, sizeof t->need);
         if (q) memcpy(&t->need, q, sizeof t->need);
-        if (q && h.aid) { /* the constructor: calls come after it */
+        if (q && h.aid) { /* this is the constructor: calls come after it */
             c->actor_need = t->need;
             c->has_need = true;
         }
@@ -463,7 +463,7 @@ bool sk_wtask_run(struct wtask *t) {
     } else if (!t->def) {
         rc = SK_ERR(&err, SK_ENOENT, "unknown function %llx", (unsigned long long)fid.v);
     } else {
-        pthread_mutex_lock(&c->define_mu); /* one definition at a time, on whatever thread */
+        pthread_mutex_lock(&c->define_mu); /* one definition at a time, over all threads */
         if (!t->def->given) {
             rc = c->runner->define(c->runner->ctx, fid, t->def->name,
                                    (struct sk_bytes){t->def->def, t->def->len}, &err);
@@ -522,7 +522,7 @@ static void end(struct wtask *t, sk_rc rc, const struct sk_err *why) {
     for (uint32_t i = 0; i < t->held.n; i++) c->base.ops->release(&c->base, (sk_oid){t->held.p[i]});
     t->held.n = 0;
     if (t->out.cap > 1u << 20) sk_vec_free(&t->out);
-    if (!t->pending) return; /* the code that began it frees it */
+    if (!t->pending) return; /* the code that began the task frees it */
     pthread_mutex_lock(&c->mu);
     SK_DCHECK(!t->group || t->group->n_running > 0);
     if (t->group) t->group->n_running--;

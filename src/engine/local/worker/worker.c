@@ -129,7 +129,7 @@ bool sk_worker_step(struct sk_engine *e, uint32_t index) {
             pthread_mutex_unlock(&c->mu);
             bool began = sk_wtask_begin(t, m);
             pthread_mutex_lock(&c->mu); /* other event loops read `pending` */
-            t->pending = began;         /* set before it runs, since it may end at any moment */
+            t->pending = began; /* set before the task runs, since the task may end at any moment */
             pthread_mutex_unlock(&c->mu);
             if (began) (void)sk_wtask_run(t);
             pthread_mutex_lock(&c->mu);
@@ -236,9 +236,9 @@ static void serve_async(struct sk_worker_engine *c) { /* locked */
     abort();
 }
 
-/* At first malloc maps blocks of over 128 KiB, and unmaps them when they are freed: every array
- * would consist of pages that are touched for the first time (1.2 GB/s; a warm page 12). With
- * these limits a value of up to half of what is kept reuses memory; trim() gives back the rest. */
+/* By default malloc maps blocks of over 128 KiB, and unmaps them when they are freed: every array
+ * would be written to fresh pages (1.2 GB/s; warm pages: 12 GB/s). With these limits, values of up
+ * to half of the memory that is kept reuse memory; trim() gives back the rest. */
 static void keep_heap(uint64_t bytes) {
     enum { OLD_MOST = 32 << 20 }; /* the limit of older versions of glibc */
     if (!mallopt(M_MMAP_THRESHOLD, (int)(bytes / 2))) (void)mallopt(M_MMAP_THRESHOLD, OLD_MOST);
@@ -383,7 +383,7 @@ void sk_worker_doing(const char *text, size_t n) {
     if (!the_engine) return;
     struct sk_slot *s = the_engine->slot;
     n = SK_MIN(n, sizeof s->doing - 1);
-    /* if the process dies in between, the text belongs to no task */
+    /* if the process dies between the two stores, the text counts as that of no task */
     atomic_store_explicit(&s->hand, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
     memcpy(s->doing, text, n);
@@ -404,7 +404,7 @@ sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *ho
     struct sk_worker_engine *c = sk_calloc(SK_TAG_ENGINE, sizeof *c);
     if (!c) return SK_ERR(err, SK_ENOMEM, "no memory for a worker");
     c->ctl_seg = c->data_seg = SK_SEG_EMPTY;
-    /* mapped before the fork, so that workers inherit it */
+    /* the segment is mapped before the fork, so that workers inherit the mapping */
     SK_TRY(sk_seg_attach(&c->ctl_seg, cfd, csize, false, err));
     SK_TRY(sk_seg_attach(&c->data_seg, dfd, dsize, true, err));
     if (tail) SK_TRY(sk_seg_tail(&c->data_seg, "skate-data", tfd, tail, err));

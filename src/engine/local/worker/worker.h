@@ -1,5 +1,5 @@
-/* worker.h - what the files of this folder share: a worker's side of the local engine, of which
- * there is one per worker process. */
+/* worker.h - declarations that the files of this folder share: a worker's side of the local engine
+ * (one per worker process). */
 #ifndef SK_WORKER_INT_H
 #define SK_WORKER_INT_H
 
@@ -28,9 +28,9 @@ struct sk_def { /* a function's definition; given to the runner before its first
 };
 
 struct wtask;
-struct sk_running { /* the part of a running task that is in a list */
+struct sk_running { /* the part of a running task by which it is linked in a list */
     struct sk_list link;
-    uint64_t tid, credit; /* credit: number of its yields that were taken */
+    uint64_t tid, credit; /* credit: number of the task's yields that were taken */
 };
 
 struct sk_group { /* a concurrency group of an actor */
@@ -54,7 +54,7 @@ struct sk_worker_engine {
     /* guards everything below and both rings; not held while sleeping on the bell */
     pthread_mutex_t mu;
     _Atomic uint32_t n_waiting; /* number of threads that sleep on the bell */
-    /* where threads sleep while a reader thread reads the ring for them */
+    /* threads sleep on this while a reader thread reads the ring for them */
     pthread_cond_t cond;
     bool has_reader;
     /* Number of threads that wait on the bell, or are about to. A bell has one sleeper: the
@@ -80,14 +80,15 @@ struct sk_worker_engine {
     uint64_t lease_off, lease_len, lease_used, chunk;
     /* environment to be given to the runner before the next task; p NULL: none */
     struct sk_bytes env;
-    bool env_failed; /* no task can run here; the reason is in env_err */
+    bool env_failed; /* the environment could not be set up: no task can run here; env_err has the
+                        reason */
     struct sk_err env_err;
     struct wtask *free_tasks;
     pthread_mutex_t define_mu; /* held while a thread gives a definition to the runner */
     struct sk_map n_calls;     /* fid -> number of calls so far, of functions with max_calls */
-    const char *shown;         /* the name that is in the slot, if it belongs to a definition */
-    /* Kept values of tasks that have not reported yet. The report makes the pin, so the release
-     * of such a value is sent only after the report. */
+    const char *shown;         /* the name that the slot shows, if it is that of a definition */
+    /* Kept values of tasks that have not reported yet. The driver pins a kept value when it gets
+     * the report, so the release of such a value is sent only after the report. */
     SK_VEC(struct sk_kept {
         uint64_t off;
         const void *of; /* the struct wtask that keeps it */
@@ -95,22 +96,21 @@ struct sk_worker_engine {
     })
     kept;
     bool exit;
-    bool broken; /* the constructor of its actor failed: no call begins any more */
-    bool used;   /* a task has run since unused memory was given back last */
-    /* a message was sent without waking the driver: that is made up for before this process
-     * sleeps */
+    bool broken; /* the constructor of this process's actor has failed: no call begins any more */
+    bool used;   /* a task has run since unused memory was last given back */
+    /* a message was sent without waking the driver, which is done before this process sleeps */
     bool quiet;
 };
 
-/* link.c; "locked": c->mu is held */
+/* Functions of link.c. "Locked" means: called with c->mu held. */
 /* locked; waits for room in the ring */
 void sk_worker_link_send_unlocked(struct sk_worker_engine *c, const void *msg, size_t len,
                                   bool wake);
-/* The same, without waking the driver. It fails if it needs the store and the store is full;
- * then nothing was sent. */
+/* Like the function above, without waking the driver. It fails if it needs the store and the store
+ * is full; then nothing was sent. */
 sk_rc sk_worker_link_try_send_unlocked(struct sk_worker_engine *c, const void *msg, size_t len,
                                        struct sk_err *err) SK_MUST_USE;
-/* wakes the driver; lazy: not if the driver looks by itself soon */
+/* wakes the driver; lazy: not if the driver will look by itself soon */
 void sk_worker_link_ring(struct sk_worker_engine *c, bool lazy);
 /* Locked. Reads and handles one message; false: there is none. *task: a call that is to run. */
 bool sk_worker_link_read(struct sk_worker_engine *c, bool in_wait, struct sk_msg **task);
@@ -131,7 +131,7 @@ void sk_worker_engine_unwanted(struct sk_worker_engine *c, const struct sk_val *
 void sk_worker_engine_unkeep(struct sk_worker_engine *c, const void *of);
 /* the worker is idle: gives the lease back */
 void sk_worker_link_idle(struct sk_worker_engine *c);
-/* locked, with a reader thread: waits until a message has come, or roughly so */
+/* locked, with a reader thread: waits until a message has come; may return too early */
 void sk_worker_link_wait_unlocked(struct sk_worker_engine *c, int64_t deadline);
 /* locked; starts the reader thread */
 sk_rc sk_worker_link_start_reader(struct sk_worker_engine *c, struct sk_err *err) SK_MUST_USE;
@@ -139,7 +139,7 @@ sk_rc sk_worker_link_start_reader(struct sk_worker_engine *c, struct sk_err *err
 void sk_worker_link_fd_lost(struct sk_worker_engine *c) __attribute__((noreturn));
 /* wakes the group's event loop */
 void sk_worker_link_nudge(struct sk_group *g);
-#define REQ_AT 8 /* where the number is stored in most requests */
+#define REQ_AT 8 /* offset of the request's number in most messages */
 /* Requests and their answers; called without the lock; see link.c. */
 struct sk_msg *sk_worker_link_answer(struct sk_worker_engine *c, uint64_t req, int64_t deadline);
 sk_rc sk_worker_link_answer_rc(const struct sk_msg *m, struct sk_rd *r, struct sk_err *err);
@@ -166,13 +166,13 @@ struct wtask {                /* a task that runs */
     struct sk_running run;    /* in c->running */
     struct sk_worker_engine *c;
     struct sk_msg *msg;     /* its message, in which the arguments and `wanted` lie */
-    struct sk_group *group; /* of a call that runs beside others: its concurrency group */
+    struct sk_group *group; /* the concurrency group of a call that runs beside others */
     struct wtask *next;     /* link in the list of free structs */
     struct sk_def *def;
     struct sk_need need;
     int64_t t0;
     char own_name[256];
-    /* pending: run() returned SK_EAGAIN; told: the runner knows that it is cancelled */
+    /* pending: run() returned SK_EAGAIN; told: the runner was told that the task is cancelled */
     bool pending, told;
     uint64_t first;
     uint32_t skip, window, n_ret, claim, max_calls;
@@ -210,7 +210,7 @@ void sk_worker_step_more(struct sk_group *g); /* locked: a call of an async grou
  * afterwards. */
 void sk_worker_engine_init(struct sk_worker_engine *c, struct sk_slot *slot, int32_t pid,
                            struct sk_runner *runner);
-/* says hello, then runs tasks until it is told to end */
+/* tells the driver that the worker is up, then runs tasks until it is told to end */
 void sk_worker_engine_serve(struct sk_worker_engine *c);
 
 #endif
