@@ -18,21 +18,21 @@ struct sk_amount {
     uint64_t index; /* SK_RES_MAX and up, see custom.h */
     int64_t amount;
 };
-/* All that a task or an actor needs of the place where it runs. A shape is the number of such a
+/* All needs of a task or an actor at the place where it runs. A shape is the number of such a
  * need. */
 struct sk_need {
     struct sk_res res;
     uint64_t group; /* placement group, 0: none */
     int32_t bundle; /* index of the bundle in the group; -1: any */
     uint32_t env;   /* environment of the process (envs.h), 0: the job's */
-    /* not 0: tasks that this task submits run in the same group. The engine tells the task; the
-     * code that submits obeys. */
+    /* not 0: tasks that this task submits run in the same group. The engine passes this to the
+     * task; the code that submits tasks has to set their group. */
     uint32_t capture;
     /* number of a set of further custom resources (custom.h); 0: none; not in a group */
     uint32_t more;
 };
-/* The number of a need. A number is never used for another need: that of a removed placement
- * group stays SK_EGROUP. */
+/* The number of a need. A number is never used for another need: the number of a need in a removed
+ * placement group gives SK_EGROUP from then on. */
 typedef uint32_t sk_shape;
 
 /* A machine on which tasks run and objects lie. Bytes of objects are resident (in memory), on

@@ -1,4 +1,4 @@
-/* state.h - side contract: lists of what exists and what goes on, for people and tests. No
+/* state.h - side contract: lists of tasks, actors, objects and workers, for people and tests. No
  * decision of the engine depends on it. */
 #ifndef SK_STATE_H
 #define SK_STATE_H
@@ -66,12 +66,14 @@ struct sk_object_row {
     uint32_t worker, where, attempt, task_state;
     uint32_t kind;
 };
-/* How a worker ended: it still lives; it left in order; exit with another code; a signal; killed
- * by the engine; killed by the engine because memory was short. */
+/* How a worker ended, in this order: still alive; left in order; exit with another code; signal;
+ * killed by the engine; killed by the engine because memory was short. */
 enum sk_worker_end { SK_WE_LIVES, SK_WE_LEFT, SK_WE_EXIT, SK_WE_CRASH, SK_WE_KILLED, SK_WE_MEMORY };
-struct sk_worker_row { /* followed by text_n bytes: the name of what it runs, or how it ended */
+struct sk_worker_row { /* followed by text_n bytes: the name of the task or actor that runs there,
+                          or how the worker ended */
     uint64_t n_done, actor, task;
-    int64_t since_ns, end_ns; /* since_ns: when its task began; end_ns: when it ended */
+    int64_t since_ns,
+        end_ns; /* since_ns: when the worker's task began; end_ns: when the worker ended */
     int32_t pid;
     /* state: as in sk_worker_info; end: enum sk_worker_end, with `signal` as its detail */
     uint32_t worker, state, text_n, end, signal;
@@ -86,15 +88,15 @@ struct sk_state_ops {
      * needed. */
     size_t (*status)(struct sk_engine *e, char *buf, size_t cap);
     /* Describes the task that makes an object (with o = 0: that yields the stream of task t), as
-     * in "task f, which runs in worker 12"; "" when nothing is known. NULL where the engine
-     * cannot look. */
+     * in "task f, which runs in worker 12"; "" when nothing is known. NULL if the engine cannot
+     * find this out. */
     void (*about)(struct sk_engine *e, sk_oid o, sk_tid t, char *buf, size_t cap);
 };
 
 /* For engines that can look at a task which runs elsewhere: used in messages about tasks that
  * take long. */
 struct sk_progress_ops {
-    /* When the task's present attempt began to run; 0: it has not begun, or is over. */
+    /* Time at which the task's present attempt began to run; 0: not begun, or over. */
     int64_t (*began)(struct sk_engine *e, sk_tid t);
 };
 

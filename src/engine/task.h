@@ -25,8 +25,8 @@ struct sk_arg {
 
 struct sk_sink; /* receives the events of the tasks that name it */
 
-/* Options that programs set and exec does not. `local` serves all of them; an engine that does
- * not know a field runs the task as if the field were not set. */
+/* Options that users' programs set and the layer exec does not. `local` serves all of them; an
+ * engine that does not know a field runs the task as if the field were not set. */
 struct sk_task_opts {
     /* The task that submits this one; 0: none. A recursive cancel of the parent cancels this
      * task. */
@@ -62,8 +62,8 @@ struct sk_task_spec {
     uint32_t n_returns; /* 0..SK_MAX_RETURNS or SK_STREAMING */
     sk_shape shape;     /* 0: the default shape, one CPU (for a method of an actor: nothing) */
     sk_aid actor;       /* not 0: a call of this actor; calls run in order of submission */
-    /* How often the task runs again after its worker died. -1: without end. SK_RETRIES_DEFAULT:
-     * the number that the engine was opened with. */
+    /* Number of times that the task runs again after its worker has died. -1: no limit.
+     * SK_RETRIES_DEFAULT: the number that the engine was opened with. */
     int32_t max_retries;
     bool retry_exceptions; /* retry also when user code raised an exception */
     struct sk_sink *sink;  /* may be NULL */

@@ -1,5 +1,5 @@
-/* usage.h - side contract: what memory is used for, and which references objects have. Only
- * engines that can look into their processes have it. */
+/* usage.h - side contract: the use of memory, and the references of objects. Only engines that can
+ * measure their processes have this table. */
 #ifndef SK_USAGE_H
 #define SK_USAGE_H
 
@@ -22,14 +22,15 @@ struct sk_memory_info {
     uint64_t store_present_bytes; /* pages that are present, including free ones */
     uint64_t spilled_bytes;       /* bytes of objects that are on disk now */
     uint64_t heap_bytes, driver_heap_bytes;
-    /* workers that the engine stopped to free memory; that the kernel killed; tasks that have to
-     * run alone, or do */
+    /* numbers of: workers that the engine stopped to free memory; workers that the kernel killed;
+     * tasks that have to run alone or run alone now */
     uint64_t n_stopped, n_kernel_killed, n_alone;
 };
 struct sk_memory_worker {
     int32_t pid;
     uint32_t number;
-    /* heap: memory of its own; peak: the highest since the present task or actor began; asked:
+    /* heap: private memory of the worker; peak: the highest value since the present task or actor
+     * began; asked:
      * memory= of that task or actor */
     uint64_t heap_bytes, peak_bytes, asked_bytes;
     bool busy, is_actor;

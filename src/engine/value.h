@@ -46,8 +46,8 @@ enum {
 
 /* Where an engine has no notes (sk_engine.no_notes), a note is a value of kind SK_KIND_NOTE:
  * this head, then the note's bytes. The note of a yield is yielded before its value; the note of
- * the task is its last yield. Count and hash say what was yielded before, so that the reader
- * sees whether a stream that was made again is the same, and whether a stream ends too early. */
+ * the task is its last yield. Count and hash say what was yielded before, so that the reader finds
+ * out whether a repeated stream is the same, and whether a stream ends too early. */
 struct sk_note_value {
     /* hash of the notes of all earlier values; in the note of a yield, also of this note itself */
     uint64_t hash;
@@ -78,8 +78,8 @@ struct sk_payload {
     /* <= SK_NOTE_MAX bytes that travel with events about this value (rows, sizes, times) */
     struct sk_bytes note;
     /* With buf, where the engine has windows. Not NULL: the writer goes on reading the value,
-     * and gets this view of it, which it has to release; it gets the view also when nobody wants
-     * the value. Token 0: the view could not be made. */
+     * and gets this view of it, which it has to release; the writer gets the view even if no
+     * reference to the value is left. Token 0: the view could not be made. */
     struct sk_view *keep;
     /* for put: do not wait for room; SK_EFULL when the value can be placed nowhere without a
      * wait */

@@ -12,10 +12,11 @@ struct sk_watch {
 };
 
 struct sk_watch_ops {
-    /* Watches object o or, if o is 0, a stream. w->fn is called once: when the object exists
-     * (when streams.wait would not wait), or when the engine closes. SK_EDONE: that is so
-     * already, and w->fn will not be called. w belongs to the engine until the call, or until
-     * remove. A worker that watches counts as waiting: its CPU is lent to others meanwhile. */
+    /* Watches object o or, if o is 0, a stream. w->fn is called once: when the object exists (of a
+     * stream: when streams.wait would return at once), or when the engine closes. SK_EDONE: the
+     * object or yield exists already, and w->fn will not be called. w belongs to the engine until
+     * the call, or until remove. A worker that watches counts as waiting: its CPU is lent to others
+     * meanwhile. */
     sk_rc (*add)(struct sk_engine *e, sk_oid o, sk_tid stream, struct sk_watch *w,
                  struct sk_err *err);
     bool (*remove)(struct sk_engine *e, struct sk_watch *w); /* false: w->fn was called already */

@@ -1,12 +1,12 @@
-/* worker.h - the worker's side: what a running task may ask of the engine that runs it, and the
- * runner that an engine calls to run tasks. The functions check what all engines must check
+/* worker.h - the worker's side: the calls that a running task may make to the engine that runs it,
+ * and the runner that an engine calls to run tasks. The functions check what all engines must check
  * (index, kinds, sizes); engine_int.h has the table of calls behind them. */
 #ifndef SK_WORKER_H
 #define SK_WORKER_H
 
 #include "engine/engine.h"
 
-/* A running task as its function sees it. It exists during run(). */
+/* The runner's view of a running task. It exists during run(). */
 struct sk_task {
     struct sk_engine *engine; /* for nested submit/put/get */
     sk_tid id;
@@ -19,12 +19,13 @@ struct sk_task {
     void *user; /* private to the runner; NULL when the task begins */
     uint32_t attempt;
     uint32_t n_args;
-    const struct sk_view *args; /* released by the engine after run(), unless sk_task_keep_arg */
+    const struct sk_view
+        *args; /* released by the engine after run(), but for arguments of sk_task_keep_arg */
     uint32_t n_returns;
     uint32_t n_yielded;     /* number of yields by this attempt */
     uint32_t stream_window; /* not 0: sk_task_yield may wait */
     const char *name;
-    /* What the task asks of where it runs; a method: what its actor asked for. NULL: the
+    /* The resources that the task asked for; of a method: those that its actor asked for. NULL: the
      * default, one CPU (an actor: nothing). */
     const struct sk_need *need;
     /* bit i: GPU i, or a share of it, is given to the task; bit 16 + i: device i of the other
@@ -39,8 +40,8 @@ sk_rc sk_task_return(struct sk_task *t, uint32_t i, const struct sk_payload *p,
  * SK_ECANCEL: stop now, the result is not wanted. */
 sk_rc sk_task_yield(struct sk_task *t, const struct sk_payload *p, struct sk_err *err) SK_MUST_USE;
 /* The number of yields, from the first on, that exist already from an earlier attempt.
- * sk_task_yield must still be called for them, but a payload with only the note will do (bytes
- * and buf empty). */
+ * sk_task_yield must still be called for them, but a payload with only the note (bytes and buf
+ * empty) is enough. */
 uint32_t sk_task_skip(const struct sk_task *t);
 /* Ends the task with an error of user code (kind in the range of errors). Only the first call
  * counts. */
@@ -58,8 +59,8 @@ void sk_task_end_flags(struct sk_task *t, uint32_t flags);
 /* Sets the note of the DONE event: copied, at most SK_NOTE_MAX bytes. To be called after the
  * last yield: where the engine has no notes, it is one more yield. */
 void sk_task_note(struct sk_task *t, struct sk_bytes note);
-/* Lets the function keep args[i] mapped after it has returned: the view now belongs to the
- * caller, who releases it by view_release. */
+/* Lets the function keep args[i] mapped after it has returned: the view now belongs to the caller,
+ * and has to be released by view_release. */
 struct sk_view sk_task_keep_arg(struct sk_task *t, uint32_t i);
 
 /* Ends a task whose run() returned SK_EAGAIN, with the rc and err that run() would have
@@ -105,8 +106,8 @@ struct sk_runner { /* filled in by the layer above; one per process */
      * serve_async. */
     void (*cancel)(void *ctx, struct sk_task *t);
 };
-/* Starts the calls that may start, and cancels those that were cancelled. False: the process has
- * to end. Only for runner.serve_async. */
+/* Starts the calls that may start, and cancels those that were cancelled. False: the process has to
+ * end. To be called by runner.serve_async only. */
 bool sk_worker_step(struct sk_engine *e, uint32_t group);
 
 #endif

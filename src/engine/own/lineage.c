@@ -210,8 +210,8 @@ static void evict(struct sk_lineage *l) {
         l->n_evicted++;
         doom(l, t, SK_LOST_EVICTED, 0);
         drop(l);
-        it = l->aged
-                 .next; /* from the start: other tasks may be gone, too; few tasks are under way */
+        /* from the start again: other tasks may be gone, too; few tasks are under way */
+        it = l->aged.next;
     }
 }
 

@@ -24,8 +24,7 @@
 struct sk_own;
 
 sk_rc sk_own_create(struct sk_own **out, struct sk_err *err) SK_MUST_USE;
-/* Frees the table. Queued and alive objects are forgotten: the caller drains or walks them first.
- */
+/* Frees the table. The caller drains the queued objects and walks the alive ones first. */
 void sk_own_destroy(struct sk_own *o);
 
 /* Makes an object with one reference of process proc. SK_EINVAL: the id is 0 or exists.

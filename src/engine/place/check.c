@@ -1,4 +1,4 @@
-/* check.c - compares everything that place.h keeps with a recount, for tests. */
+/* check.c - compares all state of place.h with a recount, for tests. */
 #include "engine/place/place_int.h"
 
 bool sk_place_check(const struct sk_place *p) {

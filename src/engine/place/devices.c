@@ -5,14 +5,14 @@
 void sk_place_devices(struct sk_place *p, uint32_t index) {
     SK_ASSERT(index >= SK_RES_CUSTOM && index < SK_RES_MAX && !p->devices);
     int64_t n = p->total.amount[index] / SK_RES_UNIT;
-    /* then only their number counts, and none is given by index */
+    /* with more devices than this, only their number counts, and none is given by index */
     if (n > (int64_t)SK_PLACE_GPUS || p->total.amount[index] % SK_RES_UNIT) return;
     p->devices = index;
     for (int64_t i = 0; i < n; i++) p->gpu_left[SK_PLACE_GPUS + i] = SK_RES_UNIT;
 }
 
-/* Chooses devices of one kind: whole ones for an amount of 1 or more, else the one with the
- * least left that has enough. */
+/* Chooses devices of one kind: whole devices for an amount of 1 or more; for less, the device with
+ * the least left that is enough. */
 static bool choose_of(const int64_t *left, int64_t amount, uint64_t *mask) {
     *mask = 0;
     if (amount <= 0) return true;

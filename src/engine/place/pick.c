@@ -1,4 +1,4 @@
-/* pick.c - the ready tasks in order, and the decision what to do next. Costs: push O(1); pick
+/* pick.c - the queue of ready tasks, and the decision about the next step. Costs: push O(1); pick
  * O(shapes with ready tasks); a shape has few leases. */
 #include "engine/place/place_int.h"
 
@@ -7,7 +7,7 @@
 #define DEPTH_WORK_NS 2000000
 /* least queued work that is worth moving to an idle worker (a wake-up costs about 34 us) */
 #define SHARE_WORK_NS 100000
-/* a running task of this age is long: what is queued behind it is moved */
+/* a running task of this age (ns) counts as long: tasks queued behind it are moved */
 #define SHARE_HEAD_NS 1000000
 
 void sk_place_push(struct sk_place *p, struct sk_place_task *t) {
@@ -20,7 +20,7 @@ void sk_place_push(struct sk_place *p, struct sk_place_task *t) {
     }
     struct sk_list *l = &s->ready[t->level], *at = l;
     if (!t->order) t->order = ++p->next_order;
-    else /* the task came back: it keeps its turn, which is near the front */
+    else /* the task came back: it keeps its turn, near the front of the queue */
         for (at = l->next; at != l && task_of(at)->order < t->order;) at = at->next;
     sk_list_insert_before(at, &t->link);
     s->levels |= 1u << t->level;
@@ -56,7 +56,8 @@ uint32_t sk_place_depth(const struct sk_place_shape *s) {
     return n < 2 ? 2 : n > SK_PLACE_DEPTH_MAX ? SK_PLACE_DEPTH_MAX : (uint32_t)n;
 }
 
-/* True if so many workers wait for nested tasks that the most deeply nested ones go first. */
+/* True if more workers than a limit wait for nested tasks, so that the most deeply nested tasks go
+ * first. */
 static bool deep(const struct sk_place *p) { return p->n_blocked > p->deep_above; }
 
 /* The task of shape s that goes first. */
@@ -77,7 +78,8 @@ static uint64_t rank(const struct sk_place *p, const struct sk_place_task *t) {
     return deep(p) ? (uint64_t)(SK_PLACE_LEVELS - t->level) << 56 | t->order : t->order;
 }
 
-struct waiting { /* What has waited longest and lacks only resources; need NULL: nothing waits. */
+struct waiting { /* The task, actor or group that has waited longest and lacks only resources; need
+                  * NULL: there is none. */
     uint64_t rank, order;
     const struct sk_res *need;
     const struct sk_place_more *more;
@@ -88,7 +90,7 @@ struct waiting { /* What has waited longest and lacks only resources; need NULL:
 static bool may_pass(const struct sk_place *p, const struct sk_place_shape *s,
                      const struct waiting *w, bool *passes) {
     const struct sk_res *need = &s->res;
-    /* they may ask for the same custom resource, as far as is known here */
+    /* both may ask for the same custom resource: these sets are not compared here */
     *passes = s->more && w->more;
     if (*passes && p->n_bypassed >= SK_PLACE_BYPASS) return false;
     for (uint32_t i = 0; i < SK_RES_MAX; i++)
@@ -116,7 +118,7 @@ static bool launch_forbidden(const struct sk_place *p, const struct sk_place_sha
     return s->alone != (p->launch == SK_LAUNCH_ALONE);
 }
 
-/* How many more workers could start a task now, if they existed. */
+/* Returns how many more workers could start a task now if they existed. */
 static uint32_t could_start(const struct sk_place *p) {
     struct sk_res left = p->avail;
     uint32_t n = 0;
@@ -193,7 +195,8 @@ static struct waiting longest_waiting(const struct sk_place *p, struct sk_res *s
     struct waiting w = {.rank = UINT64_MAX};
     uint32_t bundle;
     const struct sk_place_group *g = sk_place_waiting_group(p, sum);
-    if (p->launch == SK_LAUNCH_ALONE) g = NULL; /* nothing is saved up for what may not begin */
+    if (p->launch == SK_LAUNCH_ALONE)
+        g = NULL; /* no resources are saved for a group while only one task may run alone */
     if (g) w = (struct waiting){g->order, g->order, sum, NULL};
     const struct sk_place_shape *want = sk_place_shape_at(p, p->want);
     if (p->launch != SK_LAUNCH_ALONE && p->want_order && p->want_order < w.rank && !want->group &&

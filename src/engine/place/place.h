@@ -1,5 +1,5 @@
-/* place.h - which ready task goes to which worker (pure: no clock, no ipc, no allocation but for
- * its table of shapes).
+/* place.h - gives ready tasks to workers (pure: no clock, no ipc, no allocation but for its table
+ * of shapes).
  *
  * A worker serves one shape at a time. Its first task of a shape takes the shape's resources (a
  * lease, as Ray's lease for a scheduling key), and while tasks of that shape are queued on the
@@ -60,7 +60,7 @@ struct sk_place_task { /* a member of the engine's task */
  * share of one GPU may be taken, or several whole GPUs. */
 struct sk_place_pool {
     struct sk_res total, avail;
-    /* what is left of GPU i (from SK_PLACE_GPUS on: of device i of the other kind), in
+    /* free share of GPU i (from SK_PLACE_GPUS on: of device i of the other kind), in
      * 1/SK_RES_UNIT */
     int64_t gpu_left[SK_PLACE_DEVICES];
 };
@@ -69,11 +69,11 @@ struct sk_place_pool {
 struct sk_place_group {
     struct sk_list link; /* in p->groups, oldest first */
     uint64_t id, order;
-    /* never: it can never be ready, since STRICT_SPREAD of several bundles needs several
+    /* never: the group can never be ready, since STRICT_SPREAD of several bundles needs several
      * machines */
     bool ready, removed, never;
-    /* Number of workers that hold resources of the group. When it is removed, the last of them
-     * frees it. */
+    /* Number of workers that hold resources of the group. When the group is removed, the last of
+     * these workers frees it. */
     uint32_t n_leases;
     uint32_t n;
     struct sk_place_pool b[];
@@ -87,19 +87,21 @@ struct sk_place_more { /* amounts of further custom resources, sorted by index; 
 struct sk_place_worker { /* a member of the engine's worker */
     struct sk_list link; /* in the list of its state */
     enum sk_place_wstate state;
-    sk_shape shape;   /* of state LEASED or ACTOR: the shape that it serves */
-    uint32_t depth;   /* number of tasks on it */
-    int64_t since_ns; /* when the first of its tasks began, as far as known */
-    bool blocked;     /* its running task waits for objects, and its CPU is given back meanwhile */
-    bool used;        /* something ran in it, or its environment is decided */
-    /* If used: by a task that asks for GPUs or other devices (libraries look for them once in a
-     * process). */
+    sk_shape shape;   /* in state LEASED or ACTOR: the shape that the worker serves */
+    uint32_t depth;   /* number of tasks on the worker */
+    int64_t since_ns; /* time at which its first task began, as far as known */
+    bool blocked; /* the running task waits for objects, and its CPU is lent to others meanwhile */
+    bool used;    /* a task ran in the process, or its environment is decided */
+    /* If used: the process was used by a task that asks for GPUs or other devices (libraries look
+     * for devices once in a process). */
     bool with_gpu;
-    uint32_t env; /* its environment, if used */
-    /* in state LEASED or ACTOR: the group whose resources it holds; NULL: it holds the machine's */
+    uint32_t env; /* the environment of the process, if used */
+    /* in state LEASED or ACTOR: the group whose resources the worker holds; NULL: it holds
+     * resources of the machine */
     struct sk_place_group *in; /* NULL: the machine */
     uint32_t bundle;
-    /* bit i: it holds GPU i, or a share of it; from SK_PLACE_GPUS on: a device of the other kind */
+    /* bit i: the worker holds GPU i, or a share of it; from SK_PLACE_GPUS on: devices of the other
+     * kind */
     uint64_t gpus;
 };
 
@@ -111,16 +113,16 @@ struct sk_place_shape {
     int32_t bundle;
     uint32_t env;
     bool capture;
-    /* its tasks have to run alone (SK_LAUNCH_ALONE) */
+    /* tasks of this shape have to run alone (SK_LAUNCH_ALONE) */
     bool alone;
-    const struct sk_place_more *more;      /* NULL: none; always NULL in a group */
-    struct sk_place_group *in;             /* its group; NULL: none, or the group was removed */
+    const struct sk_place_more *more; /* NULL: none; always NULL in a group */
+    struct sk_place_group *in; /* the placement group; NULL: none, or the group was removed */
     struct sk_list ready[SK_PLACE_LEVELS]; /* sk_place_task.link, by order */
     uint32_t levels;                       /* bit i is set if ready[i] is not empty */
     struct sk_list leased;                 /* sk_place_worker.link */
     uint32_t n_workers;                    /* workers in state LEASED or ACTOR with this shape */
     uint32_t n_ready;
-    int64_t avg_ns; /* mean time of its tasks, learned; 0: unknown */
+    int64_t avg_ns; /* measured mean run time of its tasks; 0: unknown */
 };
 
 struct sk_place {
@@ -136,13 +138,14 @@ struct sk_place {
     uint32_t n_more;
     struct sk_place_more **mores; /* entry i has the number i + 1 */
     uint32_t n_mores;
-    /* the total without what groups have taken: no more can ever be free while the groups stay */
+    /* the total less the resources of groups: the most that can be free while the groups stay */
     struct sk_res unreserved;
     struct sk_place_shape **shapes;
     uint32_t n_shapes;
     struct sk_list unused; /* entries of shapes of removed groups, to be reused */
     struct sk_list dead;   /* ready tasks of dead shapes; counted in n_ready */
-    /* most recently used first: its caches are warm and it may still be spinning */
+    /* idle workers, the most recently used first: its caches are warm, and it may still be
+     * spinning */
     struct sk_list idle;
     struct sk_list actors; /* workers in state ACTOR */
     uint32_t n_starting, n_idle, n_ready, n_blocked;
@@ -150,10 +153,10 @@ struct sk_place {
     enum sk_place_launch launch;
     uint32_t deep_above, depth_cap; /* see sk_place_nested_first and sk_place_cap_depth */
     uint64_t next_order;
-    uint64_t want_order; /* the order of an actor that waits for the shape `want`; 0: none waits */
+    uint64_t want_order; /* order of the actor that waits for the shape `want`; 0: no actor waits */
     sk_shape want;
-    /* starved: order of the head that lacked resources last; n_bypassed: number of tasks that
-     * started past it */
+    /* starved: order of the task at the head of its queue that last lacked resources; n_bypassed:
+     * number of tasks that started before it although they are younger */
     uint64_t starved;
     uint32_t n_bypassed;
 };
@@ -179,7 +182,7 @@ sk_rc sk_place_more_init(struct sk_place *p, const int64_t *total, uint32_t n,
 /* Interns amounts that res.h has checked. *out is 0 for none. */
 sk_rc sk_place_more(struct sk_place *p, const struct sk_amount *a, uint32_t n, uint32_t *out,
                     struct sk_err *err) SK_MUST_USE;
-/* see more_read in custom.h */
+/* Reads amounts by their number; see more_read in custom.h. */
 size_t sk_place_more_read(const struct sk_place *p, uint32_t more, struct sk_amount *out,
                           size_t cap);
 static inline bool sk_place_shape_known(const struct sk_place *p, sk_shape s) {
@@ -190,7 +193,7 @@ static inline bool sk_place_shape_known(const struct sk_place *p, sk_shape s) {
 /* Interns a need. SK_EGROUP: there is no such group. */
 sk_rc sk_place_need(struct sk_place *p, const struct sk_need *n, sk_shape *out,
                     struct sk_err *err) SK_MUST_USE;
-/* As sk_place_need. SK_EINFEASIBLE: no bundle of the group has so much. */
+/* As sk_place_need. SK_EINFEASIBLE: no bundle of the group has as much as the need asks for. */
 sk_rc sk_place_need_in(struct sk_place *p, const struct sk_need *n, sk_shape *out,
                        struct sk_err *err) SK_MUST_USE;
 /* The need of a shape; an empty need when the shape's group was removed and its entry is reused. */
@@ -210,7 +213,7 @@ sk_rc sk_place_group_add(struct sk_place *p, uint64_t id, const struct sk_res *b
  * end. Ready tasks of its shapes are given out by pick. */
 void sk_place_group_remove(struct sk_place *p, struct sk_place_group *g);
 static inline struct sk_place_group *sk_place_group_find(const struct sk_place *p, uint64_t id) {
-    /* NULL: there is none, or it was removed */
+    /* Finds a group. NULL: there is no such group, or it was removed. */
     SK_LIST_EACH (it, &p->groups)
         if (sk_container_of(it, struct sk_place_group, link)->id == id)
             return sk_container_of(it, struct sk_place_group, link);
@@ -221,7 +224,7 @@ struct sk_place_worker *sk_place_idle_for(const struct sk_place *p, sk_shape s);
 bool sk_place_fits_ever(const struct sk_place *p, sk_shape s);
 bool sk_place_fits_now(const struct sk_place *p, sk_shape s);
 
-/* Queues a ready task at its place by order: a new one last, a returned one where it was. */
+/* Queues a ready task at its place by order: a new task last, a returned task where it was. */
 void sk_place_push(struct sk_place *p, struct sk_place_task *t);
 /* takes a cancelled task off its queue */
 void sk_place_unpush(struct sk_place *p, struct sk_place_task *t);
@@ -237,8 +240,8 @@ void sk_place_worker_gone(struct sk_place *p, struct sk_place_worker *w);
 void sk_place_worker_exclude(struct sk_place *p, struct sk_place_worker *w, bool exclude);
 /* IDLE -> ACTOR; takes the shape's resources */
 void sk_place_worker_actor(struct sk_place *p, struct sk_place_worker *w, sk_shape s);
-/* Tells which actor could not be placed. It counts as a waiting head and takes its turn by
- * `order` (from sk_place_order). 0: none waits. */
+/* Tells which actor could not be placed. The actor counts as a waiting task and takes its turn by
+ * `order` (from sk_place_order). 0: no actor waits. */
 static inline uint64_t sk_place_order(struct sk_place *p) { return ++p->next_order; }
 static inline void sk_place_want(struct sk_place *p, uint64_t order, sk_shape s) {
     p->want_order = order;
@@ -274,17 +277,17 @@ struct sk_place_pick {
     /* RUN: the task to send to `worker`, taken off its queue. DEAD: a task whose group was
      * removed, taken off its queue. */
     struct sk_place_task *task;
-    /* RUN: where the task goes; its depth counts the task already. STEAL: take a task that has
-     * not started back from this worker, push it, and pick again. */
+    /* RUN: the worker that gets the task; its depth counts the task already. STEAL: take a task
+     * that has not started back from this worker, push it, and pick again. */
     struct sk_place_worker *worker;
-    /* RUN: resources for an older task are there, but no idle worker is of its kind: start one
-     * besides */
+    /* RUN: there are resources for an older task, but no idle worker of its kind: the caller also
+     * starts a worker */
     bool spawn;
 };
-/* Decides the next thing to do. SPAWN: another worker process would help; the caller starts one
+/* Decides the next step. SPAWN: another worker process would help; the caller starts one
  * unless it is at its limit. Call it until NOTHING (or SPAWN, if the caller cannot start one). */
 void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out);
-/* how many tasks of this shape may be on one worker */
+/* the most tasks of this shape that may be on one worker */
 uint32_t sk_place_depth(const struct sk_place_shape *s);
 bool sk_place_check(const struct sk_place *p);
 

@@ -1,5 +1,5 @@
-/* place_int.h - what the files of this folder share. Calls go from pick to workers and groups, from
- * these to shapes and room, and from all to amounts and devices. */
+/* place_int.h - declarations that the files of this folder share. Calls go from pick to workers and
+ * groups, from these to shapes and room, and from all to amounts and devices. */
 #ifndef SK_PLACE_INT_H
 #define SK_PLACE_INT_H
 
@@ -28,8 +28,8 @@ static inline void move_amounts(struct sk_res *have, const struct sk_res *by, in
 bool sk_place_more_fits(const struct sk_place *p, const struct sk_place_more *m);
 void sk_place_more_move(struct sk_place *p, const struct sk_place_more *m, int64_t sign);
 
-/* devices.c: GPUs, and the other kind that sk_place_devices names. `left` is what each one has
- * left; a mask has a bit for each. */
+/* devices.c: GPUs, and the other kind that sk_place_devices names. `left` is the free share of each
+ * device; a mask has a bit for each device. */
 static inline int64_t devices_of(const struct sk_place *p, const struct sk_res *need) {
     return p->devices ? need->amount[p->devices] : 0;
 }
@@ -55,10 +55,11 @@ void sk_place_shape_unused(struct sk_place *p, struct sk_place_shape *s);
 /* Takes all bundles of g from the machine, or none (false). */
 bool sk_place_reserve(struct sk_place *p, struct sk_place_group *g);
 /* The oldest group that waits for its bundles and could have them once enough is given back;
- * NULL: none. *sum: what it asks for. */
+ * NULL: none. *sum: the sum of its bundles. */
 struct sk_place_group *sk_place_waiting_group(const struct sk_place *p, struct sk_res *sum);
 
-/* workers.c: IDLE -> LEASED. Takes what the shape asks for; the caller has asked sk_place_room. */
+/* workers.c: IDLE -> LEASED. Takes the resources that the shape asks for; the caller has checked
+ * sk_place_room. */
 void sk_place_worker_lease(struct sk_place *p, struct sk_place_worker *w, struct sk_place_shape *s);
 
 #endif

@@ -18,10 +18,11 @@ static inline uint32_t sk_res_n_more(const struct sk_res_names *s) {
     return s->n > SK_RES_MAX - SK_RES_CUSTOM ? s->n - (SK_RES_MAX - SK_RES_CUSTOM) : 0;
 }
 
-/* Checks that this machine can ever give `r`. SK_EINVAL; SK_EINFEASIBLE, with the arithmetic. */
+/* Checks that this machine can ever give `r`. SK_EINVAL; SK_EINFEASIBLE, with the amounts in the
+ * message. */
 sk_rc sk_res_check(const struct sk_res *r, const struct sk_res *total,
                    const struct sk_res_names *names, struct sk_err *err) SK_MUST_USE;
-/* The same for custom resources that have no place in sk_res: sorted by index, the machine has
+/* Checks amounts of custom resources that have no place in sk_res, sorted by index: the machine has
  * total[index - SK_RES_MAX]. */
 sk_rc sk_res_check_more(const struct sk_amount *a, uint32_t n, const int64_t *total,
                         const struct sk_res_names *names, struct sk_err *err) SK_MUST_USE;

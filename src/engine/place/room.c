@@ -1,5 +1,5 @@
 /* room.c - whether there is room for a shape, on the machine or in its placement group: now, or
- * ever. Cost: a look at each amount. */
+ * ever. Cost: a comparison for each amount. */
 #include "engine/place/place_int.h"
 
 static bool pool_fits(const struct sk_place *p, const struct sk_res *need,

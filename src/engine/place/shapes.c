@@ -1,5 +1,5 @@
-/* shapes.c - the table of shapes, which interns needs: tasks of one shape are alike to
- * everything here. Cost: a look at each shape. */
+/* shapes.c - the table of shapes, which interns needs: everything in this folder treats tasks of
+ * one shape alike. Cost: a comparison with each shape. */
 #include "base/mem.h"
 #include "engine/place/place_int.h"
 
@@ -41,7 +41,7 @@ static sk_rc fresh_shape(struct sk_place *p, struct sk_place_shape **out, struct
  * id, so that code which still has the old id sees that the shape is dead. After 65,536 uses the
  * entry stays unused, so that no id comes twice. */
 void sk_place_shape_unused(struct sk_place *p, struct sk_place_shape *s) {
-    /* else the entry's next user would inherit them */
+    /* otherwise the entry's next user would inherit them */
     SK_ASSERT(!s->n_workers && !s->n_ready && sk_list_empty(&s->unused));
     uint64_t next = (uint64_t)s->id + (1u << SK_PLACE_SHAPE_BITS);
     s->avg_ns = 0;

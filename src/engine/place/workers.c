@@ -1,5 +1,5 @@
-/* workers.c - the states of a worker, and what it holds in each: a lease or an actor takes what
- * its shape asks for, and gives it back at its end. */
+/* workers.c - the states of a worker, and the resources that it holds in each state: a lease or an
+ * actor takes the resources of its shape, and gives them back at its end. */
 #include "base/mem.h"
 #include "engine/place/place_int.h"
 
@@ -8,7 +8,7 @@ static struct sk_res *avail_of(struct sk_place *p, const struct sk_place_worker 
     return w->in && !w->in->removed ? &w->in->b[w->bundle].avail : &p->avail;
 }
 
-/* Takes what the shape of worker w asks for. The caller has found room for it. */
+/* Takes the resources that the shape of worker w asks for. The caller has found room for them. */
 static void take(struct sk_place *p, struct sk_place_worker *w) {
     struct sk_place_shape *s = sk_place_shape_at(p, w->shape);
     SK_DCHECK(s->id == w->shape && !w->in && !w->gpus && !w->blocked);
@@ -27,7 +27,7 @@ static void take(struct sk_place *p, struct sk_place_worker *w) {
     w->env = s->env;
 }
 
-/* Gives back what take() took. */
+/* Gives back the resources that take() took. */
 static void give_back(struct sk_place *p, struct sk_place_worker *w) {
     struct sk_place_shape *s = sk_place_shape_at(p, w->shape);
     const struct sk_res *res = &s->res;

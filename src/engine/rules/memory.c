@@ -1,8 +1,9 @@
-/* memory.c - see memory.h. Cost: a look is O(processes), a stop O(processes squared) at worst. */
+/* memory.c - see memory.h. Cost: a measurement takes O(processes), a stop O(processes squared) at
+ * worst. */
 #include "engine/rules/memory.h"
 
-/* assumed fastest rate at which a process fills memory; gives the least time until what is left
- * is used up */
+/* assumed fastest rate at which a process fills memory; from it follows the least time until the
+ * free memory is used up */
 #define FILL_BYTES_PER_NS 8
 #define LOOK_NS INT64_C(5000000)
 /* least time between two looks, for each process: a look costs 5 us for each */
@@ -12,7 +13,7 @@ static bool counts(const struct sk_memory_proc *p) {
     return p->what == SK_MEMORY_BUSY || p->what == SK_MEMORY_ACTOR;
 }
 
-/* The mark: what one more task will need. */
+/* The mark: bytes that one more task will need, as an estimate. */
 static uint64_t mark_of(const struct sk_memory_view *v) {
     uint64_t sum = 0, n = 0;
     for (uint32_t i = 0; i < v->n_procs; i++)
@@ -20,8 +21,8 @@ static uint64_t mark_of(const struct sk_memory_view *v) {
     return SK_MIN(SK_MAX(n ? sum / n : 0, v->limit_bytes / 64), v->limit_bytes / 8);
 }
 
-/* The share of processes that asked for nothing: the level up to which each may grow. What those
- * below it do not use goes to the others. */
+/* The share of each process that asked for no memory: the level up to which it may grow. Memory
+ * that processes below this level do not use is divided among the others. */
 static uint64_t level_of(const struct sk_memory_view *v) {
     uint64_t heaps = 0, given = 0, level = 0;
     for (uint32_t i = 0; i < v->n_procs; i++) {
@@ -59,7 +60,7 @@ static void choose(const struct sk_memory_view *v, struct sk_memory_plan *out) {
     uint64_t sum = 0, n = 0, best_over = 0, level = level_of(v);
     for (uint32_t i = 0; i < v->n_procs; i++)
         if (counts(&v->procs[i])) sum += v->procs[i].heap_bytes, n++;
-    if (sum < v->limit_bytes / 32) return; /* then the workers are not the cause */
+    if (sum < v->limit_bytes / 32) return; /* the workers use too little to be the cause */
     for (uint32_t i = 0; i < v->n_procs; i++) {
         const struct sk_memory_proc *p = &v->procs[i];
         uint64_t share = p->asked_bytes ? p->asked_bytes : level;
@@ -74,7 +75,7 @@ static void choose(const struct sk_memory_view *v, struct sk_memory_plan *out) {
     }
 }
 
-/* Called when more is used than allowed, or will be soon. */
+/* Called when more memory is used than allowed, or soon will be. */
 static void over(struct sk_memory *m, const struct sk_memory_view *v, int64_t left,
                  struct sk_memory_plan *out) {
     left -= (int64_t)m->ahead_bytes;
@@ -94,8 +95,8 @@ static void over(struct sk_memory *m, const struct sk_memory_view *v, int64_t le
     choose(&soon, out);
 }
 
-/* How much heaps may grow until a stop that is decided now, or at the next look, has taken
- * effect. */
+/* Bytes by which heaps may grow until a stop that is decided now, or at the next measurement, has
+ * taken effect. */
 static uint64_t ahead_of(const struct sk_memory *m, const struct sk_memory_view *v) {
     uint64_t grown = 0;
     int64_t took = v->now_ns - m->looked_ns, late = SK_MAX(v->now_ns - m->due_ns, 0);
@@ -107,7 +108,8 @@ static uint64_t ahead_of(const struct sk_memory *m, const struct sk_memory_view 
                   v->limit_bytes / 4);
 }
 
-/* Whether growing processes are paused, because memory that is being freed would come too late. */
+/* True if growing processes are to be paused, because memory that is being freed would come too
+ * late. */
 static bool pauses(struct sk_memory *m, const struct sk_memory_view *v, bool any_going) {
     int64_t real = (int64_t)v->limit_bytes - (int64_t)v->used_bytes + (int64_t)v->slack_bytes / 2;
     if (!any_going || real >= (int64_t)m->ahead_bytes) {
@@ -127,7 +129,7 @@ void sk_memory_decide(struct sk_memory *m, const struct sk_memory_view *v,
         n_busy += counts(&v->procs[i]);
     }
     bool was_paused = m->paused_ns && v->now_ns - m->paused_ns < SK_MEMORY_PAUSE_NS;
-    /* during a pause they do not grow, so the old value stays */
+    /* paused processes do not grow, so the old value stays */
     if (!was_paused) m->ahead_bytes = ahead_of(m, v);
     m->looked_ns = v->now_ns;
     int64_t left =
@@ -170,8 +172,8 @@ enum sk_place_launch sk_memory_launch(struct sk_memory *m, const struct sk_memor
     if (r->alone_waits) {
         if (!m->drain_since_ns) m->drain_since_ns = r->now_ns;
         int64_t waited = r->now_ns - m->drain_since_ns;
-        /* The task that has to run alone finds no room beside those that do not end: every other
-         * second one more of the others may begin. */
+        /* The task that has to run alone cannot start, because others do not end: once in two
+         * seconds one more of the other tasks may begin. */
         if (waited >= 2 * SK_MEMORY_DRAIN_NS && waited / SK_MEMORY_TRICKLE_NS % 2)
             return SK_LAUNCH_ONE;
         return r->n_running == 0 || waited >= SK_MEMORY_DRAIN_NS ? SK_LAUNCH_ALONE : SK_LAUNCH_NONE;

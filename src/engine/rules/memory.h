@@ -51,9 +51,9 @@ enum sk_memory_what {
     SK_MEMORY_IDLE,
     SK_MEMORY_BUSY, /* it runs a task */
     SK_MEMORY_ACTOR,
-    SK_MEMORY_GOING /* it was stopped or is leaving: its memory comes back soon */
+    SK_MEMORY_GOING /* the process was stopped or is leaving: its memory comes back soon */
 };
-struct sk_memory_proc { /* a worker as it is now */
+struct sk_memory_proc { /* the present state of a worker */
     uint64_t heap_bytes;
     uint64_t grown_bytes; /* growth since the last look */
     uint64_t asked_bytes; /* memory= of its task or actor; 0: not set */
@@ -79,19 +79,19 @@ struct sk_memory { /* all zero: nothing known yet */
     uint64_t limit_bytes;
     int64_t left_bytes;     /* at the last look */
     int64_t over_since_ns;  /* 0: not over */
-    int64_t drain_since_ns; /* since when a task that has to run alone waits; 0: none does */
+    int64_t drain_since_ns; /* time since when a task that has to run alone waits; 0: none waits */
     int64_t began_ns;       /* when a task was launched last while memory was low */
     int64_t every_ns;       /* longest time between two looks */
     /* when memory was looked at last, and when the next look was due; 0: none yet */
     int64_t looked_ns, due_ns;
-    uint64_t ahead_bytes; /* what heaps may still grow until a stop takes effect */
-    int64_t paused_ns;    /* since when growing processes are paused; 0: they are not */
+    uint64_t ahead_bytes; /* bytes by which heaps may still grow until a stop takes effect */
+    int64_t paused_ns;    /* time since when growing processes are paused; 0: they are not paused */
 };
 
 struct sk_memory_plan {
     uint64_t store_max_bytes; /* most bytes that the store may take; UINT64_MAX: no limit */
     uint64_t punch_bytes;     /* free bytes of the store whose pages go back to the system now */
-    /* index of the process to stop, and of the idle one to end; -1: none */
+    /* index of the process to stop, and of the idle process to end; -1: none */
     int32_t stop, leave;
     uint64_t share_bytes; /* share of the process `stop` */
     bool pause;           /* growing processes are paused until the next look */
@@ -102,7 +102,7 @@ void sk_memory_decide(struct sk_memory *m, const struct sk_memory_view *v,
 
 struct sk_memory_run { /* the tasks that run and wait for nothing; actors do not count */
     int64_t now_ns;
-    uint32_t n_running;     /* without the task that runs alone */
+    uint32_t n_running;     /* number of running tasks without the task that runs alone */
     bool alone_waits;       /* a task that has to run alone could begin */
     bool alone_runs;        /* a task runs alone, and waits for nothing */
     int64_t alone_since_ns; /* when it began */
@@ -113,8 +113,8 @@ static inline bool sk_memory_free(const struct sk_memory *m, bool any_alone) {
 enum sk_place_launch sk_memory_launch(struct sk_memory *m, const struct sk_memory_run *r);
 void sk_memory_launched(struct sk_memory *m, int64_t now_ns); /* a task has begun */
 
-/* How much freed memory each of n workers may keep for its next task instead of giving it back:
- * kept pages are present and take 12 GB/s instead of 1.2. All workers together keep an eighth of
+/* Bytes of freed memory that each of n workers may keep for its next task instead of giving them
+ * back: writes to kept pages run at 12 GB/s instead of 1.2. All workers together keep an eighth of
  * the budget, since kept memory counts as that of the next task; beyond 64 MiB also no more than
  * a quarter of the store, since a user who gives data little room wants the program to be small.
  * 1 to 512 MiB. */

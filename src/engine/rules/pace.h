@@ -1,5 +1,5 @@
-/* pace.h - how long the thread that drives the local engine sleeps, and how (pure: no clock, no
- * ipc).
+/* pace.h - decides how long the thread that drives the local engine spins and sleeps (pure: no
+ * clock, no ipc).
  *
  * Workers leave out the wake-up call while the driver is awake or will look by itself soon, and
  * only the driver looks again at a ring that was full: so as long as a message may come, a sleep
@@ -17,16 +17,16 @@
 /* time between two looks at idle workers and unused memory */
 #define SK_PACE_REAP_NS INT64_C(1000000000)
 
-struct sk_pace_view { /* the engine as it is now */
+struct sk_pace_view { /* the present state of the engine */
     int64_t now_ns;
     uint32_t n_messages; /* number of messages handled in this turn */
     uint32_t n_live;     /* number of workers */
     uint32_t n_busy;     /* number of workers that are neither idle nor starting */
-    /* A task is ready or an actor has no worker, which may change when a ring is read or a
-     * worker comes; or a caller waits for room. */
+    /* A task is ready or an actor has no worker, and a read of a ring or a new worker may change
+     * that; or a caller waits for room. */
     bool waiting;
     bool driven; /* for the loop thread: a caller drives at the moment */
-    bool large;  /* the tables of the engine are large; they shrink when that much is not needed */
+    bool large;  /* the tables of the engine are large and may have to be shrunk */
 };
 
 struct sk_pace {     /* state of the loop thread */
@@ -35,16 +35,16 @@ struct sk_pace {     /* state of the loop thread */
 };
 
 struct sk_pace_sleep {
-    int64_t nap_ns;   /* not 0: sleep this long, whatever bells ring */
-    int64_t spin_ns;  /* else: spin this long for the bell, */
-    int64_t until_ns; /* and then sleep on it until then */
+    int64_t nap_ns;   /* not 0: sleep for this time, even if bells ring */
+    int64_t spin_ns;  /* nap_ns 0: spin for this time, waiting for the bell, */
+    int64_t until_ns; /* and then sleep on the bell until this time */
 };
 
-/* How a caller sleeps that handled no message in this turn. n_cpu: CPUs for tasks; spin_ns: how
- * long the caller may spin when a core is free. */
+/* Decides the sleep of a caller that handled no message in this turn. n_cpu: CPUs for tasks;
+ * spin_ns: how long the caller may spin when a core is free. */
 struct sk_pace_sleep sk_pace_caller(const struct sk_pace_view *v, int64_t n_cpu, int64_t spin_ns,
                                     int64_t deadline_ns);
-/* How the loop thread sleeps after a turn. */
+/* Decides the sleep of the loop thread after a turn. */
 struct sk_pace_sleep sk_pace_thread(struct sk_pace *p, const struct sk_pace_view *v);
 /* true if it is time to look at idle workers and unused memory */
 bool sk_pace_reap(struct sk_pace *p, int64_t now_ns);

@@ -1,10 +1,10 @@
-/* starts.h - when a new fork server is started after one that ended before any worker was ready,
- * and when the engine gives up (pure: no clock, no ipc).
+/* starts.h - decides when a new fork server is started after a server that ended before any worker
+ * was ready, and when the engine gives up (pure: no clock, no ipc).
  *
  * A fork server that was killed may do well next time, so another is started, after a longer
  * wait each time, for SK_STARTS_PATIENCE_NS in all. A fork server that ends by itself has said
  * on stderr what is wrong with it (a module that it cannot import, no such program), and would
- * say it again: after SK_STARTS_OWN of those the engine gives up. */
+ * say it again: after SK_STARTS_OWN such ends the engine gives up. */
 #ifndef SK_STARTS_H
 #define SK_STARTS_H
 
@@ -25,8 +25,8 @@ struct sk_starts {
     int64_t again_ns; /* when the next one is started */
 };
 
-/* A fork server has ended. False: the engine gives up, and what waits for a worker now fails; a
- * request that comes later begins anew. */
+/* A fork server has ended. False: the engine gives up, and tasks and actors that wait for a worker
+ * now fail; a later request begins anew. */
 bool sk_starts_ended(struct sk_starts *s, int64_t now_ns, bool by_itself);
 static inline bool sk_starts_may(const struct sk_starts *s, int64_t now_ns) {
     return now_ns >= s->again_ns;

@@ -31,9 +31,9 @@ bool sk_verdict_call_joins(const struct sk_verdict_actor *a, const struct sk_ver
     return !a->between || patient(a, t);
 }
 
-/* True if what a cancelled run has made is thrown away: the values of a call, and the end of a
- * stream with a sink. Not those of a coroutine that caught its CancelledError and went on; nor
- * those of a task that was over before it was told. */
+/* True if the results of a cancelled run are thrown away: the values of a call, and the end of a
+ * stream with a sink. Results are kept if a coroutine caught its CancelledError and went on, or if
+ * the task was over before it was told of the cancel. */
 static bool stopped(const struct sk_verdict_run *r) {
     bool call = r->of_actor && !r->is_init, caught = r->async && !r->is_stream;
     return r->spoiled ||
@@ -107,8 +107,8 @@ static bool signalled(const struct sk_verdict_worker *w) {
     return w->status != -1 && WIFSIGNALED(w->status);
 }
 
-/* True if the engine killed the process, or it ended because it was asked to; false if it was
- * asked to, and was killed from elsewhere first. */
+/* True if the engine killed the process, or the process ended because the engine asked it to; false
+ * if something else killed it before it could do so. */
 static bool was_sent_away(const struct sk_verdict_worker *w) {
     return w->killed || (w->kill_why && !signalled(w));
 }

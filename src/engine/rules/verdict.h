@@ -1,6 +1,6 @@
-/* verdict.h - what becomes of a task, and of its actor, when a run of it has ended by the worker's
- * report or with the worker's process; and what messages say about it (pure: no clock, no ipc, no
- * allocation; strings belong to the caller).
+/* verdict.h - decides about a task, and its actor, when a run of the task has ended by the worker's
+ * report or with the worker's process; and words the messages about that (pure: no clock, no ipc,
+ * no allocation; strings belong to the caller).
  *
  *     the worker reports that a run is over    | verdict
  *     ------------+--------------------------------------------------------------------------------
@@ -44,25 +44,26 @@ struct sk_verdict_worker { /* the process that has ended */
     bool refused;        /* the system refused to make the process */
     int status;          /* status from wait(2); -1: unknown, the fork server is gone, too */
     uint64_t peak_bytes; /* highest memory use */
-    bool up;             /* it was ready at some time */
-    bool killed;         /* the engine killed it, */
-    /* and this says why, also if the engine only asked it to end; NULL: neither */
+    bool up;             /* the process was ready at some time */
+    bool killed;         /* the engine killed the process */
+    /* the reason why the engine killed the process or asked it to end; NULL: neither */
     const char *kill_why;
-    /* the task because of which it was killed; 0: it was killed for its own sake */
+    /* id of the task because of which the process was killed; 0: no single task */
     uint64_t kill_task;
-    const char *oom;        /* it was stopped for memory, with this explanation; NULL: it was not */
-    const char *doing;      /* what it was working on, as text for messages; may be empty */
+    const char
+        *oom; /* text why the process was stopped for memory; NULL: it was not stopped for that */
+    const char *doing;      /* text for messages: what the process was working on; may be empty */
     const char *last_words; /* text that the crashing process wrote; may be empty */
 };
 
 struct sk_verdict_actor { /* the actor whose process has ended */
     bool alive;           /* its constructor has ended */
-    bool placed;          /* its constructor was sent to the process */
+    bool placed;          /* the constructor was sent to the process */
     bool begun;           /* its constructor had begun there */
-    bool no_restart;      /* it was killed for good */
+    bool no_restart;      /* the actor was killed for good */
     bool asked;           /* a restart was asked for */
-    /* The process that calls were meant for is gone, or about to end, and the next one has not
-     * begun. */
+    /* The process for which calls were submitted is gone or about to end, and the next process has
+     * not begun. */
     bool between;
     int32_t restarts_left /* -1: no limit */, max_task_retries;
 };
@@ -78,11 +79,11 @@ struct sk_verdict_task { /* a task that was on the process */
 enum sk_verdict_what {
     SK_VERDICT_CANCELLED,
     SK_VERDICT_FAIL, /* it fails with `rc` */
-    /* It runs again. `attempt`: it had begun, so the next run has another attempt number;
-     * `charged`: that costs a retry. */
+    /* The task runs again. `attempt`: it had begun, so the next run has another attempt number;
+     * `charged`: the new run costs a retry. */
     SK_VERDICT_AGAIN,
     SK_VERDICT_MEMORY,     /* sk_verdict_memory decides */
-    SK_VERDICT_WITH_ACTOR, /* the constructor: what becomes of the actor decides */
+    SK_VERDICT_WITH_ACTOR, /* the constructor: the decision about the actor decides */
 };
 struct sk_verdict {
     enum sk_verdict_what what;
@@ -90,19 +91,19 @@ struct sk_verdict {
     bool attempt, charged;
 };
 
-/* True if the death costs the actor a restart. a: the actor, or NULL if it had none, or none any
- * more. */
+/* True if the death costs the actor a restart. a: the actor, or NULL if the process has no actor
+ * (any more). */
 bool sk_verdict_charged(const struct sk_verdict_worker *w, const struct sk_verdict_actor *a);
-/* True if the actor is started again; else it is dead. */
+/* True if the actor is started again; otherwise it is dead. */
 bool sk_verdict_restarts(const struct sk_verdict_actor *a, bool charged);
 struct sk_verdict sk_verdict_task(const struct sk_verdict_worker *w,
                                   const struct sk_verdict_actor *a, bool charged,
                                   const struct sk_verdict_task *t);
-/* True if a call that has not begun may run in the actor's next process. As in Ray, a call
- * without retries ends with the process that it was meant for; but not if that process had not
- * begun, or was ended because a restart was asked for. */
+/* True if a call that has not begun may run in the actor's next process. As in Ray, a call without
+ * retries ends with the process for which it was submitted, unless that process had not begun, or
+ * was ended because a restart was asked for. */
 bool sk_verdict_call_waits(const struct sk_verdict_actor *a, const struct sk_verdict_task *t);
-/* The same for a call that is made now. */
+/* True if a call that is made now may run in the actor's next process. */
 bool sk_verdict_call_joins(const struct sk_verdict_actor *a, const struct sk_verdict_task *t);
 
 struct sk_verdict_run { /* a run that the worker reports as over */
@@ -114,23 +115,23 @@ struct sk_verdict_run { /* a run that the worker reports as over */
     bool cancelled;
     /* Its output differs from an earlier run's, or there was no memory to record it. */
     bool spoiled;
-    bool remake, all_made; /* it ran to make lost yields again; all of them were made */
-    /* It was asked to stop, so that it can run again from the start for lost yields. */
+    bool remake, all_made; /* the task ran to make lost yields again; all of these were made */
+    /* The task was asked to stop, so that it can run again from the start for lost yields. */
     bool restart;
     bool retry_exceptions;
     int32_t retries_left; /* -1: no limit */
 };
 enum sk_verdict_over {
     SK_OVER_WELL,
-    /* It ended with the error that is the first value. For the verdicts below, its values are
-     * thrown away. */
+    /* The task ends with the error that is its first value. For the verdicts below, its values
+     * are thrown away. */
     SK_OVER_FAILED,
     SK_OVER_EXIT,
     SK_OVER_STOPPED,
     SK_OVER_REMADE,
-    SK_OVER_LESS,       /* it made fewer yields than were lost */
-    SK_OVER_AGAIN,      /* it runs again, which costs a retry */
-    SK_OVER_FROM_START, /* it runs again for other lost yields, which costs a retry, too */
+    SK_OVER_LESS,       /* the task made fewer yields than were lost */
+    SK_OVER_AGAIN,      /* the task runs again, which costs a retry */
+    SK_OVER_FROM_START, /* the task runs again for other lost yields, which costs a retry, too */
 };
 enum sk_verdict_over sk_verdict_over(const struct sk_verdict_run *r);
 
@@ -138,19 +139,20 @@ struct sk_verdict_stop { /* a task that was stopped for memory */
     uint32_t n_stops;    /* number of stops, with this one */
     int32_t max_retries; /* max_retries of the task */
     int32_t oom_retries; /* oom_retries of the engine; 0: the usual number; negative: none */
-    bool alone;          /* it was to run alone, */
-    bool beside;         /* but other tasks ran beside it all the same */
+    bool alone;          /* the task was to run alone */
+    bool beside;         /* other tasks ran at the same time, also if `alone` is set */
 };
-/* True: the task runs again, alone. False: it does not, and `why` says so in a sentence. */
+/* True: the task runs again, alone. False: it does not run again, and `why` is a sentence for the
+ * error message. */
 bool sk_verdict_memory(const struct sk_verdict_stop *s, char *why, size_t cap);
 
-/* True if the process ended before it was ready, and not because somebody wanted that: several
- * such in a row are no accident. others: number of other processes. */
+/* True if the process ended before it was ready, and was not told to end: several such ends in a
+ * row are no accident. others: number of other processes. */
 bool sk_verdict_bad_start(const struct sk_verdict_worker *w, uint32_t others);
 enum sk_worker_end sk_verdict_end(const struct sk_verdict_worker *w);
-/* True if the end counts as a death: the process was not sent away, and has lived. */
+/* True if the end counts as a death: the process was not told to end, and had existed. */
 bool sk_verdict_counts(const struct sk_verdict_worker *w, bool had_tasks);
-/* Writes how the process ended, for messages. The process has lived. */
+/* Writes how the process ended, for messages. The process must have existed. */
 void sk_verdict_text(const struct sk_verdict_worker *w, char *buf, size_t cap);
 
 #endif
