@@ -182,7 +182,7 @@ struct sk_ring { /* private handle of one side; producer and consumer each have 
     struct sk_ring_shm *shm;
     uint8_t *data;
     uint64_t size;
-    uint64_t head, tail; /* this side's own position, and its copy of the other side's */
+    uint64_t head, tail; /* positions: the handle's own one, and a copy of the other side's */
     /* bytes with header: producer, of the reserved message; consumer, of the peeked message */
     uint64_t reserved;
 };
@@ -328,7 +328,7 @@ struct sk_machine {
     ssize_t (*file_write)(void *ctx, int fd, const void *p, size_t n, uint64_t off);
     ssize_t (*file_read)(void *ctx, int fd, void *p, size_t n, uint64_t off);
     void (*file_punch)(void *ctx, int fd, uint64_t off, uint64_t len);
-    /* As posix_fallocate: returns 0 or an errno. */
+    /* Reserves disk like posix_fallocate: returns 0 or an errno. */
     int (*file_fill)(void *ctx, int fd, uint64_t off, uint64_t len);
     void (*file_close)(void *ctx, int fd);
     /* Called when process `proc` has made a value at offset `off` of the store. */

@@ -34,8 +34,8 @@ enum sk_lost_why {
     SK_LOST_ACTOR,   /* a call of an actor made it, which is not repeated */
     SK_LOST_RETRIES, /* the task that made it has no retries (left) */
     SK_LOST_EVICTED, /* the task that made it was evicted (budget, or no memory) */
-    /* Its task needs something that cannot be made again. Only the caller uses this value;
-     * lineage names the object at fault instead. */
+    /* The task that made the object needs another object that cannot be made again. Only the caller
+     * uses this value; lineage names the object at fault instead. */
     SK_LOST_NEEDS,
 };
 

@@ -31,7 +31,7 @@ void sk_own_destroy(struct sk_own *o);
  * SK_ENOMEM: nothing changed. */
 sk_rc sk_own_add(struct sk_own *o, uint64_t id, uint32_t proc, void *data,
                  struct sk_err *err) SK_MUST_USE;
-/* As sk_own_add; but an object that exists already (its task was run again) is left as it is:
+/* Makes an object as sk_own_add does, unless it exists already (its task was run again): then
  * *added is false, and no reference is taken. */
 sk_rc sk_own_add_once(struct sk_own *o, uint64_t id, uint32_t proc, void *data, bool *added,
                       struct sk_err *err) SK_MUST_USE;

@@ -43,8 +43,8 @@
 #define SK_PLACE_LEVELS 16u /* levels of nesting that are distinguished */
 #define SK_PLACE_BYPASS 64u
 
-/* What may begin now, as memory.h decides: all tasks; one more task; one task that has to run
- * alone; none. Unless it is ALL, nothing is queued on a worker that has a task. */
+/* The tasks that may begin now, by decision of rules/memory.h: all tasks; one more task; one task
+ * that has to run alone; none. Unless it is ALL, nothing is queued on a worker that has a task. */
 enum sk_place_launch { SK_LAUNCH_ALL, SK_LAUNCH_ONE, SK_LAUNCH_ALONE, SK_LAUNCH_NONE };
 
 enum sk_place_wstate { SK_W_NONE, SK_W_STARTING, SK_W_IDLE, SK_W_LEASED, SK_W_ACTOR };
@@ -106,7 +106,7 @@ struct sk_place_worker { /* a member of the engine's worker */
 };
 
 struct sk_place_shape {
-    sk_shape id; /* index in p->shapes; the bits above count how often that entry was used before */
+    sk_shape id; /* index in p->shapes; the bits above count the earlier uses of that entry */
     struct sk_list unused;
     struct sk_res res;
     uint64_t group;
@@ -193,7 +193,8 @@ static inline bool sk_place_shape_known(const struct sk_place *p, sk_shape s) {
 /* Interns a need. SK_EGROUP: there is no such group. */
 sk_rc sk_place_need(struct sk_place *p, const struct sk_need *n, sk_shape *out,
                     struct sk_err *err) SK_MUST_USE;
-/* As sk_place_need. SK_EINFEASIBLE: no bundle of the group has as much as the need asks for. */
+/* Like sk_place_need, with a check. SK_EINFEASIBLE: no bundle of the group has as much as the need
+ * asks for. */
 sk_rc sk_place_need_in(struct sk_place *p, const struct sk_need *n, sk_shape *out,
                        struct sk_err *err) SK_MUST_USE;
 /* The need of a shape; an empty need when the shape's group was removed and its entry is reused. */

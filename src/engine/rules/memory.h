@@ -59,8 +59,8 @@ struct sk_memory_proc { /* the present state of a worker */
     uint64_t asked_bytes; /* memory= of its task or actor; 0: not set */
     int64_t since_ns;     /* when its task or actor began */
     enum sk_memory_what what;
-    bool retriable; /* its task can run again, so that stopping it costs only time */
-    bool alone;     /* its task runs alone, and fails when it is stopped */
+    bool retriable; /* the task can run again, so that stopping the process costs only time */
+    bool alone;     /* the task runs alone, and fails when the process is stopped */
 };
 
 struct sk_memory_view {

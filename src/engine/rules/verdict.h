@@ -57,9 +57,9 @@ struct sk_verdict_worker { /* the process that has ended */
 };
 
 struct sk_verdict_actor { /* the actor whose process has ended */
-    bool alive;           /* its constructor has ended */
+    bool alive;           /* the constructor has ended */
     bool placed;          /* the constructor was sent to the process */
-    bool begun;           /* its constructor had begun there */
+    bool begun;           /* the constructor had begun in the process */
     bool no_restart;      /* the actor was killed for good */
     bool asked;           /* a restart was asked for */
     /* The process for which calls were submitted is gone or about to end, and the next process has
@@ -110,10 +110,10 @@ struct sk_verdict_run { /* a run that the worker reports as over */
     /* from the report: it failed; the failure must not be retried; exit_actor() was called in it */
     bool failed, final, exits;
     bool is_init, of_actor; /* a constructor; a constructor or a call of an actor */
-    bool async;             /* its actor has an event loop */
+    bool async;             /* the actor has an event loop */
     bool is_stream, has_sink;
     bool cancelled;
-    /* Its output differs from an earlier run's, or there was no memory to record it. */
+    /* The output differs from an earlier run's, or there was no memory to record the output. */
     bool spoiled;
     bool remake, all_made; /* the task ran to make lost yields again; all of these were made */
     /* The task was asked to stop, so that it can run again from the start for lost yields. */

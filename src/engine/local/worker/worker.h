@@ -165,7 +165,7 @@ struct wtask {                /* a task that runs */
     struct sk_task_priv priv; /* first */
     struct sk_running run;    /* in c->running */
     struct sk_worker_engine *c;
-    struct sk_msg *msg;     /* its message, in which the arguments and `wanted` lie */
+    struct sk_msg *msg;     /* the task's message, which holds the arguments and `wanted` */
     struct sk_group *group; /* the concurrency group of a call that runs beside others */
     struct wtask *next;     /* link in the list of free structs */
     struct sk_def *def;
@@ -182,7 +182,7 @@ struct wtask {                /* a task that runs */
     bool remake;
     bool failed;
     bool leave;          /* this process ends after the task */
-    SK_VEC(uint8_t) set; /* which returns are set, if there are several */
+    SK_VEC(uint8_t) set; /* of several returns: entry i is not 0 if return i is set */
     SK_VEC(uint8_t) out; /* values of the DONE message */
     uint32_t n_values;
     /* References inside the values. This process keeps them until the report is sent, even if

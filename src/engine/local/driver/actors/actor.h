@@ -83,7 +83,8 @@ void sk_actor_began(struct sk_lactor *a); /* the constructor has run */
 void sk_actor_worker_gone(struct sk_lactor *a);
 /* The actor ends with its process: it is not started again, and its calls are not finished. */
 void sk_actor_ends(struct sk_lactor *a);
-void sk_actor_leaves(struct sk_lactor *a); /* its process has said that it will end */
+void sk_actor_leaves(
+    struct sk_lactor *a); /* Notes that the actor's process has said that it will end. */
 /* A call that was sent has left its worker. */
 static inline void sk_actor_call_left(struct sk_lactor *a) {
     if (a->n_sent) a->n_sent--;

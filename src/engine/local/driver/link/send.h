@@ -25,7 +25,7 @@ void sk_ltask_old_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker
 void sk_worker_waits(struct sk_local *l, struct sk_lworker *w);
 /* A wait is over: w has its CPU again, unless it waits for something else. */
 void sk_worker_goes_on(struct sk_local *l, struct sk_lworker *w);
-/* As sk_ltask_unsend, for a task of no actor; the task is put in line for a worker again. */
+/* Takes a task of no actor that has not started off w, and puts it in line for a worker again. */
 bool sk_ltask_take_back(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t);
 /* Takes all tasks that have not started off w, and puts them in line again. w has no actor. */
 void sk_ltask_take_back_all(struct sk_local *l, struct sk_lworker *w);

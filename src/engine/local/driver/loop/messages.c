@@ -14,8 +14,8 @@
 
 /* ---- a task ended ---------------------------------------------------------------------------- */
 
-/* The process has run a function as often as max_calls allows: tasks queued on it go elsewhere,
- * and the process is told to end. */
+/* The process has run a function max_calls times, the most allowed: tasks queued on it go
+ * elsewhere, and the process is told to end. */
 static void retire(struct sk_local *l, struct sk_lworker *w) {
     sk_ltask_take_back_all(l, w);
     sk_driver_link_leave(l, w, "it has run a function with max_calls often enough");

@@ -288,8 +288,8 @@ void sk_recover_lost(struct sk_local *l, uint64_t oid) {
     sk_progressed(l);
     if (o->st && o->st->follower && o->where == SK_V_DISK) sk_moves_note(l, o->st, false);
     if (o->st)
-        sk_stored_gone(
-            l, o); /* those who wait for it to be read from disk now wait for it to be made again */
+        sk_stored_gone(l,
+                       o); /* waits for the read of this value become waits for making it again */
     /* Without memory to pin the bytes they are kept for good: better than bytes that change
      * under a task. */
     if (o->where == SK_V_STORE && pin_for_readers(l, o) && !keep_relic(l, o))
