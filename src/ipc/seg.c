@@ -298,7 +298,7 @@ sk_rc sk_seg_punch(struct sk_seg *s, sk_off off, size_t len, struct sk_err *err)
 
 /* True if more than COLD_PAGES pages of [at, at + n), a range within one unit, are missing, so that
  * fetching the huge page pays (0.1 ms; each page that is faulted in costs 4 us, and its neighbours
- * come next). If all pages are present, this check costs 0.3 us. */
+ * come next). Used memory has all its pages, and this check costs 0.3 us. */
 static bool cold(uint8_t *at, size_t n) {
     unsigned char there[SEG_HUGE / LEAST_PAGE];
     size_t page = page_size(), skip = (uintptr_t)at & (page - 1),
