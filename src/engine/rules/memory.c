@@ -172,8 +172,8 @@ enum sk_place_launch sk_memory_launch(struct sk_memory *m, const struct sk_memor
     if (r->alone_waits) {
         if (!m->drain_since_ns) m->drain_since_ns = r->now_ns;
         int64_t waited = r->now_ns - m->drain_since_ns;
-        /* The task that has to run alone cannot start, because others do not end: once in two
-         * seconds one more of the other tasks may begin. */
+        /* The task that has to run alone cannot start, because others do not end: in one of every
+         * two seconds one more of the other tasks may begin. */
         if (waited >= 2 * SK_MEMORY_DRAIN_NS && waited / SK_MEMORY_TRICKLE_NS % 2)
             return SK_LAUNCH_ONE;
         return r->n_running == 0 || waited >= SK_MEMORY_DRAIN_NS ? SK_LAUNCH_ALONE : SK_LAUNCH_NONE;
