@@ -41,7 +41,7 @@ BOUNDS = {  # measure: the most (of the assertions: the least) that is allowed
     "c functions over 100 lines": 0,
     "engine.h calls": 16,
     "engine.h lines": 250,
-    "asserts per kloc, ipc store engine": 12.9,
+    "asserts per kloc, ipc store engine": 16,
     "c writes across owners": 0,
     "bools of a task": 6,
     "c struct tags defined twice": 0,
@@ -635,10 +635,13 @@ def c_writes():
 
 def c_shape():
     lines, asserts, long, tags = defaultdict(int), defaultdict(int), [], Counter()
+    code = defaultdict(int)  # lines without comments and empty ones
     for path in c_files():
         text = path.read_text()
         layer = path.relative_to(ROOT / "src").parts[0] if path.parent != ROOT / "src" else "."
         lines[layer] += text.count("\n")
+        bare = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+        code[layer] += sum(bool(x.strip()) for x in bare.splitlines())
         asserts[layer] += len(re.findall(r"\bSK_(?:ASSERT|DCHECK|XCHECK)\(", text))
         long += [
             (n, f"{path.relative_to(ROOT)}: {name}") for name, n in c_functions(text) if n > LONG
@@ -651,6 +654,7 @@ def c_shape():
     return {
         "lines": dict(lines),
         "asserts": dict(asserts),
+        "code": dict(code),
         "long": long,
         "build": folder,
         "rings": rings(edges),
@@ -702,7 +706,7 @@ def measure():
         "engine.h lines": c["engine.h lines"],
         "asserts per kloc, ipc store engine": 1000
         * sum(c["asserts"][x] for x in low)
-        / sum(c["lines"][x] for x in low),
+        / sum(c["code"][x] for x in low),
         "c writes across owners": len(c["writes"]),
         "bools of a task": c["bools of a task"],
         "c struct tags defined twice": len(c["twice"]),
@@ -727,11 +731,11 @@ def main():
         )
     print(f"{'python lines':46} {py['lines']:>10}   in {py['modules']} modules")
     print(f"{'c lines':46} {sum(c['lines'].values()):>10}")
-    print("\nasserts per kloc (lines) by layer: ", end="")
+    print("\nasserts per kloc of code (its lines) by layer: ", end="")
     print(
         ", ".join(
             f"{x} {1000 * c['asserts'][x] / n:.1f} ({n})"
-            for x, n in sorted(c["lines"].items())
+            for x, n in sorted(c["code"].items())
             if x != "."
         )
     )
