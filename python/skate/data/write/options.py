@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
 
 class TaskOptions(TypedDict, total=False):
-    """Options of all writers. Args:
-    ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory
-        (bytes), resources, runtime_env, ...
-    concurrency: Write tasks at once, at most; None: as many as fit.
+    """Options of all writers.
+
+    Args:
+        ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory
+            (bytes), resources, runtime_env, ...
+        concurrency: Write tasks at once, at most; None: as many as fit.
     """
 
     ray_remote_args: dict[str, Any] | None
@@ -25,17 +27,19 @@ class TaskOptions(TypedDict, total=False):
 
 
 class WriteOptions(TaskOptions, total=False):
-    """Options of all writers of files. Args:
-    filesystem: The pyarrow (or fsspec) file system of the path; None: it follows from the path.
-    try_create_dir: Without effect: folders that are missing are made.
-    arrow_open_stream_args: Arguments of pyarrow's open_output_stream: compression,
-        buffer_size, metadata.
-    filename_provider: Names the files (skate.data.datasource.FilenameProvider).
-    mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing
-        is written when there are).
-    resume: The same program, run again after it was killed, does only what is missing, and
-        nothing when all is there (see the head of skate.data.write). A text: the local folder of
-        the log.
+    """Options of all writers of files.
+
+    Args:
+        filesystem: The pyarrow (or fsspec) file system of the path; None: it follows from the path.
+        try_create_dir: Without effect: folders that are missing are made.
+        arrow_open_stream_args: Arguments of pyarrow's open_output_stream: compression,
+            buffer_size, metadata.
+        filename_provider: Names the files (skate.data.datasource.FilenameProvider).
+        mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing
+            is written when there are).
+        resume: The same program, run again after it was killed, does only what is missing, and
+            nothing when all is there (see the head of skate.data.write). A text: the local folder of
+            the log.
     """
 
     filesystem: FileSystem | None
@@ -47,10 +51,12 @@ class WriteOptions(TaskOptions, total=False):
 
 
 class RowOptions(WriteOptions, total=False):
-    """Options of writers whose files hold several rows. Args:
-    min_rows_per_file: Rows of a file, at least; None: any number.
-    max_rows_per_file: Rows of a file, at most; None: any number.
-    num_rows_per_file: Ray's older name of min_rows_per_file.
+    """Options of writers whose files hold several rows.
+
+    Args:
+        min_rows_per_file: Rows of a file, at least; None: any number.
+        max_rows_per_file: Rows of a file, at most; None: any number.
+        num_rows_per_file: Ray's older name of min_rows_per_file.
     """
 
     min_rows_per_file: int | None
