@@ -145,8 +145,8 @@ static void *enters_once(void *arg) {
     return NULL;
 }
 
-/* Nobody enters afterwards: the event is taken by who sends it or by who lets go, or it stays
- * behind. */
+/* No later thread enters the inbox: either the sender or the thread that lets go takes the event,
+ * or the event is lost. */
 TEST(an_event_that_meets_a_holder_who_lets_go_is_taken_by_one_of_them) {
     open_inbox();
     for (uint32_t i = 0; i < 2000; i++) {

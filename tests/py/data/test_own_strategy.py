@@ -82,13 +82,10 @@ STRATEGIES = [Rounds(), HoldsAll(), MergesAtTheEnd(), Moody(1), Moody(2), Passes
 
 @pytest.fixture(autouse=True)
 def settings(monkeypatch):
-    """The process's settings are as before for other files: also where the inline engine, which
-    runs tasks in this process, has put a Dataset's own in their place."""
+    """Sizes of blocks are the process's settings: other files do not get these."""
     ctx = skate.data.DataContext.get_current()
     for name in ("target_max_block_size", "target_min_block_size"):
         monkeypatch.setattr(ctx, name, getattr(ctx, name))
-    yield
-    skate.data.DataContext._set_current(ctx)
 
 
 def keyed(n=N, blocks=12):

@@ -1,6 +1,7 @@
 """Each setting of DataContext is heard by a run: those that no other test tries, and where the
 others are tried."""
 
+import copy
 import logging
 import os
 
@@ -204,3 +205,33 @@ def test_actor_init_max_retries(context, most, made):
     with pytest.raises(skate.exceptions.RayError, match="not today"):
         sd.range(1).map_batches(Fails, concurrency=1).materialize()
     assert skate.get(tries.next.remote()) == made + 1
+
+
+def test_a_task_in_the_driver_leaves_the_process_its_settings():
+    """The inline engine runs tasks in the driver, with the settings of their Dataset."""
+    ctx = DataContext.get_current()
+    own = ctx.target_max_block_size
+
+    def looks(b):
+        return {**b, f"size{len(b)}": [DataContext.get_current().target_max_block_size] * 10}
+
+    class Looks:
+        def __call__(self, b):
+            return looks(b)
+
+    skate.shutdown()
+    skate.init(num_cpus=2, _engine="inline")
+    try:
+        with DataContext.current(copy.deepcopy(ctx)):
+            DataContext.get_current().target_max_block_size = 12345
+            ds = sd.range(20, override_num_blocks=2).map_batches(Looks, concurrency=1)
+            ds = ds.map_batches(looks)
+        n = 0
+        for row in ds.iter_rows():
+            assert (row["size1"], row["size2"]) == (12345, 12345)
+            assert DataContext.get_current() is ctx and ctx.target_max_block_size == own
+            n += 1
+        assert n == 20 and DataContext.get_current() is ctx
+    finally:
+        skate.shutdown()
+        skate.init(num_cpus=2)

@@ -65,7 +65,7 @@ def main(path):
 
 def test_workers_import_nothing_that_the_fork_server_could(tmp_path):
     """Each of them would pay for it again, in time and in pages of its own; pandas (0.2 s, 40 MB)
-    is for who uses it."""
+    is paid only by programs that use it."""
     subprocess.run([sys.executable, __file__, str(tmp_path)], check=True, timeout=240)
 
 

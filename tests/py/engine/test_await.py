@@ -1,5 +1,5 @@
-"""await, futures, generators as things to wait for: nobody's thread waits for them, and no CPU is
-kept by who awaits."""
+"""await, futures, generators as things to wait for: no thread blocks on them, and a program
+that awaits uses no CPU."""
 
 import asyncio
 import concurrent.futures

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import gc
 import pickle
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from time import perf_counter_ns
 from typing import Any
 
@@ -92,16 +92,15 @@ class Chain:
     def stage_call(self, told: _skate.StageTask, *blocks: pa.RecordBatch) -> Iterator[Any]:
         """Runs one task of the stage in an actor that stage_init() has made."""
         again = _retried(DataContext.get_current().actor_task_retry_on_errors)
-        if not again:
-            return self.run(told, blocks)
-        return self._tried(again, told, blocks)
+        steps = self._tried(again, told, blocks) if again else self.run(told, blocks)
+        return steps if _skate.in_worker() else _lent(steps)
 
     def _tried(
         self,
         again: tuple[type[BaseException], ...],
         told: _skate.StageTask,
         blocks: tuple[pa.RecordBatch, ...],
-    ) -> Iterator[Any]:
+    ) -> Generator[Any, None, None]:
         """Runs the task, and begins it anew after an error of one of these classes if it has given
         nothing out yet."""
         for left in range(TRIES, -1, -1):
@@ -115,7 +114,9 @@ class Chain:
                 if given or not left:
                     raise
 
-    def run(self, told: _skate.StageTask, blocks: tuple[pa.RecordBatch, ...]) -> Iterator[Any]:
+    def run(
+        self, told: _skate.StageTask, blocks: tuple[pa.RecordBatch, ...]
+    ) -> Generator[Any, None, None]:
         target = told.target
         # The settings are set anew for each task: another stage, with other settings, may have run
         # in this process.
@@ -422,11 +423,43 @@ def run_stage(
     stage: list[_skate.StageNode], told: _skate.StageTask, *blocks: pa.RecordBatch
 ) -> Iterator[Any]:
     """Runs one task of a stage (a streaming task of the engine)."""
-    return _chain(stage).run(told, blocks)
+    if _skate.in_worker():
+        return _chain(stage).run(told, blocks)
+    own = settings.current
+    try:
+        chain = _chain(stage)  # it may set those of the task
+    finally:
+        settings.current = own
+    return _lent(chain.run(told, blocks))
 
 
 def stage_init(stage: list[_skate.StageNode]) -> Chain:
     """The constructor of an actor of a stage."""
     if not _tuned and _skate.in_worker():
         _tune()
-    return Chain(stage, actor=True)
+    if _skate.in_worker():
+        return Chain(stage, actor=True)
+    own = settings.current
+    try:
+        return Chain(stage, actor=True)
+    finally:
+        settings.current = own
+
+
+def _lent(steps: Generator[Any, None, None]) -> Iterator[Any]:
+    """Runs a task in a process that has settings of its own: the driver, with the inline engine.
+    The task's settings hold during its steps only; the process has its own between them and
+    afterwards."""
+    own = of_task = settings.current
+    try:
+        while True:
+            own, settings.current = settings.current, of_task
+            try:
+                out = next(steps)
+            except StopIteration:
+                return
+            finally:
+                of_task, settings.current = settings.current, own
+            yield out
+    finally:
+        steps.close()

@@ -1,9 +1,9 @@
 /* cluster.c - see cluster.h: an event heap, servers with queues that are no more than the time at
  * which they are free, flows, stores.
  *
- * A server that serves in order of arrival needs no list of who waits: a piece that arrives at t
- * begins at max(t, free). Pieces arrive in order of time, because each arrival is
- * an event. Cost: about 0.1 us a piece and server. */
+ * A server that serves in order of arrival needs no queue of waiting pieces: a piece that arrives
+ * at time t begins at max(t, free). Pieces arrive in order of time, because each arrival is an
+ * event. Cost: about 0.1 us a piece and server. */
 #include "sim/cluster/cluster.h"
 
 #include <stdlib.h>
