@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 import pyarrow as pa
-from skate.data.expr_eval import parse
+from skate.data.expr.evaluation import parse
 from skate.data.op import find
 from skate.data.worker.task import task
 

@@ -102,14 +102,14 @@ if TYPE_CHECKING:
     import torch as torch
     import torch.utils.data as torch_data  # noqa: F401
 
-    from skate import _by_value as by_value  # noqa: F401
     from skate import logging_config as logging_config
+    from skate.calls import by_value as by_value  # noqa: F401
     from skate.compat import as_ray as as_ray
     from skate.dag import binding as binding
-    from skate.data import dataset_by_key as by_key  # noqa: F401
-    from skate.data import expr_eval as expr_eval
     from skate.data import extensions as extensions
-    from skate.data import split as split
+    from skate.data.expr import evaluation as evaluation
+    from skate.data.methods import by_key as by_key  # noqa: F401
+    from skate.data.methods import split as split
     from skate.data.write import job as write_job  # noqa: F401
     from skate.util.joblib import ray_backend as ray_backend
 else:
@@ -182,13 +182,15 @@ else:
     # ---- Modules of skate, with the milliseconds that their import would add to `import skate` or
     # to the first rows of a Dataset: no more than ten modules (tests/shape.py).
     as_ray = stand_in("skate.compat.as_ray")  # 23, with importlib.metadata
-    by_value = stand_in("skate._by_value")  # 16, with cloudpickle
-    by_key = stand_in("skate.data.dataset_by_key")  # 3: 7 modules
+    by_value = stand_in("skate.calls.by_value")  # 16, with cloudpickle
+    by_key = stand_in("skate.data.methods.by_key")  # 3: 7 modules
     binding = stand_in("skate.dag.binding")  # 36, with asyncio and skate.dag
-    expr_eval = stand_in("skate.data.expr_eval")  # 0: it and expressions.py import each other
+    evaluation = stand_in(
+        "skate.data.expr.evaluation"
+    )  # 0: it and expressions.py import each other
     extensions = stand_in("skate.data.extensions")  # 290, with pandas
     logging_config = stand_in("skate.logging_config")  # 12, with logging, json and dataclasses
     # 160, with joblib, which may be missing
     ray_backend = stand_in("skate.util.joblib.ray_backend")
-    split = stand_in("skate.data.split")  # 1: 3 modules
+    split = stand_in("skate.data.methods.split")  # 1: 3 modules
     write_job = stand_in("skate.data.write.job")  # 3: 9 modules, for writes only

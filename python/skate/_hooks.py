@@ -1,5 +1,5 @@
 """The Python functions that C calls (src/py: hooks), and install(), which hands them to C: for the
-fork server, for workers, and around calls. The other hooks are in serialize.py, _user_errors.py and
+fork server, for workers, and around calls. The other hooks are in serialize.py, user_errors.py and
 ref.py."""
 
 import _pickle as pickle  # without re and struct
@@ -10,19 +10,11 @@ import gc
 import os
 import sys
 
-from skate import (
-    _debugger,
-    _job,
-    _prints,
-    _skate,
-    _user_errors,
-    options,
-    ref,
-    runtime_env,
-    serialize,
-)
+from skate import _job, _skate, ref, runtime_env, serialize
 from skate._deps import as_ray, asyncio, by_value, inspect, logging_config
-from skate._user_errors import only_text
+from skate.calls import options, user_errors
+from skate.calls.user_errors import only_text
+from skate.terminal import debugger, prints
 
 
 def preload_note(modules=(), path=None, cwd=None, hook=None, job=None, labels=None):
@@ -64,7 +56,7 @@ def note(data):
     if d["job"]:
         _job.hand(d["job"])
     if d["labels"] is not None:
-        _prints.labelled = d["labels"]
+        prints.labelled = d["labels"]
     if d["cwd"]:
         try:
             os.chdir(d["cwd"])
@@ -106,8 +98,8 @@ def after_fork():
     # C has unset these variables, but os.environ was read before that.
     for name in ("SKATE_FORK_FD", "SKATE_CTL"):
         os.environ.pop(name, None)
-    _prints.begin()
-    _debugger.begin()
+    prints.begin()
+    debugger.begin()
     numpy = sys.modules.get("numpy")
     if numpy is not None and "numpy.random" in sys.modules:
         numpy.random.seed(int.from_bytes(os.urandom(4), "little"))
@@ -291,8 +283,8 @@ def check_call(func, skip, args, kwargs):
 def install():
     _skate.set_hooks(
         dumps=serialize.dumps,
-        dumps_error=_user_errors.dumps_error,
-        load_error=_user_errors.load_error,
+        dumps_error=user_errors.dumps_error,
+        load_error=user_errors.load_error,
         load_block=serialize.load_block,
         dump_function=serialize.dump_function,
         load_function=serialize.load_function,
@@ -306,7 +298,7 @@ def install():
         check_call=check_call,
         leave=leave,
         idle=idle,
-        task_over=_debugger.task_over,
+        task_over=debugger.task_over,
         ref_await=ref.await_ref,
         ref_future=ref.future_of,
     )

@@ -10,9 +10,10 @@ import functools
 import types
 import weakref
 
-from skate import _did_you_mean, _job, _skate, options, runtime_env
+from skate import _did_you_mean, _job, _skate, runtime_env
 from skate._deps import binding, cloudpickle
-from skate._in_actor import here, me
+from skate.calls import options
+from skate.calls.in_actor import here, me
 from skate.exceptions import ActorAlreadyExistsError
 from skate.ids import ActorID
 from skate.remote_function import Dynamic, decorated

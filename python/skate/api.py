@@ -15,29 +15,18 @@ import time
 import types
 from _thread import RLock  # threading is slow to import
 
-from skate import (
-    _did_you_mean,
-    _forked,
-    _hooks,
-    _in_actor,
-    _job,
-    _prints,
-    _skate,
-    ambient_environment,
-    config,
-    engine,
-    ids,
-    options,
-)
+from skate import _did_you_mean, _forked, _hooks, _job, _skate, config, engine, ids
 from skate import job_config as _job_config
 from skate import runtime_env as _runtime_env
 from skate._deps import json, np, platform
-from skate._user_errors import install_hint
 from skate.actor import ActorClass, ActorHandle, get_actor, method  # noqa: F401
+from skate.calls import ambient_environment, in_actor, options
+from skate.calls.user_errors import install_hint
 from skate.compat import without_effect
 from skate.exceptions import ActorHandleNotFoundError
 from skate.remote_function import RemoteFunction
 from skate.runtime_context import RuntimeContext, get_gpu_ids, get_runtime_context  # noqa: F401
+from skate.terminal import prints
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
@@ -109,7 +98,9 @@ def _worker_argv():
 
 
 def _first_note(wanted, runtime_env, job, labels):
-    modules = ["skate._by_value"] + [m for m in ("numpy", "pyarrow", "pandas") if m in sys.modules]
+    modules = ["skate.calls.by_value"] + [
+        m for m in ("numpy", "pyarrow", "pandas") if m in sys.modules
+    ]
     if "skate.data" in sys.modules:
         # This module imports pyarrow: the fork server does so while the program builds its plan.
         modules.append("skate.data.worker.stage")
@@ -344,7 +335,7 @@ def _open(a: Any, said: dict[str, Any]) -> Context:
         _job.tell(None)
         raise
     if conf["prints"] and conf["engine"] == "local":
-        _prints.start(bool(conf["print_labels"]))
+        prints.start(bool(conf["print_labels"]))
     _skate.stack_install(True)  # Ctrl-\, and `skate stack` from another terminal
     logging = a.logging_config or job_config.py_logging_config
     if logging:
@@ -458,8 +449,8 @@ def shutdown(_exiting_interpreter: bool = False) -> None:
     if _skate.in_worker():
         return
     _skate.shutdown()
-    _prints.stop()
-    _in_actor.here.clear()
+    prints.stop()
+    in_actor.here.clear()
     timeline = sys.modules.get("skate._private.timeline")
     if timeline is not None:
         timeline.past.clear()

@@ -3,8 +3,8 @@ user code raised is also an instance of the user's class (RayTaskError.as_instan
 src/py/core/err.c makes them from result codes, with the message as the one argument."""
 
 from skate import _did_you_mean
-from skate._causes import bare, cause_bytes, fields_of, load_cause
 from skate._deps import inspect, linecache, logging, re, traceback
+from skate.calls.causes import bare, cause_bytes, fields_of, load_cause
 
 _args = vars(BaseException)["args"]  # the descriptor
 

@@ -1,8 +1,9 @@
 """@remote functions. `f.remote` is the C method of a Template, stored in the instance: a call runs
 no Python code of skate."""
 
-from skate import _job, _skate, options, runtime_env
+from skate import _job, _skate, runtime_env
 from skate._deps import binding
+from skate.calls import options
 from skate.ref import DynamicObjectRefGenerator
 
 

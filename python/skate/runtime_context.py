@@ -3,8 +3,9 @@
 import os
 import warnings
 
-from skate import _in_actor, _job, _skate, actor, ids, options, runtime_env, serialize
+from skate import _job, _skate, actor, ids, runtime_env, serialize
 from skate._deps import json, tempfile
+from skate.calls import in_actor, options
 from skate.util.placement_group import get_current_placement_group
 
 SCRIPT_MODE, WORKER_MODE, LOCAL_MODE = 0, 1, 2  # the mode of a process, in Ray's numbers
@@ -53,7 +54,7 @@ class RuntimeContext:
         t = self._task()
         if not t or not t[1]:
             return None
-        return _in_actor.me()[0].name
+        return in_actor.me()[0].name
 
     @property
     def current_actor(self):
@@ -70,7 +71,7 @@ class RuntimeContext:
         t = self._task()
         if not t or not t[1]:
             raise AssertionError("was_current_actor_reconstructed: this code runs in no actor")
-        return _in_actor.me()[0].restarts > 0
+        return in_actor.me()[0].restarts > 0
 
     def is_canceled(self):
         """Whether somebody called cancel() on the task that runs. RuntimeError in the driver and in
@@ -119,7 +120,7 @@ class RuntimeContext:
         if not t:
             return {}
         if t[1]:
-            return dict(_in_actor.me()[0].resources)
+            return dict(in_actor.me()[0].resources)
         return {
             k: v
             for k, v in (_skate.current_need(_job.facts().get("custom", [])) or [{}])[0].items()

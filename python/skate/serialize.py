@@ -9,8 +9,9 @@ import functools
 import sys
 import types
 
-from skate import _skate, ambient_environment
+from skate import _skate
 from skate._deps import by_value, cloudpickle, logging, pa, re
+from skate.calls import ambient_environment
 from skate.exceptions import RayError
 
 # ---- Pickling values.

@@ -39,7 +39,12 @@ assert_type(skate.data.read_csv(["a", "b"], on_error="skip", shuffle="files"), D
 assert_type(skate.data.from_items([1, 2]), MaterializedDataset)
 assert_type(ds.map(lambda row: {"x": row["id"] + 1}).filter(expr="x > 3").limit(5), Dataset)
 assert_type(ds.map_batches(numbers, batch_size=64, batch_format="numpy", num_cpus=0.5), Dataset)
-assert_type(ds.map_batches(Model, fn_constructor_args=(2,), compute=ActorPoolStrategy(size=2), batch_format="pandas"), Dataset)
+assert_type(
+    ds.map_batches(
+        Model, fn_constructor_args=(2,), compute=ActorPoolStrategy(size=2), batch_format="pandas"
+    ),
+    Dataset,
+)
 assert_type(ds.with_column("y", col("id") * 2).select_columns("y").union(ds).zip(ds), Dataset)
 assert_type(ds.take(3), list[dict[str, Any]])
 assert_type(ds.count(), int)

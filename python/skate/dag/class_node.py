@@ -1,7 +1,7 @@
 """ClassNode: an actor that the graph makes; ClassMethodNode: a call of such an actor, or of an
 existing one."""
 
-from skate import options
+from skate.calls import options
 from skate.dag.constants import (
     BIND_INDEX_KEY,
     IS_CLASS_METHOD_OUTPUT_KEY,

@@ -11,7 +11,7 @@ import threading
 import weakref
 
 from skate import _skate
-from skate._in_graph import begin
+from skate.calls.in_graph import begin
 
 
 class Crew:

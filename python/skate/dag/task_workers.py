@@ -3,7 +3,8 @@ it is torn down."""
 
 import math
 
-from skate import _job, actor, api, options
+from skate import _job, actor, api
+from skate.calls import options
 
 _FITS = options.TASK.keys() & options.ACTOR.keys() - {"name", "object_store_memory"}
 _AMOUNTS = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}

@@ -44,9 +44,8 @@ from skate.data.iterator import DatasetIterator as DatasetIterator
 from skate.data.loader import DataLoader as DataLoader
 from skate.data.preprocessor import Preprocessor as Preprocessor
 from skate.data.random_config import RandomSeedConfig as RandomSeedConfig
-from skate.data.ranks import attach as attach
-from skate.data.ranks import serve_ranks as serve_ranks
-from skate.data.read import (
+from skate.data.read import memory
+from skate.data.read.formats import (
     arrow,
     audio,
     avro,
@@ -58,7 +57,6 @@ from skate.data.read import (
     json,
     lance,
     mcap,
-    memory,
     numpy,
     orc,
     others,
@@ -70,9 +68,11 @@ from skate.data.read import (
     videos,
     webdataset,
 )
-from skate.data.read import range as _range
+from skate.data.read.formats import range as _range
 from skate.data.schema import Schema as Schema
 from skate.data.summary import DatasetSummary as DatasetSummary
+from skate.data.trainers.ranks import attach as attach
+from skate.data.trainers.ranks import serve_ranks as serve_ranks
 from skate.data.write.mode import SaveMode as SaveMode
 
 read_feather = reads(arrow.read_feather)

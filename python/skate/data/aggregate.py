@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from skate._deps import pa
-from skate.data import kernel_aggregates
+from skate.data.by_key import kernel_aggregates
 from skate.data.values import from_arrow, row_dicts
 from skate.data.values.unify import check_names, columns_are
 

@@ -18,12 +18,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Unpack, overload
 
 from skate import _job, _skate
-from skate._deps import by_key, expr_eval, pa, pd, split, write_job
+from skate._deps import by_key, evaluation, pa, pd, split, write_job
 from skate.compat import absent
-from skate.data import aggregate, arguments, block, convert, expressions, summary, text_table
+from skate.data import aggregate, arguments, block, expressions, summary
 from skate.data.context import DEFAULT_BATCH_SIZE, DataContext
 from skate.data.files import reading
 from skate.data.iterator import DataIterator
+from skate.data.methods import convert, text_table
 from skate.data.on_error import check_policy
 from skate.data.plan.lower import explain, strategy
 from skate.data.plan.node import Node, below
@@ -587,8 +588,8 @@ class Dataset:
         facts = Facts(None, self._facts.schema, self._facts.files)
         if expr is not None:
             if isinstance(expr, str):
-                expect("skate.data.expr_eval")
-                text, expr = expr, expr_eval.parse(expr)  # raises here, not in a worker
+                expect("skate.data.expr.evaluation")
+                text, expr = expr, evaluation.parse(expr)  # raises here, not in a worker
             elif isinstance(expr, expressions.Expr):
                 text = expressions.inline(expr)
             else:
@@ -1162,7 +1163,7 @@ class Dataset:
         )
         return self._add(node, Facts(None, self._facts.schema, self._facts.files))
 
-    # ---- Changes of the order, of the blocks, and splits (split.py).
+    # ---- Changes of the order, of the blocks, and splits (methods/split.py).
 
     def sort(
         self,
@@ -1432,7 +1433,7 @@ class Dataset:
         batch_size: int | None = None,
     ) -> list[DataIterator]:
         """n iterators over one execution, to be used at the same time, in any process; see
-        streaming_split.py.
+        trainers/streaming_split.py.
 
         Args:
             n: Number of iterators.
@@ -1457,7 +1458,7 @@ class Dataset:
         given = (n, equal, locality_hints, batch_size)
         return split.streaming(self, self._request(), *given)
 
-    # ---- Operations by a key (dataset_by_key.py).
+    # ---- Operations by a key (methods/by_key.py).
 
     def groupby(
         self,
@@ -3126,7 +3127,7 @@ def reads(
     @functools.wraps(reader)
     def public(*args: P.args, **kwargs: P.kwargs) -> Dataset:
         if expects is not None:
-            expect(f"skate.data.read.{expects}")
+            expect(f"skate.data.read.formats.{expects}")
         return of_source(call(*args, **kwargs))
 
     return _named(public, reader, "Dataset")

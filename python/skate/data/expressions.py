@@ -2,9 +2,9 @@
 user functions.
 
 An expression is an immutable tree that describes a computation and is pickled to the workers.
-Nothing is computed here: expr_eval.py evaluates trees with Arrow's kernels, one batch at a time.
-`==` builds a comparison, so structurally_equals() compares two trees; an expression has no truth
-value.
+Nothing is computed here: expr/evaluation.py evaluates trees with Arrow's kernels, one batch at a
+time. `==` builds a comparison, so structurally_equals() compares two trees; an expression has no
+truth value.
 
 Cost: building makes plain Python objects; evaluating costs one Arrow kernel per node and batch.
 """
@@ -17,9 +17,9 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from skate._deps import expr_eval
-from skate.data import expr_names
+from skate._deps import evaluation
 from skate.data.datatype import DataType
+from skate.data.expr import names
 
 
 class Operation(enum.Enum):
@@ -77,7 +77,7 @@ class Expr:
 
     def to_pyarrow(self) -> Any:
         """The same as a pyarrow.compute.Expression; TypeError for what Arrow cannot express."""
-        return expr_eval.to_pyarrow(self)
+        return evaluation.to_pyarrow(self)
 
     def _key(self) -> Any:
         """The values that distinguish this node from others of its class, besides its parts."""
@@ -304,32 +304,32 @@ class Expr:
     @property
     def str(self) -> Any:
         """Functions of text."""
-        return expr_names.StringNamespace(self)
+        return names.StringNamespace(self)
 
     @property
     def list(self) -> Any:
         """Functions of lists."""
-        return expr_names.ListNamespace(self)
+        return names.ListNamespace(self)
 
     @property
     def struct(self) -> Any:
         """Fields of structs."""
-        return expr_names.StructNamespace(self)
+        return names.StructNamespace(self)
 
     @property
     def map(self) -> Any:
         """Keys and values of maps."""
-        return expr_names.MapNamespace(self)
+        return names.MapNamespace(self)
 
     @property
     def dt(self) -> Any:
         """Functions of dates and times."""
-        return expr_names.DatetimeNamespace(self)
+        return names.DatetimeNamespace(self)
 
     @property
     def arr(self) -> Any:
         """Functions of arrays."""
-        return expr_names.ArrayNamespace(self)
+        return names.ArrayNamespace(self)
 
     def _unalias(self) -> Expr:
         return self
@@ -364,8 +364,9 @@ class ColumnExpr(Expr):
 class LiteralExpr(Expr):
     """One value for every row.
 
-    sets: caches what expr_eval.py and expr_bounds.py made in this process of a list after "in", by
-    the type of the column. The cache is no part of the tree: it is neither pickled nor compared."""
+    sets: caches what expr/evaluation.py and expr/bounds.py made in this process of a list after
+    "in", by the type of the column. The cache is no part of the tree: it is neither pickled nor
+    compared."""
 
     __slots__ = ("sets",)
 
@@ -465,14 +466,14 @@ class UDFExpr(Expr):
 
 
 class ComputeFn:
-    """A function of pyarrow.compute, or of expr_eval.FUNCTIONS, by name, with its constant
+    """A function of pyarrow.compute, or of evaluation.FUNCTIONS, by name, with its constant
     arguments."""
 
     def __init__(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]):
         self.__name__, self.args, self.kwargs = name, args, kwargs
 
     def __call__(self, array: Any) -> Any:
-        return expr_eval.call(self.__name__, array, *self.args, **self.kwargs)
+        return evaluation.call(self.__name__, array, *self.args, **self.kwargs)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ComputeFn) and self.__dict__ == other.__dict__
@@ -506,7 +507,7 @@ class ClassUDF:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.instance is None:
             self.instance = self.cls(*self.args, **self.kwargs)
-        return expr_eval.finished(self.instance(*args, **kwargs))
+        return evaluation.finished(self.instance(*args, **kwargs))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ClassUDF) and self.spec == other.spec

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate.data import aggregate, exchange_strategy, expr_eval, expressions
+from skate.data import aggregate, exchange_strategy, expressions
+from skate.data.expr import evaluation
 from skate.data.plan.node import Node
 from skate.data.plan.resources import as_input, remote_args
 from skate.data.read.source import Facts
@@ -391,5 +392,5 @@ class GroupedData:
             raise TypeError(
                 "GroupedData.with_column has no downloads: use Dataset.with_column, whose rows need no groups"
             )
-        fn = expr_eval.Column(column_name, expr)
+        fn = evaluation.Column(column_name, expr)
         return self.map_groups(fn, batch_format="pyarrow", **ray_remote_args)

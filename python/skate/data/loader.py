@@ -10,9 +10,9 @@ from typing import Any
 import skate
 from skate import _skate
 from skate._deps import np, pa, torch, torch_data
-from skate.data import loader_workers
 from skate.data.dataset import Dataset, MaterializedDataset
 from skate.data.run import blocks, errors
+from skate.data.trainers import loader_workers
 from skate.data.util import torch_utils
 from skate.data.values import row_dicts, to_arrow, unify
 

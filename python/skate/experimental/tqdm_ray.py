@@ -12,8 +12,9 @@ import threading
 import time
 import uuid
 
-from skate import _forked, _job, _service_actors, _skate, _terminal
+from skate import _forked, _job, _service_actors, _skate
 from skate._deps import asyncio
+from skate.terminal import progress_line
 
 NAME, SPACE = "bars", _job.SERVED + __name__
 
@@ -189,7 +190,7 @@ class BarManager:
                 self._draw()
 
     def _draw(self):
-        if not sys.stderr.isatty() or _terminal.debugged():
+        if not sys.stderr.isatty() or progress_line.debugged():
             return
         out = [f"\x1b[{self._lines}A\x1b[J"] if self._lines else []
         self._lines = 0

@@ -2,7 +2,7 @@
  *
  * A Template made from another one (options) shares its definition. A definition belongs to the
  * surroundings of the program (sys.path, environment, working directory:
- * skate/ambient_environment.py). When these change, a definition that was made for the same
+ * skate/calls/ambient_environment.py). When these change, a definition that was made for the same
  * surroundings before is used again, else a new one is made and sent. */
 #include "py/call/template.h"
 
@@ -126,7 +126,7 @@ void py_template_forget(struct tmpl *t) {
 /* Gives `d` the definition for the present surroundings: one that was made earlier for equal
  * surroundings, or none (then make_def() makes one). */
 static int turn_def(struct py_state *st, struct tmpl *d) {
-    PyObject *m = PyImport_ImportModule("skate.ambient_environment"),
+    PyObject *m = PyImport_ImportModule("skate.calls.ambient_environment"),
              *r = m ? PyObject_CallMethod(m, "changed", NULL) : NULL;
     Py_XDECREF(m);
     Py_XDECREF(r);

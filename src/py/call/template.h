@@ -82,7 +82,7 @@ int py_template_prepare(struct py_state *st, struct tmpl *t);
 void py_template_forget(struct tmpl *t); /* drops the definitions for other surroundings */
 
 /* True if the definition that was sent fits the surroundings of the program
- * (skate/ambient_environment.py). They count as changed when the sizes of sys.path or os.environ
+ * (skate/calls/ambient_environment.py). They count as changed when the sizes of sys.path or os.environ
  * have changed, or sys.path is another list; then a definition that was made for the same
  * surroundings before is used, else a new one is made and sent. 10 ns. */
 static inline bool py_template_is_prepared(struct py_state *st, const struct tmpl *t) {

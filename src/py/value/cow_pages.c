@@ -1,6 +1,6 @@
 /* cow_pages.c - large parts of an object as writable memory: copy-on-write pages over the store.
  *
- * Objects that functions capture (data/values/captured.py) belong to the worker in every way but
+ * Objects that functions capture (data/worker/captured.py) belong to the worker in every way but
  * one: a page costs memory only when it is written. The object stays pinned as long as the
  * memory exists. An engine without windows gives a copy. Cost: a mapping, 3 us; then 0.1 us for
  * the first read of each page. */

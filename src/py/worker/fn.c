@@ -100,7 +100,7 @@ PyObject *py_fn_callable(struct py_state *st, struct py_fn *f, bool method) {
 /* Sets the surroundings of a function or class again, which this worker has set before; other
  * functions have run since. A method runs in the surroundings of its actor. */
 int py_fn_be_around(const struct py_fn *f) {
-    PyObject *m = PyImport_ImportModule("skate.ambient_environment"),
+    PyObject *m = PyImport_ImportModule("skate.calls.ambient_environment"),
              *r = m ? PyObject_CallMethod(m, "again", "I", f->around) : NULL;
     Py_XDECREF(m);
     Py_XDECREF(r);

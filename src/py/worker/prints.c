@@ -7,7 +7,7 @@
  * nothing for a task that prints nothing.
  *
  * Not here: the pipes and the lines in the driver (engine/local/wire/prints.c), showing them
- * (python/skate/_prints.py). */
+ * (python/skate/terminal/prints.py). */
 #include <errno.h>
 #include <poll.h>
 #include <unistd.h>

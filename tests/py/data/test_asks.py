@@ -370,7 +370,7 @@ def test_22_many_footers_are_counted_on_a_terminal(tmp_path, monkeypatch):
 
     import pyarrow as pa
     import pyarrow.parquet as pq
-    from skate import _terminal
+    from skate.terminal import progress_line
 
     class Tty(io.StringIO):
         def isatty(self):
@@ -381,7 +381,7 @@ def test_22_many_footers_are_counted_on_a_terminal(tmp_path, monkeypatch):
         os.link(tmp_path / "0.parquet", tmp_path / f"{i}.parquet")
     out = Tty()
     monkeypatch.setattr(sys, "stderr", out)
-    monkeypatch.setattr(_terminal, "EVERY_S", 0.0)
+    monkeypatch.setattr(progress_line, "EVERY_S", 0.0)
     assert sd.read_parquet(str(tmp_path)).count() == 40
     seen = out.getvalue()
     assert (
@@ -396,8 +396,8 @@ def test_25_the_line_fits_and_says_what_matters():
     import io
 
     from rich.console import Console
-    from skate._terminal import rendered
     from skate.data.run.progress import looked
+    from skate.terminal.progress_line import rendered
 
     ops = [
         {

@@ -1,5 +1,5 @@
 """Trainers that skate has not started: they attach to ranks of a streaming_split, are killed, and
-go on (python/skate/data/ranks.py)."""
+go on (python/skate/data/trainers/ranks.py)."""
 
 import json
 import os

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 import skate
 import skate.data as sd
-from skate import _terminal
 from skate._private import timeline
 from skate.data.run import stall
+from skate.terminal import progress_line
 
 
 def slow(b):
@@ -217,7 +217,7 @@ def shares(monkeypatch, ds):
         return real(stats, *more)
 
     monkeypatch.setattr(progress, "looked", look)
-    monkeypatch.setattr(_terminal, "EVERY_S", 0.0)
+    monkeypatch.setattr(progress_line, "EVERY_S", 0.0)
     ds.take_all()
     monkeypatch.undo()
     return seen
@@ -288,7 +288,7 @@ def test_progress_in_a_notebook(monkeypatch):
     monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
     monkeypatch.setitem(sys.modules, "IPython.display", types.SimpleNamespace(display=display))
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    monkeypatch.setattr(_terminal, "EVERY_S", 0.0)
+    monkeypatch.setattr(progress_line, "EVERY_S", 0.0)
 
     def last(work, error=()):
         ids.clear(), shown.clear()

@@ -84,7 +84,7 @@ def test_nan_is_not_lost_to_an_expression_of_pyarrow(fives):
 
 def groups_read(monkeypatch, read):
     """How many row groups read() looks into."""
-    from skate.data.read import parquet
+    from skate.data.read.formats import parquet
 
     found = []
     plain = parquet._File.batches
@@ -150,13 +150,13 @@ def test_row_groups_that_statistics_rule_out_are_not_read(tmp_path, monkeypatch,
 
 def test_a_long_list_and_many_row_groups(tmp_path, monkeypatch):
     """Each value of a list is placed once, not once a row group."""
-    from skate.data import expr_bounds
+    from skate.data.expr import bounds
 
     pq.write_table(pa.table({"i": range(500)}), tmp_path / "0.parquet", row_group_size=1)
     ds = sd.read_parquet(str(tmp_path)).filter(expr=col("i").is_in([*range(1000, 3000), 7, 7.5, 8]))
-    placed, position = [], expr_bounds.comparison.position
+    placed, position = [], bounds.comparison.position
     monkeypatch.setattr(
-        expr_bounds.comparison, "position", lambda v, t: placed.append(v) or position(v, t)
+        bounds.comparison, "position", lambda v, t: placed.append(v) or position(v, t)
     )
     assert (
         sum((rb.column(0).to_pylist() for rb in in_this_process(ds)), []) == [7, 8]
@@ -279,7 +279,7 @@ def test_files_that_folders_rule_out_are_not_opened(years, capsys, monkeypatch, 
         else "partitions:" not in said
     )
     want = kept(whole.filter(expr=e))
-    from skate.data.read import parquet
+    from skate.data.read.formats import parquet
 
     opened = set()
     plain = parquet.open_file

@@ -885,7 +885,7 @@ def test_footers_are_read_side_by_side_only_where_they_are_waited_for(monkeypatc
     import threading
     import types
 
-    from skate.data.read import parquet
+    from skate.data.read.formats import parquet
 
     def threads(local, slept):
         counts = iter(slept)
@@ -906,7 +906,7 @@ def test_footers_are_read_side_by_side_only_where_they_are_waited_for(monkeypatc
 def test_a_small_parquet_file_is_read_as_a_whole(tmp_path, monkeypatch):
     """Arrow reads columns of files on its own threads; to wait for one of them for each small file
     is what made such reads slow and uneven."""
-    from skate.data.read import parquet
+    from skate.data.read.formats import parquet
 
     path = str(tmp_path / "x.parquet")
     pq.write_table(pa.table({"a": [1]}), path)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import skate
 import skate.data as sd
-from skate.data import streaming_split
 from skate.data.expressions import col
 from skate.data.run import remote
+from skate.data.trainers import streaming_split
 
 
 def ids(ds):

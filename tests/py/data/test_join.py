@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import skate.data as sd
-from skate.data import join_args
+from skate.data.by_key import join_args
 from skate.exceptions import RayTaskError
 
 HOW = {"inner": "inner", "left_outer": "left", "right_outer": "right", "full_outer": "outer"}

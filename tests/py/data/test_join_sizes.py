@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 import skate.data as sd
 from skate import _skate
-from skate.data import join_args
+from skate.data.by_key import join_args
 
 MANY, FEW = 20_000, 500
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import skate.data as sd
-from skate.data import join_args
+from skate.data.by_key import join_args
 
 ROWS, BLOCKS, PARTS = 120_000, 24, 4
 LITTLE = 2 << 20  # an eighth: 256 KiB

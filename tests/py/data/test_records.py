@@ -9,7 +9,7 @@ import skate.data as sd
 from hypothesis import given
 from hypothesis import strategies as st
 from rounds import examples
-from skate.data.read import records
+from skate.data.read.formats import records
 
 FIELDS = ["?", "i1", ">i2", "<u4", "<i8", "<f4", ">f8", "S3", "V2", ("<i2", (2, 3)), "M8[us]"]
 PARTS = st.lists(st.sampled_from(FIELDS), min_size=1, max_size=5).map(

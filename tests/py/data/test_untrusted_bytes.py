@@ -21,11 +21,11 @@ import skate
 import skate.data as sd
 from cases import case
 from skate import _job, _skate
-from skate.data import ranks
 from skate.data.checkpoint import CheckpointConfig
 from skate.data.exceptions import UntrustedPickleError
 from skate.data.extensions import ArrowPythonObjectArray
 from skate.data.preprocessor import Preprocessor, SerializablePreprocessorBase
+from skate.data.trainers import ranks
 from skate.data.values import marks
 from skate.data.values.row_dicts import to_columns, to_rows
 from skate.data.values.types import PythonObjectType

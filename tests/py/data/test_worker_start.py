@@ -50,14 +50,14 @@ def main(path):
     there = set.intersection(*(modules for modules, *_ in new))
     assert {
         "skate.data.worker.stage",
-        "skate.data.read.range",
+        "skate.data.read.formats.range",
         "skate.data.write.parquet",
         "pyarrow.parquet",
     } <= there
     assert {
         "skate.data.op.aggregate_map",
-        "skate.data.kernel_aggregates",
-        "skate.data.expr_eval",
+        "skate.data.by_key.kernel_aggregates",
+        "skate.data.expr.evaluation",
     } <= there
     assert not used - there, sorted(used - there)
     assert all(frozen > 1000 and enabled for _, frozen, enabled in new)

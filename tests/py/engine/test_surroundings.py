@@ -1,5 +1,5 @@
 """What a program changes around itself while the engine runs, as in a notebook: sys.path, the
-environment, the working directory (skate/ambient_environment.py)."""
+environment, the working directory (skate/calls/ambient_environment.py)."""
 
 import os
 import sys

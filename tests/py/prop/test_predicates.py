@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 import pytest
 import rounds
 import skate.data as sd
-from skate.data import expr_eval
 from skate.data.datasource import Partitioning
+from skate.data.expr import evaluation
 from skate.data.expressions import BinaryExpr, LiteralExpr, Operation, UnaryExpr, col, inline, lit
 from skate.data.plan.optimise import optimised
 from skate.data.values import selection
@@ -504,7 +504,7 @@ def here(ds):
         task = types.SimpleNamespace(unit=unit, target=1 << 20, source=None, source_row=None)
         for rb in read.operator.run({**read.params, "label": "read"}, None, task):
             n += rb.num_rows
-            mask = expr_eval.mask(test.params["expr"], rb)
+            mask = evaluation.mask(test.params["expr"], rb)
             rb = (
                 selection.where(rb, mask)
                 if isinstance(mask, pa.Array)
@@ -516,7 +516,7 @@ def here(ds):
 
 def in_memory(e, table):
     (rb,) = table.combine_chunks().to_batches()
-    got = expr_eval.column(e, rb).to_pylist()
+    got = evaluation.column(e, rb).to_pylist()
     return [i for i, v in enumerate(got) if v], got
 
 
@@ -582,7 +582,7 @@ def check(r, folder, n_predicates, engine, duckdb, seen):
             said = None
         if said is not None:
             seen["as text"] += 1
-            parsed = expr_eval.parse(said)
+            parsed = evaluation.parse(said)
             assert in_memory(parsed, table)[1] == model, f"as text: {said}: {about}"
             assert here(ds.filter(expr=said))[0] == want, f"text pushed down: {said}: {about}"
         if k % 4 == 0 and "p" not in columns:

@@ -24,7 +24,6 @@ import skate.data as sd
 from cases import case
 from key_order import in_order
 from rounds import campaign, rounds, seed
-from skate.data import join_args
 from skate.data.aggregate import (
     AbsMax,
     AsList,
@@ -37,6 +36,7 @@ from skate.data.aggregate import (
     Std,
     Sum,
 )
+from skate.data.by_key import join_args
 
 KINDS = {
     "int64": (pa.int64(), lambda r: r.randrange(-6, 7)),

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 import skate
-from skate import config, options
+from skate import config
+from skate.calls import options
 
 
 def test_defaults():

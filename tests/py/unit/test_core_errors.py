@@ -4,8 +4,8 @@ import os
 import pickle
 
 import pytest
-from skate import _user_errors
 from skate import exceptions as ex
+from skate.calls import user_errors
 
 
 class Picky(Exception):
@@ -24,7 +24,7 @@ def raised(e):
 
 
 def through(e, kind=0xE1, name="f", attempt=0):
-    return _user_errors.load_error(kind, _user_errors.dumps_error(raised(e), name, attempt))
+    return user_errors.load_error(kind, user_errors.dumps_error(raised(e), name, attempt))
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,9 @@ def test_long_errors_fit_into_a_message():
         OSError(5, "é" * 1_500_000),
         ValueError("\U0001f40d" * 900_000),
     ):
-        data = _user_errors.dumps_error(raised(e), "f" * 10, 0)
+        data = user_errors.dumps_error(raised(e), "f" * 10, 0)
         assert len(data) <= 1 << 20
-        got = _user_errors.load_error(0xE1, data)
+        got = user_errors.load_error(0xE1, data)
         assert isinstance(got, type(e)) and "characters left out" in str(got)
 
     def deep(n):
@@ -122,12 +122,12 @@ def test_long_errors_fit_into_a_message():
     try:
         deep(500)
     except ValueError as e:
-        assert len(_user_errors.dumps_error(e, "f", 0)) <= 1 << 20
+        assert len(user_errors.dumps_error(e, "f", 0)) <= 1 << 20
 
 
 def test_errors_arrive_whole():
     for e in (ValueError("x" * 100_000), ValueError(*["y" * 9000] * 10), OSError(5, "é" * 50_000)):
-        got = _user_errors.load_error(0xE1, _user_errors.dumps_error(raised(e), "f", 0))
+        got = user_errors.load_error(0xE1, user_errors.dumps_error(raised(e), "f", 0))
         assert isinstance(got, type(e)) and got.cause.args == e.args and str(e) in str(got)
 
 
@@ -138,7 +138,7 @@ def test_chains():
         except KeyError as e:
             raise RuntimeError("second") from e
     except RuntimeError as e:
-        text = str(_user_errors.load_error(0xE1, _user_errors.dumps_error(e, "f", 0)))
+        text = str(user_errors.load_error(0xE1, user_errors.dumps_error(e, "f", 0)))
     parts = text.split(
         "\n\nThe above exception was the direct cause of the following exception:\n\n"
     )

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rounds import examples
-from skate.data import expr_eval
 from skate.data.aggregate import Sum
 from skate.data.datatype import DataType
+from skate.data.expr import evaluation
 from skate.data.expressions import (
     BinaryExpr,
     ClassUDF,
@@ -48,7 +48,7 @@ RB = pa.RecordBatch.from_pydict(
 
 
 def values(e, rb=RB):
-    return expr_eval.column(e, rb).to_pylist()
+    return evaluation.column(e, rb).to_pylist()
 
 
 OPS = {
@@ -163,7 +163,7 @@ def test_errors_say_what_and_where():
     with pytest.raises(TypeError, match="no truth value"):
         col("x") == 1 and col("y") == 2  # noqa: B015
     with pytest.raises(TypeError, match="true or false value per row, not int32"):
-        expr_eval.mask(col("x"), RB)
+        evaluation.mask(col("x"), RB)
     with pytest.raises(TypeError, match="List indices"):
         col("l").list["a"]
 
@@ -403,7 +403,7 @@ def test_arrow_expressions_select_the_same_rows(xs, k, some):
         col("x") * 2 - 1 >= k,
         col("x") // 1 == k,
     ):
-        kept = rb.filter(expr_eval.mask(e, rb))
+        kept = rb.filter(evaluation.mask(e, rb))
         assert pa.Table.from_batches([rb]).filter(e.to_pyarrow()).to_pylist() == kept.to_pylist(), e
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rounds import examples
 from skate.data import aggregate as ag
-from skate.data import join_args
+from skate.data.by_key import join_args
 
 KEYS = st.sampled_from([None, math.nan, -0.0, 0.0, 1.5, -3.0, 7.0])
 TEXTS = st.sampled_from([None, "", "a", "ab", "ä"])

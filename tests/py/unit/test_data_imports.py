@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import skate.data
+import skate.data.read.formats
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(skate.data.__file__))))
 MODULES = sorted(m.name for m in pkgutil.walk_packages(skate.data.__path__, "skate.data."))
@@ -70,7 +71,7 @@ def test_names_of_the_package():
     """Its stub has each reader, and each name is there."""
     from_files = {
         f"read_{p.stem}"
-        for p in Path(skate.data.read.__path__[0]).glob("*.py")
+        for p in Path(skate.data.read.formats.__path__[0]).glob("*.py")
         if f"def read_{p.stem}(" in p.read_text()
     }
     assert len(from_files) > 15 and from_files < set(skate.data.__all__) <= set(dir(skate.data))
@@ -165,7 +166,7 @@ def test_expressions_import_no_pandas():
     """Each worker that filters would pay for it."""
     code = """
 import sys, datetime, pyarrow as pa
-from skate.data.expr_eval import mask, parse
+from skate.data.expr.evaluation import mask, parse
 rb = pa.RecordBatch.from_arrays([pa.Array.from_buffers(pa.int64(), 3, [None, pa.py_buffer(bytes(24))])], names=["x"])
 text = rb.set_column(0, "x", pa.Array.from_buffers(pa.string(), 3, [None, pa.py_buffer(bytes(16)), pa.py_buffer(b"")]))
 assert [mask(parse(t), rb).to_pylist() for t in ("x <= 3", "x > 1.5", "x % 2 == 0 and x // 2 < 1")] == [[True] * 3, [False] * 3, [True] * 3]

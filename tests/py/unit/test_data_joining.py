@@ -1,4 +1,4 @@
-"""Joins of two batches (data/join_args.py, join_kernel.py), in one process: against a loop over all pairs
+"""Joins of two batches (data/by_key/join_args.py, join_kernel.py), in one process: against a loop over all pairs
 of rows; names of columns and errors."""
 
 import math
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rounds import examples
-from skate.data import join_args
-from skate.data.join_kernel import Joining
+from skate.data.by_key import join_args
+from skate.data.by_key.join_kernel import Joining
 from skate.data.values.unify import merge
 
 KINDS = list(join_args.KINDS)

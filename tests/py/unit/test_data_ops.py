@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rounds import examples
 from skate.data import aggregate as ag
-from skate.data.expr_eval import parse
+from skate.data.expr.evaluation import parse
 from skate.data.op import find
 from skate.data.op.aggregate import states_of
 from skate.data.worker.task import task

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rounds import examples
-from skate.data.expr_eval import parse
+from skate.data.expr.evaluation import parse
 from skate.data.values.rebatch import rebatch
 from skate.data.values.unify import merge
 from skate.data.worker import rows, stage

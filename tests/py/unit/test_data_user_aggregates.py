@@ -1,4 +1,4 @@
-"""Aggregates by group (data/kernel_aggregates.py, user_aggregates.py), over exchanges in one process: against
+"""Aggregates by group (data/by_key/kernel_aggregates.py, user_aggregates.py), over exchanges in one process: against
 plain Python over the rows of each group, however rows are cut into batches."""
 
 import datetime
@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rounds import examples
 from skate.data import aggregate as ag
-from skate.data.group_keys import orderable
+from skate.data.by_key.group_keys import orderable
+from skate.data.by_key.user_aggregates import Groups
 from skate.data.op import aggregate_map
-from skate.data.user_aggregates import Groups
 from skate.data.values.to_arrow import from_objects
 from skate.data.values.types import python_objects
 

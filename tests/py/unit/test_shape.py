@@ -119,8 +119,8 @@ def test_the_longest_pattern_says_the_floor():
     assert (
         shape.floor("skate.data.values.flat")
         > shape.floor("skate.data.values.unify")
-        > shape.floor("skate.data.read.csv")
-        > shape.floor("skate.data.read.custom")
+        > shape.floor("skate.data.read.formats.csv")
+        > shape.floor("skate.data.read.formats.custom")
     )
     assert (
         shape.floor("skate.data.dataset")

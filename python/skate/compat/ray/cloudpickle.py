@@ -5,7 +5,7 @@ from cloudpickle import *  # noqa: F401,F403
 from cloudpickle import load, loads, register_pickle_by_value, unregister_pickle_by_value  # noqa: F401
 
 from skate import serialize
-from skate._by_value import Pickler, dump, dumps  # noqa: F401
+from skate.calls.by_value import Pickler, dump, dumps  # noqa: F401
 
 CloudPickler = Pickler
 

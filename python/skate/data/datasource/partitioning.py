@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skate._deps import pa, urllib_parse
-from skate.data import expr_bounds
+from skate.data.expr import bounds
 from skate.data.files.local import local_path
 
 
@@ -129,8 +129,7 @@ class PathPartitionParser:
         values = self(path)
         if not values:
             return False
-        bounds = expr_bounds  # only the file itself knows its other columns
-        return bool(
+        return bool(  # only the file itself knows its other columns
             bounds.may_hold(predicate, bounds.Known({}, pa.RecordBatch.from_pylist([values])))
         )
 

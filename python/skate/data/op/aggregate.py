@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from skate._deps import pc
-from skate.data import aggregate, kernel_aggregates, user_aggregates
+from skate.data import aggregate
+from skate.data.by_key import kernel_aggregates, user_aggregates
 from skate.data.op import Batches, Columns, Operator, Params
 from skate.data.op.group_partial import GroupPartial, aggregates, used
 from skate.data.values import selection

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from skate import _skate
-from skate.data import kernel_aggregates
+from skate.data.by_key import kernel_aggregates
 from skate.data.op import Batches, Operator, Params
 from skate.data.op.exchange_map import gathered
 from skate.data.values import unify
@@ -28,7 +28,7 @@ class AggregateMap(Operator):
     packs = True
 
     def modules(self, params: Params) -> tuple[str, ...]:
-        return ("skate.data.kernel_aggregates",)
+        return ("skate.data.by_key.kernel_aggregates",)
 
     def run(self, params: Params, batches: Batches, task: Any) -> Any:
         of, row0 = kernel(params), 0

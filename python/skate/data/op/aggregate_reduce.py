@@ -14,7 +14,7 @@ from skate.data.op.exchange_reduce import ExchangeReduce
 
 class AggregateReduce(ExchangeReduce):
     def modules(self, params: Params) -> tuple[str, ...]:
-        return ("skate.data.kernel_aggregates",)
+        return ("skate.data.by_key.kernel_aggregates",)
 
     def reduced(self, params: Params, x: Any, target: int) -> Any:
         def work(slices: list[Any]) -> Any:

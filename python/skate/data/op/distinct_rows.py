@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.data import user_aggregates
+from skate.data.by_key import user_aggregates
 from skate.data.op import Batches, Operator, Params
 from skate.data.values import selection, unify
 
@@ -14,7 +14,7 @@ class DistinctRows(Operator):
     no_more = True
 
     def modules(self, params: Params) -> tuple[str, ...]:
-        return ("pyarrow.compute", "skate.data.user_aggregates")
+        return ("pyarrow.compute", "skate.data.by_key.user_aggregates")
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
         runs = user_aggregates.Runs(params["keys"], params["label"])

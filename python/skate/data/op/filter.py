@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from skate._deps import np, pa
-from skate.data import expr_eval as evaluation
 from skate.data import expressions
+from skate.data.expr import evaluation as evaluation
 from skate.data.op import ALL, Batches, Columns, Operator, Params
 from skate.data.values import encoded_text, selection
 from skate.data.worker import rows
@@ -27,7 +27,7 @@ class Filter(Operator):
         return params.get("expr")
 
     def modules(self, params: Params) -> tuple[str, ...]:
-        return ("skate.data.expr_eval",) if params.get("expr") is not None else ()
+        return ("skate.data.expr.evaluation",) if params.get("expr") is not None else ()
 
     def encoded(self, params: Params) -> bool:
         return params.get("expr") is not None

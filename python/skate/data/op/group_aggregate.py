@@ -4,7 +4,8 @@ group_partial, and n (the number of partitions that the user asked for; 0: chose
 
 from __future__ import annotations
 
-from skate.data import aggregate, kernel_aggregates
+from skate.data import aggregate
+from skate.data.by_key import kernel_aggregates
 from skate.data.op import Columns, Operator, Params, Phase, Phases
 from skate.data.op.group_partial import used
 from skate.data.op.group_rows import by_order

@@ -11,7 +11,7 @@ from skate.data.op.group_partial import aggregates
 
 class GroupFinal(Operator):
     def modules(self, params: Params) -> tuple[str, ...]:
-        return ("pyarrow.compute", "skate.data.user_aggregates")
+        return ("pyarrow.compute", "skate.data.by_key.user_aggregates")
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
         of = aggregates(params)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.data import user_aggregates
+from skate.data.by_key import user_aggregates
 from skate.data.op import ALL, ITS_OWN, Batches, Columns, Operator, Params
 
 
@@ -30,7 +30,7 @@ class GroupPartial(Operator):
         return used(params)
 
     def modules(self, params: Params) -> tuple[str, ...]:
-        return ("pyarrow.compute", "skate.data.user_aggregates")
+        return ("pyarrow.compute", "skate.data.by_key.user_aggregates")
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
         yield from aggregates(params).made(batches)

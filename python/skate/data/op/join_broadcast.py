@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from skate.data import join_kernel
+from skate.data.by_key import join_kernel
 from skate.data.op import Batches, Operator, Params
 
 
 class JoinBroadcast(Operator):
     def modules(self, params: Params) -> tuple[str, ...]:
-        return ("pyarrow.compute", "skate.data.join_kernel")
+        return ("pyarrow.compute", "skate.data.by_key.join_kernel")
 
     def run(self, params: Params, batches: Batches, task: Any) -> Any:
         side, small = params["side"], [params["small"]]

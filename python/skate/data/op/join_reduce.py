@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from skate import _skate
-from skate.data import join_args, join_kernel
+from skate.data.by_key import join_args, join_kernel
 from skate.data.op import Operator, Params
 from skate.data.worker import stage
 
@@ -15,7 +15,7 @@ class JoinReduce(Operator):
     exchange = True
 
     def modules(self, params: Params) -> tuple[str, ...]:
-        return ("pyarrow.compute", "skate.data.join_kernel")
+        return ("pyarrow.compute", "skate.data.by_key.join_kernel")
 
     def run(self, params: Params, batches: Any, task: Any) -> Any:
         """Yields batches, or BlockOuts of the last operator of a stage. A split reduce, which has a

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from skate.data import user_aggregates
+from skate.data.by_key import user_aggregates
 from skate.data.op import Batches, Operator, Params
 from skate.data.op.map_batches import called, returned
 from skate.data.values import batch, frame_groups
@@ -20,7 +20,7 @@ from skate.data.worker import task as tasks
 
 class MapGroups(Operator):
     def modules(self, params: Params) -> tuple[str, ...]:
-        return ("pyarrow.compute", "skate.data.user_aggregates", *super().modules(params))
+        return ("pyarrow.compute", "skate.data.by_key.user_aggregates", *super().modules(params))
 
     def frames(self, params: Params) -> bool:
         return bool(params["batch_format"] == "pandas")

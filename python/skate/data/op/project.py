@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.data import expr_eval as evaluation
 from skate.data import expressions
+from skate.data.expr import evaluation as evaluation
+from skate.data.expr import numbering
 from skate.data.op import ALL, ITS_OWN, Batches, Columns, Operator, Params
-from skate.data.values import numbering, to_arrow
+from skate.data.values import to_arrow
 from skate.data.worker import rows
 
 

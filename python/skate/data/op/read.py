@@ -1,5 +1,5 @@
 """read: rows from outside (files, ranges, items); each unit of the source is one task. The module
-of the format reads it: data/read/<format>.py."""
+of the format reads it: data/read/formats/<format>.py."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Read(Operator):
         return True
 
     def modules(self, params: Params) -> tuple[str, ...]:
-        tests = ("skate.data.expr_bounds",) if params.get("pushed") else ()
-        return (f"skate.data.read.{params['format']}", *tests)
+        tests = ("skate.data.expr.bounds",) if params.get("pushed") else ()
+        return (f"skate.data.read.formats.{params['format']}", *tests)
 
     def encoded(self, params: Params) -> bool:
         can = getattr(_format(params["format"]), "encoded", None)
@@ -70,7 +70,7 @@ class Read(Operator):
 
 @functools.cache
 def _format(name: str) -> Any:
-    return importlib.import_module(f"skate.data.read.{name}")
+    return importlib.import_module(f"skate.data.read.formats.{name}")
 
 
 operator = Read()

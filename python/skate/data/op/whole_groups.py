@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.data import user_aggregates
+from skate.data.by_key import user_aggregates
 from skate.data.op import Batches, Operator, Params
 from skate.data.values import unify
 

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from skate import _job, _skate
-from skate._words import nbytes
 from skate.data.context import DataContext
 from skate.data.plan.node import Block, Node, below
 from skate.data.plan.optimise import add, new_plan, optimised
 from skate.data.plan.resources import as_input, group
-from skate.data.values import captured
+from skate.data.worker import captured
 from skate.exceptions import RayError
 from skate.serialize import is_missing, unpicklable
+from skate.terminal.words import nbytes
 
 
 def dumped(node: Node, context: DataContext, hold: list[Any] | None) -> bytes:
@@ -76,7 +76,7 @@ def lower(
     Args:
         root: The last node.
         context: The settings; None: the plan is for people to read only.
-        hold: See values/captured.py.
+        hold: See worker/captured.py.
         rearranged: Runs the input of a node that needs its whole input, and returns the node's
             blocks; None: such a node has no blocks.
         on_error: The policy of operators that name none; None: that of the context.

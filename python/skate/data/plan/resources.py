@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from skate import _did_you_mean
+from skate.calls.options import group_of
 from skate.data.plan.node import Node
 from skate.exceptions import TaskUnschedulableError
-from skate.options import group_of
 from skate.runtime_env import check
 
 # The keywords of each method that takes resources, for suggestions about an unknown keyword.

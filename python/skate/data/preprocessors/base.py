@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from skate._deps import np, pa, pc
 from skate._deps import pa_types as _T
 from skate.data.aggregate import AggregateFn, AggregateFnV2
+from skate.data.by_key.group_keys import plain
 from skate.data.datatype import is_list
-from skate.data.group_keys import plain
 from skate.data.preprocessor import SerializablePreprocessorBase, as_table, is_frame, one_batch
 from skate.data.preprocessors.utils import StatComputationPlan
 from skate.data.run import errors

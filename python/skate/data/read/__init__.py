@@ -1,2 +1,1 @@
-"""Readers, one module per file format. The public function makes units at plan time;
-run(params, task) reads one unit in a worker."""
+"""Readers: what all formats share; formats/ has one module per format."""

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate._deps import futures, glob, np, pa, pafs, pc
-from skate.data import expr_bounds, expressions, on_error
+from skate.data import expressions, on_error
 from skate.data.datasource.partitioning import Partitioning, PathPartitionParser
+from skate.data.expr import bounds
 from skate.data.files import crc32c
 from skate.data.files.http import not_found
 from skate.data.files.local import local_path
@@ -352,11 +353,11 @@ def units_with(
         said = parse(_path_of(entry))
         mine = [(e, used) for e, used in tests if used & said.keys()]
         row = _row_of(params, said) if mine else None
-        known = expr_bounds.Known({}, row)
+        known = bounds.Known({}, row)
         failed = (
             None
             if row is None
-            else next((e for e, _ in mine if not expr_bounds.may_hold(e, known)), None)
+            else next((e for e, _ in mine if not bounds.may_hold(e, known)), None)
         )
         needed[folder] = failed is None
         if failed is not None:

@@ -1,5 +1,5 @@
 """Bounds of a column's values in a row group, from the statistics of a Parquet file, for
-expr_bounds.may_hold().
+expr.bounds.may_hold().
 
 Statistics may be absent, may omit the number of nulls, and omit NaN by the specification: so a
 column of floats may always have NaN. Values are taken as stored and compared by their logical type;
@@ -14,7 +14,7 @@ from typing import Any
 
 from skate._deps import pa
 from skate._deps import pa_types as _T
-from skate.data.expr_bounds import Bounds
+from skate.data.expr.bounds import Bounds
 from skate.data.values import comparison
 
 _UNITS = {"milliseconds": 10**6, "microseconds": 1000, "nanoseconds": 1}

@@ -51,7 +51,7 @@ def _found(node: Node, column: str, a: str, b: str) -> str | None:
     for n in below(node):
         if n.op != "read" or n.options.get("units") is None:
             continue
-        reader = importlib.import_module(f"skate.data.read.{n.params['format']}")
+        reader = importlib.import_module(f"skate.data.read.formats.{n.params['format']}")
         if not hasattr(reader, "read_file"):
             continue
         for path in (path for unit, _, _ in n.options["units"] for path in pickle.loads(unit)):

@@ -16,12 +16,12 @@ from collections.abc import Callable
 from typing import Any
 
 from skate import _skate
-from skate._words import nbytes
-from skate.data.join_args import KINDS
+from skate.data.by_key.join_args import KINDS
 from skate.data.plan.node import Block, Node, below, bytes_of
 from skate.data.plan.resources import as_input
 from skate.data.run.blocks import fetch
 from skate.data.values import unify
+from skate.terminal.words import nbytes
 
 
 def decided(

@@ -1,4 +1,4 @@
-"""The signs of progress that a user sees while a run goes on: a progress line (skate/_terminal.py;
+"""The signs of progress that a user sees while a run goes on: a progress line (skate/terminal/progress_line.py;
 none if DataContext.enable_progress_bars is False), and a warning in the log that says which
 operator waits for what, if nothing has moved for some seconds (stall.py)."""
 
@@ -8,10 +8,10 @@ import logging
 import sys
 from typing import Any
 
-from skate._terminal import EVERY_S, Line, Look, debugged
-from skate._words import clock, nbytes
 from skate.data.run import stall
 from skate.exceptions import GetTimeoutError
+from skate.terminal.progress_line import EVERY_S, Line, Look, debugged
+from skate.terminal.words import clock, nbytes
 
 
 class Progress:

@@ -7,9 +7,9 @@ import json
 import logging
 from typing import Any
 
-from skate._words import nbytes, seconds, short
 from skate.data.plan.lower import expected
 from skate.data.run.request import RunRequest
+from skate.terminal.words import nbytes, seconds, short
 
 
 def before_a_run(request: RunRequest) -> str:

@@ -7,7 +7,7 @@ Python value is cast to the column's type if it fits; if not, it is replaced by 
 of that type on both sides, so that one kernel can still compare all rows. Null in, null out; NaN is
 unequal to everything and neither less nor greater; -0.0 equals 0.0.
 
-position() gives the place of a value on the axis of a type. expr_bounds.py, which works on ranges
+position() gives the place of a value on the axis of a type. expr/bounds.py, which works on ranges
 instead of rows, uses it too, so that both agree.
 """
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from skate import _skate
 from skate._deps import asyncio, pa
-from skate.data import expr_eval
+from skate.data.expr import evaluation
 from skate.data.on_error import is_fatal
 from skate.data.op import Batches
 from skate.data.values import batch, row_dicts, selection
@@ -206,7 +206,7 @@ def _tolerant_finished(got: list[Any], failed: dict[int, BaseException]) -> list
         ]
         return list(await asyncio.gather(*work, return_exceptions=True))
 
-    out = expr_eval.run_async(settled())
+    out = evaluation.run_async(settled())
     for i, v in enumerate(out):
         if isinstance(v, BaseException):
             if is_fatal(v):
@@ -266,8 +266,8 @@ def awaited(out: Any) -> Any:
     """Runs a coroutine and returns its result; for an async generator an iterator over what it
     yields."""
     if inspect.isasyncgen(out):
-        return iter(expr_eval.run_async(_collected(out)))
-    return expr_eval.run_async(out)
+        return iter(evaluation.run_async(_collected(out)))
+    return evaluation.run_async(out)
 
 
 async def _collected(agen: Any) -> list[Any]:
@@ -286,7 +286,7 @@ def _finished(got: list[Any]) -> list[Any]:
     """The results of a row function, row by row. Those of an async function are complete when all
     rows of the piece are done; its calls run side by side."""
     if got and (inspect.isawaitable(got[0]) or inspect.isasyncgen(got[0])):
-        return expr_eval.run_async(_all(got))
+        return evaluation.run_async(_all(got))
     return got
 
 

@@ -22,11 +22,12 @@ from skate import _skate
 from skate._deps import load, pa
 from skate.data import settings
 from skate.data.context import DataContext
+from skate.data.expr.numbering import numbering
 from skate.data.files import retry
 from skate.data.op import Operator, find
-from skate.data.values import batch, captured, marks, types
-from skate.data.values.numbering import numbering
+from skate.data.values import batch, marks, types
 from skate.data.values.unify import merge
+from skate.data.worker import captured
 from skate.data.worker.dead_letters import Letters, Trail
 from skate.data.worker.task import Exchange, Part, task
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from skate._deps import Image, np
-from skate.data.read.webdataset import IMAGES, apply_each, library
+from skate.data.read.formats.webdataset import IMAGES, apply_each, library
 from skate.data.values import row_dicts
 from skate.data.write import files
 

@@ -1,6 +1,6 @@
 """The options of tasks and actors, at the place where packages look for them."""
 
-from skate import options
+from skate.calls import options
 
 task_options = {name: None for name in options.TASK}
 actor_options = {name: None for name in options.ACTOR}

@@ -1,7 +1,7 @@
 """may_hold(): whether an expression can be true if only bounds of its columns are known. This
 decides which row groups (by their statistics) and which files (by their paths) a filter needs.
 
-expr_eval.py defines the truth (docs/design/predicates.md): for a row, an expression is true, false
+evaluation.py defines the truth (docs/design/predicates.md): for a row, an expression is true, false
 or null. Functions here compute the set of outcomes that are possible for some row within the
 bounds. A set that is too large is still correct and only costs time, so anything that is not known
 here may be all three. Values are compared exactly, as values/comparison.py orders them.
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from skate._deps import pa
-from skate.data.expr_eval import COMPARISONS, listed, mask
+from skate.data.expr.evaluation import COMPARISONS, listed, mask
 from skate.data.expressions import (
     AliasExpr,
     BinaryExpr,

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skate.data import exchange_strategy, group_keys, grouped_data, join_args, random_access_dataset
+from skate.data import exchange_strategy, grouped_data, random_access_dataset
+from skate.data.by_key import group_keys, join_args
 from skate.data.plan.node import Node, below
 from skate.data.plan.resources import resources
 from skate.data.read.source import Facts

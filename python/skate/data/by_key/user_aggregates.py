@@ -22,7 +22,7 @@ from typing import Any
 from skate._deps import cloudpickle, np, pa, pc
 from skate._deps import pa_types as _T
 from skate.data import aggregate as ag
-from skate.data.group_keys import key_columns, plain
+from skate.data.by_key.group_keys import key_columns, plain
 from skate.data.values import from_arrow, selection, to_arrow
 from skate.data.values.unify import MissingColumn, columns_are, merge
 

@@ -10,8 +10,8 @@ from skate.data.checks import library
 from skate.data.files.local import local_path
 from skate.data.read import memory as _memory
 from skate.data.read.files import HIVE
+from skate.data.read.formats.parquet import read_parquet
 from skate.data.read.options import takes_files
-from skate.data.read.parquet import read_parquet
 from skate.data.read.source import InMemory, Source
 
 if TYPE_CHECKING:

@@ -2,10 +2,10 @@
 
 One process at a time has the terminal, from its first prompt until it continues (c, q) or its task
 ends; others wait for it. Meanwhile that process's descriptor 1 and sys.stdout are the terminal, so
-lines can be edited as usual; the driver draws no progress line (_terminal.py) and shows no prints
-there (_prints.py). skate keeps the worker's SIGINT handler: pdb's own would open a prompt inside of
-skate when a task is cancelled. pdb is patched when user code imports it: a worker that needs no
-debugger does not load it.
+lines can be edited as usual; the driver draws no progress line (progress_line.py) and shows no
+prints there (prints.py). skate keeps the worker's SIGINT handler: pdb's own would open a prompt
+inside of skate when a task is cancelled. pdb is patched when user code imports it: a worker that
+needs no debugger does not load it.
 """
 
 import _thread

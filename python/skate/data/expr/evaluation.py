@@ -20,6 +20,7 @@ from typing import Any
 from skate._deps import asyncio, futures, np, pa, pc
 from skate._deps import pa_types as _T
 from skate.data.datatype import DataType, is_list
+from skate.data.expr import numbering
 from skate.data.expressions import (
     SYMBOLS,
     AliasExpr,
@@ -38,15 +39,7 @@ from skate.data.expressions import (
     _compute,
 )
 from skate.data.files import paths, reading
-from skate.data.values import (
-    batch,
-    comparison,
-    frames,
-    numbering,
-    selection,
-    tensor_types,
-    to_arrow,
-)
+from skate.data.values import batch, comparison, frames, selection, tensor_types, to_arrow
 from skate.data.values.unify import columns_are
 
 

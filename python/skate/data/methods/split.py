@@ -13,12 +13,13 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skate.data import exchange_strategy, random_config, streaming_split
+from skate.data import exchange_strategy, random_config
 from skate.data.plan.node import Block, Node, bytes_of
 from skate.data.plan.resources import resources
 from skate.data.read.source import Facts
 from skate.data.run.execute import input_blocks
 from skate.data.run.request import RunRequest
+from skate.data.trainers import streaming_split
 from skate.data.values.ranges import cut, even
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def streaming(
     locality_hints: list[Any] | None,
     batch_size: int | None,
 ) -> list[DataIterator]:
-    """n iterators over one execution; see streaming_split.py."""
+    """n iterators over one execution; see trainers/streaming_split.py."""
     if not isinstance(n, int) or n < 1:
         raise ValueError(f"streaming_split needs a positive number of splits, not {n!r}")
     if locality_hints is not None and len(locality_hints) != n:

@@ -14,12 +14,12 @@ import resource
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Unpack
 
-from skate import _terminal
 from skate._deps import futures, load, np, pa, pads, pafs, pc, pq
-from skate.data import expr_bounds, expr_eval, expressions
+from skate.data import expressions
 from skate.data.arguments import others
 from skate.data.checks import keywords, parameters
 from skate.data.context import DataContext
+from skate.data.expr import bounds, evaluation
 from skate.data.files.paths import is_folder
 from skate.data.files.reading import Stamp, check_stamp, open_file, stamp
 from skate.data.on_error import check_policy, is_fatal
@@ -40,6 +40,7 @@ from skate.data.read.source import Facts, Source, asked_blocks, check_num_blocks
 from skate.data.values import batch, encoded_text, marks, selection, tensor_types, to_arrow
 from skate.data.values import types as value_types
 from skate.data.values.unify import cast_batch, check_names, columns_are, unify
+from skate.terminal import progress_line
 
 if TYPE_CHECKING:
     from skate.data.read.options import OpenFileOptions
@@ -300,7 +301,7 @@ def _footers(
     if len(paths) == 1:
         return [one(paths[0])]
     return list(
-        _terminal.counted(
+        progress_line.counted(
             _each(one, paths, fs is None),
             "read_parquet, footers",
             len(paths),
@@ -468,7 +469,7 @@ class _Rows:
         filter operator that the test is from sees them next and reports the error."""
         for e in self.pushed:
             try:
-                mask = expr_eval.mask(e, rb)
+                mask = evaluation.mask(e, rb)
             except Exception:
                 continue
             rb = (
@@ -548,10 +549,10 @@ class _File:
             }
 
         def may(g: int) -> bool:
-            known = expr_bounds.Known(
+            known = bounds.Known(
                 {n: parquet_bounds.bounds(md, g, i, schema.field(n).type) for n, i in at.items()}
             )
-            return all(expr_bounds.may_hold(e, known) for e in tests)
+            return all(bounds.may_hold(e, known) for e in tests)
 
         return [g for g in groups if may(g)] if at else groups
 

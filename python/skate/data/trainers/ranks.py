@@ -34,7 +34,7 @@ from typing import Any
 import skate
 from skate import _job, _skate
 from skate.data.run import feed
-from skate.data.streaming_split import SplitIterator
+from skate.data.trainers.streaming_split import SplitIterator
 from skate.data.values.private import Mapped
 from skate.data.values.unify import Widening
 

@@ -5,10 +5,11 @@ import _pickle as pickle  # without re and struct
 import os
 import sys
 
-from skate import _in_actor, _skate, ambient_environment
+from skate import _skate
 from skate import exceptions as ex
-from skate._causes import ERROR_MAX, cause_bytes, load_cause, short
 from skate._deps import traceback
+from skate.calls import ambient_environment, in_actor
+from skate.calls.causes import ERROR_MAX, cause_bytes, load_cause, short
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -69,7 +70,7 @@ def _where(name, attempt):
         if of_data:
             name = t[2]
         elif t[1]:
-            name, what = _in_actor.described(f, t[1], name)
+            name, what = in_actor.described(f, t[1], name)
             more += what
     return of_data, f"ray::{name}() (pid={os.getpid()}, ip=127.0.0.1{more})"
 

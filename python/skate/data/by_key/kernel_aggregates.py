@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 from skate import _skate
 from skate._deps import hashlib, pa, pc
 from skate._deps import pa_types as _T
+from skate.data.by_key.group_keys import key_columns, plain
 from skate.data.datatype import is_list
-from skate.data.group_keys import key_columns, plain
 from skate.data.values import encoded_text, from_arrow, unify
 from skate.data.values import types as value_types
 

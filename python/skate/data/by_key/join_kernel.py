@@ -9,8 +9,16 @@ from typing import Any
 
 from skate import _skate
 from skate._deps import pa, pc
-from skate.data.group_keys import key_columns
-from skate.data.join_args import LEFT, RIGHT, Join, check_types, columns, kernel_kind, schema_of
+from skate.data.by_key.group_keys import key_columns
+from skate.data.by_key.join_args import (
+    LEFT,
+    RIGHT,
+    Join,
+    check_types,
+    columns,
+    kernel_kind,
+    schema_of,
+)
 from skate.data.values.unify import MissingColumn, cast_batch, columns_are, promoted, unify
 
 KEYS = 2  # index of the first key batch: key batches follow the two sides

@@ -21,7 +21,8 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from skate import _skate, ambient_environment
+from skate import _skate
+from skate.calls import ambient_environment
 from skate.serialize import TOLD, cloudpickled, heaviest
 
 SMALL = 256 << 10  # maximum bytes of pickled parameters that are sent with each task

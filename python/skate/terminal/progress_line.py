@@ -3,9 +3,9 @@ drawn at most five times a second.
 
 rich draws the line, and is imported when a line is first drawn, 0.4 s after the work began: short
 work never pays for it. What the program prints meanwhile appears above the line, and so do prints
-of tasks, which this process writes (_prints.py): sys.stdout and sys.stderr erase the line first,
+of tasks, which this process writes (prints.py): sys.stdout and sys.stderr erase the line first,
 and the next tick draws it again below. There is at most one line, that of the work that began
-first; and none while a worker's debugger has the terminal (_debugger.py).
+first; and none while a worker's debugger has the terminal (debugger.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 from skate import _skate
 from skate._deps import ipython_display, rich_console, rich_progress_bar, rich_table, rich_text
-from skate._words import clock
+from skate.terminal.words import clock
 
 EVERY_S = 0.2
 ERASE = "\r\x1b[K"

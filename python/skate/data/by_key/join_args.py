@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from skate._deps import pa
-from skate.data import group_keys
+from skate.data.by_key import group_keys
 from skate.data.values.unify import MissingColumn, columns_are, promoted
 
 LEFT, RIGHT = 0, 1

@@ -1,5 +1,5 @@
 """The methods of .str, .list, .struct, .map, .dt and .arr of an expression. Each method makes one
-node; expr_eval.py computes it."""
+node; evaluation.py computes it."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Expressions: their methods by type, their values over record batches, their bounds."""
