@@ -370,7 +370,7 @@ static void job_over(struct sk_spill *sp, struct sk_spill_job *job) {
 
 /* Reads the next run of the job. Called with mu held, which it drops while it reads; returns
  * without mu. */
-static void turn_read(struct sk_spill_io *io, struct sk_spill_job *job) {
+static void turn_read_unlocked(struct sk_spill_io *io, struct sk_spill_job *job) {
     struct sk_spill *sp = io->sp;
     uint64_t end;
     uint32_t from = job->n_begun, to = run_of(job, from, &end);
@@ -388,7 +388,7 @@ static void turn_read(struct sk_spill_io *io, struct sk_spill_job *job) {
     if (over && sp->wake) sp->wake(sp->wake_arg);
 }
 
-static void turn_write(struct sk_spill_io *io, struct sk_spill_job *job) {
+static void turn_write_unlocked(struct sk_spill_io *io, struct sk_spill_job *job) {
     struct sk_spill *sp = io->sp;
     sk_list_del(&job->link);
     pthread_mutex_unlock(&sp->mu);
@@ -402,11 +402,11 @@ static void turn_write(struct sk_spill_io *io, struct sk_spill_job *job) {
 
 /* Does one piece of work. Called with mu held and returns with it, but drops it meanwhile. false:
  * there is nothing to do. */
-static bool turn(struct sk_spill_io *io) {
+static bool turn_unlocked(struct sk_spill_io *io) {
     struct sk_spill *sp = io->sp;
     struct sk_list *it;
     if ((it = sk_list_first(&sp->reads))) {
-        turn_read(io, sk_container_of(it, struct sk_spill_job, link));
+        turn_read_unlocked(io, sk_container_of(it, struct sk_spill_job, link));
     } else if (io->writes && (it = sk_list_first(&sp->dead))) {
         /* before writes, which may wait for disk space */
         sk_list_del(it);
@@ -417,7 +417,7 @@ static bool turn(struct sk_spill_io *io) {
         pthread_mutex_unlock(&sp->mu);
         make_holes(sp, sk_container_of(it, struct sk_spill_holes, link));
     } else if (io->writes && (it = sk_list_first(&sp->writes))) {
-        turn_write(io, sk_container_of(it, struct sk_spill_job, link));
+        turn_write_unlocked(io, sk_container_of(it, struct sk_spill_job, link));
     } else {
         return false;
     }
@@ -429,7 +429,7 @@ bool sk_spill_turn(void *arg) {
     struct sk_spill *sp = arg;
     struct sk_spill_io io = {.sp = sp, .writes = true};
     pthread_mutex_lock(&sp->mu);
-    bool any = turn(&io);
+    bool any = turn_unlocked(&io);
     pthread_mutex_unlock(&sp->mu);
     sk_free(io.buf);
     return any;
@@ -441,7 +441,7 @@ void *sk_spill_thread(void *arg) {
     pthread_cond_t *more = io->writes ? &sp->more : &sp->more_reads;
     pthread_mutex_lock(&sp->mu);
     while (!sp->stop) {
-        if (turn(io)) continue;
+        if (turn_unlocked(io)) continue;
         if (io->buf) {
             int64_t until = sk_now_ns() + 1000000000;
             struct timespec ts = {until / 1000000000, until % 1000000000};
