@@ -638,9 +638,9 @@ class Exec:
     ) -> (
         int
     ): ...  # unit of the source that the last block of next() stems from; of runs with skip_units
-    # reports of stages that have arrived since the last call, apart from the output: (stage, bad
-    # rows, ObjectRef or None, message)
-    def sides(self) -> list[tuple[Any, ...]]: ...
+    # failures since the last call that did not end the run: (stage, bad rows, ObjectRef or None,
+    # message)
+    def failures(self) -> list[tuple[Any, ...]]: ...
     def stop(self) -> None: ...
 
 class JobLog:

@@ -110,16 +110,16 @@ sk_rc sk_exec_call(struct sk_exec *x, sk_rc (*fn)(void *arg, struct sk_err *err)
 /* Waits until the constructor of each actor that was created at the start of the run has succeeded
  * or failed. SK_ETIMEOUT. */
 sk_rc sk_exec_await_actors(struct sk_exec *x, int64_t deadline_ns, struct sk_err *err) SK_MUST_USE;
-/* A result beside the output: a block of dead letters (bad: number of rows), or the error of a task
- * that was left out (bad 0). */
-struct sk_aside {
+/* A failure that did not end the run: a block of dead letters (bad: their number of rows), or the
+ * error of a task whose output was left out (bad 0). */
+struct sk_exec_failure {
     sk_oid oid; /* the caller owns the reference; 0: an error without an object, see err */
     uint32_t stage, bad;
     struct sk_err err;
 };
-/* Gives the next such result, in order of arrival, also after the run has failed. SK_EAGAIN: there
+/* Gives the next such failure, in order of arrival, also after the run has failed. SK_EAGAIN: there
  * is none now. */
-sk_rc sk_exec_aside(struct sk_exec *x, struct sk_aside *out) SK_MUST_USE;
+sk_rc sk_exec_next_failure(struct sk_exec *x, struct sk_exec_failure *out) SK_MUST_USE;
 /* Stops and frees the run: cancels tasks, ends the actors of its pools, releases references.
  * Idempotent. */
 void sk_exec_stop(struct sk_exec **x);

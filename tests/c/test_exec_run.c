@@ -827,11 +827,11 @@ TEST(killed_workers_change_nothing_local) {
     end();
 }
 
-/* Dead letters that came, errors of tasks left out; all are given back. */
-static void sides(uint32_t *bad, uint32_t *errors) {
-    struct sk_aside s;
+/* Counts dead letters and errors of tasks that were left out; releases all of them. */
+static void failures(uint32_t *bad, uint32_t *errors) {
+    struct sk_exec_failure s;
     *bad = *errors = 0;
-    while (sk_exec_aside(X, &s) == SK_OK) {
+    while (sk_exec_next_failure(X, &s) == SK_OK) {
         *bad += s.bad;
         *errors += !s.bad;
         CHECK(s.bad || s.err.msg[0]);
@@ -851,7 +851,7 @@ BOTH(dead_letters_come_beside_the_output) {
     sk_exec_get_stats(X, &st, NULL, 0);
     CHECK_EQ(st.bad_rows, 100);
     uint32_t bad, errors;
-    sides(&bad, &errors);
+    failures(&bad, &errors);
     CHECK_EQ(bad, 100);
     CHECK_EQ(errors, 0);
     sk_vec_free(&r);
@@ -880,7 +880,7 @@ BOTH(tasks_may_fail_up_to_a_number) {
     all(&r);
     CHECK_EQ(r.n, 90);
     uint32_t bad, errors;
-    sides(&bad, &errors);
+    failures(&bad, &errors);
     CHECK_EQ(errors, 2);
     CHECK_EQ(r.p[0], 5);
     sk_vec_free(&r);
@@ -929,7 +929,7 @@ TEST(a_task_that_ends_twice_is_left_out_once) {
     all(&r); /* the engine ends the task, too: once more */
     CHECK_EQ(r.n, 30);
     for (uint64_t i = 0; i < r.n; i++) CHECK_EQ(r.p[i], i + 1 + (i / 10 >= missing ? 10 : 0));
-    CHECK_EQ(X->sides.n, 1);
+    CHECK_EQ(X->failures.n, 1);
     sk_vec_free(&r);
     end();
 }

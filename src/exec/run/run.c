@@ -189,13 +189,14 @@ void sk_exec_stop(struct sk_exec **px) {
     for (uint32_t i = 0; x->blobs && i < x->stages.n; i++) sk_run_release(e, x->blobs[i]);
     for (uint32_t i = 0; x->actors && i < x->stages.n; i++) sk_free(x->actors[i]);
     sk_run_release(e, x->bad);
-    for (uint32_t i = x->next_side; i < x->sides.n; i++) sk_run_release(e, x->sides.p[i].oid);
+    for (uint32_t i = x->next_failure; i < x->failures.n; i++)
+        sk_run_release(e, x->failures.p[i].oid);
     if (in) sk_inbox_destroy(in);
     sk_free(x->blobs);
     sk_free(x->actors);
     sk_free(x->buf);
     sk_vec_free(&x->args);
-    sk_vec_free(&x->sides);
+    sk_vec_free(&x->failures);
     sk_vec_free(&x->made.v);
     sk_vec_free(&x->taken.v);
     sk_step_destroy(x->step);

@@ -1,8 +1,8 @@
 /* run_int.h - shared by the files that do a run's work on an engine: run.c (public calls), act.c
- * (actions), event.c (events), aside.c (failures). Everything here is used between sk_inbox_enter
- * and sk_inbox_leave.
+ * (actions), event.c (events), failures.c (failures). Everything here is used between
+ * sk_inbox_enter and sk_inbox_leave.
  *
- *     run.c -> act.c, event.c (by the inbox's table) -> aside.c
+ *     run.c -> act.c, event.c (by the inbox's table) -> failures.c
  */
 #ifndef SK_EXEC_RUN_INT_H
 #define SK_EXEC_RUN_INT_H
@@ -23,9 +23,9 @@ struct sk_exec {
     sk_rc fail_rc;
     struct sk_err fail;
     sk_oid bad;
-    /* results beside the blocks; those from next_side on were not given to the caller yet */
-    SK_VEC(struct sk_aside) sides;
-    uint32_t next_side;
+    /* failures that did not end the run; the caller has not received those from next_failure on */
+    SK_VEC(struct sk_exec_failure) failures;
+    uint32_t next_failure;
     struct sk_faults faults;
     struct sk_flow_ring made, taken;
     uint8_t *buf;
@@ -41,7 +41,7 @@ static inline const struct sk_node_desc *sk_run_desc(const struct sk_exec *x, ui
     return &sk_plan_get(x->plan, x->stages.s[stage].nodes[0])->d;
 }
 
-/* ---- aside.c: results of a run beside its blocks */
+/* ---- failures.c: the failure that ends a run, and failures that do not end it */
 /* Records the run's failure; only the first one counts. `bad` is the error object, whose reference
  * is taken. */
 void sk_run_fail(struct sk_exec *x, sk_rc rc, const struct sk_err *err, sk_oid bad);

@@ -18,7 +18,7 @@ struct py_exec {
     bool stop_wanted;
     struct py_exec *next, *prev; /* st->execs */
     PyObject *last_stats;        /* statistics of the run, kept when it is stopped */
-    PyObject *last_sides;        /* dead letters that were not taken when the run was stopped */
+    PyObject *last_failures;     /* failures that were not taken when the run was stopped */
     /* one byte for each unit, not 0 if the unit is done; must outlive the run */
     PyObject *skip;
     struct sk_gathers gathers; /* the table of gathers, which must outlive the run */
@@ -26,13 +26,13 @@ struct py_exec {
 };
 
 static PyObject *stats_dict(struct sk_exec *x);
-static PyObject *sides_list(struct py_state *st, struct sk_exec *x);
+static PyObject *failures_list(struct py_state *st, struct sk_exec *x);
 
 /* Keeps statistics and dead letters of a run that is about to be freed. */
 static void keep_last(struct py_exec *e) {
     /* for lack of memory they are missing, and stats() reports that */
     if (!e->last_stats && !(e->last_stats = stats_dict(e->x))) PyErr_Clear();
-    if (!e->last_sides && !(e->last_sides = sides_list(e->st, e->x))) PyErr_Clear();
+    if (!e->last_failures && !(e->last_failures = failures_list(e->st, e->x))) PyErr_Clear();
 }
 
 static void unlink_exec(struct py_exec *e) {
@@ -198,7 +198,7 @@ static void exec_dealloc(PyObject *o) {
     Py_XDECREF(e->plan);
     Py_XDECREF(e->functions);
     Py_XDECREF(e->last_stats);
-    Py_XDECREF(e->last_sides);
+    Py_XDECREF(e->last_failures);
     Py_XDECREF(e->skip);
     type->tp_free(o);
     Py_DECREF(type);
@@ -428,12 +428,12 @@ static PyObject *exec_stats(PyObject *self, PyObject *unused SK_UNUSED) {
     return e->last_stats ? PyDict_Copy(e->last_stats) : PyDict_New();
 }
 
-/* Returns all dead letters since the last call: a list of (stage, bad rows, ObjectRef or None,
- * message). */
-static PyObject *sides_list(struct py_state *st, struct sk_exec *x) {
+/* Returns all failures since the last call that did not end the run: a list of (stage, bad rows,
+ * ObjectRef or None, message). */
+static PyObject *failures_list(struct py_state *st, struct sk_exec *x) {
     PyObject *list = PyList_New(0);
-    struct sk_aside s;
-    while (list && sk_exec_aside(x, &s) == SK_OK) {
+    struct sk_exec_failure s;
+    while (list && sk_exec_next_failure(x, &s) == SK_OK) {
         PyObject *ref = s.oid.v ? py_ref_new(st, s.oid, (sk_tid){0}) : Py_NewRef(Py_None);
         PyObject *row =
             ref ? Py_BuildValue("(IINN)", s.stage, s.bad, ref, py_text(s.err.msg)) : NULL;
@@ -469,11 +469,11 @@ static PyObject *exec_quiet(PyObject *self, PyObject *unused SK_UNUSED) {
     return Py_BuildValue("(dN)", (double)ns / 1e9, py_text(text));
 }
 
-static PyObject *exec_sides(PyObject *self, PyObject *unused SK_UNUSED) {
+static PyObject *exec_failures(PyObject *self, PyObject *unused SK_UNUSED) {
     struct py_exec *e = (struct py_exec *)(void *)self;
-    if (e->x) return sides_list(e->st, e->x);
-    PyObject *last = e->last_sides;
-    e->last_sides = NULL;
+    if (e->x) return failures_list(e->st, e->x);
+    PyObject *last = e->last_failures;
+    e->last_failures = NULL;
     return last ? last : PyList_New(0);
 }
 
@@ -491,8 +491,8 @@ static PyMethodDef exec_methods[] = {
     {"await_actors", exec_await_actors, METH_O,
      "Waits so many seconds for the actors that began with the run; whether all have ended their "
      "start."},
-    {"sides", exec_sides, METH_NOARGS,
-     "What came beside the output since the last call: (stage, bad rows, ObjectRef or None, "
+    {"failures", exec_failures, METH_NOARGS,
+     "Failures since the last call that did not end the run: (stage, bad rows, ObjectRef or None, "
      "message)."},
     {"flows", exec_flows, METH_NOARGS,
      "(blocks made, blocks taken), each rows of three 64-bit numbers: block, task, ns; None after "

@@ -46,7 +46,7 @@ class Errors:
         told of failed tasks whose output was left out; more: how many tasks may still fail (-1: any
         number)."""
         with self.lock:
-            for stage, bad, ref, message in self.x.sides() if self.x is not None else ():
+            for stage, bad, ref, message in self.x.failures() if self.x is not None else ():
                 if bad:
                     self._letters(stage, ref)
                 else:

@@ -1,5 +1,5 @@
-/* aside.c - the results of a run beside its blocks: its failure, dead letters, errors of tasks that
- * were left out. verdict.c decides what a failure leads to. */
+/* failures.c - records the failure that ends a run, and failures that do not end it: dead letters,
+ * and errors of tasks whose output was left out. verdict.c decides what a failure leads to. */
 #include <stdio.h>
 
 #include "exec/run/run_int.h"
@@ -30,17 +30,17 @@ sk_rc sk_run_give_failure(const struct sk_exec *x, sk_oid *bad, struct sk_err *e
     return x->fail_rc;
 }
 
-/* Reports a dead letter or an error. Takes the reference s.oid. */
-static void aside(struct sk_exec *x, struct sk_aside s) {
+/* Stores dead letters or an error for sk_exec_next_failure. Takes the reference s.oid. */
+static void record(struct sk_exec *x, struct sk_exec_failure s) {
     struct sk_err err = {0};
-    if (sk_vec_push(&x->sides, TAG, s)) return;
+    if (sk_vec_push(&x->failures, TAG, s)) return;
     sk_run_release(x->e, s.oid);
     sk_run_fail(x, SK_ERR(&err, SK_ENOMEM, "pipeline: no memory for an error to report"), &err,
                 (sk_oid){0});
 }
 
 void sk_run_bad(struct sk_exec *x, const struct sk_stask *t, sk_oid oid, uint32_t bad) {
-    aside(x, (struct sk_aside){.oid = oid, .stage = t->stage, .bad = bad});
+    record(x, (struct sk_exec_failure){.oid = oid, .stage = t->stage, .bad = bad});
     if (sk_exec_bad_rows(&x->conf, &x->faults, bad)) return;
     struct sk_err err = {0};
     sk_rc rc = SK_ERR(&err, SK_ETASK, "%llu rows failed, and %lld may (DataContext.max_errors)",
@@ -57,16 +57,16 @@ bool sk_run_left_out(struct sk_exec *x, const struct sk_stask *t, sk_oid oid, st
     bool needed = t->say && x->step->s[t->stage].gather->ops->needed(t->say);
     v.left_out = v.left_out && !needed;
     *actor_dead = v.actor_dead;
-    if (v.left_out) aside(x, (struct sk_aside){.oid = oid, .stage = t->stage, .err = *err});
+    if (v.left_out) record(x, (struct sk_exec_failure){.oid = oid, .stage = t->stage, .err = *err});
     else sk_run_fail(x, err->code, err, oid);
     return v.left_out;
 }
 
-sk_rc sk_exec_aside(struct sk_exec *x, struct sk_aside *out) {
+sk_rc sk_exec_next_failure(struct sk_exec *x, struct sk_exec_failure *out) {
     sk_inbox_enter(x->inbox);
-    bool any = x->next_side < x->sides.n;
-    if (any) *out = x->sides.p[x->next_side++];
-    if (x->next_side == x->sides.n) x->next_side = x->sides.n = 0;
+    bool any = x->next_failure < x->failures.n;
+    if (any) *out = x->failures.p[x->next_failure++];
+    if (x->next_failure == x->failures.n) x->next_failure = x->failures.n = 0;
     sk_inbox_leave(x->inbox);
     return any ? SK_OK : SK_EAGAIN;
 }
