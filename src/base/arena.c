@@ -98,7 +98,7 @@ struct sk_arena_mark sk_arena_save(const struct sk_arena *a) {
 
 static void rewind_top(struct sk_arena *a, size_t used) {
     struct sk_arena_chunk *c = a->top;
-    /* else the mark was taken after a reset, or marks were restored out of order */
+    /* fails if the arena was reset after the mark was taken, or marks were restored out of order */
     SK_ASSERT(used <= c->used);
     UNPOISON(c->data + used, c->used - used);
     POISON(c->data + used, c->used - used);

@@ -17,10 +17,10 @@ struct sk_err {
 
 /* Fills *err (unless it is NULL) and returns `code`, so that `return SK_ERR(err, SK_EINVAL, "...",
  * ...)` reads as one step. */
+/* The static analyzer sees one file at a time: it would assume that sk_err_set may return SK_OK. */
 #ifndef __clang_analyzer__
 #define SK_ERR(err, code, ...) sk_err_set((err), (code), __FILE__, __LINE__, __VA_ARGS__)
-#else /* the static analyzer sees one file at a time, and would assume that the result may be \
-         SK_OK */
+#else
 #define SK_ERR(err, code, ...) \
     ((void)sk_err_set((err), (code), __FILE__, __LINE__, __VA_ARGS__), (sk_rc)(code))
 #endif

@@ -64,8 +64,8 @@ static inline bool sk_pool_reserve(struct sk_pool *p, uint64_t n) {
     return true;
 }
 
-static inline void *sk_pool_get(struct sk_pool *p) /* NULL: no memory */
-{
+/* Returns a node, or NULL when there is no memory. */
+static inline void *sk_pool_get(struct sk_pool *p) {
     if (SK_UNLIKELY(!p->free) && !sk_pool_grow_(p)) return NULL;
     void *node = p->free;
     p->free = *(void **)node;

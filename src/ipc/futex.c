@@ -48,7 +48,7 @@ sk_rc sk_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t deadline_
 }
 
 void sk_futex_wake(_Atomic uint32_t *word, int n) {
-    /* in a simulated machine, sleepers look at the bell by themselves */
+    /* a simulated machine polls its bells and needs no wake-up call */
     if (SK_UNLIKELY(sk_machine_ != NULL)) return;
     long r = syscall(SYS_futex, word, FUTEX_WAKE, n, NULL, NULL, 0);
     SK_ASSERT(r >= 0);
@@ -59,16 +59,16 @@ static inline uint32_t token_of(uint32_t seen) { return seen << 1 | 1; }
 void sk_bell_ring(struct sk_bell *b) {
     uint32_t mine = sk_add_seq(&b->seq, 1) + 1;
     uint32_t t = sk_load_seq(&b->asleep);
-    if (t == 0) return; /* hot case: one add, and no system call */
+    if (t == 0) return; /* the sleeper is awake, as usual: one add, no system call */
     SK_FAULT_HERE("bell.before_clear");
-    /* Clears and wakes only if the token is older than this ring (modulo 2^31); a newer sleep has
-     * heard this ring already. If the exchange fails, another ringer wakes the sleeper, or it got
-     * up and will read seq before it sleeps again. */
+    /* Clears the token and wakes the sleeper only if the token is older than this ring (modulo
+     * 2^31): a newer sleep has seen this ring in `seq`. If the exchange fails, another ringer wakes
+     * the sleeper, or the sleeper is awake and reads `seq` before it sleeps again. */
     if ((int32_t)(t - token_of(mine)) < 0 && sk_cas_acqrel(&b->asleep, &t, 0))
         sk_futex_wake(&b->seq, INT_MAX);
 }
 
-/* Spins; true as soon as seq has moved, false after spin_ns or at the deadline. */
+/* Spins until seq differs from `seen` (true), or until spin_ns or the deadline is over (false). */
 static bool bell_spin(struct sk_bell *b, uint32_t seen, int64_t spin_ns, int64_t deadline_ns) {
     int64_t start = sk_now_ns(), yielded = start;
     for (;;) {
@@ -94,12 +94,12 @@ sk_rc sk_bell_wait(struct sk_bell *b, uint32_t seen, int64_t spin_ns, int64_t de
     for (;;) {
         sk_store_seq(&b->asleep, token_of(seen));
         if (sk_load_seq(&b->seq) != seen) break;
-        /* looked once more: a ring at the very deadline counts */
+        /* `seq` was read once more after the time-out, so a ring at the very deadline counts */
         if (rc == SK_ETIMEOUT) break;
         SK_FAULT_HERE("bell.before_sleep");
         rc = sk_futex_wait(&b->seq, seen, deadline_ns);
     }
-    sk_store_relaxed(&b->asleep,
-                     0); /* no thread sleeps now, so the next ringer needs no wake-up call */
+    /* no thread sleeps now, so the next ringer needs no wake-up call */
+    sk_store_relaxed(&b->asleep, 0);
     return sk_bell_seq(b) != seen ? SK_OK : SK_ETIMEOUT;
 }

@@ -182,7 +182,8 @@ struct sk_ring { /* private handle of one side; producer and consumer each have 
     struct sk_ring_shm *shm;
     uint8_t *data;
     uint64_t size;
-    uint64_t head, tail; /* positions: the handle's own one, and a copy of the other side's */
+    /* byte counts: this side's own position, and its copy of the other side's */
+    uint64_t head, tail;
     /* bytes with header: producer, of the reserved message; consumer, of the peeked message */
     uint64_t reserved;
 };
@@ -203,7 +204,7 @@ void sk_ring_commit(struct sk_ring *r, size_t len);
  * dead. */
 const void *sk_ring_peek(struct sk_ring *r, size_t *len);
 void sk_ring_pop(struct sk_ring *r);
-bool sk_ring_empty(struct sk_ring *r); /* consumer: all published messages are popped */
+bool sk_ring_empty(struct sk_ring *r); /* consumer: true if all published messages are popped */
 /* True if the ring is consistent (positions, magic, all message headers between head and tail); for
  * kill tests. */
 bool sk_ring_check(const struct sk_ring *r);
@@ -285,8 +286,8 @@ bool sk_forksrv_check(const struct sk_forksrv *f);
 struct sk_forksrv_hooks {
     void (*on_note)(void *ctx, const void *p, size_t n);
     void (*before_fork)(void *ctx); /* directly before each fork */
-    /* After the fork, refused or not; in the server only. In the worker this hook is not called:
-     * the caller of sk_forksrv_run does this work after the return. */
+    /* Called in the server after each fork, also after one that failed. It is not called in the
+     * worker: there the caller of sk_forksrv_run does this work. */
     void (*after_fork)(void *ctx);
     void *ctx;
 };
@@ -313,7 +314,7 @@ struct sk_machine {
     void (*seg_close)(void *ctx, uint8_t *base);
     /* sleeps like sk_bell_wait, without a spin */
     sk_rc (*bell_wait)(void *ctx, struct sk_bell *b, uint32_t seen, int64_t deadline_ns);
-    /* reports come later, by `next` */
+    /* asks for a worker; the report about it is given by `next` later */
     void (*spawn)(void *ctx, uint32_t worker);
     void (*kill)(void *ctx, pid_t pid, int sig);
     /* gives the next report, as sk_forksrv_next does; false: no report now */

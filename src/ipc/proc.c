@@ -187,7 +187,7 @@ bool sk_forksrv_lost(const struct sk_forksrv *f) {
 
 bool sk_forksrv_check(const struct sk_forksrv *f) {
     const struct sk_forksrv_out *o = f->out;
-    /* a zeroed struct or SK_FORKSRV_EMPTY */
+    /* without a server (zeroed struct or SK_FORKSRV_EMPTY) no descriptor may be open */
     if (f->pid <= 0) return f->pid == 0 && f->sock <= 0 && f->pidfd <= 0 && f->live <= 0 && !o;
     if (f->sock < 0 || f->live < 0 || !o || o->first > o->q.n || o->q.n > o->q.cap ||
         (o->q.n && o->first == o->q.n))
@@ -259,7 +259,7 @@ static void __attribute__((noreturn)) launch_child(struct launch *l) {
     (void)sigaction(SIGINT, &ign, NULL);
     (void)sigaction(SIGPIPE, &ign, NULL);
 
-    /* without close_range (before Linux 5.11, or in a sandbox): one by one */
+    /* the system lacks close_range (Linux before 5.11, a sandbox): each descriptor is marked */
     if (syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) != 0)
         for (int fd = 3; fd < l->max_fd; fd++) (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     if (inherit(l->sock) || inherit(l->live)) goto fail;
@@ -291,9 +291,8 @@ static pid_t __attribute__((noinline)) launch(struct launch *l) {
      * exec or _exit.
      * NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork,bugprone-unsafe-functions) */
     pid_t pid = vfork();
-    if (pid == 0)
-        launch_child(l); /* NOLINT(clang-analyzer-unix.Vfork): launch_child makes only calls that
-                            are permitted after vfork */
+    /* launch_child makes only calls that are permitted after vfork */
+    if (pid == 0) launch_child(l); /* NOLINT(clang-analyzer-unix.Vfork) */
     int e = errno;
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
     errno = e;
@@ -303,8 +302,8 @@ static pid_t __attribute__((noinline)) launch(struct launch *l) {
 static void reap(pid_t pid) {
     pid_t r;
     do r = waitpid(pid, NULL, 0);
-    /* ECHILD: the program ignores SIGCHLD, so the kernel reaped it, or the program reaps all
-     * children */
+    /* waitpid fails with ECHILD if the program ignores SIGCHLD (the kernel reaps then) or reaps all
+     * of its children */
     while (r < 0 && errno == EINTR);
 }
 
@@ -436,8 +435,8 @@ sk_rc sk_forksrv_next(struct sk_forksrv *f, struct sk_fork_report *out, struct s
         }
         if (n < 0) return SK_ERR_SYS(err, "hear from the fork server");
         if (n == 0) {
-            /* The socket ends some instructions before the kernel signals the workers: wait for
-             * them, so that SK_EDEAD means that all have ended. */
+            /* The socket ends some instructions before the kernel signals the workers. Waits for
+             * the workers, so that SK_EDEAD means that all of them have ended. */
             (void)wait_fd(f->live, sk_now_ns() + GONE_WAIT_NS);
             return SK_ERR(err, SK_EDEAD, "the fork server (pid %d) died and its workers with it",
                           (int)f->pid);

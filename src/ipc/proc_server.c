@@ -53,7 +53,7 @@ struct server {
 static pid_t driver_pid; /* read by the signal handler `watch`; a process has one server at most */
 
 static void __attribute__((noreturn)) die(struct server *s) {
-    /* the kernel would kill the workers, too (PR_SET_PDEATHSIG) */
+    /* kills the workers now; the kernel would do it when this process ends (PR_SET_PDEATHSIG) */
     for (uint32_t i = 0; i < s->kids.n; i++) (void)kill(s->kids.p[i].pid, SIGKILL);
     _exit(0);
 }
@@ -107,7 +107,7 @@ static void flush(struct server *s) {
 }
 
 static void report(struct server *s, struct sk_fork_report r) {
-    /* the driver would wait for ever for a lost report */
+    /* if the report were lost, the driver would wait for it for ever */
     if (!sk_vec_push(&s->out, SK_TAG_IPC, r)) give_up("no memory for a report");
     flush(s);
 }
@@ -118,7 +118,8 @@ static void reap(struct server *s) {
         struct rusage ru;
         pid_t pid = wait4(-1, &status, WNOHANG, &ru);
         if (pid < 0 && errno == EINTR) continue;
-        if (pid <= 0) return; /* 0: the others are alive; ECHILD: there are no more */
+        /* 0: all children that are left are alive; ECHILD: no child is left */
+        if (pid <= 0) return;
         for (uint32_t i = 0; i < s->kids.n; i++) {
             if (s->kids.p[i].pid != pid) continue;
             uint32_t worker = s->kids.p[i].worker;
@@ -181,8 +182,8 @@ static bool spawn(struct server *s, uint32_t worker) {
         report(s, (struct sk_fork_report){SK_FORK_FAILED, worker, 0, e, 0});
         return false;
     }
-    /* its place in the list was reserved before the fork, since an unlisted child could not be
-     * ended */
+    /* the worker's place in `kids` was reserved before the fork: without an entry the worker could
+     * not be killed */
     SK_ASSERT(s->kids.n < s->kids.cap);
     s->kids.p[s->kids.n++] = (struct kid){pid, worker};
     SK_FAULT_HERE("forksrv.after_fork");
@@ -193,7 +194,7 @@ static bool spawn(struct server *s, uint32_t worker) {
 static void signal_kid(struct server *s, pid_t pid, int sig) {
     for (uint32_t i = 0; i < s->kids.n; i++)
         if (s->kids.p[i].pid == pid) {
-            /* 0 and negative numbers would mean process groups */
+            /* kill() takes 0 and negative numbers for process groups */
             SK_ASSERT(pid > 0 && pid != s->self);
             (void)kill(pid, sig);
         }
@@ -242,7 +243,7 @@ static int command(struct server *s, uint32_t *worker) {
         c.note_len > FORK_NOTE_MAX)
         give_up("bad command");
     switch (c.kind) {
-    /* the code that spawns a worker reports the result itself */
+    /* spawn() sends the answer to this command itself */
     case FORK_SPAWN: *worker = c.worker; return spawn(s, c.worker);
     case FORK_KILL: signal_kid(s, c.pid, c.sig); break;
     case FORK_NOTE: note(s, fd, (size_t)c.note_len); break;
@@ -256,7 +257,7 @@ static int command(struct server *s, uint32_t *worker) {
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static int env_number(const char *name) {
-    /* the environment is the only way into a fresh exec; the contract is in ipc.h */
+    /* launch_child (proc.c) passes the numbers of descriptors in environment variables */
     const char *v = getenv(name);
     return v ? atoi(v) : -1;
 }
@@ -269,7 +270,7 @@ static void begin(struct server *s) {
     if (fcntl(s->sock, F_SETFD, FD_CLOEXEC) != 0) give_up("control socket (SKATE_FORK_FD)");
     if (live >= 0 && fcntl(live, F_SETFD, FD_CLOEXEC) != 0)
         give_up("liveness pipe (SKATE_LIVE_FD)");
-    /* otherwise a program that a worker starts would take itself for a server */
+    /* without this, a program that a worker starts would take itself for a fork server */
     (void)unsetenv(FORK_ENV_SOCK);
     (void)unsetenv(FORK_ENV_DRIVER);
     (void)unsetenv(FORK_ENV_LIVE);
@@ -291,7 +292,7 @@ static void begin(struct server *s) {
                 "not exec)");
     s->driver_fd = (int)syscall(SYS_pidfd_open, driver_pid, 0);
     if (s->driver_fd < 0) give_up("pidfd_open of the driver");
-    /* the driver's pid may have been reused before pidfd_open */
+    /* if the driver has died, another process may have its pid since before pidfd_open */
     if (getppid() != driver_pid) die(s);
 }
 

@@ -121,8 +121,7 @@ sk_rc sk_ring_attach(struct sk_ring *r, void *mem, size_t size, struct sk_err *e
  * with a wrap marker. */
 size_t sk_ring_max_msg(const struct sk_ring *r) { return r->size / 2 - RING_HDR; }
 
-/* ---- producer: tail is its own position, head the last one that it read of the consumer
- * ------- */
+/* ---- producer: `tail` is its own position, `head` its copy of the consumer's ---------------- */
 
 static inline bool has_room(struct sk_ring *r, uint64_t total) {
     if (SK_LIKELY(r->tail - r->head <= r->size - total)) return true;
@@ -138,7 +137,8 @@ void *sk_ring_reserve(struct sk_ring *r, size_t len) {
     } else {
         if (!has_room(r, to_end + need)) return NULL;
         put_header(r, r->tail, MARK_WRAP, 0);
-        r->tail += to_end; /* private until the commit publishes it together with the message */
+        /* the consumer does not see this tail before the commit publishes it with the message */
+        r->tail += to_end;
     }
     r->reserved = need;
     SK_DCHECK((r->tail & (r->size - 1)) + need <= r->size); /* no message wraps around the end */
@@ -157,8 +157,7 @@ void sk_ring_commit(struct sk_ring *r, size_t len) {
     SK_FAULT_HERE("ring.after_publish");
 }
 
-/* ---- consumer: head is its own position, tail the last one that it read of the producer
- * ------- */
+/* ---- consumer: `head` is its own position, `tail` its copy of the producer's ---------------- */
 
 /* Reads the header at *pos and steps over a wrap marker. Returns the bytes of the message with
  * header and padding, 0 when the header is invalid. */

@@ -53,8 +53,8 @@
 static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
 /* Maps fd, and `tail` bytes of tail_fd behind it. With `huge` the function first reserves a larger
- * stretch of address space and then returns the surplus, because only newer kernels align shared
- * mappings by themselves. */
+ * range of addresses and then returns the surplus, because only newer kernels align shared mappings
+ * by themselves. */
 static sk_rc seg_map(int fd, size_t size, bool huge, int tail_fd, size_t tail, uint8_t **out,
                      struct sk_err *err) {
     if (SK_FAULT("seg.mmap"))
@@ -248,9 +248,8 @@ static bool in_tail(const struct sk_seg *s, sk_off off, size_t len) {
 static bool seg_holds(const struct sk_seg *s, sk_off off, size_t len) {
     return in_memory(s, off, len) || in_tail(s, off, len);
 }
-static int fd_of(const struct sk_seg *s,
-                 sk_off *off) { /* returns the descriptor of the file at *off, and makes *off the
-                                   offset in that file */
+/* Returns the descriptor of the file that holds *off, and makes *off the offset in that file. */
+static int fd_of(const struct sk_seg *s, sk_off *off) {
     if (*off < s->size) return s->fd;
     *off -= s->size;
     SK_DCHECK(*off <= s->tail);
@@ -296,9 +295,9 @@ sk_rc sk_seg_punch(struct sk_seg *s, sk_off off, size_t len, struct sk_err *err)
     return SK_OK;
 }
 
-/* True if more than COLD_PAGES pages of [at, at + n), a range within one unit, are missing, so that
- * fetching the huge page pays (0.1 ms; each page that is faulted in costs 4 us, and its neighbours
- * come next). Used memory has all its pages, and this check costs 0.3 us. */
+/* True if more than COLD_PAGES pages of [at, at + n), a range within one unit, are missing: then
+ * fetching the huge page (0.1 ms) is cheaper than the page faults (4 us each). If all pages are
+ * present, the check costs 0.3 us. */
 static bool cold(uint8_t *at, size_t n) {
     unsigned char there[SEG_HUGE / LEAST_PAGE];
     size_t page = page_size(), skip = (uintptr_t)at & (page - 1),

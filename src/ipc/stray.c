@@ -58,14 +58,15 @@ static void in_child(void) {
     sk_stray_ = true;
     sk_fd_close(&leash.rd, leash.pipe);
     if (!sk_fd_ours(leash.wr, leash.pipe)) {
-        leash.wr = -1; /* closed by the user: the stray is a daemon */
+        /* the user's code has closed the leash: this stray is a daemon and may outlive the
+         * worker */
+        leash.wr = -1;
         return;
     }
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", leash.wr);
     int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0 && errno == ENXIO)
-        (void)raise(
-            SIGKILL); /* the pipe's reader, the worker that forked this stray, has just ended */
+    /* the pipe's reader, the worker that forked this stray, has just ended */
+    if (fd < 0 && errno == ENXIO) (void)raise(SIGKILL);
     if (fd < 0 || fcntl(fd, F_SETOWN, getpid()) || fcntl(fd, F_SETSIG, SIGKILL) ||
         fcntl(fd, F_SETFL, O_ASYNC | O_NONBLOCK))
         sk_stray_end("it cannot be tied to its worker (check ulimit -n and that /proc is there)");

@@ -189,9 +189,8 @@ struct sk_span *sk_spans_first_fit(const struct sk_spans *t, uint64_t len) {
     for (;;) {
         if (s->l && s->l->max >= len) s = s->l;
         else if (s->len >= len) return s;
-        else
-            s = s->r; /* `max` of this subtree says that the right child has a span that is long
-                         enough */
+        /* `max` of this subtree says that its right child has a span that is long enough */
+        else s = s->r;
         SK_DCHECK(s);
     }
 }

@@ -102,10 +102,9 @@ void sk_store_destroy(struct sk_store *st) {
     sk_free(st);
 }
 
-/* ---- the list by address and the indices
- * ------------------------------------------------------ */
+/* ---- the list by address and the indices ----------------------------------------------------- */
 
-/* prev NULL: x becomes the first */
+/* Links x behind prev; with prev NULL, x becomes the first extent. */
 static void link_after(struct sk_store *st, struct sk_ext *prev, struct sk_ext *x) {
     x->prev = prev;
     x->next = prev ? prev->next : st->first;
@@ -175,8 +174,8 @@ static sk_off best_window(const struct run *r, uint64_t len) {
         sk_off last = r->end - len;
         sk_off begin = SK_MIN(x->off, last);
         sk_off tail = sk_ext_end(x) > r->off + len ? SK_MIN(sk_ext_end(x) - len, last) : r->off;
-        uint64_t warm = warm_overlap(
-            r->head, tail, len); /* the lower start is tried first, because it wins ties */
+        /* the lower start is tried first, because it wins ties */
+        uint64_t warm = warm_overlap(r->head, tail, len);
         if (warm > best_warm) {
             best_warm = warm;
             best = tail;
@@ -220,7 +219,7 @@ static struct sk_ext *find_mostly_warm(const struct sk_store *st, uint64_t len, 
     return NULL;
 }
 
-/* The free piece that the allocation [*off, *off + len) starts in, or NULL. */
+/* Returns the free piece in which the allocation [*off, *off + len) starts, or NULL. */
 static struct sk_ext *find_room(const struct sk_store *st, uint64_t len, sk_off *off) {
     struct sk_ext *x = sk_bins_find(&st->warm, len, WARM_EFFORT);
     if (!x && len >= MIXED_MIN && (x = find_mostly_warm(st, len, off))) return x;
@@ -265,8 +264,8 @@ static void carve(struct sk_store *st, struct sk_ext *q, sk_off off, uint64_t le
         if (q->state == SK_EXT_WARM) st->warm_bytes -= SK_MIN(q_end, end) - SK_MAX(q->off, off);
         if (q_end > end) {
             right = q;
-            if (q->off <
-                off) { /* x lies inside q: a rest stays free in front of x as well as behind it */
+            /* x lies inside q: a rest stays free in front of x as well as behind it */
+            if (q->off < off) {
                 right = sk_pool_get(&st->ext_pool);
                 *right = *q;
                 link_after(st, q, right);
@@ -480,7 +479,7 @@ sk_rc sk_store_unlease(struct sk_store *st, uint32_t proc, sk_off off, uint64_t 
     if (!reserve_exts(st, 1)) return no_memory("unlease", err);
     struct sk_ext *y = sk_pool_get(&st->ext_pool);
     *y = (struct sk_ext){.off = off, .len = n, .state = SK_EXT_LEASED};
-    SK_DCHECK(x->len > n); /* a part of the lease stays: it begins before off */
+    SK_DCHECK(x->len > n); /* the front part of the lease stays leased */
     x->len -= n;
     link_after(st, x, y);
     st->leased_bytes -= n;
@@ -531,7 +530,8 @@ void sk_store_free_ext(struct sk_store *st, struct sk_ext *x) {
 
 bool sk_store_take_punch(struct sk_store *st, uint64_t min_len, sk_off *off, uint64_t *len) {
     uint32_t row = SK_BIN_ROWS - 1, sub = SK_BIN_SUB - 1;
-    struct sk_ext *x = sk_bins_top(&st->warm, &row, &sub); /* the largest come first */
+    /* bins with the longest pieces are taken first */
+    struct sk_ext *x = sk_bins_top(&st->warm, &row, &sub);
     while (x && x->len < min_len) x = x->ln_next;
     if (!x) return false;
     *off = x->off;

@@ -194,7 +194,7 @@ static void more(struct sk_spill *sp) {
 }
 
 static void hand_in(struct sk_spill *sp, struct sk_spill_job *job, struct sk_list *to) {
-    /* a job that is not done cannot be given back to the caller */
+    /* a job that is still in a list would be handed in twice */
     SK_ASSERT(sk_list_empty(&job->link));
     pthread_mutex_lock(&sp->mu);
     sk_list_push_back(to, &job->link);
@@ -535,9 +535,8 @@ bool sk_spill_check(struct sk_spill *sp) {
             stretches_of(&sp->stretches, f) + stretches_of(&sp->dead, f) + (f->place->cur == f);
         SK_LIST_EACH (h, &sp->holes)
             refs += sk_container_of(h, struct sk_spill_holes, link)->file == f;
-        ok = ok &&
-             f->refs >=
-                 refs; /* there may be more references, of threads that are just giving some back */
+        /* more references may exist: threads that are just releasing some */
+        ok = ok && f->refs >= refs;
         n_open++;
     }
     SK_LIST_EACH (it, &sp->done) n_done++;

@@ -52,8 +52,8 @@ uint32_t sk_spill_sum(uint64_t id, uint64_t len, uint64_t chunk);
 struct sk_spill_place {
     char *path;
     struct sk_spill_file *cur; /* file that takes the next stretches; NULL: none yet */
-    int64_t
-        refused_ns; /* time of the last failed write to the directory (full or broken); 0: none */
+    /* time of the last failed write to the directory (full or broken); 0: none */
+    int64_t refused_ns;
 };
 
 struct sk_spill_file {
@@ -127,7 +127,7 @@ void *sk_spill_thread(void *io);
 /* Opens a file without a name in `dir`. Returns its descriptor, or -1 and sets errno. *direct: in,
  * whether O_DIRECT (no page cache) is wanted; out, whether it is set. */
 int sk_spill_nameless(const char *dir, bool *direct);
-bool sk_spill_turn(void *sp); /* does one piece of work of a thread; false: there is none */
+bool sk_spill_turn(void *sp); /* does one piece of a thread's work; false: there is none */
 void sk_spill_file_close(struct sk_spill *sp, struct sk_spill_file *f); /* also frees f */
 
 #endif

@@ -194,11 +194,11 @@ struct in { /* a window of a file in the thread's buffer */
     struct sk_spill_io *io;
     struct sk_spill_file *f;
     uint64_t at, n;   /* the buffer has [at, at + n) of the file */
-    uint64_t run_end; /* end of the stretch of wanted bytes without large gaps */
+    uint64_t run_end; /* end of the run of wanted bytes without large gaps */
     struct sk_err *err;
 };
 
-/* Makes at least one byte at `off` available; *have: how many are. */
+/* Makes at least one byte at `off` available; *have: the number of bytes that are. */
 static sk_rc look(struct in *r, uint64_t off, const uint8_t **p, uint64_t *have) {
     if (off < r->at || off >= r->at + r->n) {
         r->at = off & ~(uint64_t)(SK_SPILL_PAGE - 1);
@@ -362,7 +362,7 @@ static void need_buffer(struct sk_spill_io *io) {
                                    io->writes ? SK_SPILL_BUF : SK_SPILL_LOOK);
 }
 
-/* mu is held. */
+/* Marks the job as finished. Call with mu held. */
 static void job_over(struct sk_spill *sp, struct sk_spill_job *job) {
     sk_list_push_back(&sp->done, &job->link);
     atomic_fetch_add_explicit(&sp->n_done, 1, memory_order_release);
@@ -408,7 +408,7 @@ static bool turn_unlocked(struct sk_spill_io *io) {
     if ((it = sk_list_first(&sp->reads))) {
         turn_read_unlocked(io, sk_container_of(it, struct sk_spill_job, link));
     } else if (io->writes && (it = sk_list_first(&sp->dead))) {
-        /* before writes, which may wait for disk space */
+        /* a stretch is freed before anything is written: the write may need its disk space */
         sk_list_del(it);
         pthread_mutex_unlock(&sp->mu);
         give_back(sp, sk_container_of(it, struct sk_spill_stretch, link));

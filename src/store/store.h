@@ -23,9 +23,8 @@
 #include "base/containers/list.h"
 
 #define SK_STORE_ALIGN 64u
-#define SK_PROC_DRIVER                                                         \
-    0u /* process numbers: 0 is the engine's own process, workers are 1 and up \
-        */
+/* process numbers: 0 is the engine's own process, workers are 1 and up */
+#define SK_PROC_DRIVER 0u
 /* process number of the spill threads: owns extents that are being written to disk or read
  * back */
 #define SK_PROC_SPILL 0x7ffffeu

@@ -75,9 +75,9 @@ struct sk_store_proc {
 
 struct sk_store {
     uint64_t size;
-    struct sk_store *overflow; /* book of the overflow, whose offset 0 is offset `size` of this
-                                  book; NULL: none */
-    struct sk_ext *first;      /* extent with the lowest address */
+    /* book of the overflow, whose offset 0 is offset `size` of this book; NULL: none */
+    struct sk_store *overflow;
+    struct sk_ext *first; /* extent with the lowest address */
     struct sk_bins warm;
     struct sk_spans cold; /* cold pieces */
     struct sk_spans runs; /* runs of at least two pieces */
@@ -154,8 +154,8 @@ void sk_store_drop_lease(struct sk_store *st, struct sk_store_proc *p, struct sk
 struct sk_store_proc *sk_store_proc_find(struct sk_store *st, uint32_t proc);
 /* Returns the entry of a process and creates it if needed; NULL: no memory. */
 struct sk_store_proc *sk_store_proc_get(struct sk_store *st, uint32_t proc);
-/* store_check.c: like sk_store_check, but returns the reason as a text */
-const char *sk_store_check_why(const struct sk_store *st); /* a static text; NULL: all is well */
+/* Like sk_store_check, but returns the broken rule as a static text; NULL: all is well. */
+const char *sk_store_check_why(const struct sk_store *st);
 /* Formats a size: "64 MiB", "5.0 GiB", "512 B". */
 const char *sk_store_human(uint64_t bytes, char buf[24]);
 

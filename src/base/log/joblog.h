@@ -50,7 +50,7 @@ void sk_job_write(struct sk_wr *w, const struct sk_job_rec *r, const struct sk_j
 /* Checks a whole record and decodes its fixed fields into *out, which borrows from p. false: the
  * bytes are no valid record; *out must not be used. */
 bool sk_job_read(struct sk_bytes p, struct sk_job_rec *out);
-/* the next part; at most r->n calls */
+/* Decodes the next part of a HEAD record; call at most r->n times. */
 void sk_job_part(struct sk_job_rec *r, struct sk_job_part *out);
 void sk_job_file(struct sk_job_rec *r, struct sk_job_file *out);
 /* Decodes the next record at *at (0: the first) of a log's bytes and moves *at behind it; *crc

@@ -19,7 +19,7 @@ extern int sk_log_level_; /* messages up to this level are printed; read through
 /* Prints messages up to `level` to fd, which the caller keeps and closes. Call before threads
  * start. */
 void sk_log_set(enum sk_log_level level, int fd);
-/* "off", "error", ...; unknown names give SK_LOG_OFF */
+/* Parses "off", "error", ...; an unknown name gives SK_LOG_OFF. */
 enum sk_log_level sk_log_parse(const char *name);
 void sk_log_line(enum sk_log_level level, const char *file, int line, const char *fmt, ...)
     SK_PRINTF(4, 5);

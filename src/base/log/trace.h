@@ -14,7 +14,7 @@
  *
  *  field   | writer     | reader   | order                         | after the writer's crash
  *  next    | the writer | exporter | release store after the event | earlier events are whole
- *  started | the writer | exporter | acq_rel exchange before it    | the exporter skips one slot
+ *  started | the writer | exporter | acq_rel exchange before event | the exporter skips one slot
  *  n_names | the writer | exporter | release store after the name  | earlier names are whole */
 #ifndef SK_TRACE_H
 #define SK_TRACE_H
