@@ -45,7 +45,7 @@ struct sk_task_note_op {
     uint64_t no_room; /* arrays that would have been made in the store if it had had room */
     uint64_t native;  /* tasks that ran in C without the operator's Python code */
 };
-struct sk_task_note { /* n of them follow */
+struct sk_task_note { /* followed by n structs sk_task_note_op */
     uint32_t magic, n;
 };
 enum { SK_TASK_NOTE = 0x4e544b53 };
@@ -101,10 +101,10 @@ sk_rc sk_exec_start(struct sk_engine *e, const struct sk_plan *plan, uint32_t ro
  * owns, or 0. Each block taken makes room for another one. */
 sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, sk_oid *bad,
                    struct sk_err *err) SK_MUST_USE;
-/* Calls fn(arg) between two steps of the run, under its lock, from any thread. It brings an answer
- * that a gather waits for (gather.h). fn obeys the same rules as a gather; afterwards its changes
- * to gathers take effect and tasks that can begin are launched. If fn fails, the run fails.
- * SK_EDONE: the run is over or has failed, and fn was not called. */
+/* Calls fn(arg) between two steps of the run, under its lock, from any thread: the way to give a
+ * gather an answer that it waits for (gather.h). fn obeys the same rules as a gather; afterwards
+ * its changes to gathers take effect and tasks that can begin are launched. If fn fails, the run
+ * fails. SK_EDONE: the run is over or has failed, and fn was not called. */
 sk_rc sk_exec_call(struct sk_exec *x, sk_rc (*fn)(void *arg, struct sk_err *err), void *arg,
                    struct sk_err *err) SK_MUST_USE;
 /* Waits until the constructor of each actor that was created at the start of the run has succeeded
@@ -127,16 +127,14 @@ void sk_exec_stop(struct sk_exec **x);
 struct sk_exec_op_stats {
     const char *label;
     uint32_t kind; /* enum sk_stage_kind */
-    uint64_t tasks_queued, tasks_running, tasks_done,
-        /* tasks_running: launched and not ended, including those that wait in the engine for a
-         * worker */
-        retries;
+    /* tasks_running: launched and not ended, including those that wait in the engine for a
+     * worker */
+    uint64_t tasks_queued, tasks_running, tasks_done, retries;
     uint64_t rows_in, bytes_in, rows_out, bytes_out, blocks_out;
     uint64_t queued_blocks, queued_bytes, peak_queued_bytes;
     int64_t task_ns_total, task_ns_max;
-    int64_t wait_input_ns, wait_memory_ns, wait_resource_ns,
-        /* wall time in which the stage ran no task, or was at its limit, for this reason */
-        wait_consumer_ns;
+    /* wait_*_ns: wall time in which the stage ran no task, or was at its limit, for this reason */
+    int64_t wait_input_ns, wait_memory_ns, wait_resource_ns, wait_consumer_ns;
     int64_t first_out_ns; /* ns from the start to the first output block; -1: there is none yet */
     uint32_t n_actors;
     int64_t total_units; /* expected number of tasks; -1: unknown */
@@ -156,19 +154,19 @@ struct sk_exec_stats {
     bool done;
     uint64_t bad_rows, errored_blocks;
 };
-/* Returns the ns since a task last reported or the consumer last took a block. Writes at most cap -
- * 1 bytes of text: what each stage waits for. */
+/* Returns the time in ns since a task last reported or the consumer last took a block. Writes at
+ * most cap - 1 bytes of text: what each stage waits for. */
 int64_t sk_exec_quiet(struct sk_exec *x, char *text, size_t cap);
 void sk_exec_get_stats(struct sk_exec *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops,
                        uint32_t cap);
 
-/* Lists the flows of blocks: for each block made, the task and the time when the driver heard of
- * it; for each block taken, the task; with the engine's ids, unordered, the last SK_FLOWS_MAX of
- * each kind. Returns their number, and writes them if they fit. */
+/* sk_exec_flows lists which task made each block, and when the driver learnt of it; or, with
+ * `taken`, which task took each block. The last SK_FLOWS_MAX entries of each kind are kept, in no
+ * order. Returns their number, and writes them if they fit into `cap`. */
 enum { SK_FLOWS_MAX = 10000 };
 struct sk_flow {
     uint64_t block, task;
-    int64_t ns; /* of taken ones: 0 */
+    int64_t ns; /* time in ns (sk_now_ns) when the driver learnt of the block; 0 for taken blocks */
 };
 size_t sk_exec_flows(struct sk_exec *x, bool taken, struct sk_flow *out, size_t cap);
 

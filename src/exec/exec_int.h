@@ -6,7 +6,10 @@
  * All files are pure but inbox.c, notes.c and those that include run_int.h: no clock, no engine
  * call, no I/O; they allocate from pools only. Everything here is guarded by the run's lock
  * (inbox.c). Calls go one way between the files: step -> launch, order -> input, pools, zip, gather
- * -> parts, tables. These files call a stage's gather (gather.h), which calls gather.c. */
+ * -> parts, tables. These files call a stage's gather (gather.h), which calls gather.c.
+ *
+ * Tasks start in the order of their inputs. A task starts *ahead of its turn* if its input block
+ * exists while earlier blocks are still missing; a placeholder then stands in the order for it. */
 #ifndef SK_EXEC_INT_H
 #define SK_EXEC_INT_H
 
@@ -61,7 +64,8 @@ static inline bool sk_size_est_known(const struct sk_size_est *e) { return e->n 
  * do not let hundreds start; it can only raise the estimate. */
 uint64_t sk_size_est_out(const struct sk_size_est *e, uint64_t in_bytes, uint64_t prior);
 
-/* one resource: the amounts that all tasks in flight need, queued tasks included */
+/* One resource (CPUs or GPUs): its total, and what all tasks in the engine need, also queued
+ * ones. */
 struct sk_slots {
     int64_t total, used;
     /* The user limits the resource to less than the machine has. No tasks are queued then, since
@@ -91,8 +95,8 @@ struct sk_blkq {
 void sk_blkq_push(struct sk_blkq *q, struct sk_blk *b);
 struct sk_blk *sk_blkq_pop(struct sk_blkq *q); /* NULL: the queue is empty */
 
-/* the input of one task; or the placeholder, in the order of inputs, of a task that started ahead
- * of its turn */
+/* The input of one task; or, in the order of inputs, the placeholder of a task that started ahead
+ * of its turn. */
 struct sk_bundle {
     struct sk_bundle *next;
     struct sk_blkq q;
@@ -106,7 +110,7 @@ struct sk_bundle {
 
 struct sk_side { /* one of several inputs whose rows are taken side by side */
     struct sk_blkq q;
-    uint64_t rows; /* number of rows that have come so far */
+    uint64_t rows; /* number of rows that have arrived so far */
 };
 
 /* A task, from its launch until its last block was passed on and the engine has reported its
@@ -123,8 +127,8 @@ struct sk_stask {
     struct sk_blkq in, held; /* in: input blocks; held: yielded blocks whose turn has not come */
     uint64_t promise, in_bytes, out_bytes;
     int64_t est_ns, launch_ns;
-    /* For stall.c, set if the engine was asked (step.asked): when the task began to run; 0: not
-     * yet. */
+    /* Time in ns when the task began to run; only known if the engine was asked (step.asked), for
+     * stall.c. 0: not begun, or not known. */
     int64_t begun_ns;
     /* over: ended in the engine; unknown: its output size is a guess */
     bool over, cancelled, unknown;
@@ -132,7 +136,7 @@ struct sk_stask {
     bool inner;
     void *say;     /* opaque value that the stage's gather gave the task; NULL: none */
     uint32_t node; /* node where it should run, or SK_ANY_NODE */
-    /* Hint to the worker: the form in which a gather wants the task's values; else 0. */
+    /* form in which the next stage's gather takes the task's values; 0 if it says none */
     uint32_t hint;
     /* Reserved bytes: `read` for parts that are read from disk for the task, `work` for its own
      * work. */
@@ -178,8 +182,8 @@ struct sk_sstage {
     /* ---- input of the stage's tasks ---- */
     /* Inputs of the next tasks. The first one is never a placeholder. */
     struct sk_bundle *ready, *ready_last;
-    /* Large blocks of the stage before that wait for their turn there. Each is enough input for a
-     * task of this stage, which may start ahead of its turn. */
+    /* Large blocks that the preceding stage holds until their turn. Each is enough input for a task
+     * of this stage, which may start ahead of its turn. */
     struct sk_list ahead;
     struct sk_bundle *open; /* the input that is being made from coalesced blocks */
     uint32_t n_ready, next_unit;
@@ -212,7 +216,7 @@ struct sk_sstage {
     /* Makes the inputs of this stage's tasks; NULL: inputs are made from blocks in order. */
     struct sk_gather *gather;
     /* ---- metrics of the stage ---- */
-    enum sk_stop stop; /* the reason that held the stage back at the last look */
+    enum sk_stop stop; /* why launch.c last launched no task of the stage */
     /* time at the stage's limit, weighted by its share of the exhausted resource */
     double score;
     int64_t wait_ns[SK_WAIT_N];
@@ -292,7 +296,7 @@ struct sk_step {
     struct sk_slots cpu, gpu;
     int64_t cpu_actors; /* the part of cpu.used that running calls of actors have */
     struct sk_blkq out; /* blocks for the consumer, in order */
-    /* Of all feeders: feed_bytes held or promised, feed_held_n held blocks. */
+    /* Sums over all feeders: bytes of held blocks and of promised output; number of held blocks. */
     uint64_t feed_bytes, feed_held_n;
     /* n_several: stages with several inputs; n_flying: tasks in the engine; n_feeding: those of
      * feeders. */
@@ -346,10 +350,10 @@ sk_rc sk_step_feasible(const struct sk_step *x, struct sk_err *err) SK_MUST_USE;
 sk_rc sk_step_start(struct sk_step *x, int64_t now_ns, struct sk_err *err) SK_MUST_USE;
 sk_rc sk_step_event(struct sk_step *x, const struct sk_step_ev *ev, int64_t now_ns,
                     struct sk_err *err) SK_MUST_USE;
-/* The consumer takes the next block: SK_EAGAIN when there is none now, SK_EDONE at the end. */
-/* sk_exec_call */
+/* Runs fn(arg) for sk_exec_call, then launches what its changes allow. */
 sk_rc sk_step_call(struct sk_step *x, sk_rc (*fn)(void *arg, struct sk_err *err), void *arg,
                    int64_t now_ns, struct sk_err *err) SK_MUST_USE;
+/* Gives the consumer the next block: SK_EAGAIN when there is none now, SK_EDONE at the end. */
 sk_rc sk_step_take(struct sk_step *x, int64_t now_ns, struct sk_bref *out,
                    struct sk_err *err) SK_MUST_USE;
 
@@ -390,8 +394,8 @@ sk_rc sk_step_coalesce(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b,
 /* Finishes the input under construction. */
 void sk_step_close(struct sk_sstage *s);
 void sk_step_push_ready(struct sk_sstage *s, struct sk_bundle *b); /* does not count b in n_ready */
-/* Block b of task t has to wait for its turn; if it is large, it is offered to the next stage,
- * whose task may start ahead with it. */
+/* Call when block b of task t has to wait for its turn. If b is large, it is offered to the next
+ * stage, whose task may start ahead of its turn with it. */
 void sk_step_offer(struct sk_step *x, struct sk_stask *t, struct sk_blk *b);
 /* True if blocks are enough for a task: `large` for one block, whatever its neighbours; `enough`
  * for n neighbouring blocks that come next. */
@@ -402,8 +406,8 @@ bool sk_step_enough(const struct sk_step *x, const struct sk_sstage *s, uint32_t
 /* Call after the first ready input was taken. If placeholders come next, their tasks get their
  * numbers. */
 void sk_step_settle(struct sk_step *x, uint32_t si);
-/* Gives block b, which was offered, to task t ahead of its turn: *in becomes the task's input, and
- * b stays in the order as the placeholder. */
+/* Gives the offered block b to task t ahead of its turn: *in becomes the task's input, and b stays
+ * in the order as the placeholder. */
 void sk_step_go_ahead(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, struct sk_blk *in,
                       struct sk_stask *t);
 
@@ -427,11 +431,11 @@ bool sk_gather_awaits(const struct sk_step *x, const struct sk_sstage *s);
 /* True if no task is in the engine, the consumer has no block to take, and a gather waits for an
  * answer. */
 bool sk_step_awaits(const struct sk_step *x);
-/* bytes that a task reserves for its work, see struct sk_gather_task */
+/* Bytes that a task reserves for its work, as sk_gather_task.work demands. */
 uint64_t sk_gather_work(const struct sk_step *x, uint32_t work, uint64_t in_bytes);
-/* Call when the task's input is taken. */
+/* Reserves memory for the task's parts and work; call when the task has its input. */
 void sk_gather_launched(struct sk_gather *g, struct sk_stask *t, uint32_t work);
-/* Call while the task's input is still there. */
+/* Releases the memory that sk_gather_launched reserved; call while the task still has its input. */
 void sk_gather_over(struct sk_gather *g, struct sk_stask *t);
 /* Frees *say, which may be NULL, and sets it to NULL. */
 void sk_gather_forget(const struct sk_gather *g, void **say);
@@ -440,7 +444,7 @@ void sk_gather_forget_value(struct sk_step *x, struct sk_kept *k);
 
 /* ---- view.c: the view that a policy gets; facts about a stage's next task ---- */
 void sk_view_init(struct sk_step *x); /* sets what is fixed for the run */
-/* The present state; valid until the state changes. */
+/* Writes the present state of the run to *v; valid until the state changes. */
 void sk_view_look(struct sk_step *x, struct sk_sched_view *v);
 /* Bytes that count as in memory: parked values, which may go to disk, do not count, but their parts
  * that tasks have do. */
@@ -451,7 +455,7 @@ bool sk_view_in_turn(struct sk_step *x, uint32_t si);
 static inline bool sk_stage_runs(const struct sk_sstage *s) {
     return s->kind == SK_STAGE_TASKS || s->kind == SK_STAGE_ACTORS;
 }
-/* Returns the reason that held the stage back at the last look, as the statistics name it. */
+/* Returns the reason that last held the stage back, as the statistics name it. */
 static inline enum sk_wait sk_stage_wait(const struct sk_sstage *s) { return sk_wait_of[s->stop]; }
 bool sk_stage_has_input(const struct sk_sstage *s);
 bool sk_stage_exhausted(const struct sk_sstage *s); /* the stage will never launch again */
@@ -473,7 +477,7 @@ sk_rc sk_order_blocks(struct sk_step *x, uint32_t si, struct sk_err *err);
 sk_rc sk_order_check_end(struct sk_step *x, uint32_t si, struct sk_err *err);
 /* Ends a satisfied LIMIT: further rows that reach it are not needed. */
 sk_rc sk_order_limit_done(struct sk_step *x, uint32_t si, struct sk_err *err) SK_MUST_USE;
-/* True if the stage's output is in turn (see UNION). */
+/* True if the stage's blocks may pass now: of the inputs of a UNION only one passes at a time. */
 bool sk_step_open(const struct sk_step *x, uint32_t si);
 
 /* launch.c: launches tasks as the policy chooses. */
@@ -482,8 +486,8 @@ sk_rc sk_launch_all(struct sk_step *x, struct sk_err *err) SK_MUST_USE;
 /* ---- pools.c: actors of stages */
 /* number of places in which no actor can be created now */
 uint32_t sk_pool_taken(const struct sk_sstage *s);
-/* The actor that gets the next call: fewest in flight, then ready, then lowest index; SK_NO_STAGE:
- * all are busy. */
+/* Returns the actor that gets the next call: fewest calls in flight, then ready, then lowest index.
+ * SK_NO_STAGE: all are busy. */
 uint32_t sk_pool_pick(const struct sk_sstage *s);
 /* True if all stages can have their GPUs at the same time, pools with their least number of
  * actors. */
@@ -516,8 +520,9 @@ struct sk_notes {
     struct sk_map by_task;
     uint8_t last[SK_NOTE_MAX]; /* the note of the task that ended last */
 };
-/* Returns false if the event was a note, which is kept. Otherwise the caller handles *ev, which may
- * have become a failure with *err, and may point into k until the next call. */
+/* Returns false if the event was a note, which is saved for the next event. Otherwise the caller
+ * handles *ev, which may have become a failure with *err, and may point into k until the next
+ * call. */
 bool sk_notes_take(struct sk_notes *k, struct sk_engine *e, struct sk_event *ev,
                    struct sk_err *err);
 void sk_notes_deinit(struct sk_notes *k);
@@ -538,10 +543,11 @@ sk_rc sk_inbox_create(struct sk_engine *e, struct sk_exec *x, const struct sk_in
                       struct sk_inbox **out, struct sk_err *err) SK_MUST_USE;
 void sk_inbox_enter(struct sk_inbox *in);
 void sk_inbox_leave(struct sk_inbox *in);
-bool sk_inbox_wakes(void *inbox); /* for ops.drive */
-/* For calls by sk_exec_call: the number of calls made so far; counts one more call; waits until the
- * number is larger than `seen`, which was read before the mutex was released (or a call could be
- * missed). SK_ETIMEOUT. */
+/* Callback for ops.drive: true if the run's owner should wake up, or events wait to be taken. */
+bool sk_inbox_wakes(void *inbox);
+/* sk_inbox_calls: number of calls by sk_exec_call so far; sk_inbox_called counts one more;
+ * sk_inbox_await_call waits until the number is larger than `seen` (SK_ETIMEOUT). The caller must
+ * have read `seen` before it released the mutex, or it could miss a call. */
 uint64_t sk_inbox_calls(struct sk_inbox *in);
 void sk_inbox_called(struct sk_inbox *in);
 sk_rc sk_inbox_await_call(struct sk_inbox *in, uint64_t seen, int64_t deadline_ns) SK_MUST_USE;

@@ -1,15 +1,15 @@
 /* gather.h - the interface of a gather, which keeps the values of a stage whose tasks take parts of
  * many values, and makes the inputs of these tasks.
  *
- * Values of the inputs of such a stage come to its gather, one by one and in order, instead of into
+ * Values of the inputs of such a stage go to its gather, one by one and in order, instead of into
  * the usual queue. The gather holds a value, parks it (it waits for tasks that take parts of it,
- * and may go to disk), or lets it pass to the gather of the next stage; and it says when a task can
- * begin, with whole values, with parts of values, and with a `say` of its own for the worker.
- * References, the budget, the disk, the order of blocks, places and launches are exec's: it knows
- * no kind of gather.
+ * and may go to disk), or lets it pass to the gather of the next stage. It says when a task can
+ * begin, with whole values, with parts of values, and with a `say` of its own for the worker. exec
+ * manages references, the budget, the disk, the order of blocks, places and launches, and knows no
+ * kind of gather.
  *
- * Two kinds of tasks: those of the order, whose blocks are the stage's output; and inner ones,
- * whose every yield comes back to the gather. Inner tasks come before all others.
+ * There are two kinds of tasks: ordered ones, whose blocks are the stage's output, and inner ones,
+ * whose yields all go back to the gather. Inner tasks are launched before all others.
  *
  * A value of a gather has a note that begins with struct sk_value_note. Everything here is pure and
  * is called under the run's lock. A gather calls nothing but the functions of this file and the
@@ -80,65 +80,61 @@ struct sk_gather_ops {
     /* True if a task may yield a value with this note to the gather. The note is complete, and
      * note_ok has accepted it. */
     bool (*fits)(const struct sk_gather *g, const struct sk_value_note *note);
-    sk_rc (*take)(struct sk_gather *g, uint32_t side, struct sk_blk *b,
-                  /* the gather takes block b over, also when this call fails */
-                  struct sk_err *err);
-    sk_rc (*ended)(struct sk_gather *g, struct sk_err *err); /* all inputs have ended */
-    /* Nobody needs the output of the stage any more: the gather releases every value that no task
-     * has. */
+    /* The gather takes over block b of input `side`, also when this call fails. */
+    sk_rc (*take)(struct sk_gather *g, uint32_t side, struct sk_blk *b, struct sk_err *err);
+    sk_rc (*ended)(struct sk_gather *g, struct sk_err *err); /* called when all inputs have ended */
+    /* Called when nobody needs the stage's output any more: the gather releases every value that no
+     * task has. */
     sk_rc (*drop)(struct sk_gather *g, struct sk_err *err);
     /* Frees the gather. All its values have been released before. */
     void (*destroy)(struct sk_gather *g);
-    /* Asked when a task of input `side` is launched. Returns the hint that tells the worker in what
-     * form the gather wants the task's values. */
-    /* the hint of sk_gather_task, if given, comes first */
+    /* Called when a task of input `side` is launched. Returns the hint that tells the worker in
+     * what form the gather takes the task's values; the hint in sk_gather_task, if not 0, is used
+     * instead. */
     uint32_t (*hint)(struct sk_gather *g, uint32_t side);
     /* True if the gather waits for an answer from outside of the run (sk_exec_call). Until the
      * answer comes, no task that yields values for input `side` begins, and a run in which nothing
      * moves does not count as stalled. NULL: the gather never waits for answers. */
     bool (*awaits)(const struct sk_gather *g, uint32_t side);
     /* ---- tasks; `say` is the opaque value that the gather passed to sk_gather_task ---- */
-    sk_rc (*refill)(struct sk_gather *g,
-                    /* Called after a task was launched: the gather prepares the input of the next
-                     * task, if there is one. NULL: nothing to do. */
-                    struct sk_err *err);
+    /* Called after a task was launched: the gather prepares the input of the next task, if there is
+     * one. NULL: nothing to do. */
+    sk_rc (*refill)(struct sk_gather *g, struct sk_err *err);
     /* Tells the gather of a launch, for its statistics. NULL: not needed. */
     void (*launched)(struct sk_gather *g, void *say, uint64_t in_bytes, uint64_t disk_bytes);
+    /* Appends the gather's part to the task's argument. */
     void (*write)(const struct sk_gather *g, const void *say, const struct sk_blk *in,
-                  struct sk_wr *w); /* appends the gather's part to the task's argument */
-    bool (*wants)(const struct sk_gather *g, const void *say,
-                  /* True if a yield with this note comes back to the gather; note NULL: the yield
-                   * is a block */
-                  const struct sk_value_note *note);
+                  struct sk_wr *w);
+    /* True if a yield with this note goes back to the gather; note NULL: the yield is a block. */
+    bool (*wants)(const struct sk_gather *g, const void *say, const struct sk_value_note *note);
     sk_rc (*yielded)(struct sk_gather *g, void *say, struct sk_blk *b,
                      const struct sk_value_note *note, struct sk_err *err);
     /* True if the run fails when this task fails, because no correct result is possible without
      * it. */
     bool (*needed)(const void *say);
-    sk_rc (*over)(struct sk_gather *g, void *say, struct sk_err *err); /* it has ended well */
-    void (*forget)(void *say);                                         /* frees it */
+    sk_rc (*over)(struct sk_gather *g, void *say, struct sk_err *err); /* the task has succeeded */
+    void (*forget)(void *say);                                         /* frees `say` */
     /* ---- for people, and for tests ---- */
     void (*stats)(const struct sk_gather *g, struct sk_gather_stats *s);
     /* Writes at most cap - 1 bytes of text: which task waits for what. */
     size_t (*text)(const struct sk_gather *g, char *buf, size_t cap);
-    bool (*check)(const struct sk_gather *g); /* its invariants hold */
+    bool (*check)(const struct sk_gather *g); /* true if the gather's invariants hold */
 };
 
 struct sk_gather { /* the first member of each gather's own struct */
     const struct sk_gather_ops *ops;
-    /* exec's */
+    /* members that exec writes */
     struct sk_step *x;
     struct sk_sstage *s;
     /* held: blocks by sk_blk.link; parked: values by sk_kept.link */
     struct sk_list held, parked;
     /* the part of the held blocks that counts as waiting input */
     uint64_t waiting_bytes, waiting_rows;
-    uint64_t sliced, reading,
-        /* sliced: bytes in memory of the parts that running tasks have; reading: bytes reserved for
-         * parts that are read from disk for these tasks; working: bytes reserved for the tasks' own
-         * work */
-        working;
-    /* the gather's */
+    /* sliced: bytes in memory of the parts that running tasks have; reading: bytes reserved for
+     * parts that are read from disk for these tasks; working: bytes reserved for the tasks' own
+     * work */
+    uint64_t sliced, reading, working;
+    /* members that the gather writes */
     /* The gather's values may go to disk while they wait, so they are no reason to hold a task
      * back. Until a task of the gather has ended, its output is estimated to be as large as its
      * input. */
@@ -194,15 +190,12 @@ void sk_gather_hold(struct sk_gather *g, struct sk_blk *b);
 void sk_gather_park(struct sk_gather *g, struct sk_blk *b);
 /* Adds to the amount of held data that counts as waiting input. */
 void sk_gather_waits(struct sk_gather *g, int64_t bytes, int64_t rows);
-sk_rc sk_gather_pass(struct sk_gather *g, struct sk_blk *b,
-                     /* b is in no queue or held; it goes to the next stage's gather as it is */
-                     struct sk_err *err) SK_MUST_USE;
+/* Passes b, which is in no queue or held, to the next stage's gather as it is. */
+sk_rc sk_gather_pass(struct sk_gather *g, struct sk_blk *b, struct sk_err *err) SK_MUST_USE;
 /* Releases b, which is in no queue or held. */
 sk_rc sk_gather_drop(struct sk_gather *g, struct sk_blk *b, struct sk_err *err) SK_MUST_USE;
-struct sk_kept *sk_gather_resize(struct sk_gather *g, struct sk_kept *k,
-                                 /* changes the size of a parked value's record, and frees k. NULL:
-                                  * no memory, k stays valid */
-                                 size_t bytes) SK_MUST_USE;
+/* Changes the size of a parked value's record, and frees k. NULL: no memory, k stays valid. */
+struct sk_kept *sk_gather_resize(struct sk_gather *g, struct sk_kept *k, size_t bytes) SK_MUST_USE;
 /* Says whether more parts will be made of k. A value with no parts and none to come is released. */
 sk_rc sk_gather_more(struct sk_gather *g, struct sk_kept *k, bool more,
                      struct sk_err *err) SK_MUST_USE;
@@ -216,7 +209,7 @@ struct sk_gather_task {
     /* bytes of memory that the task needs for its own work, for each byte of its parts (at most one
      * block); reserved only where values can go to disk */
     uint32_t work;
-    /* hint to the worker: in what form the task's values are wanted; 0: as the next gather says */
+    /* Hint to the worker: in what form the task's values are needed; 0: as the next gather says. */
     uint32_t hint;
 };
 /* Adds a task that can begin, behind those that can begin already. Blocks and parts that are added
@@ -229,6 +222,6 @@ void sk_gather_add(struct sk_gather *g, struct sk_blk *b);
  * part.row0 + part.bytes). part.origin may be any number of the gather's. */
 sk_rc sk_gather_add_part(struct sk_gather *g, struct sk_kept *k, struct sk_bref part, uint32_t side,
                          struct sk_err *err) SK_MUST_USE;
-bool sk_gather_ready(const struct sk_gather *g); /* True if a task waits to be launched. */
+bool sk_gather_ready(const struct sk_gather *g); /* true if a task waits to be launched */
 
 #endif

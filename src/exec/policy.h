@@ -74,7 +74,7 @@ struct sk_op_view { /* one stage; stages are in topological order */
     bool ahead;
     /* The state of the slots for one more task; set only if there is input. */
     enum sk_slot slot;
-    enum sk_wait waited; /* what the stage waited for at the last look */
+    enum sk_wait waited; /* what the stage waited for when it was last checked */
     /* The most tasks and blocks under way above a LIMIT; 0: no limit. */
     uint32_t ramp;
     /* Bytes by which the stage is ahead of the inputs that it is zipped with; 0: it is not
@@ -130,10 +130,9 @@ struct sk_sched_view {
     uint32_t flying; /* tasks in the engine */
     /* a gather waits for an answer from outside, so the run need not force a launch */
     bool awaits;
-    uint64_t out_blocks, feed_blocks,
-        /* out: blocks and bytes that the consumer can take; feed: these, and what is held or
-         * promised by stages with no task between them and the consumer. */
-        feed_bytes;
+    /* out: blocks and bytes that the consumer can take; feed: these, and what is held or promised
+     * by stages with no task between them and the consumer. */
+    uint64_t out_blocks, feed_blocks, feed_bytes;
     /* the most blocks that may wait for the consumer; 0: limited by memory only */
     uint32_t consumer_blocks;
 };

@@ -85,7 +85,7 @@ static int pick(const struct sk_sched_view *v, struct state *s) {
     int first = critical_path(v, headroom);
     if (first >= 0) return first;
     headroom = 0;
-    /* from here on the output of sources does not count */
+    /* `promised` leaves out the promises of source tasks, so `room` does, too */
     uint64_t taken = v->memory_used + promised,
              room = v->memory_limit > taken ? v->memory_limit - taken : 0;
     for (uint32_t i = v->n; i-- > 0;) {

@@ -1,5 +1,5 @@
-/* downstream.c - the most downstream operator whose output fits; sources only beside headroom. The
- * default where blocks must stay in memory.
+/* downstream.c - picks the most downstream operator whose output fits into memory; a source only if
+ * the headroom stays free. This is the default where blocks must stay in memory.
  *
  * Headroom is one output of every operator that is no source: sources leave it free, so that their
  * output can always be processed. It is limited so that one source task can always run in an empty

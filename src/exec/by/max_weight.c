@@ -1,6 +1,6 @@
-/* max_weight.c - the operator whose queue is longest, weighed by how fast it works it off:
- * MaxWeight, or back-pressure, scheduling (Tassiulas, Ephremides, IEEE Trans. Automatic Control
- * 37(12), 1992).
+/* max_weight.c - picks the operator with the longest queue, weighted by the rate at which it can
+ * empty the queue: MaxWeight, or back-pressure, scheduling (Tassiulas, Ephremides, IEEE Trans.
+ * Automatic Control 37(12), 1992).
  *
  * The weight of an operator is the bytes that wait for it, less the bytes of its output that would
  * enter the queue of its consumer for each byte taken, divided by the CPU seconds that a byte costs

@@ -1,6 +1,6 @@
-/* paper.c - Algorithms 1 and 2 of the streaming batch paper (arXiv 2501.12407, 4.2): sources are
- * paid from a budget that grows at the rate at which the pipeline is expected to use their output;
- * of the other operators the one with the least unused output goes next.
+/* paper.c - Algorithms 1 and 2 of the streaming batch paper (arXiv 2501.12407, 4.2): launches of
+ * sources are paid from a budget that grows at the rate at which the pipeline is expected to use
+ * their output; of the other operators the one with the least unused output goes next.
  *
  * The rate is one byte in P seconds, P = sum over operators of (time of a task / its input bytes /
  * slots that it can use now) x (its input by byte of the source's output). While one of these
@@ -9,7 +9,7 @@
  *
  * As published: an operator qualifies if it has input, a free slot, and room for output in its
  * share of memory; skate's guards are not used. The paper's loop wakes up by a clock, this one by
- * events. Where nothing runs there would be no event, so what the clock would launch next is
+ * events. While nothing runs there are no events, so the task that the clock would launch next is
  * launched at once. */
 #include "exec/launch/guards.h"
 

@@ -1,9 +1,10 @@
-/* pessimistic.c - the paper's baseline (arXiv 2501.12407, 4.1): the operator with the least unused
- * output, and none once memory is full.
+/* pessimistic.c - the paper's baseline (arXiv 2501.12407, 4.1): picks the operator with the least
+ * unused output, and none once memory is full.
  *
- * The output that running tasks will still yield is not counted, so memory exceeds the limit by it;
- * the engine spills that. Skate's guards are not used; a slot must be free. When memory is full and
- * nothing runs any more, one task is let through, or memory would stay full. */
+ * The output that running tasks will still yield is not counted, so memory can exceed the limit by
+ * that much, and the engine spills the excess. Skate's guards are not used; a slot must be free.
+ * When memory is full and nothing runs any more, one task is let through, or memory would stay
+ * full. */
 #include "exec/launch/guards.h"
 
 static int pick(const struct sk_sched_view *v) {

@@ -30,7 +30,7 @@ static bool next_is_behind(const struct sk_sched_view *v, const struct sk_op_vie
 static int pick(const struct sk_sched_view *v) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < v->n; i++) n += eligible(&v->op[i]);
-    /* own: the share for tasks, and as much again for outputs */
+    /* own: bytes of an operator's share for its tasks; as many bytes again are for its outputs */
     uint64_t own = v->memory_limit / 4 / SK_MAX(n, 1u), shared = v->memory_limit;
     for (uint32_t i = 0; i < v->n; i++) {
         const struct sk_op_view *op = &v->op[i];

@@ -8,12 +8,13 @@
 
 /* ns of queued work for each slot: about 100 times the cost of handing over a task */
 #define AHEAD_NS 2e6
-/* ns; queueing a longer task only delays it: behind the wrong worker it may start last of all */
+/* ns; longer tasks are not queued ahead, since one behind a slow task may start last of all */
 #define LONG_NS 50e6
 #define AHEAD_MAX 64u /* queued tasks for each slot */
 #define PRIOR_TASKS 8 /* number of tasks until a stage's first results are trusted */
 
-#define LEAST_BLOCK (UINT64_C(1) << 20) /* a quarter of a small store may be less */
+/* bytes; the target sizes are never limited to less, however small the store is */
+#define LEAST_BLOCK (UINT64_C(1) << 20)
 
 void sk_exec_choose(struct sk_exec_conf *c, uint64_t capacity_bytes) {
     /* the rest is for buffers that workers keep ready, and for gaps between objects */

@@ -32,7 +32,8 @@ enum sk_stop sk_guard_turn(const struct sk_sched_view *v, uint32_t i) {
                                                                           : SK_STOP_TURN;
 }
 
-/* Output that is not used yet may never be needed. */
+/* Limits how many tasks run and how many unused blocks exist above a LIMIT, which may never need
+ * more output. */
 enum sk_stop sk_guard_ramp(const struct sk_sched_view *v, uint32_t i) {
     const struct sk_op_view *op = &v->op[i];
     if (!op->ramp) return SK_STOP_NONE;
@@ -41,7 +42,8 @@ enum sk_stop sk_guard_ramp(const struct sk_sched_view *v, uint32_t i) {
     return under_way >= op->ramp ? SK_STOP_RAMP : SK_STOP_NONE;
 }
 
-/* A task that would only queue takes memory from tasks that could run. */
+/* Forbids queueing while memory is short: a queued task would take memory from tasks that can
+ * run. */
 enum sk_stop sk_guard_queue(const struct sk_sched_view *v, uint32_t i) {
     const struct sk_op_view *op = &v->op[i];
     return op->slot == SK_SLOT_QUEUE && v->memory_taken + op->est_out > v->memory_limit / 2
@@ -49,7 +51,7 @@ enum sk_stop sk_guard_queue(const struct sk_sched_view *v, uint32_t i) {
                : SK_STOP_NONE;
 }
 
-/* When the consumer waits for a block, nothing is held back because of it. */
+/* Never holds an operator back while the consumer waits for a block. */
 enum sk_stop sk_guard_consumer(const struct sk_sched_view *v, uint32_t i) {
     const struct sk_op_view *op = &v->op[i];
     if (!op->feeder || !v->out_blocks) return SK_STOP_NONE;
@@ -100,8 +102,8 @@ void sk_guards_bare(const struct sk_sched_view *v) {
     }
 }
 
-/* The order is what a waiting user wants to know first: missing input, the turn, taken resources,
- * full memory. */
+/* Returns the first reason that holds, in the order in which a waiting user needs to know them:
+ * missing input, the turn, taken resources, full memory. */
 static enum sk_stop full(const struct sk_sched_view *v, uint32_t i) {
     const struct sk_op_view *op = &v->op[i];
     enum sk_stop s = sk_guard_can(v, i);
@@ -132,8 +134,8 @@ int64_t sk_turn_need(const struct sk_sched_view *v, uint32_t i) {
     return v->op[i].gpu_e4 + (v->op[i].actors || v->gpu_limited ? v->task_gpu_e4 : 0);
 }
 
-/* A pool upstream of i gives its idle actors; one downstream only if it has no work that it could
- * do now. */
+/* True if pool p gives its idle actors' GPUs to operator i: a pool upstream of i always does, one
+ * downstream only if it has no work that it could do now. */
 bool sk_turn_gives(const struct sk_sched_view *v, uint32_t p, uint32_t i) {
     if (p == i || !v->op[p].actors) return false;
     if (p < i) return true;
@@ -176,15 +178,15 @@ struct sk_choice sk_choose_forced(const struct sk_sched_view *v) {
     return NOTHING;
 }
 
-/* For a task that has yielded more than was promised. Waiting for memory could take for ever, since
- * the task may never end by itself. */
+/* Chooses a task that frees memory when memory is over its limit, because tasks have yielded more
+ * than was promised: without it those tasks might never end. */
 struct sk_choice sk_choose_drain(const struct sk_sched_view *v) {
     if (v->out_blocks || !v->flying || v->memory_used <= v->memory_limit) return NOTHING;
     for (uint32_t i = v->n; i-- > 0;) {
         const struct sk_op_view *op = &v->op[i];
         if (v->why[i] == SK_STOP_NONE && !op->source && !op->running)
             return (struct sk_choice){(int)i, false, true};
-        /* operators behind this one must move first */
+        /* this operator, further downstream, can still free memory, or is a source */
         if (op->source || op->running || op->in_blocks) return NOTHING;
     }
     return NOTHING;

@@ -30,8 +30,8 @@ enum sk_stop sk_guard_early(const struct sk_sched_view *v, uint32_t i);
 void sk_guards_bare(const struct sk_sched_view *v);
 void sk_guards_full(const struct sk_sched_view *v); /* writes v->why: all guards above */
 
-/* Room for the downstream operators that take turns with operator i at the GPUs: they do not run
- * beside it, so its output stays in memory until it stops. */
+/* Bytes kept free for the downstream operators that take turns with operator i at the GPUs: they do
+ * not run beside it, so its output stays in memory until it stops. */
 uint64_t sk_turn_headroom(const struct sk_sched_view *v, uint32_t i);
 static inline uint64_t sk_need(const struct sk_sched_view *v, uint32_t i) {
     /* bytes that a launch of operator i needs */
@@ -48,7 +48,7 @@ uint64_t sk_room(const struct sk_sched_view *v, uint32_t i);
 int64_t sk_turn_need(const struct sk_sched_view *v, uint32_t i);
 bool sk_turn_gives(const struct sk_sched_view *v, uint32_t p, uint32_t i);
 
-/* Choices beyond "what fits", by v->why; op -1: none. */
+/* Choices that exceed the memory limit or need other pools' GPUs, by v->why; op -1: none. */
 /* An operator that lacks only the GPUs of idle pools. */
 struct sk_choice sk_choose_turn(const struct sk_sched_view *v);
 /* Some operator, if nothing runs and the consumer has nothing to take. */
@@ -65,7 +65,8 @@ int sk_pick_ranked(const struct sk_sched_view *v,
                    double (*rank)(const struct sk_sched_view *v, uint32_t i));
 
 #define SK_CHOOSE(i) ((struct sk_choice){.op = (i)})
-/* `op` if the policy has found one, else a turn at the GPUs, else an exception. */
+/* Returns `op` if it is not -1; else the first choice of sk_choose_turn, sk_choose_forced and
+ * sk_choose_drain. */
 struct sk_choice sk_choose_or_beyond(const struct sk_sched_view *v, int op);
 
 #endif

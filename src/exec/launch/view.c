@@ -161,8 +161,8 @@ static void look_at_parked(struct sk_step *x, struct sk_sched_view *v) {
     }
 }
 
-/* The stage that takes the values waits for an answer, so this stage cannot launch, whatever input
- * it has. */
+/* If the stage that takes this stage's values waits for an answer (gather.h), this stage cannot
+ * launch, whatever input it has. */
 static void look_at_awaited(struct sk_step *x, struct sk_sched_view *v) {
     for (uint32_t i = 0; i < x->n; i++) {
         struct sk_op_view *op = &x->view[i];

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "exec/run/run_int.h"
 
-/* A failed run takes no more steps, since a step could launch tasks. */
+/* Takes a step, unless the run has failed: a step could launch tasks. */
 static void step(struct sk_exec *x, const struct sk_step_ev *ev) {
     struct sk_err err = {0};
     if (x->failed) return;
@@ -11,9 +11,9 @@ static void step(struct sk_exec *x, const struct sk_step_ev *ev) {
     if (rc != SK_OK) sk_run_fail(x, rc, &err, (sk_oid){0});
 }
 
-/* The task of an event, while the run still waits for it; NULL when the task is over or cancelled,
- * or the run has failed. An engine without notes may end a task twice: its notes report a failure
- * before the last event comes (notes.c). */
+/* Returns the task of an event while the run still waits for it; NULL when the task is over or
+ * cancelled, or the run has failed. An engine without notes may end a task twice: its notes report
+ * a failure before the last event arrives (notes.c). */
 static const struct sk_stask *awaited(const struct sk_exec *x, const struct sk_event *ev) {
     const struct sk_stask *t = sk_step_task(x->step, ev->tag);
     return t && !t->over && !t->cancelled && !x->failed ? t : NULL;

@@ -1,21 +1,21 @@
-/* inbox.c - how a run is entered: by its owner's calls and by the events of its tasks, on whatever
- * thread they come, one at a time and in order.
+/* inbox.c - how a run is entered: by its owner's calls and by the events of its tasks, on any
+ * thread, but by one thread at a time, and with the events in order.
  *
- * The run has a mutex, which is held through a step and the engine calls that it makes. A sink is
- * called by the engine, maybe with locks of its own held, so it never
- * waits for that mutex: when it is held, by another thread or further up on this stack, the sink
- * copies the event into `deferred`, and whoever holds the mutex takes it when it lets go. So nobody
- * waits for a run while it holds an engine, and no lock of an engine need be known here.
+ * The run has a mutex, which is held through a step and the engine calls that the step makes. The
+ * engine calls the sink, perhaps with locks of its own held, so the sink never waits for this
+ * mutex. If the mutex is held, by another thread or further up on this stack, the sink copies the
+ * event into `deferred`; the thread that holds the mutex takes the deferred events when it releases
+ * the mutex. So no thread waits for a run while it holds an engine's lock.
  *
- *     sink:   copy into deferred; try the mutex         holder:   let go of the mutex; look into
- *             deferred, try the mutex again
+ *     sink:   copy the event into `deferred`; then try the mutex
+ *     holder: release the mutex; then look into `deferred` and try the mutex
  *
- * Each does the first before the second, with a fence between: one of them sees the other, and no
- * event stays behind.
+ * Each does its first step before its second, with a fence between: one of them sees the other, and
+ * no event is left behind.
  *
- * The inbox outlives the run until the engine has said the last word about each task (a stop does
- * not wait for user code): it counts its tasks, the run, and who is in a call. What may run user
- * code in some engines, the end of an actor, is done after the mutex was let go.
+ * A stop does not wait for user code, so the inbox outlives the run until the engine has reported
+ * the end of each task: `refs` counts its tasks, the run, and the calls under way. Ending an actor
+ * may run user code in some engines, so it is done after the mutex was released.
  *
  * Cost: a try-lock and two counts a batch of events. */
 #include <pthread.h>
@@ -75,8 +75,8 @@ static void give_back(struct sk_engine *e, const struct sk_event *ev) {
         e->ops->release(e, ev->oid);
 }
 
-/* Locked. The run takes the event with its note, whether the note came with it or as a yield before
- * it. */
+/* Gives the run the event with its note, also if the note arrived as a separate yield before it.
+ * Call with the mutex held. */
 static void take_noted(struct sk_inbox *in, const struct sk_event *ev) {
     struct sk_event now = *ev;
     struct sk_err err = {0};
@@ -84,8 +84,8 @@ static void take_noted(struct sk_inbox *in, const struct sk_event *ev) {
         in->run->take(in->x, &now);
 }
 
-/* Locked. A run that was stopped takes no event: the references that the event brings are
- * released. */
+/* Gives the run an event; if the run was stopped, releases the references of the event instead.
+ * Call with the mutex held. */
 static void take(struct sk_inbox *in, const struct sk_event *ev) {
     if (in->x) take_noted(in, ev);
     else give_back(in->e, ev);
@@ -115,7 +115,7 @@ static void defer(struct sk_inbox *in, const struct sk_event *ev) {
     atomic_fetch_add(&in->n_deferred, 1);
 }
 
-/* Locked. Takes events until none came meanwhile. */
+/* Takes deferred events until none is left. Call with the mutex held. */
 static void take_deferred(struct sk_inbox *in) {
     while (atomic_load(&in->n_deferred)) {
         struct sk_list now;
@@ -134,7 +134,8 @@ static void take_deferred(struct sk_inbox *in) {
             sk_free(d);
             taken++;
         }
-        /* while these events are still counted: see sk_inbox_wakes */
+        /* sk_inbox_wakes reads n_deferred before `wakes`, so `wakes` is set while the events still
+         * count */
         atomic_store(&in->wakes, in->x && in->run->wakes(in->x));
         atomic_fetch_sub(&in->n_deferred, taken);
     }
@@ -201,7 +202,7 @@ static void on_events(struct sk_sink *base, const struct sk_event *ev, size_t n)
     struct sk_inbox *in = sk_container_of(base, struct sk_inbox, base);
     atomic_fetch_add(&in->refs, 1);
     bool mine = pthread_mutex_trylock(&in->mu) == 0;
-    if (mine) take_deferred(in); /* these came before */
+    if (mine) take_deferred(in); /* the deferred events are older than these */
     for (size_t i = 0; i < n; i++) {
         if (mine) take(in, &ev[i]);
         else defer(in, &ev[i]);
@@ -214,8 +215,8 @@ static void on_events(struct sk_sink *base, const struct sk_event *ev, size_t n)
     else unref(in);
 }
 
-/* The engine calls this while a thread drives it, without the run's mutex. Deferred events count:
- * the thread that has the mutex may already have asked whether the run wakes its owner. */
+/* The engine calls this while a thread drives it, without the run's mutex. Deferred events count,
+ * because the run has not yet said whether they wake its owner. */
 bool sk_inbox_wakes(void *inbox) {
     struct sk_inbox *in = inbox;
     return atomic_load(&in->n_deferred) || atomic_load(&in->wakes);

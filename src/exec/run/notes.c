@@ -90,7 +90,7 @@ bool sk_notes_take(struct sk_notes *k, struct sk_engine *e, struct sk_event *ev,
         if (rc == SK_OK) return false;
         ev->oid.v = 0;
     } else {
-        /* valid until the next event of the task */
+        /* the note stays valid until the task's next event */
         if (t->there) ev->note = (struct sk_bytes){t->note, t->len};
         t->there = false;
         t->n++;

@@ -16,7 +16,7 @@
 #define QUIET_NS SK_SEC
 
 /* ---- starting a run
- * --------------------------------------------------------------------------- */
+ * ---------------------------------------------------------------------------- */
 
 static sk_rc check_conf(const struct sk_node *sum, const struct sk_exec_conf *c,
                         const struct sk_policy **policy, struct sk_err *err) {
@@ -140,8 +140,8 @@ sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, 
         sk_inbox_enter(x->inbox);
         sk_rc rc;
         if (x->failed) {
-            /* not inside the engine's report of the failure: the sweep would take away tasks and
-             * actors that the engine is handling */
+            /* The sweep is done here, not when the failure is reported: at that time the engine may
+             * still be handling tasks and actors that the sweep removes. */
             sk_run_sweep(x);
             rc = sk_run_give_failure(x, bad, err);
         } else {
@@ -154,7 +154,7 @@ sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, 
                 rc = SK_OK;
             }
         }
-        /* the engine has nothing to do that could move the run */
+        /* only an answer to a gather can move the run: the engine has nothing to do */
         bool awaits = rc == SK_EAGAIN && sk_step_awaits(x->step);
         uint64_t calls = awaits ? sk_inbox_calls(x->inbox) : 0;
         sk_inbox_leave(x->inbox);
@@ -166,7 +166,7 @@ sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, 
 }
 
 /* ---- stopping a run
- * --------------------------------------------------------------------------- */
+ * ---------------------------------------------------------------------------- */
 
 void sk_exec_stop(struct sk_exec **px) {
     struct sk_exec *x = *px;

@@ -5,8 +5,8 @@
 
 #define TASK_RETRIES 3
 
-/* Actors restart without limit, but a batch that has ended this many actors would end the next one,
- * too. */
+/* Actors restart without limit. A task survives few deaths: a batch that has ended that many
+ * workers would end the next one, too. */
 int32_t sk_exec_retries(const struct sk_node_desc *d) {
     if (d->retries.given) return d->retries.n;
     return d->pool_max && d->restarts.given && !d->restarts.n ? 0 : TASK_RETRIES;

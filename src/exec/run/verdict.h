@@ -8,8 +8,8 @@ struct sk_faults { /* failures that a run has had and survived */
     uint64_t bad_rows, errored_blocks;
 };
 
-/* Number of deaths of its worker that a task or call survives, and number of restarts of an actor
- * of a pool (-1: without limit). */
+/* Number of worker deaths that a task or call survives, and number of restarts of a pool's actor
+ * (-1: without limit). */
 int32_t sk_exec_retries(const struct sk_node_desc *d);
 int32_t sk_exec_restarts(const struct sk_node_desc *d);
 

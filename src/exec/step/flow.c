@@ -3,8 +3,8 @@
  * with use up to 400 KB a run. */
 #include "exec/exec_int.h"
 
-/* Room for one more entry in a ring that grows to SK_FLOWS_MAX; NULL: no memory, and the entry is
- * lost. */
+/* Returns the place of one more entry in a ring that grows to SK_FLOWS_MAX; NULL: no memory, and
+ * the entry is lost. */
 static struct sk_flow *place(struct sk_flow_ring *r) {
     if (r->n >= SK_FLOWS_MAX) return &r->v.p[r->n++ % SK_FLOWS_MAX];
     if (!sk_vec_push(&r->v, SK_TAG_EXEC, (struct sk_flow){0})) return NULL;

@@ -25,8 +25,8 @@ struct sk_gather_facts sk_gather_facts(const struct sk_gather *g) {
         .parts = !x->conf.no_parts};
 }
 
-/* Where the stage waits for a source upstream, the total is estimated from the share of the
- * source's tasks that have started. */
+/* If the stage still waits for input from a source upstream, the total is estimated from the share
+ * of the source's tasks that have started. */
 void sk_gather_expect(const struct sk_gather *g, uint32_t side, uint64_t *task_bytes,
                       uint64_t *all_bytes) {
     const struct sk_step *x = g->x;

@@ -1,12 +1,12 @@
-/* input.c - makes the inputs of a stage's tasks from the blocks that come: small neighbours are
+/* input.c - makes the inputs of a stage's tasks from the blocks that arrive: small neighbours are
  * coalesced, large blocks may go ahead of their turn. Pure.
  *
  * A block that is large enough to be a task's input by itself need not wait for its turn to be
- * processed, only to be passed on: it may go ahead to the next stage, and a place in the order is
- * kept for it and for the task that took it.
+ * processed, only to be passed on: it may go ahead to the next stage, and a placeholder stands in
+ * the order for it and for the task that took it.
  *
  * Coalescing depends only on the data (bytes, rows and numbers of the blocks, in order), never on
- * time. Invariant: the first of the ready inputs is never a place. Cost: O(1) a block. */
+ * time. Invariant: the first of the ready inputs is never a placeholder. Cost: O(1) a block. */
 #include "exec/exec_int.h"
 
 #define TAG SK_TAG_EXEC

@@ -42,8 +42,8 @@ void sk_metrics_advance(struct sk_step *x, int64_t now_ns) {
         enum sk_wait w = sk_stage_wait(s);
         /* all input of the stage is in running tasks */
         if (w == SK_WAIT_INPUT && s->in_flight) w = SK_WAIT_NONE;
-        if (w == SK_WAIT_MEMORY && s->feeder && x->out.cost * 2 > x->mem.used)
-            w = SK_WAIT_CONSUMER; /* memory is full of blocks that the consumer has not taken */
+        /* memory is full of blocks that the consumer has not taken */
+        if (w == SK_WAIT_MEMORY && s->feeder && x->out.cost * 2 > x->mem.used) w = SK_WAIT_CONSUMER;
         s->wait_ns[w] += dt;
         s->busy_slot_ns += (double)dt * s->in_flight;
         consumer = consumer || (w == SK_WAIT_CONSUMER);

@@ -211,7 +211,7 @@ static sk_rc flush(struct sk_step *x, uint32_t si, struct sk_err *err) {
     return sk_order_check_end(x, si, err);
 }
 
-/* Task t has yielded or ended. */
+/* Passes on the blocks that may leave the stage after task t has yielded or ended. */
 sk_rc sk_order_moved(struct sk_step *x, struct sk_stask *t, struct sk_err *err) {
     uint32_t si = t->stage;
     if (!x->s[si].ordered) {

@@ -1,5 +1,5 @@
 /* stall.c - says in words what each stage waits for: for a stall (a bug, or a plan that cannot
- * run), and for a user who asks why nothing comes. Pure. */
+ * run), and for a user who asks why no output arrives. Pure. */
 #include <stdarg.h>
 #include <stdio.h>
 

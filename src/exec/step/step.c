@@ -9,7 +9,7 @@
 
 #define TAG SK_TAG_EXEC
 
-/* A result of a call shows that its actor has started. */
+/* Marks the actor of a call that has given a result as started. */
 static void actor_proven(struct sk_sstage *s, const struct sk_stask *t) {
     if (s->kind == SK_STAGE_ACTORS && s->actors[t->actor].state == SK_ACTOR_STARTING) {
         s->actors[t->actor].state = SK_ACTOR_READY;
@@ -31,7 +31,7 @@ static sk_rc new_blk(struct sk_step *x, struct sk_stask *t, const struct sk_step
     if (!ok || (b->cost && x->conf.moves && sk_map_put(&x->by_oid, ev->block.oid, b) != SK_OK)) {
         if (b && b->kept) x->conf.gathers->gone(b->kept);
         if (b) sk_pool_put(&x->blks, b);
-        /* room for this action is reserved */
+        /* reserve() has made room for this action, so it cannot fail */
         SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, err));
         return SK_ERR(err, SK_ENOMEM, "%s: no memory for a block", s->label);
     }
@@ -82,8 +82,8 @@ static sk_rc yielded(struct sk_step *x, const struct sk_step_ev *ev, struct sk_e
     return sk_order_moved(x, t, err);
 }
 
-/* A block of the run went to disk or came back. Other blocks, which existed before the run or
- * belong to the consumer by now, do not matter. */
+/* Called when the engine has moved an object to disk or back. Objects that are no block of the run,
+ * because they existed before it or belong to the consumer, do not matter. */
 static void moved_to(struct sk_step *x, uint64_t oid, bool disk) {
     struct sk_blk *b = sk_map_get(&x->by_oid, oid);
     if (!b || b->on_disk == disk) return;
@@ -96,7 +96,7 @@ static void moved_to(struct sk_step *x, uint64_t oid, bool disk) {
     else sk_budget_restored(&x->mem, b->cost);
 }
 
-/* The engine has ended the task: slots, promise and inputs are released. */
+/* Called when the engine has ended the task: releases slots, promise and inputs. */
 static sk_rc task_over(struct sk_step *x, struct sk_stask *t, struct sk_err *err) {
     struct sk_sstage *s = &x->s[t->stage];
     t->over = true;
@@ -201,8 +201,8 @@ sk_rc sk_step_event(struct sk_step *x, const struct sk_step_ev *ev, int64_t now_
     sk_metrics_advance(x, now_ns);
     sk_rc rc = reserve(x, err);
     if (rc != SK_OK) {
-        /* the block's reference is taken over on failure, too; an emptied list has room for one
-         * action */
+        /* The reference of a yielded block is taken over on failure, too. The list of actions is
+         * empty here, so it has room for this one. */
         if (ev->kind == SK_SEV_YIELDED)
             (void)!sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid},
                                NULL);

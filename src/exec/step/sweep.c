@@ -16,7 +16,8 @@ static void sweep_queue(struct sk_step *x, struct sk_blkq *q, const struct sk_sw
     for (struct sk_blk *b; (b = sk_blkq_pop(q));) sweep_blk(x, b, w);
 }
 
-/* the gathers come after the tasks and inputs, so no parts of values are left */
+/* Releases the values of a gather. Call after tasks and inputs are swept, so that no parts of the
+ * values are left. */
 static void sweep_gather(struct sk_step *x, const struct sk_gather *g, const struct sk_sweep *w) {
     for (struct sk_list *it; g && (it = sk_list_first(&g->held));) {
         sk_list_del(it);

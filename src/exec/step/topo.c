@@ -65,13 +65,13 @@ static void set_ways(struct sk_step *x) {
             in->which = k;
         }
     }
-    for (uint32_t i = 0; i < x->n; i++) { /* inputs first */
+    for (uint32_t i = 0; i < x->n; i++) { /* inputs come before their consumers */
         struct sk_sstage *s = &x->s[i];
         s->first = true;
         for (uint32_t k = 0; k < s->n_inputs; k++)
             s->first = s->first && x->s[s->inputs[k]].first && !sk_stage_runs(&x->s[s->inputs[k]]);
     }
-    for (uint32_t i = x->n; i-- > 0;) { /* consumers first */
+    for (uint32_t i = x->n; i-- > 0;) { /* consumers come before their inputs */
         struct sk_sstage *s = &x->s[i];
         const struct sk_sstage *p = s->parent == SK_NO_STAGE ? NULL : &x->s[s->parent];
         s->feeder = !p || (p->feeder && !sk_stage_runs(p));

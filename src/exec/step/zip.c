@@ -15,8 +15,8 @@
 
 #define TAG SK_TAG_EXEC
 
-/* Sets *rows to the rows of the next task (0: none are left); false: that is not known before input
- * s->lacks has more. */
+/* Sets *rows to the number of rows of the next task (0: none are left). Returns false if that is
+ * not known before input s->lacks has more rows. */
 static bool next_rows(const struct sk_step *x, struct sk_sstage *s, uint64_t *rows) {
     *rows = UINT64_MAX;
     for (uint32_t k = 0; k < s->n_inputs; k++) {
