@@ -24,8 +24,8 @@ static void condemn(void *head, sk_aid a, const char *how) { sk_dag_condemn(head
 static const struct sk_graph_hooks graph_hooks = {
     .bury = bury, .condemn = condemn, .in_use = sk_dag_in_use};
 
-/* A worker has created an actor that asks the driver for something. The hook is called on a
- * thread of its own, since no thread may wait for the GIL here. */
+/* Arguments of the hook that serves a service actor which a worker has created. The hook is called
+ * on a new thread, because the caller of named() must not wait for the GIL. */
 struct named {
     PyObject *hook;
     char *name; /* points into `space` */
@@ -99,7 +99,8 @@ static const struct py_field field[] = {
 };
 static const struct py_fields fields = {"init", SK_COUNT(field), 0, field};
 
-/* Converts a list of str (or NULL) to an array of C strings, which the items own, ended by NULL. */
+/* Converts a list of str (or NULL) to an array of C strings that ends with NULL. The array is the
+ * caller's to free; its strings are borrowed from the list's items. */
 static int strings(PyObject *list, const char *what, const char ***out) {
     Py_ssize_t n = list ? PyList_GET_SIZE(list) : 0;
     const char **v = *out = sk_calloc(SK_TAG_PY, ((size_t)n + 1) * sizeof *v);

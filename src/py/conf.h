@@ -13,7 +13,8 @@ struct py_conf { /* sk_engine_conf and all memory that it points to */
     const char **argv, **env, **dirs, **names;
     int64_t *more;
 };
-/* Reads the configuration; it borrows from the dict. -1 with an exception, and nothing to free. */
+/* Reads the configuration from the dict, which has to live as long as *k, because strings are
+ * borrowed. 0; -1 with an exception, and then there is nothing to free. */
 int py_conf_read(struct py_conf *k, struct py_state *st, PyObject *dict);
 void py_conf_free(struct py_conf *k);
 

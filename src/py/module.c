@@ -1,9 +1,9 @@
 /* module.c - the module skate._skate: its state, its types, and opening and closing the one engine
  * of this process.
  *
- * Not here: any policy; defaults come from skate/config.py through init(conf). Shutdown has
- * three steps: new calls are refused (closing), waits return within a slice, then the engine is
- * closed. References that are still alive then belong to an old generation. */
+ * Not here: any policy; defaults come from skate/config.py through init(conf). Shutdown has three
+ * steps: new calls are refused (closing), waits return within PY_SLICE_NS, then the engine is
+ * closed. References that are still alive get invalid by their generation number. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ static PyObject *m_init(PyObject *module, PyObject *dict) {
     if (st->stray) return py_raise(st, SK_ECLOSED, NULL);
     if (st->engine || st->worker)
         return PyErr_Format(PyExc_RuntimeError, "an engine is open in this process");
-    /* borrowed; true if prints of tasks are shown */
+    /* true if prints of tasks are shown; borrowed */
     PyObject *prints = PyDict_GetItemString(dict, "prints");
     if (py_conf_read(&k, st, dict) < 0) return NULL;
     if (prints && strcmp(k.cls->name, "local") == 0 &&
@@ -54,7 +54,8 @@ static PyObject *m_shutdown(PyObject *module, PyObject *unused SK_UNUSED) {
     if (!st->engine || st->closing || st->worker) Py_RETURN_NONE;
     if (py_current_task()) return PyErr_Format(PyExc_RuntimeError, "shutdown() inside a task");
     st->closing = true;
-    while (st->n_inside) { /* every wait returns within PY_SLICE_NS; the last thread posts */
+    /* every wait returns within PY_SLICE_NS; the last thread to leave posts the semaphore */
+    while (st->n_inside) {
         Py_BEGIN_ALLOW_THREADS sem_wait(&st->all_out);
         Py_END_ALLOW_THREADS
     }
@@ -71,9 +72,8 @@ static PyObject *m_shutdown(PyObject *module, PyObject *unused SK_UNUSED) {
 
 static struct py_state *the_state; /* for in_child() */
 
-/* Called in the child of any fork before Python goes on: the engine and its threads belong to
- * the parent. A driver's child opens an engine of its own when it needs one; a worker's child is
- * a stray. */
+/* Called in the child of any fork before Python code runs: the engine and its threads belong to the
+ * parent. The child of a driver may open an engine of its own; the child of a worker is a stray. */
 static void in_child(void) {
     struct py_state *st = the_state;
     if (!st) return;
@@ -86,7 +86,7 @@ static void in_child(void) {
     sem_init(&st->all_out, 0, 0);
     py_exec_forget(st);
     if (st->prints) sk_prints_in_child(st->prints);
-    /* the memory is not freed, since threads of the parent may have been using it */
+    /* the memory is not freed, since threads of the parent may have been using it at the fork */
     st->prints = NULL;
     sk_copy_forget();
     py_npmem_forget();
@@ -232,8 +232,8 @@ static PyObject *m_workers(PyObject *module, PyObject *unused SK_UNUSED) {
     PY_TAKE(st)
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < SK_MIN(n, SK_COUNT(w)); i++) {
-        /* the fork server has not reported its pid yet, and os.kill(0) would kill the caller's
-         * whole process group */
+        /* a worker whose pid the fork server has not reported yet is left out, since os.kill(0)
+         * would kill the caller's whole process group */
         if (w[i].pid <= 0) continue;
         PyObject *row = Py_BuildValue("(iIsK)", (int)w[i].pid, (unsigned)w[i].number,
                                       w[i].state < 4 ? state[w[i].state] : "?",
@@ -339,7 +339,7 @@ static PyObject *kw1(const char *name) {
 static int mod_exec(PyObject *m) {
     struct py_state *st = PyModule_GetState(m);
     st->module = m; /* borrowed: the state belongs to the module */
-    st->gen = 1;    /* 0 is the generation of references made from bytes */
+    st->gen = 1;    /* 0 is for references made from bytes */
     py_runner_init(st);
     sem_init(&st->all_out, 0, 0);
     if (!the_state && pthread_atfork(NULL, NULL, in_child) != 0) {
@@ -410,7 +410,8 @@ static int mod_clear(PyObject *m) {
         st->free_refs = r->next;
         PyObject_Free(r);
     }
-    st->n_free_refs = UINT32_MAX; /* references that die from now on go to the heap */
+    /* references that die from now on are freed, not put on the free list */
+    st->n_free_refs = UINT32_MAX;
 #define X(n) Py_CLEAR(st->n);
     OBJECTS(X)
 #undef X

@@ -23,8 +23,8 @@ PyObject *py_put(struct py_state *st, PyObject *value); /* returns an ObjectRef 
 
 /* ---- gen.c */
 PyObject *py_gen_new(struct py_state *st, sk_tid task);
-/* Returns the id of a generator's task. False: all its values were read, or (with an exception set)
- * it failed. */
+/* Stores the id of a generator's task in *out. False: all values of the generator were read, or
+ * (with an exception set) its task failed. */
 bool py_gen_stream(struct py_state *st, PyObject *gen, sk_tid *out);
 int py_gen_types(PyObject *module, struct py_state *st);
 
@@ -32,7 +32,7 @@ int py_gen_types(PyObject *module, struct py_state *st);
 int py_watch_types(PyObject *module);
 
 /* ---- garbage.c */
-/* Called between the slices of a wait that began at began_ns (CLOCK_MONOTONIC), with the GIL:
+/* Called between the slices of a wait that began at began_ns (CLOCK_MONOTONIC), with the GIL held:
  * runs handlers of signals and, from time to time, the garbage collector. -1 with an exception. */
 int py_between_slices(struct py_state *st, int64_t began_ns);
 

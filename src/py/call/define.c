@@ -1,13 +1,13 @@
 /* define.c - definitions of remote functions: pickled at the first call, sent once to each engine.
  *
  * A Template made from another one (options) shares its definition. A definition belongs to the
- * surroundings of the program (sys.path, environment, working directory:
- * skate/calls/ambient_environment.py). When these change, a definition that was made for the same
- * surroundings before is used again, else a new one is made and sent. */
+ * ambient environment of the program (skate/ambient_environment.py). When that changes, a
+ * definition that was made earlier for the same ambient environment is used again, else a new one
+ * is made and sent. */
 #include "py/call/template.h"
 
-static uint64_t hash_bytes(const uint8_t *p, size_t n, uint64_t seed) /* the result is never 0 */
-{
+/* Returns a hash that is never 0. */
+static uint64_t hash_bytes(const uint8_t *p, size_t n, uint64_t seed) {
     uint64_t h = seed ^ (n * 0x9E3779B97F4A7C15u);
     for (; n >= 8; p += 8, n -= 8) {
         uint64_t w;
@@ -49,7 +49,7 @@ static int make_def(struct py_state *st, struct tmpl *t) {
                            "RAY_allow_out_of_band_object_ref_serialization=0 "
                            "forbids: pass the ref as an argument");
         }
-        /* references in the closure live as long as the definition is used */
+        /* references in the closure have to live as long as the definition is used */
         if (t->def && c.refs.n) {
             t->def_refs = PyTuple_New((Py_ssize_t)c.refs.n);
             for (uint32_t i = 0; t->def_refs && i < c.refs.n; i++)
@@ -65,7 +65,7 @@ static int make_def(struct py_state *st, struct tmpl *t) {
 int py_define(struct py_state *st, PyObject *def, PyObject *name, bool method, sk_fid *out) {
     PY_ERR(err);
     const char *s = PyUnicode_AsUTF8(name);
-    /* user code in the definition may have closed the engine */
+    /* pickling the definition ran user code, which may have closed the engine */
     if (!s || py_gone(st, st->gen)) return -1;
     struct sk_bytes b = {PyBytes_AS_STRING(def), (size_t)PyBytes_GET_SIZE(def)};
     out->v = hash_bytes(b.p, b.n,
@@ -123,8 +123,8 @@ void py_template_forget(struct tmpl *t) {
     sk_free(kept);
 }
 
-/* Gives `d` the definition for the present surroundings: one that was made earlier for equal
- * surroundings, or none (then make_def() makes one). */
+/* Gives `d` the definition that was made earlier for the present ambient environment, or none; then
+ * make_def() makes one. */
 static int turn_def(struct py_state *st, struct tmpl *d) {
     PyObject *m = PyImport_ImportModule("skate.calls.ambient_environment"),
              *r = m ? PyObject_CallMethod(m, "changed", NULL) : NULL;
@@ -158,7 +158,8 @@ static int turn_def(struct py_state *st, struct tmpl *d) {
 int py_template_prepare(struct py_state *st, struct tmpl *t) {
     struct tmpl *d = t->base ? (struct tmpl *)(void *)t->base : t;
     if (d->kind != METHOD) {
-        if (d->gen != st->gen) { /* the engine was opened again, with other surroundings */
+        /* the engine was closed and opened again, with another ambient environment */
+        if (d->gen != st->gen) {
             py_template_forget(d);
             d->fid.v = 0;
             if (d->content) {
@@ -170,7 +171,7 @@ int py_template_prepare(struct py_state *st, struct tmpl *t) {
     }
     bool made = !d->def;
     if (make_def(st, d) < 0) return -1;
-    /* dump_function may have noticed changed surroundings */
+    /* dump_function may have noticed that the ambient environment changed */
     if (made) d->content = st->around.content;
     if ((d->gen != st->gen || d->fid.v == 0) &&
         py_define(st, d->def, d->named ? d->target : d->name, d->kind == METHOD, &d->fid) < 0)

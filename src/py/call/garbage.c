@@ -4,8 +4,8 @@
  * makes no objects.
  *
  * Invariant: called with the GIL, outside the engine. Cost: nothing in a wait of under a second;
- * then a look at the actors, and a collection if one of them waits for resources, both together
- * at most 2 % of the time. */
+ * then a list of the actors and, if one of them waits for resources, a collection, both together at
+ * most 2 % of the time. */
 #include "base/clock.h"
 #include "base/wire.h"
 #include "py/call/call.h"
@@ -13,8 +13,8 @@
 #define WAIT_NS SK_SEC
 #define SHARE 50 /* a collection is followed by a pause of this many times its duration */
 
-/* 1: an actor waits for resources. A false positive (from a list that was cut short) costs one
- * collection in vain. -1 with an exception. */
+/* Returns 1 if an actor waits for resources, else 0; -1 with an exception. If the list of actors
+ * was cut short, the result may be wrong, which costs a useless collection. */
 static int actor_waits(struct py_state *st) {
     size_t n;
     uint8_t *buf = py_listing_rows(st, SK_STATE_ACTORS, &n);
@@ -50,7 +50,7 @@ int py_between_slices(struct py_state *st, int64_t began_ns) {
     if (now - began_ns < WAIT_NS || now < st->garbage_ns || !st->driver || !st->engine ||
         st->closing || !st->engine->state)
         return 0;
-    st->garbage_ns = INT64_MAX; /* no other thread collects meanwhile */
+    st->garbage_ns = INT64_MAX; /* keeps other threads from collecting at the same time */
     int waits = actor_waits(st), rc = waits > 0 ? collect() : waits;
     int64_t after = sk_now_ns();
     st->garbage_ns = after + SK_MAX(SHARE * (after - now), WAIT_NS);

@@ -6,7 +6,7 @@
 
 struct gen {
     PyObject_HEAD uint64_t task;
-    PyObject *end; /* the reference of completed(), or the one that holds the failure */
+    PyObject *end; /* the ObjectRef of completed(), or the one whose value is the failure */
     uint32_t gen;
     bool done;
 };
@@ -62,7 +62,7 @@ static PyObject *late(struct py_state *st, sk_tid t) {
     return py_raise(st, SK_ETIMEOUT, &e);
 }
 
-/* Takes the next reference. NULL without an exception: there are no more. */
+/* Returns the ObjectRef of the next value. NULL without an exception: all values were read. */
 static PyObject *gen_take(struct gen *g, int64_t deadline_ns) {
     struct py_state *st = py_state_of(Py_TYPE((PyObject *)g));
     PY_ERR(err);
@@ -92,8 +92,8 @@ static PyObject *gen_take(struct gen *g, int64_t deadline_ns) {
         return NULL;
     }
     if (!id.v) return py_raise(st, rc, &err);
-    /* A failure comes as a last reference, and getting its value raises. The task is over then; its
-     * id is kept for task_id(). */
+    /* A failure of the task arrives as a last reference, whose value is the error. The task is over
+     * then; its id is kept for task_id(). */
     g->done = true;
     PyObject *failure = py_ref_new(st, id, t);
     if (failure && !g->end) g->end = Py_NewRef(failure);

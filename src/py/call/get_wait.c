@@ -1,8 +1,8 @@
 /* get_wait.c - get and wait.
  *
- * A driver first asks with a deadline in the past and keeps the GIL, so that getting an existing
- * object costs one call. Otherwise the GIL is dropped for slices of 100 ms, and signals (Ctrl-C)
- * are checked in between. Cost: get of a scalar 0.1 us plus the engine's part. */
+ * A driver first calls the engine with a deadline in the past, holding the GIL, so that getting an
+ * existing object costs one call. Otherwise the GIL is dropped for slices of 100 ms, and signals
+ * (Ctrl-C) are checked in between. Cost: get of a scalar 0.1 us plus the engine's part. */
 #include <math.h>
 
 #include "base/clock.h"
@@ -20,14 +20,13 @@ static int64_t deadline_of(PyObject *timeout) {
     return s < 0 ? INT64_MAX : py_deadline(s, sk_now_ns()); /* as in Ray, -1 means no limit */
 }
 
-/* Returns 1 with an exception set if one of the objects is an error already: it is raised at once,
- * whatever becomes of the other objects. `known`: the number of objects that were seen ready
- * before. */
+/* Returns 1 and raises the error if one of the n objects has failed; get() then does not wait for
+ * the others. known[i]: object i was found without an error before; ready[n]: scratch memory. */
 static int failed_already(struct py_state *st, const sk_oid *ids, size_t n, bool *known,
                           bool *ready) {
     PY_ERR(err);
     sk_rc rc = st->engine->ops->wait(st->engine, ids, n, n, 0, ready, &err);
-    /* a get() of this object will report the error */
+    /* after another error the caller's get() reports it */
     if (rc != SK_OK && rc != SK_ETIMEOUT) return 0;
     for (size_t i = 0; i < n; i++) {
         struct sk_view v;
@@ -115,12 +114,12 @@ static int get_slices(struct py_state *st, const sk_oid *ids, size_t n, int64_t 
 
 static PyObject *value_of(struct py_state *st, uint32_t gen, struct sk_view *v) {
     PyObject *r = NULL;
-    /* user code in the value before may have closed the engine */
+    /* decoding an earlier value ran user code, which may have closed the engine */
     if (SK_UNLIKELY(py_gone(st, gen))) return NULL;
     struct py_keep k = {0};
     if (SK_UNLIKELY(SK_KIND_IS_ERROR(v->kind))) {
-        /* A cancelled task is told of its own cancel first, and not of the cancel of a task for
-         * which it waits. */
+        /* If this task and a task for which it waits were both cancelled, its own cancel is raised
+         * first. */
         if (st->worker && py_interrupted()) PyErr_SetNone(PyExc_KeyboardInterrupt);
         else py_raise_value(st, v);
     } else r = py_decode(st, v, &k);
@@ -150,7 +149,7 @@ static PyObject *get_many(struct py_state *st, PyObject *seq, int64_t deadline_n
         if (!py_ref_alive(st, o)) goto out;
         ids[i].v = ((struct py_ref *)(void *)o)->id;
     }
-    /* `fast` keeps the references alive meanwhile */
+    /* `fast` keeps the ObjectRefs alive meanwhile */
     if (n && get_views(st, ids, n, deadline_ns, v) < 0) goto out;
     list = PyList_New((Py_ssize_t)n);
     for (size_t i = 0; i < n; i++) {
@@ -191,7 +190,7 @@ static PyObject *m_get(PyObject *module, PyObject *const *args, Py_ssize_t n, Py
         PyObject *name = PyTuple_GET_ITEM(kwnames, i);
         if (PyUnicode_CompareWithASCIIString(name, "timeout") == 0 && !timeout)
             timeout = args[n + i];
-        /* an argument of Ray for transports between GPUs; ignored here */
+        /* Ray's argument for transports between GPUs is ignored */
         else if (PyUnicode_CompareWithASCIIString(name, "_use_object_store") != 0)
             return PyErr_Format(PyExc_TypeError, "get() got an unexpected keyword argument '%U'",
                                 name);
@@ -221,7 +220,8 @@ static PyObject *m_get(PyObject *module, PyObject *const *args, Py_ssize_t n, Py
     return py_with_prints(st, get_other(o, timeout));
 }
 
-/* The bytes of a block in place in the store; they stay there as long as the result lives. */
+/* raw(ref): a buffer over the bytes of a block in the store; they stay in place as long as the
+ * result lives. */
 static PyObject *m_raw(PyObject *module, PyObject *ref) {
     struct py_state *st = PyModule_GetState(module);
     struct sk_view v;
@@ -239,8 +239,8 @@ static PyObject *m_raw(PyObject *module, PyObject *ref) {
     return r;
 }
 
-/* [(True, value) or (False, exception)] for references that are ready: one engine call for all
- * of them, and one failure does not affect the others. */
+/* get_each(refs): [(True, value) or (False, exception)] of objects that are ready, by one engine
+ * call for all. A failure of one object does not affect the others. */
 static PyObject *m_get_each(PyObject *module, PyObject *seq) {
     struct py_state *st = PyModule_GetState(module);
     if (!PyList_Check(seq)) return PyErr_Format(PyExc_TypeError, "get_each(list of refs)");
@@ -297,10 +297,10 @@ static int cmp_u64(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* false: there is no memory to check */
+/* Sets *dup if an id occurs twice. False: out of memory. */
 static bool has_duplicate(const sk_oid *ids, size_t n, bool *dup) {
     *dup = false;
-    bool sorted = true; /* the usual list is sorted by submission */
+    bool sorted = true; /* ids of a usual list grow, in the order of submission */
     for (size_t i = 1; i < n && sorted; i++) sorted = ids[i - 1].v < ids[i].v;
     if (sorted) return true;
     uint64_t *s = sk_memdup(SK_TAG_PY, ids, n * sizeof *s);
@@ -357,7 +357,7 @@ static PyObject *m_wait(PyObject *module, PyObject *const *args, Py_ssize_t n_ar
     Py_ssize_t want = PyNumber_AsSsize_t(args[1], PyExc_OverflowError);
     int64_t deadline = deadline_of(args[2]);
     if (deadline == -2 || (want == -1 && PyErr_Occurred()) || py_ensure(st) < 0) return NULL;
-    /* a copy, since another thread may change the list */
+    /* the list is copied, since another thread may change it */
     PyObject *items = PyList_AsTuple(args[0]);
     if (!items) return NULL;
     size_t n = (size_t)PyTuple_GET_SIZE(items);

@@ -52,7 +52,7 @@ static PyObject *m_pg_create(PyObject *module, PyObject *args) {
         PY_TAKE(st)
     }
     if (rc != SK_OK) {
-        /* SK_EEXIST would become an exception about an actor */
+        /* SK_EEXIST is changed, because its exception class is about actors */
         py_raise(st, rc == SK_EEXIST ? SK_EINVAL : rc, &err);
         goto out;
     }

@@ -6,7 +6,7 @@
 #include "base/wire.h"
 #include "py/call/call.h"
 
-/* The bytes of a list, which may grow between two calls. NULL with an exception. */
+/* Reads the whole list; the call is repeated with a larger buffer if the list grew meanwhile. */
 uint8_t *py_listing_rows(struct py_state *st, enum sk_state_what what, size_t *len) {
     uint8_t *buf = NULL;
     size_t n = 0, cap;
@@ -32,7 +32,7 @@ static PyObject *text(struct sk_rd *r, uint32_t n) {
     return PyUnicode_DecodeUTF8(p ? p : "", p ? (Py_ssize_t)strnlen(p, n) : 0, "replace");
 }
 
-/* (kind, name of the engine's error code or None, bytes); None when there is no error. */
+/* Returns (kind, name of the engine's error code or None, bytes), or None if there is no error. */
 static PyObject *error(struct sk_rd *r, uint32_t kind, uint32_t n) {
     const char *p = sk_rd_raw(r, n);
     int32_t code = 0;

@@ -28,7 +28,7 @@ out:
     return r;
 }
 
-/* promise(): an ObjectRef whose value this process gives later. */
+/* promise(): an ObjectRef whose value this process gives later, by keep(). */
 static PyObject *m_promise(PyObject *module, PyObject *unused SK_UNUSED) {
     struct py_state *st = PyModule_GetState(module);
     sk_oid id = {0};
@@ -81,7 +81,7 @@ static PyObject *m_keep(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* `_owner` and `_tensor_transport` are accepted for compatibility with Ray and ignored: an
+/* put(value): Ray's arguments `_owner` and `_tensor_transport` are accepted and ignored, since an
  * object lives as long as its references, whichever process put it. */
 static PyObject *m_put(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
     struct py_state *st = PyModule_GetState(module);

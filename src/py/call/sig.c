@@ -1,5 +1,5 @@
-/* sig.c - checks the arguments of a remote call against the function, where the call is made.
- * Cost: 20 ns; an error is raised by Python itself (the check_call hook). */
+/* sig.c - checks the arguments of a remote call against the function's signature, in the process
+ * that makes the call. Cost: 20 ns; an error is raised by Python itself (the check_call hook). */
 #include "py/call/template.h"
 
 int py_sig_init(struct sig *s, PyObject *func, uint32_t skip) {
@@ -44,7 +44,6 @@ bool py_sig_fits(const struct sig *s, size_t n_args, PyObject *kwnames) {
     return !(s->required & ~bound);
 }
 
-/* Raises, by a hook, the TypeError that Python itself would raise. */
 int py_sig_complain(struct py_state *st, const struct sig *s, PyObject *const *args, size_t n,
                     PyObject *kwnames) {
     PyObject *a = PyTuple_New((Py_ssize_t)n), *kw = PyDict_New(),

@@ -1,8 +1,7 @@
 /* submit.c - Template.submit, which users call as f.remote, without a Python frame in between.
  *
- * It encodes the arguments into borrowed bytes, puts those over SK_INLINE_MAX into the store
- * first, and makes one engine call. Cost: 0.3 us and 30 ns a scalar argument, besides the
- * engine. */
+ * A call puts arguments over SK_INLINE_MAX into the store, encodes the others into borrowed bytes,
+ * and makes one engine call. Cost: 0.3 us and 30 ns a scalar argument, besides the engine. */
 #include "base/wire.h"
 #include "py/call/template.h"
 
@@ -37,7 +36,8 @@ static void call_done(struct py_state *st, struct call *k) {
     }
 }
 
-static int add_temp(struct py_state *st, struct call *k, sk_oid id) { /* takes the reference over */
+/* Adds a reference to k->temp, which takes it over, also on failure. */
+static int add_temp(struct py_state *st, struct call *k, sk_oid id) {
     if (sk_vec_push(&k->temp, SK_TAG_PY, id)) return 0;
     st->engine->ops->release(st->engine, id);
     PyErr_NoMemory();
@@ -69,7 +69,8 @@ static int put_large(struct py_state *st, struct call *k, struct py_enc *e, uint
 
 static int add_kwnames(struct tmpl *t, PyObject *kwnames, struct sk_arg *a) {
     if (t->kw_names != kwnames) {
-        /* kwnames is a constant tuple, the same object at every call from one place */
+        /* the names are encoded once for each calling place, where kwnames is the same constant
+         * tuple at every call */
         Py_ssize_t n = PyTuple_GET_SIZE(kwnames), len;
         PyObject *b = NULL;
         for (int pass = 0; pass < 2; pass++) {
@@ -157,7 +158,8 @@ static PyObject *results(struct py_state *st, uint32_t n, sk_oid first, sk_tid t
     if (SK_LIKELY(n == 1)) return py_ref_new(st, first, tid);
     if (n == 0) Py_RETURN_NONE;
     PyObject *list = PyList_New((Py_ssize_t)n);
-    /* each reference gets an owner, also when one of them fails */
+    /* Each reference gets an ObjectRef, also when making another one failed, so that all are
+     * released. */
     for (uint32_t i = 0; i < n; i++) {
         PyObject *r = py_ref_new(st, (sk_oid){first.v + i}, tid);
         if (list && r) PyList_SET_ITEM(list, (Py_ssize_t)i, r);

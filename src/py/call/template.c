@@ -52,7 +52,7 @@ static int tmpl_resources(struct tmpl *t, const struct given *g) {
     if (g->memory >= 0) t->res.amount[SK_RES_MEMORY] = g->memory;
     if (g->resources && PyDict_GET_SIZE(g->resources) && !(t->custom = PyDict_Copy(g->resources)))
         return -1;
-    /* a task with 0 of each resource takes none, so it needs a shape; shape 0 would be one CPU */
+    /* a task that takes 0 of each resource needs a shape, too, since shape 0 stands for one CPU */
     t->has_shape = t->kind == ACTOR || g->cpus >= 0 || g->gpus >= 0 || g->memory >= 0 ||
                    t->custom || t->o.pg || t->env;
     return 0;
@@ -104,8 +104,8 @@ static int tmpl_groups(struct tmpl *t, PyObject *o) {
     return r;
 }
 
-/* Sets the target of the template: a function of its own, the Template whose options() made this
- * one, or a method of a handle. */
+/* Sets what calls of the template run: a function, the Template whose options() made this one, or a
+ * method of a handle. */
 static int tmpl_target(struct py_state *st, struct tmpl *t, PyObject *target) {
     if (t->kind == METHOD) {
         PyObject *token, *method, *retry_on = NULL;
@@ -122,7 +122,7 @@ static int tmpl_target(struct py_state *st, struct tmpl *t, PyObject *target) {
             PyUnicode_Tailmatch(t->name, t->target, 0, PyUnicode_GET_LENGTH(t->name), 1) != 1;
         return 0;
     }
-    /* options() made it from another Template: both share the definition */
+    /* the target is a Template whose options() made this one: both share the definition */
     if (Py_TYPE(target) == st->template_type) {
         struct tmpl *o = (struct tmpl *)(void *)target;
         t->base = Py_NewRef(o->base ? o->base : target);

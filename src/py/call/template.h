@@ -7,26 +7,27 @@
 
 enum kind { TASK, ACTOR, METHOD };
 
-/* the signature, for checking the arguments of a call where the call is made */
+/* signature of the function, for checking arguments in the process that makes the call */
 struct sig {
     PyObject *func;  /* NULL: calls are not checked */
     PyObject *names; /* a tuple, co_varnames */
-    /* Indices into names (self counts): the first parameter that the caller gives; the ends of the
-     * positional-only, of the positional, and of all parameters. */
+    /* Indices into names, where self counts. skip: the first parameter that the caller gives;
+     * n_posonly, n_pos, n_all: the ends of the positional-only, of the positional, and of all
+     * parameters. */
     uint32_t skip, n_posonly, n_pos, n_all;
     uint64_t required;
     bool varargs, varkw;
 };
 
-/* Number of definitions that a template keeps for other surroundings; the one used least recently
- * is dropped. */
+/* Number of definitions that a template caches for other ambient environments than the present one;
+ * the one used least recently is dropped. */
 #define KEPT 8
 
-struct made {         /* a definition for one kind of surroundings (core.h) */
+struct made {         /* a cached definition, made for one ambient environment (core.h) */
     PyObject *def;    /* bytes */
-    PyObject *refs;   /* references in the closure; they live as long as the definition; or NULL */
-    sk_fid fid;       /* 0: this engine does not know it yet */
-    uint32_t content; /* number of the surroundings */
+    PyObject *refs;   /* references in the closure, or NULL */
+    sk_fid fid;       /* 0: the open engine does not know the definition */
+    uint32_t content; /* number of the ambient environment */
 };
 
 struct opts { /* the options of each call, as the user gave them */
@@ -42,9 +43,9 @@ struct tmpl {
     PyObject_HEAD enum kind kind;
     uint32_t gen;     /* generation of the engine that knows fid and shape */
     uint32_t tick;    /* value of st->around.tick when the definition was sent */
-    uint32_t content; /* number of the surroundings of `def` */
+    uint32_t content; /* number of the ambient environment of `def` */
     uint32_t n_kept;
-    struct made *kept; /* definitions for other surroundings; NULL: none yet */
+    struct made *kept; /* cached definitions for other ambient environments; NULL: none yet */
     sk_fid fid;
     sk_shape shape;
     uint32_t n_returns;
@@ -57,9 +58,9 @@ struct tmpl {
     enum { AS_IT_COMES, CAPTURES, STAYS_OUT } capture;
     uint32_t env_number; /* number of `env`; 0: the environment of the task that submits it */
     PyObject *env;       /* bytes for the apply_env hook, or NULL */
-    /* a callable that returns why the options do not allow any node (a str), or None; or NULL */
+    /* NULL, or a callable that returns why no node is allowed by the options (a str), or None */
     PyObject *unfit;
-    /* a str: why the call can never run in this engine; or NULL */
+    /* a str: why the call can never run in this engine; NULL: it may */
     PyObject *refused;
     PyObject *actor_name, *space, *meta; /* str, str, bytes or NULL */
     struct sk_res res;
@@ -72,19 +73,18 @@ struct tmpl {
     /* references in the closure, which live as long as the definition */
     PyObject *def_refs;
     PyObject *name; /* str */
-    /* keyword names of the last call that had any, and their encoding */
+    /* keyword names of the last call with keyword arguments, and their encoding */
     PyObject *kw_names, *kw_bytes;
     struct sig sig;
 };
 
 /* ---- define.c */
 int py_template_prepare(struct py_state *st, struct tmpl *t);
-void py_template_forget(struct tmpl *t); /* drops the definitions for other surroundings */
+void py_template_forget(struct tmpl *t); /* drops the cached definitions */
 
-/* True if the definition that was sent fits the surroundings of the program
- * (skate/calls/ambient_environment.py). They count as changed when the sizes of sys.path or os.environ
- * have changed, or sys.path is another list; then a definition that was made for the same
- * surroundings before is used, else a new one is made and sent. 10 ns. */
+/* True if the definition that was sent fits the ambient environment of the program
+ * (skate/ambient_environment.py). That counts as changed when the sizes of sys.path or os.environ
+ * have changed, or sys.path is another list; py_template_prepare() is to be called then. 10 ns. */
 static inline bool py_template_is_prepared(struct py_state *st, const struct tmpl *t) {
     if (st->around.path) {
         PyObject *path = PyDict_GetItemWithError(st->around.sys, st->around.s_path);

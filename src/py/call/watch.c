@@ -1,11 +1,11 @@
 /* watch.c - Watcher: a file descriptor that becomes readable when an object exists, or when a
- * stream has an item. One Watcher serves any number of them: an event loop adds it to its selector,
- * or a thread sleeps on it, so that not each object needs a waiting thread.
+ * stream has an item. One Watcher serves any number of objects and streams: an event loop adds it
+ * to its selector, or a thread sleeps on it, so that no thread per object is needed.
  *
  * Not here: futures (skate/ref.py). Invariant: an entry is in `pending` while the engine has its
- * watch, then in `ready` until it is taken; each entry holds the watcher. The engine calls
- * `fired` without the GIL; it touches only the lists, under mu. Cost: one allocation and one
- * message an object. */
+ * watch, then in `ready` until take() returns it; each entry holds the watcher. The engine calls
+ * `fired` without the GIL; `fired` touches only the two lists, under mu. Cost: one allocation and
+ * one message an object. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -71,7 +71,7 @@ static PyObject *watcher_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     return (PyObject *)w;
 }
 
-/* nothing is pending or ready, since entries hold the watcher */
+/* both lists are empty here, since each entry holds the watcher */
 static void watcher_dealloc(PyObject *o) {
     struct watcher *w = (struct watcher *)(void *)o;
     PyTypeObject *type = Py_TYPE(o);
@@ -81,8 +81,8 @@ static void watcher_dealloc(PyObject *o) {
     Py_DECREF(type);
 }
 
-/* An engine that runs tasks in its callers has no other thread, so the wait for the object is
- * here. */
+/* Waits for the object or stream itself: an engine that runs tasks in its callers has no other
+ * thread that could. */
 static int wait_here(struct py_state *st, sk_oid oid, sk_tid stream) {
     PY_ERR(err);
     bool ready;

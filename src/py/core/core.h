@@ -44,7 +44,8 @@ struct sk_block_plan;
 
 struct py_state {
     struct sk_engine *engine; /* NULL: no engine is open */
-    /* generation number of the engine; references of an older one are dead */
+    /* number of the engine that is open, counted by this process; references with an older number
+     * are invalid */
     uint32_t gen;
     uint32_t n_inside; /* number of threads that are inside the engine without the GIL */
     bool closing, driver, worker;
@@ -86,26 +87,27 @@ struct py_state {
     PyObject *ctx_task;
     /* functions of this module, named in pickles */
     PyObject *restore_ref, *restore_token, *weak_token;
-    /* numpy's array type; NULL until the program imports numpy */
+    /* NumPy's array type; NULL until the program imports NumPy */
     PyTypeObject *ndarray;
     struct {
         /* sys.path and os.environ of the driver; NULL: not looked up yet */
         PyObject *path, *environ;
-        /* where sys.path is looked up each time, since a program may replace the list */
+        /* the dict of the module sys and the str "path": sys.path is read each time, since a
+         * program may replace the list */
         PyObject *sys, *s_path;
         Py_ssize_t path_n, environ_n;
-        uint32_t tick; /* counts how often a change of these was noticed */
-        /* number of the present surroundings; equal surroundings have equal numbers
-         * (ambient_environment.py). In a worker: number of the surroundings that are set now. */
+        uint32_t tick; /* number of changes of sys.path or os.environ that were noticed */
+        /* Number of the present ambient environment; equal environments have equal numbers
+         * (ambient_environment.py). In a worker: number of the environment that is set. */
         uint32_t content;
-        /* in a worker: number of the surroundings of the definition that was loaded last; 0: that
-         * definition had none */
+        /* in a worker: number of the ambient environment that came with the definition loaded last;
+         * 0: none came */
         uint32_t arrived;
-        /* "surroundings": sys.path, environment variables, working directory; see
+        /* the ambient environment: sys.path, environment variables, working directory; see
          * py_template_is_prepared() */
     } around;
     PyObject *dtype[128];  /* NumPy's dtype for each character of the struct module */
-    struct py_exec *execs; /* list of the runs that were not stopped */
+    struct py_exec *execs; /* list of the runs of this process that are not stopped */
     int64_t garbage_ns;    /* no wait collects garbage before this time (garbage.c) */
     struct sk_runner runner;
     struct sk_map fns;    /* fid -> py_fn */
@@ -167,12 +169,12 @@ bool py_has(struct py_state *st, const void *table, const char *what);
 /* Makes a str of UTF-8 bytes that may end inside a character, as messages and names of a fixed size
  * do. */
 PyObject *py_text(const char *s);
-/* raises an engine's error; always returns NULL */
+/* Raises the exception for an engine's error code; always returns NULL. */
 PyObject *py_raise(struct py_state *st, sk_rc rc, const struct sk_err *err);
-/* a class of skate.exceptions; a new reference, or NULL with an exception */
+/* Returns a class of skate.exceptions, a new reference; NULL with an exception. */
 PyObject *py_class(struct py_state *st, const char *name);
 void py_raise_class(struct py_state *st, const char *name, const char *msg);
-/* raises the exception that an error value contains */
+/* Raises the exception that the error value `v` contains. */
 void py_raise_value(struct py_state *st, const struct sk_view *v);
 /* Moves the current exception into *err (for runner functions); clears it. */
 sk_rc py_to_err(struct sk_err *err, const char *what);
@@ -181,7 +183,7 @@ sk_rc py_to_err(struct sk_err *err, const char *what);
 int py_front_types(PyObject *module, struct py_state *st);
 /* Removes skate's frames from the current exception, if it is one to be shown to users. */
 void py_front_strip(struct py_state *st);
-/* the package's folder, ending in a slash: borrowed; NULL with an exception */
+/* Returns the folder of the package skate, ending in a slash; borrowed. NULL with an exception. */
 PyObject *py_folder(struct py_state *st);
 
 /* ---- fields.c: arguments by a table: the name of each, its place in a struct of C, its type, and
@@ -206,7 +208,7 @@ struct py_field {
     const char *name;
     enum py_field_type type;
     size_t at;         /* offset in the struct */
-    int64_t otherwise; /* default of a number; for other types it is 0 or NULL */
+    int64_t otherwise; /* default of a number or bool; other types have the default NULL */
     double unit;       /* for PY_FIELD_SCALED and _AUTO */
     PyTypeObject *of;  /* for PY_FIELD_OBJECT */
 };
@@ -218,7 +220,7 @@ struct py_field {
 struct py_fields {
     const char *what; /* for messages: name of the function or dict */
     uint32_t n;
-    /* number of the first fields that have to be given, and may be given by position */
+    /* the first n_needed fields have to be given, and only these may be given by position */
     uint32_t n_needed;
     const struct py_field *field;
 };
@@ -230,18 +232,21 @@ int py_fields_read(const struct py_fields *f, PyObject *args, PyObject *named, v
 int py_fields_pick(const struct py_fields *f, PyObject *dict, void *out);
 
 /* ---- shape.c: the needs of a task or an actor */
-/* Interns a shape for `what`, from amounts and a dict of custom resources (or NULL). */
+/* Interns the shape of a need: `base` plus a dict of custom resources (or NULL). what: name of the
+ * task or actor, for errors. 0; -1 with an exception. */
 int py_shape(struct py_state *st, const struct sk_need *base, PyObject *custom, const char *what,
              sk_shape *out);
-/* Like py_shape; -1: exception; else *rc is the engine's result code. */
+/* Like py_shape, but an error of the engine is not raised: returns 0 with its code in *rc; -1 with
+ * an exception of another kind. */
 int py_find_shape(struct py_state *st, const struct sk_need *base, PyObject *custom,
                   const char *what, sk_shape *out, sk_rc *rc, struct sk_err *err);
 int py_env(struct py_state *st, PyObject *env, uint32_t *out); /* interns a pickled runtime_env */
 int py_add_custom(struct py_state *st, PyObject *custom, struct sk_res *r, uint32_t *more,
                   struct sk_err *err, sk_rc *rc);
-/* amounts as a dict; names: list of the custom resources */
+/* Converts amounts of resources to a dict; names: list of the custom resources. */
 PyObject *py_amounts(const struct sk_res *r, PyObject *names);
-/* Adds the set of custom resources with number `more` (custom.h) to such a dict. */
+/* Adds the amounts of the set of custom resources that has the number `more` (custom.h) to a dict
+ * made by py_amounts. */
 int py_add_more(struct py_state *st, PyObject *amounts, uint32_t more, PyObject *names);
 
 #endif

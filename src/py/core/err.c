@@ -60,8 +60,8 @@ static PyObject *class_of(struct py_state *st, sk_rc rc) {
 
 enum { STORY_LINES = 11 };
 
-/* Shortens, in place, what Python's fault handler wrote when a process died: a few of the user's
- * frames. */
+/* Shortens, in place, the text that Python's fault handler wrote when a process died: at most
+ * STORY_LINES lines stay, without frames of skate. */
 static void short_story(struct py_state *st, char *msg) {
     PyObject *home = py_folder(st);
     const char *ours = home ? PyUnicode_AsUTF8(home) : NULL;
@@ -114,8 +114,8 @@ static PyObject *error_new(struct py_state *st, sk_rc rc, const char *msg) {
     return e;
 }
 
-/* Text for a child of a fork that uses an object of its parent: in the child the engine looks
- * closed. */
+/* Returns the error message for the child of a fork that uses an object of its parent; in the child
+ * the engine counts as closed. */
 static const char *of_parent(const struct py_state *st, char *buf, size_t n) {
     if (st->stray)
         snprintf(buf, n,

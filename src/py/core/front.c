@@ -6,10 +6,10 @@
  * function cannot remove its own frame from a traceback; a C function has none. So front(function)
  * is a method that calls the function, and a generator that it returns goes on in a FrontIter.
  *
- * Not here: which errors are treated so (told() in skate/exceptions.py; a bug of skate itself
- * keeps its whole traceback); the message for a call whose arguments do not fit (misused()
- * there). Invariant: only frames of files below the package's folder are removed, wherever in
- * the traceback they are. Cost: 20 ns a call or item. */
+ * Not here: which errors lose skate's frames (told() in skate/exceptions.py; a bug of skate itself
+ * keeps its whole traceback), and the message for a call with wrong arguments (misused() there).
+ * Invariant: only frames of files below the package's folder are removed, wherever in the traceback
+ * they are. Cost: 20 ns a call or item. */
 #include "py/core/core.h"
 
 #include <structmember.h>
@@ -36,8 +36,8 @@ static bool is_ours(PyTracebackObject *tb, PyObject *home) {
     return ours > 0;
 }
 
-/* The traceback without skate's frames, a new reference; NULL when there are no others. Takes
- * the reference to tb over. */
+/* Removes skate's frames from the traceback tb, whose reference is taken over. Returns a new
+ * reference; NULL if no other frames are left. */
 static PyTracebackObject *without_ours(PyTracebackObject *tb, PyObject *home) {
     while (tb && is_ours(tb, home)) {
         PyTracebackObject *next = tb->tb_next;
@@ -79,8 +79,8 @@ void py_front_strip(struct py_state *st) {
     PyErr_Restore(type, value, tb); /* this also drops errors raised here */
 }
 
-/* Improves, in place, the error of a call that failed before it began, because its arguments did
- * not fit: the traceback has no frame of the function yet. */
+/* Improves, in place, the message of a TypeError that says that arguments do not fit the function.
+ * In that case the traceback is empty, since the function was not entered. */
 static void misused(struct py_state *st, PyObject *fn, PyObject *of) {
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);

@@ -61,7 +61,6 @@ int py_add_custom(struct py_state *st, PyObject *custom, struct sk_res *r, uint3
     return done;
 }
 
-/* -1: exception; else *rc is the engine's result. */
 int py_find_shape(struct py_state *st, const struct sk_need *base, PyObject *custom,
                   const char *what, sk_shape *out, sk_rc *rc, struct sk_err *err) {
     struct sk_need n = *base;
@@ -133,7 +132,7 @@ int py_add_more(struct py_state *st, PyObject *d, uint32_t more, PyObject *names
     const struct sk_custom_ops *custom = st->engine->custom;
     size_t n_names = (size_t)PyList_GET_SIZE(names), n = 0, cap = n_names;
     if (!more || !custom || n_names <= SK_RES_MAX - SK_RES_CUSTOM) return 0;
-    /* there can be no more than names */
+    /* a set has at most one entry for each name */
     struct sk_amount *v = sk_alloc(SK_TAG_PY, cap * sizeof *v);
     if (!v) {
         PyErr_NoMemory();

@@ -8,17 +8,17 @@
 /* ---- plan.c, exec.c */
 const struct sk_plan *py_plan_get(struct py_state *st, PyObject *plan);
 void py_exec_stop_all(struct py_state *st);
-/* called in the child of a fork: the runs belong to the parent */
+/* Called in the child of a fork: drops the list of runs, which belong to the parent. */
 void py_exec_forget(struct py_state *st);
 int py_plan_types(PyObject *module, struct py_state *st);
 int py_exec_types(PyObject *module, struct py_state *st);
 
-/* Calls a function inside a run, without the GIL, by sk_exec_call. SK_ECLOSED: the run was stopped;
- * SK_EINVAL with an exception: `exec` is no run. */
+/* Calls fn(arg) inside a run by sk_exec_call, without the GIL. SK_ECLOSED: the run was stopped;
+ * SK_EINVAL with an exception: `exec` is not a run. */
 sk_rc py_exec_call(struct py_state *st, PyObject *exec, sk_rc (*fn)(void *arg, struct sk_err *err),
                    void *arg, struct sk_err *err);
 
-/* ---- told.c: strategies that answer from outside of the run */
+/* ---- told.c: strategies that answer from outside of the run (told strategies) */
 struct sk_shuffle_ops;
 const struct sk_shuffle_ops *py_told_ops(PyObject *told); /* valid as long as `told` lives */
 int py_told_types(PyObject *module, struct py_state *st);
@@ -35,9 +35,9 @@ int py_rows_types(PyObject *module, struct py_state *st);
 extern PyMethodDef py_rows_methods[];
 
 /* ---- pages.c: memory for batches. With the GIL. */
-/* Declares a user of batches: from now on the memory of batches is kept for reuse. */
+/* Declares a user of batches: until py_pages_close, freed memory of batches is cached for reuse. */
 void py_pages_open(void);
-void py_pages_close(void); /* ends one such use; after the last one little memory is kept */
+void py_pages_close(void); /* ends one use; after the last one little memory stays cached */
 /* Returns an object with n writable bytes (buffer protocol); NULL with a MemoryError. */
 PyObject *py_pages_new(struct py_state *st, size_t n);
 int py_pages_types(PyObject *module, struct py_state *st); /* -1 with an exception */

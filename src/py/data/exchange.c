@@ -9,7 +9,7 @@
 struct work {
     PyObject_HEAD struct sk_inputs *in;
     struct sk_work *work;
-    PyObject *keep; /* list of the objects that hold the batches, kept alive */
+    PyObject *keep; /* list of objects that keep the batches alive */
     Py_buffer *buffers;
     uint32_t n_buffers;
     bool busy;
@@ -24,7 +24,7 @@ static int raised(struct py_state *st, sk_rc rc, const struct sk_err *err) {
     return rc == SK_OK ? 0 : -1;
 }
 
-/* Opens a RecordBatch; w->keep holds its structs. */
+/* Gets the Arrow structs of a RecordBatch; w->keep keeps them alive. */
 static int open_batch(struct py_state *st, struct work *w, PyObject *batch,
                       const struct ArrowSchema **schema, const struct ArrowArray **array) {
     struct ArrowSchema *s;
@@ -36,7 +36,7 @@ static int open_batch(struct py_state *st, struct work *w, PyObject *batch,
     return r;
 }
 
-/* Opens a slice: a buffer of blocks, or a list of batches of one schema. */
+/* Opens a slice: either a buffer of blocks, or a list of batches of one schema. */
 static int open_slice(struct py_state *st, struct work *w, PyObject *from) {
     const struct ArrowSchema *schema = NULL;
     const struct ArrowArray *array = NULL;
@@ -81,8 +81,8 @@ static PyObject *work_new(struct py_state *st, struct sk_bytes what, Py_ssize_t 
     return NULL;
 }
 
-/* Ends a constructor: the Work o, which is taken over, an exception for rc, or None if the
- * batches do not fit together. */
+/* Ends a constructor. Returns the Work o, which is taken over; NULL with an exception if rc is an
+ * error; None if the batches do not fit together. */
 static PyObject *begun(struct py_state *st, PyObject *o, sk_rc rc, bool fits,
                        const struct sk_err *err) {
     if (rc == SK_OK && fits) return o;
@@ -139,8 +139,8 @@ static const struct py_field what_field[] = {
 static const struct py_fields what_fields = {"exchange_what", SK_COUNT(what_field), 1, what_field};
 
 /* Reads an aggregate from (kind, column, ignores nulls, flattens, wide, ddof, q, k, quantiles as
- * bytes of doubles, name, name of values); column -1: it counts rows. NaN counts as a null. -1:
- * exception. */
+ * bytes of doubles, name, name of values). Column -1: the aggregate counts rows. A NaN is treated
+ * as a null. -1: exception. */
 static int agg_of(PyObject *row, struct sk_agg *a) {
     const char *kind, *quantiles;
     int column, ignore_nulls, flatten, wide;
@@ -266,7 +266,7 @@ static PyObject *m_cut(PyObject *module, PyObject *args) {
     return begun(st, o, rc, fits, &err);
 }
 
-/* Opens the slices of rows: a list of (source, run, whether the rows are wanted, first
+/* Opens the slices in `rows`: a list of (source, run, whether the rows are wanted, first
  * partition). */
 static int open_slices(struct py_state *st, struct work *w, PyObject *rows) {
     PY_ERR(err);
@@ -289,7 +289,8 @@ static int open_slices(struct py_state *st, struct work *w, PyObject *rows) {
     return 0;
 }
 
-/* Opens the packs of rows: a list of (pack, lengths of its parts). The lengths are kept. */
+/* Opens the packs in `rows`: a list of (pack, lengths of its parts). w->keep keeps the lengths
+ * alive. */
 static int open_packs(struct py_state *st, struct work *w, PyObject *rows, uint32_t n_parts) {
     PY_ERR(err);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(rows); i++) {

@@ -1,8 +1,8 @@
 /* exec.c - Exec: the Python type of a running pipeline (exec.h).
  *
- * The pipeline runs whether or not a thread is in next(): its sink runs inside the engine. A
- * stop from another thread waits for no thread: the last user frees. Shutdown stops every run
- * before it closes the engine. */
+ * The pipeline goes on whether or not a thread is in next(), since its sink is called inside the
+ * engine. A stop from another thread does not wait: the last thread that leaves the run frees it.
+ * Shutdown stops every run before it closes the engine. */
 #include "base/clock.h"
 #include "exec/exec.h"
 #include "py/data/data.h"
@@ -12,7 +12,7 @@ struct py_exec {
     PyObject_HEAD struct sk_exec *x; /* NULL: stopped */
     struct py_state *st;
     PyObject *plan; /* the plan, which has to outlive the run */
-    /* definitions of the run's three functions; their closures keep references alive */
+    /* definitions of the run's three functions, kept because their closures hold references */
     PyObject *functions;
     uint32_t users; /* number of threads that are inside the run without the GIL */
     bool stop_wanted;
@@ -28,9 +28,9 @@ struct py_exec {
 static PyObject *stats_dict(struct sk_exec *x);
 static PyObject *failures_list(struct py_state *st, struct sk_exec *x);
 
-/* Keeps statistics and dead letters of a run that is about to be freed. */
+/* Saves the statistics and dead letters of a run that is about to be freed. */
 static void keep_last(struct py_exec *e) {
-    /* for lack of memory they are missing, and stats() reports that */
+    /* if memory is short they are missing, and stats() reports that */
     if (!e->last_stats && !(e->last_stats = stats_dict(e->x))) PyErr_Clear();
     if (!e->last_failures && !(e->last_failures = failures_list(e->st, e->x))) PyErr_Clear();
 }
@@ -65,7 +65,7 @@ void py_exec_forget(struct py_state *st) {
     }
 }
 
-/* Stops all runs while the engine closes: no thread is inside. */
+/* Stops all runs while the engine closes, when no thread is inside a run. */
 void py_exec_stop_all(struct py_state *st) {
     while (st->execs) {
         struct py_exec *e = st->execs;
@@ -109,8 +109,8 @@ static const struct py_field field[] = {
 };
 static const struct py_fields fields = {"Exec", SK_COUNT(field), 0, field};
 
-/* Defines a function without a name: messages call a task or an actor of a stage by its
- * operators, not by the function of skate that runs them. */
+/* Defines a function of skate with an empty name: messages name a task or an actor of a stage by
+ * its operators, not by the function that runs them. */
 static int define(struct py_state *st, PyObject *fn, bool method, sk_fid *out) {
     if (!fn) return 0;
     PyObject *name = PyObject_GetAttrString(fn, "__name__"), *none = PyUnicode_FromString(""),
@@ -278,7 +278,8 @@ static PyObject *exec_next(PyObject *self, PyObject *const *args, Py_ssize_t n) 
     return py_with_prints(st, r);
 }
 
-/* Waits in slices, so that signals are seen; a stop from another thread ends it. */
+/* await_actors(seconds): waits until the actors are ready, in slices, so that signals are handled;
+ * a stop from another thread ends the wait. */
 static PyObject *exec_await_actors(PyObject *self, PyObject *seconds) {
     struct py_exec *e = (struct py_exec *)(void *)self;
     struct py_state *st = e->st;
@@ -331,8 +332,8 @@ static PyObject *exec_stop(PyObject *self, PyObject *unused SK_UNUSED) {
 
 /* ---- statistics of a run --------------------------------------------------------------------- */
 
-static int put_item(PyObject *d, const char *key, PyObject *v) /* takes v over */
-{
+/* Stores d[key] = v, taking v over. */
+static int put_item(PyObject *d, const char *key, PyObject *v) {
     int r = v ? PyDict_SetItemString(d, key, v) : -1;
     Py_XDECREF(v);
     return r;

@@ -1,5 +1,5 @@
-/* image.c - the decoder of pictures (src/image) for Python: bytes in, an array made by the
- * caller out. The GIL is dropped while a picture is decoded. */
+/* image.c - the decoder of pictures (src/image) for Python: it decodes bytes into an array that the
+ * caller makes. The GIL is dropped while a picture is decoded. */
 #include "image/image.h"
 #include "py/data/data.h"
 
@@ -19,8 +19,8 @@ static PyObject *m_use_png(PyObject *module SK_UNUSED, PyObject *name) {
     return use(name, sk_image_use_png);
 }
 
-/* Decodes a picture into the array that make(shape) gives, and returns that; a str: why the
- * picture was refused. */
+/* Decodes a picture into the array that make(shape) returns. Returns that array, or a str that says
+ * why the picture was refused. */
 static PyObject *read_into(struct sk_image *im, const struct sk_image_shape *s, PyObject *make) {
     Py_buffer out;
     const char *why;

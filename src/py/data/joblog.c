@@ -246,7 +246,7 @@ static PyObject *m_job_move(PyObject *module, PyObject *args) {
     else if (rc == SK_ENOMEM) py_raise(st, rc, &err);
     else {
         errno = rc == SK_EEXIST ? EEXIST : why;
-        /* an OSError becomes FileExistsError, PermissionError, ... */
+        /* Python makes FileExistsError, PermissionError, ... of this OSError by errno */
         PyErr_SetFromErrnoWithFilename(PyExc_OSError, PyBytes_AS_STRING(to));
     }
     Py_DECREF(from);

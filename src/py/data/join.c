@@ -1,10 +1,10 @@
 /* join.c - _skate.join: the rows of two sides whose keys are equal, as an iterator of batches
  * (kernel.h: sk_join).
  *
- * Four lists of batches are the inputs of the result: left, right, and the keys of both, in one
- * type each. Each column of the result is picked from one of them; where a left row is missing,
- * from another one, if the caller wants that (the key of a full join). Also _skate.bloom_...:
- * filters of a side's keys; _skate.join_...: how a join is done (shuffle/join_sizing.h). */
+ * The inputs are four lists of batches, each of one schema: the left and right rows, and the keys
+ * of both. Each column of the result is picked from one list; for rows without a left row the
+ * caller may name another list (the key of a full join). Also _skate.bloom_...: filters of a side's
+ * keys; _skate.join_...: how a join is done (shuffle/join_sizing.h). */
 #include "base/mem.h"
 #include "kernel/kernel.h"
 #include "py/data/data.h"
@@ -18,10 +18,12 @@ struct join {
     struct sk_keys **keys[2];
     struct sk_block_side side[SIDES];
     const struct ArrowSchema *schema; /* schema of the result */
-    /* [0]: columns for rows that have a left row; [1]: for rows that have none */
+    /* picks[0]: where columns are taken from for rows that have a left row; picks[1]: for the
+     * others */
     struct sk_block_pick *picks[2];
     struct sk_join *join;
-    /* [cap]: places of result rows; those in [at, n) were not given out yet */
+    /* [cap]: where the rows of the result are in the batches; rows in [at, n) were not given out
+     * yet */
     struct sk_row_at *left, *right;
     uint64_t cap, at, n;
     bool busy, begun;
@@ -47,7 +49,7 @@ static void join_dealloc(PyObject *o) {
     Py_DECREF(type);
 }
 
-/* Returns the structs of a batch, whose capsules `keep` holds from now on. */
+/* Gets the Arrow structs of a batch and adds its capsules to j->keep. */
 static int kept(struct py_state *st, struct join *j, PyObject *batch,
                 const struct ArrowSchema **schema, const struct ArrowArray **array) {
     struct ArrowSchema *s;
@@ -62,7 +64,7 @@ static int kept(struct py_state *st, struct join *j, PyObject *batch,
     return r;
 }
 
-/* All columns of a batch as keys, ascending; NULL: an exception is set. */
+/* Opens all columns of a batch as keys in ascending order; NULL with an exception. */
 static struct sk_keys *keys_of(struct py_state *st, const struct ArrowSchema *schema,
                                const struct ArrowArray *array) {
     PY_ERR(err);
@@ -79,7 +81,7 @@ static struct sk_keys *keys_of(struct py_state *st, const struct ArrowSchema *sc
     return rc == SK_OK ? keys : NULL;
 }
 
-/* Opens the batches of a side; if it is a side of keys, also their keys. */
+/* Opens the batches of list s; if that is a list of keys, opens the keys, too. */
 static int open_side(struct py_state *st, struct join *j, uint32_t s, PyObject *batches) {
     uint32_t n = (uint32_t)PyList_GET_SIZE(batches);
     bool is_key = s >= LEFT_KEYS;
@@ -207,7 +209,7 @@ static PyObject *join_share(PyObject *o, PyObject *unused SK_UNUSED) {
     return bits;
 }
 
-/* Plans the next rows of the result that take their columns from the same sides. NULL without an
+/* Plans the next rows of the result that all have a left row or all have none. NULL without an
  * error: there are no more rows. */
 static sk_rc plan_next(struct join *j, struct sk_block_plan **plan, uint64_t *size,
                        struct sk_err *err) {
@@ -250,8 +252,8 @@ static PyObject *join_next(PyObject *o) {
 
 /* ---- Bloom filters of the keys of a side ----------------------------------------------------- */
 
-/* The hashes of a batch's rows for a filter, with all columns as the key, to be freed by
- * sk_free; NULL: an exception is set. */
+/* Returns the hashes of a batch's rows for a filter, with all columns as the key; to be freed by
+ * sk_free. NULL with an exception. */
 static uint64_t *hashes_of(struct py_state *st, PyObject *batch, const Py_buffer *filter,
                            uint64_t *rows) {
     struct ArrowSchema *schema;
@@ -332,8 +334,8 @@ static PyObject *m_join_rules(PyObject *module SK_UNUSED, PyObject *args) {
                          PyBool_FromLong(sk_side_may_lack(kind, RIGHT)), sk_side_tells(kind));
 }
 
-/* Reads (kind, whether a number of partitions is asked for, limit, ((bytes or -1, alone) of the
- * left side, the same of the right one)). */
+/* Reads (kind, whether the user gave a number of partitions, limit, ((bytes or -1, alone) of the
+ * left side, the same of the right side)). */
 static bool sides_of(PyObject *facts, struct sk_sides *out) {
     const char *name;
     long long limit, bytes[2];

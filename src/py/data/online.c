@@ -38,8 +38,8 @@ static bool columns_of(PyObject *given, int n, struct columns *out) {
     return !PyErr_Occurred();
 }
 
-/* Makes n bytes objects with room for as many doubles as the columns have; *out: their
- * addresses. */
+/* Makes n bytes objects, each with room for one column of doubles; out[i]: the address of object
+ * i. */
 static PyObject *room_for(const struct columns *c, int n, double **out) {
     PyObject *made = PyTuple_New(n);
     for (int i = 0; made && i < n; i++) {
@@ -77,8 +77,8 @@ static PyObject *m_online_products(PyObject *module SK_UNUSED, PyObject *args) {
     return made;
 }
 
-/* Parses ((pieces, seen, units, confidence), columns) with `n` columns, and makes `results`
- * columns. */
+/* Parses ((pieces, seen, units, confidence), columns) with `n` columns, and makes `results` columns
+ * for the result. */
 static PyObject *bounds(PyObject *args, int n, int results) {
     struct sk_online_seen z;
     PyObject *given, *made = NULL;

@@ -1,10 +1,10 @@
-/* pages.c - memory for batches (_skate.pages): writable bytes of this process, used again when the
- * last array over them is gone.
+/* pages.c - memory for batches (_skate.pages): writable bytes of this process, reused when the last
+ * array over them is gone.
  *
- * Touching memory for the first time costs ten times the copy: 1.7 ms for a batch of 4.8 MB,
- * which is gathered in 0.25. So unused pieces are kept for the next batch while a Rows exists.
- * After the last Rows, up to IDLE_BYTES are kept for the next epoch, and the system may take
- * their pages when it needs memory (MADV_FREE). Large pieces begin at a huge page. */
+ * Touching memory for the first time costs ten times the copy: 1.7 ms for a batch of 4.8 MB, which
+ * is gathered in 0.25. So unused pieces are cached for the next batch while a Rows exists. After
+ * the last Rows, up to IDLE_BYTES stay cached for the next epoch, and the system may take their
+ * pages when it needs memory (MADV_FREE). Large pieces begin at a huge page. */
 #include "py/data/data.h"
 
 #include <sys/mman.h>
@@ -22,12 +22,13 @@ struct piece {
     size_t cap;
 };
 
-/* Pieces that are not in use, the newest last. Guarded by the GIL. */
+/* Cached pieces, which are not in use, the newest last. Guarded by the GIL. */
 static struct {
     struct piece piece[KEPT_MAX];
     size_t bytes;
-    uint32_t n, users; /* users: number of Rows objects for which pieces are kept */
-    uint64_t in_use;   /* number of pieces in use */
+    /* n: number of pieces; users: number of Rows objects, for which pieces are cached */
+    uint32_t n, users;
+    uint64_t in_use; /* number of pieces in use */
 } kept;
 
 struct memory {
@@ -35,7 +36,7 @@ struct memory {
     size_t n;
 };
 
-/* Removes piece i from the list of kept pieces; the caller owns it then. */
+/* Removes piece i from the cache; the caller owns it then. */
 static struct piece remove_kept(uint32_t i) {
     SK_ASSERT(i < kept.n);
     struct piece out = kept.piece[i];
@@ -46,8 +47,9 @@ static struct piece remove_kept(uint32_t i) {
 }
 
 static struct piece take(size_t n) {
-    /* Takes the smallest piece that is large enough. So the smaller last batch of an epoch can
-     * reuse a piece, but a small batch does not occupy a large piece. */
+    /* Takes the smallest piece that is large enough and at most 4 times as large as needed: so the
+     * smaller last batch of an epoch can reuse a piece, and a small batch does not occupy a large
+     * one. */
     uint32_t best = UINT32_MAX;
     for (uint32_t i = kept.n; i-- > 0;)
         if (kept.piece[i].cap >= n && kept.piece[i].cap / 4 <= n &&
@@ -79,7 +81,8 @@ void py_pages_close(void) {
     SK_ASSERT(kept.users);
     if (--kept.users) return;
     while (kept.bytes > IDLE_BYTES) sk_free(remove_kept(0).raw);
-    for (uint32_t i = 0; i < kept.n; i++) /* the pieces are not in use, so errors do not matter */
+    /* errors do not matter, since the pieces are not in use */
+    for (uint32_t i = 0; i < kept.n; i++)
         (void)madvise(kept.piece[i].p, kept.piece[i].cap, MADV_FREE);
 }
 

@@ -48,7 +48,7 @@ static PyObject *m_group_states(PyObject *module, PyObject *args) {
     return py_raise(st, rc, &err);
 }
 
-/* add(batch): returns how many of its rows were taken. */
+/* add(batch): adds rows of the batch; returns how many were taken. */
 static PyObject *partials_add(PyObject *o, PyObject *batch) {
     struct partial_aggregates *s = partials_of(o);
     struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
@@ -87,12 +87,13 @@ static PyObject *measured(PyObject *o, enum sk_result which) {
     return batch;
 }
 
-/* batch(): all states, as a batch. */
+/* batch(): the partial aggregates of all groups, as a batch. */
 static PyObject *partials_batch(PyObject *o, PyObject *none SK_UNUSED) {
     return measured(o, SK_RESULT_PARTIAL);
 }
 
-/* results(as_seen=False) */
+/* results(as_seen=False): the final aggregates of all groups as a batch, sorted by key or in the
+ * order in which groups were first seen. */
 static PyObject *partials_results(PyObject *o, PyObject *args) {
     int as_seen = 0;
     if (!PyArg_ParseTuple(args, "|p:results", &as_seen)) return NULL;

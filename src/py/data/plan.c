@@ -11,7 +11,7 @@ struct plan {
     PyObject_HEAD struct sk_plan *p;
     struct py_state *st;
     uint32_t gen;
-    /* list of strategies of the plan's exchanges that answer from outside of the run; kept alive */
+    /* list of the plan's told strategies, which it keeps alive */
     PyObject *told;
 };
 
@@ -63,7 +63,7 @@ static void plan_dealloc(PyObject *o) {
     Py_DECREF(type);
 }
 
-/* Returns the plan of a Plan. NULL with an exception: its engine was closed. */
+/* Returns the sk_plan of a Plan; NULL with an exception if the engine of the Plan was closed. */
 const struct sk_plan *py_plan_get(struct py_state *st, PyObject *o) {
     struct plan *p = (struct plan *)(void *)o;
     if (st->engine && p->gen == st->gen && !st->closing) return p->p;
@@ -145,7 +145,7 @@ static int parse_blocks(struct py_state *st, PyObject *list, struct add *a,
     return 0;
 }
 
-/* Reads the strategy of an exchange: a name, or a Told. */
+/* Reads the strategy of an exchange: a name, or a Told object. */
 static int parse_strategy(struct plan *p, PyObject *o, struct sk_node_desc *d) {
     if (!o) return 0;
     if (Py_IS_TYPE(o, p->st->told_type)) {
@@ -229,7 +229,7 @@ static uint32_t props_of(const struct given *g) {
            (g->merge ? SK_OP_MERGE : 0);
 }
 
-/* Adds the shape of a node, if it is not the usual one CPU. */
+/* Sets the shape of a node, if it is not the default of one CPU. */
 static int add_shape(struct py_state *st, const struct given *g, struct sk_node_desc *d) {
     struct sk_need need = {
         .res.amount = {[SK_RES_CPU] = g->cpus, [SK_RES_GPU] = g->gpus, [SK_RES_MEMORY] = g->memory},
@@ -241,7 +241,7 @@ static int add_shape(struct py_state *st, const struct given *g, struct sk_node_
     if (plain) return 0;
     if (py_shape(st, &need, g->resources, d->label, &d->shape) < 0) return -1;
     if (!d->pool_max) return 0;
-    /* the resources that an actor keeps for life; CPUs are not among them, see exec.h */
+    /* an actor holds these resources all its life; CPUs are not among them, see exec.h */
     need.res.amount[SK_RES_CPU] = 0;
     return py_shape(st, &need, g->resources, d->label, &d->shape);
 }

@@ -1,19 +1,19 @@
-/* rows.c - _skate.Rows: takes batches and gives batches of any size, with the rows in order or
- * shuffled (block/sampler.h), gathered once, without the GIL.
+/* rows.c - _skate.Rows: makes batches of any size from the rows of other batches, in order or
+ * shuffled (block/sampler.h). Each row is copied once, without the GIL.
  *
- * The result lies in memory that is used again (pages.c), or in memory of the caller: pages that
- * are locked for a GPU. A batch that was put in is held until the last of its rows was given
- * out. _Planned.write tells where the values of each column lie in the block, so that a caller
- * can make arrays over it without Arrow. */
+ * The result lies in reused memory (pages.c), or in memory of the caller, such as pages that are
+ * locked for a GPU. An input batch is held until the last of its rows was given out. _Planned.write
+ * returns where the values of each column lie in the block, so that a caller can make arrays over
+ * them without Arrow. */
 #include "block/sampler.h"
 #include "py/data/data.h"
 
 /* ---- Rows */
 
-struct held { /* a batch that is held; two NULL: the entry is free */
+struct held { /* an input batch that is held; two NULL: the entry is free */
     PyObject *batch, *two;
     const struct ArrowArray *array;
-    uint32_t as; /* number of the batch among the batches of the plan that is being made */
+    uint32_t as; /* number of the batch among the batches from which the current plan takes rows */
 };
 
 struct rows {
@@ -24,8 +24,8 @@ struct rows {
     bool busy;
 };
 
-/* A batch that is planned but not yet gathered. It holds everything that is needed, so that any
- * thread can gather it at any time. */
+/* A result batch that is planned but not yet gathered. The object holds everything that gathering
+ * needs, so any thread can do it at any time. */
 struct planned {
     /* keeps alive the structs of the batches from which rows are gathered */
     PyObject_HEAD PyObject *keep;
@@ -77,7 +77,7 @@ static bool is_busy(const struct rows *r) {
     return r->busy;
 }
 
-/* Makes h hold a batch, and returns the structs of the batch. */
+/* Makes h hold a batch; *schema: the schema of the batch. */
 static int hold(struct py_state *st, struct held *h, PyObject *batch, struct ArrowSchema **schema) {
     struct ArrowArray *array;
     PyObject *two = py_batch_structs(st, batch, schema, &array);
@@ -128,7 +128,7 @@ static PyObject *rows_cast(PyObject *o, PyObject *cast) {
     struct py_state *st = py_state_of(Py_TYPE(o));
     if (is_busy(r)) return NULL;
     struct ArrowSchema *schema = NULL;
-    r->busy = true; /* cast is Python code */
+    r->busy = true; /* other calls are refused during cast, which is Python code */
     bool ok = true;
     for (uint32_t i = 0; ok && i < r->slot.n; i++) {
         struct held *h = &r->slot.p[i], was = *h;
@@ -149,7 +149,7 @@ static PyObject *rows_cast(PyObject *o, PyObject *cast) {
     }
     r->busy = false;
     if (!ok) return NULL;
-    Py_CLEAR(r->two); /* the next batch sets the schema */
+    Py_CLEAR(r->two); /* the next batch will set the schema anew */
     r->schema = NULL;
     for (uint32_t i = 0; !r->schema && i < r->slot.n; i++) {
         if (!r->slot.p[i].two) continue;
@@ -182,12 +182,13 @@ static int number_batches(struct rows *r, struct planned *p) {
 static void let_go(struct rows *r) {
     for (uint32_t slot; (slot = sk_sampler_let_go(r->rows)) != UINT32_MAX;) {
         struct held was = r->slot.p[slot];
-        r->slot.p[slot] = (struct held){0}; /* dropping objects may run code */
+        /* the entry is emptied before its objects are dropped, which may run code of Python */
+        r->slot.p[slot] = (struct held){0};
         clear_held(&was);
     }
 }
 
-/* Plans the next n rows that are ready. NULL with an exception. */
+/* Plans a batch of the next n rows. NULL with an exception. */
 static struct planned *plan_next(struct py_state *st, struct rows *r, uint64_t n) {
     PY_ERR(err);
     struct planned *p = planned_of(st->planned_type->tp_alloc(st->planned_type, 0));
@@ -230,7 +231,7 @@ static void planned_dealloc(PyObject *o) {
     Py_DECREF(type);
 }
 
-/* Writes the rows of a plan into memory that `alloc` gives (None: into a _Memory). */
+/* Writes the rows of a plan into memory that alloc(size) returns (None: into a _Memory). */
 static PyObject *written(struct py_state *st, const struct sk_block_plan *plan, uint64_t size,
                          PyObject *alloc) {
     PyObject *room = alloc == Py_None ? py_pages_new(st, (size_t)size)
@@ -254,8 +255,8 @@ static PyObject *written(struct py_state *st, const struct sk_block_plan *plan, 
     return room;
 }
 
-/* For each column, in a tuple: (offset of its values in the block, their length in bytes), or
- * None (block.h: sk_block_plan_values). */
+/* Returns a tuple with, for each column, (offset of its values in the block, their length in bytes)
+ * or None (block.h: sk_block_plan_values). */
 static PyObject *values_of(const struct planned *p) {
     Py_ssize_t n = (Py_ssize_t)p->n_columns;
     struct sk_block_values *v = sk_alloc(SK_TAG_PY, ((size_t)n + 1) * sizeof *v);
@@ -373,8 +374,8 @@ int py_rows_types(PyObject *module, struct py_state *st) {
     return st->rows_type ? PyModule_AddType(module, st->rows_type) : -1;
 }
 
-/* The structs of a list of batches, which `keep` holds; the caller frees *arrays. NULL with an
- * exception. */
+/* Returns the Arrow arrays of a list of batches, which `keep` keeps alive; the caller frees the
+ * list. NULL with an exception. */
 static const struct ArrowArray **structs_of(struct py_state *st, PyObject *batches, PyObject *keep,
                                             const struct ArrowSchema **schema) {
     Py_ssize_t n = PyList_GET_SIZE(batches);

@@ -1,29 +1,28 @@
 /* text.c - columns of strings and bytes as Python objects.
  *
- * Not here: other types, and the way back. Equal values share one object: the object made last
- * for a value is looked up by its bytes, in a table that is given up if values do not repeat.
- * The input is checked as it is read: offsets outside the data are a ValueError. Cost: about 8
- * ns for a value that occurred before, 30 ns for a new one; all with the GIL. */
+ * Not here: other types, and the opposite direction. Equal values share one object: a table finds
+ * the object made last for the same bytes, and is no longer used if values do not repeat. The input
+ * is checked as it is read: offsets outside the data raise ValueError. Cost: about 8 ns for a value
+ * that occurred before, 30 ns for a new one; all with the GIL. */
 #include "py/data/data.h"
 
 #define SLOTS 2048     /* slots of the table; a power of two */
 #define TABLE_MIN 1024 /* columns with fewer rows use no table */
-/* number of lookups after which one in eight must have been found, or the table is given up;
- * more than SLOTS, so that the table has been filled */
+/* The table is given up if, after this many lookups, fewer than one in eight has found an object;
+ * the number is larger than SLOTS, so that the table is filled by then. */
 #define TRIAL 4096
 
 struct slot {
     const uint8_t *p;
     size_t n;
-    /* borrowed: it is in the output, which the caller holds and which no user code sees before
-     * the end */
+    /* borrowed from the output, which the caller holds and no user code sees before the end */
     PyObject *o;
 };
 
 struct text {
     Py_buffer valid, offsets, data, out;
     PyObject **dst;
-    Py_ssize_t n, at; /* n: rows; at: row of the buffers at which they begin */
+    Py_ssize_t n, at; /* n: number of rows; at: index in the buffers of the first row */
     int binary, wide;
 };
 
@@ -67,7 +66,8 @@ static int fill(const struct text *t) {
         size_t row = (size_t)(t->at + i);
         PyObject *o;
         if (t->dst[i] != Py_None) {
-            /* dropping another object could run code that changes the list */
+            /* only None may be replaced, because dropping another object could run code that
+             * changes the list */
             PyErr_SetString(PyExc_ValueError, "text_objects fills lists and arrays of None");
             goto out;
         }
@@ -110,7 +110,7 @@ out:
     return rc;
 }
 
-/* Returns the buffer of a NumPy array of objects. */
+/* Gets the buffer of a NumPy array of Python objects. */
 static int object_array(PyObject *a, Py_buffer *b, int flags) {
     if (PyObject_GetBuffer(a, b, flags | PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) < 0) return -1;
     if (b->format && strcmp(b->format, "O") == 0 && b->itemsize == (Py_ssize_t)sizeof(PyObject *))

@@ -1,10 +1,10 @@
-/* told.c - Told: a strategy of exchanges in Python, which answers a run's questions from outside of
- * the run (shuffle/told.h).
+/* told.c - Told: a told strategy of exchanges, which is written in Python and answers a run's
+ * questions from outside of the run (shuffle/told.h).
  *
  * A run wakes the strategy's thread while it holds the locks of the run and of the engine. So
- * waking takes a mutex that is held for nothing else, and never the GIL. The answering thread
- * drops the GIL before it enters the run: so no thread waits for a run with the GIL held while
- * the holder of the run waits for the GIL. */
+ * waking takes a mutex that is held for nothing else, and never the GIL. The answering thread drops
+ * the GIL before it enters the run. So no thread holds the GIL while it waits for the lock of a run
+ * whose holder waits for the GIL. */
 #include "exec/exec.h"
 #include "py/data/data.h"
 #include "shuffle/told.h"
@@ -12,7 +12,7 @@
 struct told {
     PyObject_HEAD struct sk_told t;
     struct py_state *st;
-    PyObject *name; /* bytes that hold the name, which t points to */
+    PyObject *name; /* bytes object with the name to which t points */
     pthread_mutex_t mu;
     pthread_cond_t cond;
     bool asked, closed;
@@ -88,7 +88,7 @@ static PyObject *question(const struct sk_told_question *q) {
                          q->pack.end, q->pack.node, (unsigned long long)q->pack.bytes);
 }
 
-/* Waits for a question. False: there will be no more questions. */
+/* Waits for a question of the run. False: there will be no more questions. */
 static bool await(struct told *p) {
     bool closed;
     Py_BEGIN_ALLOW_THREADS;

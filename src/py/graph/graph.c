@@ -2,17 +2,17 @@
  * memory, the plans of its actors, inputs and outputs, its end.
  *
  * dag/graph.h has the shared part. The engine frees the graph's memory when the graph is closed and
- * no longer read, and reports the deaths of actors to the graph. Not thread-safe: one thread at a
- * time executes, and one gets. Cost: see bench/py/graphs.py. */
+ * no reader is left, and reports the deaths of actors to the graph. Not thread-safe: at most one
+ * thread writes inputs and one reads outputs. Cost: see bench/py/graphs.py. */
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "dag/graph.h"
 #include "ipc/ipc.h"
 #include "py/graph/graph.h"
 
-/* while the caller waits for one output, the other outputs are checked this often */
+/* how often, in ns, the other outputs are checked while the caller waits for one output */
 #define OTHERS_NS 10000000
-/* size of the first buffer of each channel, which has room for a short error */
+/* size in bytes of the first buffer of each channel, enough for a short error */
 #define FIRST_BUFFER 64u
 
 struct port {
@@ -82,7 +82,7 @@ static uint32_t *numbers_of(PyObject *list) {
     return NULL;
 }
 
-/* Puts a first buffer into each channel. */
+/* Gives each channel its first buffer. */
 static sk_rc first_buffers(struct graph *o, uint8_t *base, uint64_t size, struct sk_err *err) {
     for (uint32_t n = 0; n < o->n_nodes; n++) {
         struct sk_chan_end w;
@@ -96,7 +96,7 @@ static sk_rc first_buffers(struct graph *o, uint8_t *base, uint64_t size, struct
 
 static sk_rc make(struct graph *o, struct sk_engine *e, struct sk_dag_shape *shape,
                   struct sk_err *err) {
-    /* without the GIL */
+    /* called without the GIL */
     uint64_t size, cap, bytes = sk_dag_bytes(shape, err);
     uint8_t *base = e->channels->memory(e, &size);
     sk_off off;
@@ -129,7 +129,7 @@ static sk_rc attach_mine(struct graph *o, const uint32_t *actor, PyObject *outpu
         o->out[o->n_out].node = n;
         SK_TRY(sk_chan_attach(&o->out[o->n_out].end, sk_dag_channel(o->head, n), r, base, size,
                               NULL, err));
-        /* results that existed before an actor died can still be read */
+        /* messages that were written before an actor died can still be read */
         o->out[o->n_out++].end.drains = true;
     }
     return SK_OK;
@@ -232,8 +232,8 @@ static PyObject *graph_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     return NULL;
 }
 
-/* The plan of an actor: (graph, seat, actor, nodes, cells, states, [(kind, node)], [(node,
- * channel, end)]). */
+/* plan(index): what the loop of an actor gets: (graph, seat, actor, nodes, cells, states, [(kind,
+ * node)], [(node, channel, end)]). */
 static PyObject *graph_plan(PyObject *self, PyObject *index) {
     struct graph *o = graph_of(self);
     unsigned long a = PyLong_AsUnsignedLong(index);
@@ -273,7 +273,8 @@ static PyObject *graph_plan(PyObject *self, PyObject *index) {
 
 /* ---- writing inputs and reading outputs ------------------------------------------------------ */
 
-static bool stop_waiting(struct py_state *st) { /* without the GIL */
+/* Called without the GIL: true if the engine closes or a signal handler raises. */
+static bool stop_waiting(struct py_state *st) {
     PyGILState_STATE s = PyGILState_Ensure();
     bool stop = st->closing || PyErr_CheckSignals() < 0;
     PyGILState_Release(s);
@@ -314,8 +315,8 @@ static PyObject *graph_write(PyObject *self, PyObject *const *args, Py_ssize_t n
                             (unsigned)o->n_in);
     if (!deadline_from(args[1], &deadline) || !alive(st, o)) return NULL;
     for (uint32_t i = 0; i < o->n_in; i++) {
-        /* all inputs are written before one of them is published, so that an execution begins
-         * completely or not at all */
+        /* all inputs are written before the first is published, so that an execution begins with
+         * all its inputs or not at all */
         if (py_message_write(st, &o->in[i].end, PyTuple_GET_ITEM(args[0], (Py_ssize_t)i), deadline,
                              stop_waiting, &o->written[i], &rc) == 0)
             continue;
@@ -335,7 +336,8 @@ static PyObject *graph_write(PyObject *self, PyObject *const *args, Py_ssize_t n
     Py_RETURN_NONE;
 }
 
-/* Returns (output, value or exception, whether it failed) of a message that was read. */
+/* Returns (number of the output, value or exception, whether it is an exception) for a message that
+ * was read. */
 static PyObject *noted(struct py_state *st, struct port *p, uint32_t output,
                        const struct sk_chan_msg *m) {
     struct py_read r = {.m = *m};
@@ -354,17 +356,17 @@ static PyObject *noted(struct py_state *st, struct port *p, uint32_t output,
     return Py_BuildValue("(INO)", (unsigned)output, v, failed ? Py_True : Py_False);
 }
 
-/* Returns the number of the execution that is being read; each output has one message of each
- * execution. */
+/* Returns the number of the first execution of which an output has not been read; each output has
+ * one message for each execution. */
 static uint64_t first_unread(const struct graph *o) {
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < o->n_out; i++) least = SK_MIN(least, o->out[i].end.next);
     return least;
 }
 
-/* Checks each output of that execution, then waits for one of those without a message: `wanted` if
- * it is among them, else the first. *at: the output that was read. *slice: how long the caller may
- * wait before the other outputs are checked again. */
+/* Checks the unread outputs of the first execution with any, then waits for a message of one: of
+ * `wanted` if that is unread, else of the first. *at: the output whose message was read. *slice:
+ * how long, in ns, the caller may wait before it checks the other outputs again. */
 static sk_rc read_any(struct graph *o, uint32_t wanted, uint32_t *at, struct sk_chan_msg *m,
                       int64_t *slice) {
     uint64_t execution = first_unread(o);
@@ -380,14 +382,14 @@ static sk_rc read_any(struct graph *o, uint32_t wanted, uint32_t *at, struct sk_
         missing++;
         if (i == wanted || *at == o->n_out) *at = i;
     }
-    /* an execution of which all outputs were read is not the first unread one */
+    /* the first unread execution has at least one unread output */
     SK_ASSERT(*at < o->n_out);
     *slice = missing > 1 ? OTHERS_NS : PY_SLICE_NS;
     return SK_ETIMEOUT;
 }
 
-/* Reads the next message of the current execution, from any output, so that a failure is seen while
- * other outputs are missing. */
+/* read(...): the next message of the first unread execution, from any output, so that the failure
+ * of one output is seen while others are missing. */
 static PyObject *graph_read(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     struct graph *o = graph_of(self);
     struct py_state *st = py_state_of(Py_TYPE(self));
@@ -418,7 +420,7 @@ static PyObject *graph_read(PyObject *self, PyObject *const *args, Py_ssize_t n)
     }
 }
 
-/* True if a message of the execution that is being read exists. */
+/* ready(): whether a message of the first unread execution exists. */
 static PyObject *graph_ready(PyObject *self, PyObject *unused SK_UNUSED) {
     const struct graph *o = graph_of(self);
     uint64_t execution = first_unread(o);
@@ -436,7 +438,7 @@ static PyObject *graph_close(PyObject *self, PyObject *unused SK_UNUSED) {
     Py_RETURN_NONE;
 }
 
-/* Records that an actor's next process cannot begin. */
+/* fail(...): records that an actor gets no new process. */
 static PyObject *graph_fail(PyObject *self, PyObject *args) {
     struct graph *o = graph_of(self);
     unsigned a;
@@ -463,7 +465,7 @@ static PyObject *look_for_lost(struct graph *o) {
     return out;
 }
 
-/* Waits for such an actor; None: the graph is closed. */
+/* lost(seconds): waits until look_for_lost() finds an actor; None: the graph is closed. */
 static PyObject *graph_lost(PyObject *self, PyObject *seconds) {
     struct graph *o = graph_of(self);
     struct py_state *st = py_state_of(Py_TYPE(self));
@@ -477,7 +479,7 @@ static PyObject *graph_lost(PyObject *self, PyObject *seconds) {
         if (!lost || PyList_GET_SIZE(lost) || (now = sk_now_ns()) >= deadline) return lost;
         Py_DECREF(lost);
         PY_DROP(st)
-        /* the result of the wait does not matter: the next check decides */
+        /* after any result of the wait, the loop checks again */
         SK_IGNORE(sk_futex_wait(changes, seen, SK_MIN(deadline, now + PY_SLICE_NS)));
         PY_TAKE(st)
     }
@@ -528,7 +530,7 @@ static PyObject *graph_living(PyObject *type, PyObject *unused SK_UNUSED) {
         st->engine && st->engine->channels ? st->engine->channels->living(st->engine) : 0);
 }
 
-/* Sets the class of graph results. As arguments of calls they become objects: see
+/* results(class): sets the class of graph results. As arguments of calls they become objects: see
  * py_result_object. */
 static PyObject *graph_results(PyObject *type, PyObject *of) {
     struct py_state *st = py_state_of((PyTypeObject *)type);

@@ -3,32 +3,33 @@
  *
  * The loop is a thread of the actor's process beside the one that runs its calls. Around each
  * method of the graph it holds the turn, so that an actor runs one method at a time, whether the
- * graph or a call makes it. Invariant: no action leaves an exception set; an exception of user
- * code becomes the value of its node, an error. Cost: a round without waiting takes 1 us around
- * the user's method. */
+ * graph or a call makes it. Invariant: no action leaves an exception set; an exception of user code
+ * becomes an error value of its node. Cost: an execution without waiting takes 1 us around the
+ * user's method. */
 #include <unistd.h>
 
 #include "py/graph/graph.h"
 
 #define FEW 12
 
-struct slot { /* the value of a node in this execution; v NULL: not made yet */
+struct slot { /* value of a node in the current execution; v NULL: not computed yet */
     PyObject *v;
     uint32_t error; /* kind of the error if the value is an error (v is then its bytes), else 0 */
 };
 
 struct call { /* how the value of a node is computed */
-    /* A str: a method of the actor. Else a function of (instance, ...) or, with `alone`, of its
-     * arguments only. NULL: the node computes nothing here. */
+    /* A str: the name of a method of the actor. Otherwise a function of (instance, arguments ...)
+     * or, with `alone`, of the arguments only. NULL: the node computes nothing in this actor. */
     PyObject *target;
     bool alone;
     PyObject *consts; /* tuple */
     /* tuple or NULL: names of the keyword arguments, which are the last constants */
     PyObject *kwnames;
-    /* for each positional argument: the number of a node, or -1 - the index of a constant */
+    /* for each positional argument: the number i >= 0 of a node, or -1 - the index of a constant */
     int32_t *args;
     uint32_t n_args, n_kw, n_returns;
-    uint32_t part_of, part; /* part_of != NONE: the value is item `part` of that node's value */
+    /* part_of != NONE: the value is item `part` of the value of node part_of */
+    uint32_t part_of, part;
     struct py_at at;
 };
 #define NONE UINT32_MAX
@@ -49,7 +50,8 @@ struct loop {
     uint32_t *port_of;
     struct sk_dag_seat *seat;
     struct sk_dag_states states;
-    /* saves: (instance) -> bytes; restores: (instance, bytes). NULL: the actor keeps no state. */
+    /* saves(instance) returns bytes; restores(instance, bytes) undoes it. NULL: the actor's state
+     * is not saved. */
     PyObject *saves, *restores;
     struct sk_chan_pool pool;
     PyThreadState *parked;
@@ -69,7 +71,8 @@ static void pool_free(void *ctx, sk_off off, uint64_t cap SK_UNUSED) {
 
 /* ---- values of nodes ------------------------------------------------------------------------- */
 
-static void slot_set(struct slot *s, PyObject *v, uint32_t error) { /* takes v over */
+/* Sets the value, which is taken over. */
+static void slot_set(struct slot *s, PyObject *v, uint32_t error) {
     Py_XSETREF(s->v, v);
     s->error = error;
 }
@@ -138,7 +141,8 @@ static sk_rc take(void *ctx, uint32_t port, const struct sk_chan_msg *m,
     return SK_OK;
 }
 
-static PyObject *run_coroutine(PyObject *coro) { /* takes coro over */
+/* Runs a coroutine, which is taken over, to its end. */
+static PyObject *run_coroutine(PyObject *coro) {
     PyObject *m = PyImport_ImportModule("asyncio"),
              *r = m ? PyObject_CallMethod(m, "run", "O", coro) : NULL;
     Py_XDECREF(m);
@@ -194,7 +198,7 @@ static sk_rc compute(void *ctx, uint32_t node, struct sk_err *err SK_UNUSED) {
     for (uint32_t i = 0; i < c->n_args; i++) {
         const struct slot *a = c->args[i] < 0 ? NULL : &l->slots[c->args[i]];
         if (SK_UNLIKELY(a && a->error)) {
-            /* an argument failed: this node fails with the same error */
+            /* a node with an argument that is an error gets the same error */
             slot_set(s, Py_NewRef(a->v), a->error);
             return SK_OK;
         }
@@ -233,7 +237,8 @@ static sk_rc give(void *ctx, uint32_t port, struct sk_err *err) {
     PY_DROP(l->st)
     rc = sk_chan_reserve(&p->end, n, INT64_MAX, &room, err);
     if (rc == SK_EFULL || rc == SK_ENOSPC || rc == SK_ENOMEM) {
-        /* use the buffer that exists: a graph begins with one in each channel */
+        /* without memory for a larger buffer the first one is used: each channel has had one since
+         * the graph began */
         n = SK_MIN(n, (size_t)64);
         rc = sk_chan_reserve(&p->end, n, INT64_MAX, &room, err);
         if (rc == SK_OK && s->error != SK_KIND_ENGINE_ERROR) s->error = SK_KIND_ENGINE_ERROR;
@@ -324,7 +329,7 @@ static int read_call(struct loop *l, PyObject *row) {
         return -1;
     if (node >= l->n_nodes || l->calls[node].target) return bad("a call");
     struct call *c = &l->calls[node];
-    /* a function that is not a method of the actor */
+    /* a tuple of one item stands for a function that is not a method of the actor */
     bool alone = PyTuple_Check(target) && PyTuple_GET_SIZE(target) == 1;
     if (alone) target = PyTuple_GET_ITEM(target, 0);
     *c = (struct call){.target = Py_NewRef(target),
@@ -413,8 +418,7 @@ static int attach_states(struct loop *l, void *mem, uint8_t *base, uint64_t size
     return rc == SK_OK ? 0 : (py_raise(l->st, rc, &err), -1);
 }
 
-/* Stores the state with which the actor begins, if this is the first of its processes in the
- * graph. */
+/* Stores the actor's state at the beginning, if this is the first of its processes in the graph. */
 static int put_first_state(struct py_state *st, PyObject *plan, PyObject *state, uint8_t *base,
                            uint64_t size) {
     struct loop l = {.st = st, .gen = st->gen};
@@ -429,8 +433,8 @@ static int put_first_state(struct py_state *st, PyObject *plan, PyObject *state,
     return rc == SK_OK ? 0 : (py_raise(st, rc, &err), -1);
 }
 
-/* Takes the seat of the plan, before the loop's thread is started. An actor whose calls run one
- * at a time, on the main thread, has a turn from now on. */
+/* begin(...): takes the seat of the plan, before the loop's thread is started. An actor whose calls
+ * run one at a time, on the main thread, has a turn from now on. */
 static PyObject *m_begin(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     const struct sk_task *t = py_current_task();
@@ -502,8 +506,8 @@ static int loop_read(struct loop *l, PyObject *plan) {
                : 0;
 }
 
-/* graph_run(instance, plan, saves, restores): returns when the graph has ended. Runs on a thread
- * of its own. */
+/* graph_run(instance, plan, saves, restores): runs the loop on a thread of its own; returns when
+ * the graph has ended. */
 static PyObject *m_run(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     PyObject *self, *plan, *saves, *restores;
@@ -526,10 +530,11 @@ static PyObject *m_run(PyObject *module, PyObject *args) {
     a.ctx = &l;
     sk_rc rc = loop_read(&l, plan) < 0 ? py_to_err(&err, "the loop of a compiled graph") : SK_OK;
     if (rc == SK_OK) rc = sk_dag_run(&l.dag, &a, &err);
-    /* messages that are no longer shown go back to the graph (see sk_chan_shown) */
+    /* messages whose bytes no array shows go back to the graph (see sk_chan_shown) */
     for (uint32_t i = 0; l.has_read && i < l.dag.n_ports; i++)
         if (l.has_read[i]) sk_chan_pass(&l.dag.ports[i].end);
-    /* closes the graph, so that the other actors end, too, if the end began here */
+    /* closing the channels ends the loops of the other actors, in case the graph ends because this
+     * loop failed */
     for (uint32_t i = 0; i < l.dag.n_ports; i++)
         if (l.dag.ports[i].end.shm) sk_chan_close(l.dag.ports[i].end.shm);
     if (l.slots && l.has_read) let_go(&l);

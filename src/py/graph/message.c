@@ -1,9 +1,9 @@
 /* message.c - a Python value as a message of a channel, and back.
  *
- * A large value is not copied when it is read: the arrays in it show the message's bytes, and
- * keep a Message, whose end releases the buffer. The writer holds references inside a message
- * until all readers have passed it; a reader in a worker passes it only after the driver has
- * counted the reader's own references. */
+ * A large value is not copied when it is read: its arrays show the message's bytes, and keep a
+ * Message alive, which releases the buffer when it dies. The writer holds references inside a
+ * message until all readers have passed that message; a reader in a worker passes it only after the
+ * driver has counted the reader's own references. */
 #include "base/clock.h"
 #include "py/graph/graph.h"
 
@@ -46,9 +46,9 @@ static sk_rc room(struct py_into *in, size_t n, uint8_t **out, struct sk_err *er
     }
 }
 
-/* Waits until the driver has handled the earlier messages of this process. So a writer's
- * references are known before another process reads them, and a reader's before the writer drops
- * its own. */
+/* Waits until the driver has handled the earlier messages of this process, so that it has counted a
+ * writer's references before another process reads them, and a reader's before the writer drops its
+ * own. */
 static int be_heard(struct py_state *st) {
     struct sk_node node;
     size_t n;
@@ -87,11 +87,12 @@ int py_message_write(struct py_state *st, struct sk_chan_end *w, PyObject *v, in
 
 void py_message_publish(struct sk_chan_end *w, struct py_written *m, struct py_held *h,
                         uint32_t n_cells) {
-    /* a cell was free, so all readers have passed the messages of these versions */
+    /* the version w->next reuses the cell of version w->next - n_cells, so all readers have passed
+     * that version and those before */
     if (SK_UNLIKELY(h->list.n) && w->next > n_cells) py_held_drop(h, w->next - n_cells);
     if (SK_UNLIKELY(m->refs != NULL) &&
         !sk_vec_push(&h->list, SK_TAG_PY, ((struct py_held_refs){w->next, m->refs}))) {
-        /* no memory to record the references: they are kept for ever rather than lost */
+        /* without memory to record them, the references are never released */
     }
     m->refs = NULL;
     sk_chan_publish(w, m->len, m->kind);
@@ -99,7 +100,7 @@ void py_message_publish(struct sk_chan_end *w, struct py_written *m, struct py_h
 
 /* ---- reading a message ----------------------------------------------------------------------- */
 
-struct message { /* bytes of a channel's buffer, shown by arrays */
+struct message { /* the Python object Message: bytes of a channel's buffer that arrays show */
     PyObject_HEAD struct sk_chan_end end;
     struct sk_chan_msg m;
     uint32_t gen;
@@ -109,7 +110,7 @@ static void message_dealloc(PyObject *o) {
     struct message *m = (struct message *)(void *)o;
     PyTypeObject *type = Py_TYPE(o);
     struct py_state *st = py_state_of(type);
-    /* if the engine is closed, it has left the bytes mapped */
+    /* a closed engine leaves the bytes mapped */
     if (st && py_open(st, m->gen)) sk_chan_release(&m->end, &m->m);
     PyObject_Free(o);
     Py_DECREF(type);
@@ -135,7 +136,7 @@ PyObject *py_message_value(struct py_state *st, struct sk_chan_end *e, struct py
     struct py_keep k = {0};
     if (v.len > SK_INLINE_MAX && !(r->owner = k.owner = message_new(st, e, &r->m))) return NULL;
     PyObject *o = py_decode(st, &v, &k);
-    /* count the references before the writer drops its own */
+    /* the driver has to count the references before the writer drops its own */
     if (SK_UNLIKELY(o && (r->m.kind & PY_HAS_REFS)) && be_heard(st) < 0) Py_CLEAR(o);
     return o;
 }

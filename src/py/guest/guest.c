@@ -1,8 +1,8 @@
 /* guest.c - an engine that is written in Python, as the guest of engine/by/guest.c: each call of
  * guest.h becomes a call of a method of one Python object (see skate/engine/__init__.py).
  * guest_task.c runs the tasks of such an engine. All methods but get() are called by one thread.
- * The object is the only state here. Invariant: no lock of the engine is held in these calls. Cost:
- * a method call of Python, and a tuple for each value. */
+ * All state of the engine is in that object. Invariant: no lock of the engine is held in these
+ * calls. Cost: a method call of Python, and a tuple for each value. */
 #include "base/clock.h"
 #include "engine/guest.h"
 #include "py/guest/guest.h"
@@ -10,7 +10,7 @@
 struct guest {
     struct py_state *st;
     PyObject *engine;
-    void (*wake)(void *host); /* NULL: the engine has ended */
+    void (*wake)(void *host); /* called when the guest has news; NULL: the engine has ended */
     void *host;
 };
 
@@ -74,7 +74,8 @@ static int value_read(PyObject *t, struct sk_guest_value *v, uint64_t *size) {
 static PyObject *m_wake(PyObject *self, PyObject *unused SK_UNUSED) {
     struct guest *g = PyCapsule_GetPointer(self, "guest");
     if (!g) return NULL;
-    /* wake takes a lock that no thread holds while it waits for the GIL */
+    /* this does not deadlock: no thread waits for the GIL while it holds the lock that wake
+     * takes */
     if (g->wake) g->wake(g->host);
     Py_RETURN_NONE;
 }
@@ -87,7 +88,7 @@ static void capsule_free(PyObject *capsule) {
     sk_free(g);
 }
 
-/* Gives a reference to the capsule; the host has one until end. */
+/* Returns a new reference to the capsule of g; the host has one until end. */
 static PyObject *capsule_of(const struct guest *g) {
     return PyObject_GetAttrString(g->engine, "_guest");
 }
@@ -114,7 +115,7 @@ static void g_end(void *ctx) {
     Py_XDECREF(r);
     g->wake = NULL;
     g->engine = NULL;
-    /* frees g, unless user code still holds wake */
+    /* this frees g, unless user code still holds the capsule */
     if (PyObject_DelAttrString(engine, "_guest") < 0) PyErr_Clear();
     Py_DECREF(engine);
     PyGILState_Release(s);
@@ -187,8 +188,8 @@ static sk_rc g_define(void *ctx, sk_fid fn, const char *name, struct sk_bytes de
     return rc;
 }
 
-static int set(PyObject *d, const char *key, PyObject *v) /* takes v over */
-{
+/* Stores d[key] = v, taking v over. */
+static int set(PyObject *d, const char *key, PyObject *v) {
     int r = v ? PyDict_SetItemString(d, key, v) : -1;
     Py_XDECREF(v);
     return r;
@@ -420,7 +421,7 @@ int py_guest_make(struct py_state *st, PyObject *engine, struct sk_guest *out) {
         return -1;
     }
     g->st = st;
-    g->engine = Py_NewRef(engine); /* a reference cycle, until end */
+    g->engine = Py_NewRef(engine); /* a reference cycle, which end breaks */
     int r = PyObject_SetAttrString(engine, "_guest", capsule);
     Py_DECREF(capsule);
     *out = (struct sk_guest){.ops = &OPS, .ctx = g};

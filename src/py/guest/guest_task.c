@@ -1,19 +1,18 @@
-/* guest_task.c - runs one task in a process of a guest engine (guest.c): the runner of every worker
- * (run.c), with values that come and go as bytes.
+/* guest_task.c - runs one task in a process of a guest engine (guest.c), by the runner of every
+ * worker (run.c), with arguments and results as bytes.
  *
  *  for values in _skate.GuestTask(...):   [(kind, bytes), ...]: what the task gave out since the
  *                                         last iteration; a stream goes on with each iteration
  *
- * The engine here has only what a running task needs of one: buffers and views. Its other calls
- * (get, put, remote) raise NotImplementedError. Invariant: values of streams come in pairs of a
- * note and a value (sk_engine.no_notes). Cost: one copy of what is yielded, none of the arguments.
- */
+ * The engine of such a process has only what a running task needs: buffers and views. Its other
+ * calls (get, put, remote) raise NotImplementedError. Invariant: a stream gives pairs of a note and
+ * a value (sk_engine.no_notes). Cost: one copy of each result, none of the arguments. */
 #include "engine/engine_int.h"
 #include "py/guest/guest.h"
 
 struct gtask {
     struct sk_task_priv p; /* must be first */
-    /* list of (kind, bytes): values that the task has given out and the caller has not taken */
+    /* list of (kind, bytes): values of the task that the caller has not taken yet */
     PyObject *out;
     PyObject *failed; /* (kind, bytes) of the error */
 };
@@ -67,7 +66,7 @@ static sk_rc w_wait(struct sk_engine *e SK_UNUSED, const sk_oid *i SK_UNUSED, si
                     struct sk_err *err) {
     return NOT_HERE(err);
 }
-/* an engine of this kind has no objects of its own */
+/* objects are not counted, since an engine of this kind has none */
 static void w_count(struct sk_engine *e SK_UNUSED, sk_oid o SK_UNUSED) {}
 static sk_rc w_drive(struct sk_engine *e SK_UNUSED, bool (*done)(void *) SK_UNUSED,
                      void *a SK_UNUSED, int64_t d SK_UNUSED, struct sk_err *err) {
@@ -143,8 +142,8 @@ static PyObject *m_guest_worker(PyObject *module, PyObject *unused SK_UNUSED) {
 
 static void free_bytes(PyObject *capsule) { sk_free(PyCapsule_GetPointer(capsule, "bytes")); }
 
-/* (kind, bytes or a buffer over the payload's memory, which is taken over). NULL with an
- * exception. */
+/* Returns (kind, bytes or a buffer over the payload's memory, which is taken over) for a value of
+ * the task. NULL with an exception. */
 static PyObject *given_out(struct py_state *st, const struct sk_payload *p) {
     if (!p->buf)
         return Py_BuildValue("(Iy#)", (unsigned)p->kind, p->bytes.n ? (const char *)p->bytes.p : "",
@@ -170,7 +169,7 @@ static sk_rc out_of_memory(struct sk_err *err) {
 }
 
 static sk_rc t_yield(struct sk_task *t, const struct sk_payload *p, struct sk_err *err) {
-    /* called with the GIL, because the runner holds the GIL */
+    /* the runner calls this with the GIL held */
     struct pull *x = pull_of(t);
     SK_ASSERT(PyGILState_Check());
     if (p->n_contains) {
@@ -198,14 +197,14 @@ static sk_rc t_fail(struct sk_task *t, const struct sk_payload *p, struct sk_err
     else x->t.failed = v;
     return SK_OK;
 }
-/* only streams use notes */
+/* a task's note at its end is dropped, since only streams use notes */
 static void t_note(struct sk_task *t SK_UNUSED, struct sk_bytes note SK_UNUSED) {}
 static struct sk_view t_keep_arg(struct sk_task *t, uint32_t i) {
     struct sk_view v = pull_of(t)->views[i];
     pull_of(t)->views[i].token = 0;
     return v;
 }
-/* such a task is cancelled by ending its process */
+/* a task of a guest engine is cancelled by ending its process */
 static bool t_cancelled(const struct sk_task *t SK_UNUSED) { return false; }
 static const struct sk_task_ops TASK_OPS = {.ret = t_ret,
                                             .yield = t_yield,
@@ -239,7 +238,7 @@ static const struct py_field field[] = {
 };
 static const struct py_fields fields = {"GuestTask", SK_COUNT(field), 4, field};
 
-/* Makes a view of each argument (kind, buffer); a view keeps its buffer. */
+/* Makes a view of each argument (kind, buffer). A view holds its buffer until it is released. */
 static int pull_args(struct pull *x, PyObject *args) {
     Py_ssize_t n = PyList_GET_SIZE(args);
     x->views = sk_calloc(SK_TAG_PY, ((size_t)n + 1) * sizeof *x->views);
@@ -347,7 +346,7 @@ static void begin(struct pull *x) {
     sk_rc rc = x->st->runner.run(x->st->runner.ctx, &x->t.p.t, &err);
     py_pulled = outer;
     fail(x, rc, &err);
-    release_args(x); /* values have their own references to the parts of arguments that they need */
+    release_args(x); /* values that use bytes of an argument have references of their own */
 }
 
 /* Lets a stream make one more value. */

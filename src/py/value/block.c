@@ -15,19 +15,19 @@
 struct blockout {
     PyObject_HEAD PyObject *batch; /* NULL: the rows are those of `parts`, in order */
     PyObject *parts;               /* list of BlockOuts, each with a batch */
-    /* capsules of the batch; the plan points into the structs that they hold */
+    /* the tuple of the batch's two Arrow capsules; `plan` points into their structs */
     PyObject *two;
     struct sk_block_plan *plan; /* NULL: not made yet */
     struct sk_value *value;     /* a value of an exchange; the members above are unused then */
     PyObject *owner;            /* the object into which the value's plans point */
     unsigned bad;
-    int told; /* true: the value is a match report, which goes to the reduce of unmatched rows */
+    int told; /* true: the value is a match report for the reduce of unmatched rows */
 };
 
 static struct blockout *out_of(PyObject *o) { return (void *)o; }
 
-/* Dead letters hold texts of errors, which may differ from run to run: a repeat is compared by
- * their number alone. */
+/* A repeated yield must have the same note. Dead letters contain texts of errors, which may differ
+ * between attempts, so their note has only their number. */
 size_t py_blockout_note(PyObject *out, struct sk_block_sizes size, union sk_yield_note *note) {
     const struct blockout *o = out_of(out);
     if (o->value) return sk_value_note(o->value, note);
@@ -82,7 +82,8 @@ static int plan_batch(struct py_state *st, struct blockout *o) {
     return -1;
 }
 
-/* Joins parts of which no common plan can be made into one batch, by the merge hook. */
+/* Joins the parts into one batch by the merge hook, for parts of which no common plan can be
+ * made. */
 static int concatenate(struct py_state *st, struct blockout *o) {
     PyObject *list = st->hook_merge ? PyList_New(0)
                                     : PyErr_Format(PyExc_RuntimeError, "the merge hook is not set");
@@ -132,7 +133,7 @@ static void write_out(const struct blockout *o, uint8_t *dst) {
     else sk_block_write(o->plan, dst);
 }
 
-/* Makes the BlockOut of a batch, a new reference. */
+/* Returns a BlockOut of the batch, a new reference; a BlockOut is returned itself. */
 static PyObject *blockout_of(struct py_state *st, PyObject *batch) {
     return Py_TYPE(batch) == st->blockout_type
                ? Py_NewRef(batch)
@@ -146,7 +147,7 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e,
     e->has_buf = false;
     PyObject *out = blockout_of(st, batch);
     if (!out) return -1;
-    /* code of the batch may have closed the engine */
+    /* the batch's __arrow_c_array__ may have closed the engine */
     if (planned(st, out) < 0 || py_gone(st, st->gen)) {
         Py_DECREF(out);
         return -1;
@@ -159,7 +160,7 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e,
     e->kind = o->told || (o->value && o->value->kind != SK_VALUE_BLOCK) ? PY_PACK : PY_BLOCK;
     e->n = (size_t)size.total_bytes;
     *sizes = size;
-    if (!e->n) { /* a value of cuts has no bytes, since its note is all of it */
+    if (!e->n) { /* the value of a cut task has no bytes, only a note */
         e->p = "";
         Py_DECREF(out);
         return 0;
@@ -167,7 +168,7 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e,
     e->keep = NULL;
     PY_DROP(st)
     if (o->plan && !o->value && py_npmem_place(st, o->plan, &e->buf, &e->keep)) rc = SK_OK;
-    /* small values, too, since a block needs its alignment */
+    /* small blocks get a buffer, too, because blocks have to be aligned */
     else rc = st->engine->ops->buf_alloc(st->engine, size.total_bytes, &e->buf, &err);
     if (rc == SK_OK && !e->keep) {
         py_warm(st->engine, e->buf.data, (size_t)size.total_bytes);
@@ -176,7 +177,8 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e,
     PY_TAKE(st)
     if (rc == SK_OK) {
         e->has_buf = true;
-    } else if (!PyErr_Occurred()) { /* a signal handler may have raised during the wait for room */
+        /* else a signal handler has raised an exception during the wait for room */
+    } else if (!PyErr_Occurred()) {
         py_raise(st, rc, &err);
     }
     Py_DECREF(out);
@@ -193,7 +195,7 @@ int py_block_measure(struct py_state *st, PyObject *batch, struct sk_block_sizes
 
 /* ---- blocks as record batches ---------------------------------------------------------------- */
 
-/* Called by any thread, with or without the GIL. */
+/* Drops the reference to the owner of a block. Called by any thread, with or without the GIL. */
 static void release_obj(void *ctx) {
     if (!Py_IsInitialized()) return; /* the interpreter is shutting down */
     PyGILState_STATE g = PyGILState_Ensure();
@@ -213,7 +215,7 @@ static void array_capsule_free(PyObject *capsule) {
     sk_free(a);
 }
 
-/* A RecordBatch over a block; takes owner over. */
+/* Makes a RecordBatch over a block without a copy; takes `owner` over, also on failure. */
 static PyObject *load(struct py_state *st, const uint8_t *data, size_t n,
                       struct sk_block_owner owner) {
     PY_ERR(err);
@@ -249,7 +251,7 @@ PyObject *py_block_of(struct py_state *st, PyObject *owner, const uint8_t *p, si
 
 static void free_capsule(PyObject *capsule) { sk_free(PyCapsule_GetPointer(capsule, NULL)); }
 
-/* A private buffer of n bytes, aligned for a block. */
+/* Makes a _Buf over n bytes of private memory, aligned for a block; *p: the bytes. */
 static PyObject *own_buf(struct py_state *st, size_t n, uint8_t **p) {
     *p = sk_alloc_aligned(SK_TAG_PY, SK_BLOCK_ALIGN, n);
     if (!*p) return PyErr_NoMemory();
@@ -313,7 +315,7 @@ static int blockout_init(PyObject *o, PyObject *args, PyObject *kw) {
 static void blockout_dealloc(PyObject *o) {
     PyTypeObject *type = Py_TYPE(o);
     struct blockout *b = out_of(o);
-    /* the plan points into the capsules; a joined one into those of the parts */
+    /* the plan is freed first, since it points into the capsules of this batch or of the parts */
     sk_block_plan_free(b->plan);
     sk_value_destroy(b->value);
     Py_XDECREF(b->owner);
@@ -366,7 +368,7 @@ static PyObject *blockout_note(PyObject *o, void *closure) {
     return PyBytes_FromStringAndSize((const char *)&note, (Py_ssize_t)n);
 }
 
-/* Returns the bytes of its value, in private memory of this process. */
+/* written(): the bytes of the BlockOut's value, in private memory of this process. */
 static PyObject *blockout_written(PyObject *o, PyObject *unused SK_UNUSED) {
     struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
     uint8_t *p;
@@ -448,7 +450,8 @@ static PyObject *m_block_nbytes(PyObject *module, PyObject *batch) {
                                                   : PyLong_FromUnsignedLongLong(size.data_bytes);
 }
 
-/* A batch over a block in private memory; it keeps `owner`. */
+/* block(bytes, owner): a RecordBatch over a block in `bytes`; it keeps `owner`, which holds the
+ * memory, alive. */
 static PyObject *m_block(PyObject *module, PyObject *args) {
     Py_buffer b;
     PyObject *owner;

@@ -2,7 +2,7 @@
  * over them is gone. */
 #include "py/value/value.h"
 
-/* a Python object: read-only bytes of a view that the object owns, or of another object */
+/* the Python object _Buf: read-only bytes of a view that it owns, or of another object */
 struct buf {
     PyObject_HEAD const uint8_t *p;
     size_t n;

@@ -12,12 +12,13 @@ void py_collector_push(struct py_collector *c) {
 }
 
 void py_collector_pop(struct py_collector *c) {
-    SK_ASSERT(collector_now == c); /* collectors are nested */
+    SK_ASSERT(collector_now == c); /* the collector begun last ends first */
     collector_now = c->outer;
 }
 
-/* A reference in a pickle that user code made: nobody knows when those bytes are gone. As in Ray,
- * the object then lives as long as the engine, unless a setting forbids such pickles. */
+/* Handles a reference in a pickle that user code made: nobody knows how long those bytes live. As
+ * in Ray, the object lives as long as the engine; an exception is raised if the environment
+ * variable below forbids such pickles. */
 static int out_of_band(struct py_state *st, PyObject *ref) {
     if (py_ref_strict()) {
         py_raise_class(

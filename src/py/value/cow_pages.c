@@ -1,9 +1,9 @@
 /* cow_pages.c - large parts of an object as writable memory: copy-on-write pages over the store.
  *
- * Objects that functions capture (data/worker/captured.py) belong to the worker in every way but
- * one: a page costs memory only when it is written. The object stays pinned as long as the
- * memory exists. An engine without windows gives a copy. Cost: a mapping, 3 us; then 0.1 us for
- * the first read of each page. */
+ * Used for objects that functions capture (data/values/captured.py). User code may write to the
+ * memory like to its own, but a page costs memory only once it is written. The object stays pinned
+ * as long as the memory exists. An engine without windows gives a copy. Cost: a mapping, 3 us; then
+ * 0.1 us for the first read of each page. */
 #include "engine/windows.h"
 #include "py/value/value.h"
 
@@ -12,7 +12,7 @@ struct cow_pages {
     Py_buffer of;             /* the bytes of the object */
 };
 
-/* else_none: return None for bytes that are not in the store. */
+/* Makes a CowPages of the bytes. else_none: return None for bytes that are not in the store. */
 static PyObject *own_of(struct py_state *st, PyObject *bytes, bool else_none) {
     PY_ERR(err);
     struct cow_pages *o = PyObject_New(struct cow_pages, st->cow_pages_type);

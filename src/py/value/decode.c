@@ -18,8 +18,8 @@ static PyObject *corrupt(struct py_state *st, const struct sk_view *v) {
     return NULL;
 }
 
-/* Returns the object from which zero-copy pieces of the value are cut: the view itself if the value
- * is large, else a copy. */
+/* Returns the object over whose bytes arrays are made without a copy: a _Buf over the view if the
+ * value is large, else a copy of the bytes. */
 static PyObject *root_of(struct py_state *st, const struct sk_view *v, struct py_keep *k,
                          const uint8_t **data) {
     PyObject *root;
@@ -33,7 +33,7 @@ static PyObject *root_of(struct py_state *st, const struct sk_view *v, struct py
     return root;
 }
 
-/* Returns the numpy dtype of a struct character; borrowed. */
+/* Returns NumPy's dtype for a character of the struct module; borrowed. */
 static PyObject *dtype_of(struct py_state *st, uint32_t c) {
     if (c < SK_COUNT(st->dtype) && st->dtype[c]) return st->dtype[c];
     PyObject *np = PyImport_ImportModule("numpy");
@@ -124,7 +124,7 @@ static PyObject *str_of(struct sk_bytes b) {
 /* ---- arguments of a stage's tasks (exec/args.h; what an exchange adds: shuffle/pack.h) ----------
  */
 
-/* Names and descriptions of the fields of the Python objects, in this order. */
+/* Fields of StageNode, StageTask, StageBlock and StageExchange: names and descriptions. */
 static PyStructSequence_Field node_fields[] = {
     {"op", "name of the operator"},
     {"label", "name of the operator in messages"},
@@ -176,8 +176,8 @@ int py_decode_types(PyObject *module, struct py_state *st) {
                : -1;
 }
 
-/* Makes an object of n fields, which are taken over; NULL with an exception if one of them is
- * NULL. */
+/* Makes an object of `type` from n fields, whose references are taken over. NULL with an exception
+ * if one of the fields is NULL. */
 static PyObject *made_of(PyTypeObject *type, PyObject *const *fields, Py_ssize_t n) {
     PyObject *o = PyStructSequence_New(type);
     bool ok = o != NULL;
@@ -215,8 +215,8 @@ static PyObject *dec_stage(struct py_state *st, const struct sk_view *v) {
     return list;
 }
 
-/* Decodes the blocks of a task: [StageBlock, ...]. `more` is at the exchange's part of the first
- * block. */
+/* Decodes the blocks of a task: [StageBlock, ...]. `more` reads the parts that the exchange adds,
+ * one for each block. */
 static PyObject *dec_stage_blocks(struct py_state *st, struct sk_rd *r, struct sk_rd *more,
                                   uint32_t n, uint32_t phase) {
     PyObject *list = PyList_New(0);

@@ -22,9 +22,9 @@ struct py_encx {
     PyObject *own_bufs; /* a list of PickleBuffers */
     Py_buffer *views;   /* their buffers */
     uint32_t n_views;
-    uint8_t *flat; /* a small value that has several parts, joined */
+    uint8_t *flat; /* the joined parts of a small value that has several */
     uint8_t head[24 + 8 * 32];
-    uint8_t *big_head; /* used when `head` is too small */
+    uint8_t *big_head; /* used instead of `head` when that is too small */
     struct part *parts;
     uint32_t n_parts;
     struct part few[4];
@@ -69,7 +69,8 @@ static int to_buf(struct py_state *st, struct py_enc *e, const struct part *part
                   uint32_t n_parts) {
     PY_ERR(err);
     sk_rc rc;
-    if (py_gone(st, st->gen)) return -1; /* user code in the value may have closed the engine */
+    /* pickling runs user code, which may have closed the engine */
+    if (py_gone(st, st->gen)) return -1;
     e->gen = st->gen;
     PY_DROP(st)
     if (SK_UNLIKELY(e->into != NULL))
@@ -80,14 +81,14 @@ static int to_buf(struct py_state *st, struct py_enc *e, const struct part *part
             py_copy(st, st->engine, e->buf.data + parts[i].at, parts[i].p, parts[i].n);
     PY_TAKE(st)
     if (rc != SK_OK) {
-        /* a signal handler may have raised during the wait for room */
+        /* if an exception is set, a signal handler has raised it during the wait for room */
         if (!PyErr_Occurred()) py_raise(st, rc, &err);
         return -1;
     }
     if (e->n <= PY_BIG_COPY)
         for (uint32_t i = 0; i < n_parts; i++)
             memcpy(e->buf.data + parts[i].at, parts[i].p, parts[i].n);
-    /* bytes of an older value in the buffer must not stay visible between the parts */
+    /* the gaps between parts are zeroed, so that readers do not see bytes of an older value */
     for (uint32_t i = 1; i < n_parts; i++) {
         size_t end = parts[i - 1].at + parts[i - 1].n;
         memset(e->buf.data + end, 0, parts[i].at - end);
@@ -97,7 +98,8 @@ static int to_buf(struct py_state *st, struct py_enc *e, const struct part *part
     return 0;
 }
 
-/* Finishes a value of one piece, p[0..n), which lives as long as the value (or e->x). */
+/* Finishes a value that is one piece of memory, p[0..n), which lives as long as the Python value or
+ * e->x. */
 static int finish_one(struct py_state *st, struct py_enc *e, uint32_t kind, const void *p,
                       size_t n) {
     e->kind = kind;
@@ -124,7 +126,8 @@ static int finish_parts(struct py_state *st, struct py_enc *e, uint32_t kind) {
     return 0;
 }
 
-/* Returns 1: encoded; 0: the value has to be pickled; -1: exception. */
+/* Encodes a NumPy array of plain numbers. 1: done; 0: the array has to be pickled; -1:
+ * exception. */
 static int enc_ndarray(struct py_state *st, PyObject *v, struct py_enc *e) {
     struct py_encx *x = encx(e);
     if (!x) return -1;

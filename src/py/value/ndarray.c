@@ -1,13 +1,14 @@
 /* ndarray.c - which numpy arrays are plain numbers, and the head in front of their data. */
 #include "py/value/value.h"
 
-/* numpy is never imported here: if the program has not, no value is an array. */
+/* Looks NumPy's array type up, but never imports NumPy: if the program has not imported it, no
+ * value is an array. */
 bool py_ndarray_type(struct py_state *st) {
     if (st->ndarray) return true;
     PyObject *modules = PyImport_GetModuleDict(); /* borrowed */
     PyObject *np = PyDict_GetItemString(modules, "numpy");
     PyObject *t = np ? PyObject_GetAttrString(np, "ndarray") : NULL;
-    if (!t) PyErr_Clear(); /* numpy is being imported */
+    if (!t) PyErr_Clear(); /* the program is just importing NumPy */
     st->ndarray = (PyTypeObject *)t;
     return t != NULL;
 }

@@ -1,24 +1,25 @@
-/* npmem.c - arrays that NumPy makes inside a pipeline's function, in the store: a handler of
- * NumPy's data memory (NEP 49). A block that is one such array and little else is then sealed in
- * place, which saves its copy and the second place that it would take.
+/* npmem.c - puts the data of arrays that NumPy makes inside a pipeline's function into the store,
+ * by a handler of NumPy's data memory (NEP 49). A block that consists of one such array and little
+ * else is sealed in place, which saves a copy and its memory.
  *
  *  open:    an extent leased by this worker: PRE bytes, the array, POST bytes. NumPy gets a second
  *           mapping of the array's part (a window).
- *  sealed:  when a block is written whose largest buffer is all of the array: the head and the
- * other columns go around it, within PRE and POST. The window becomes copy-on-write pages, as in
- * store_array.c: what the function writes later is private, and no reader sees it. A second block
- * with the same array is copied.
+ *  sealed: the largest buffer of a block is the whole array: the block's head and its
+ * other columns are written around the array, into PRE and POST. The window becomes copy-on-write
+ * pages, as in store_array.c: what the function writes later is private, and no reader sees it. A
+ * second block with the same array is copied.
  *
- * The lease is given up when NumPy frees the array; a sealed part lives on by itself. If the
- * process is killed, the lease goes with its other leases. Only memory that a worker can have at
- * once is taken (windows.h: lease): a store with little room is never waited for, spilled for or
- * filled by temporaries. If there is none, if arrays that outlive their task hold KEPT_MAX, and
- * below the size given to begin, malloc is used. The child of a fork gets copies of its own, since
+ * The lease ends when NumPy frees the array; a sealed part lives on by itself. If the process is
+ * killed, this lease ends with all its others. Memory is leased only if the store has room at once
+ * (windows.h: lease): temporary arrays never wait for room and never cause spilling. malloc is used
+ * if no room is found, if arrays that outlive their task hold KEPT_MAX bytes, and for arrays
+ * smaller than the size given to arrays_begin(). The child of a fork gets copies of its own, since
  * the store's pages are shared.
  *
- * The handler is set for the thread (its context) between begin and end. NumPy calls it with the
- * GIL, and may free at any time. NumPy's headers are not needed: the two functions and the struct
- * are part of its stable ABI. Cost: a round trip and two mmaps for an array, 0.1 ms. */
+ * The handler is set for the thread (its context) between arrays_begin() and arrays_end(). NumPy
+ * calls it with the GIL, and may free at any time. NumPy's headers are not needed: the two
+ * functions and the struct are part of its stable ABI. Cost: a round trip and two mmaps for an
+ * array, 0.1 ms. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -28,7 +29,8 @@
 #include "py/value/value.h"
 
 enum { SET_HANDLER = 304 }; /* index of the function in NumPy's table, since NumPy 1.22 */
-/* the smallest allowed value of the least size: np_free looks only at larger arrays */
+/* the smallest value that `least` may have; np_free searches the list only for arrays of at least
+ * this size */
 #define LEAST ((size_t)1 << 20)
 #define PRE ((size_t)32 << 10)
 #define POST ((size_t)32 << 10)
@@ -48,7 +50,7 @@ struct lease {
     struct lease *next;
     uint8_t *p; /* the window of n bytes that NumPy uses */
     size_t n;
-    /* the rest of the extent, which is not sealed; data NULL: nothing is left */
+    /* the part of the extent that is not sealed; data NULL: no part is left */
     struct sk_buf buf;
     struct sk_view view; /* view of the sealed part; token 0: nothing was sealed */
     uint64_t task;
@@ -57,18 +59,18 @@ struct lease {
 };
 
 static struct lease *leases;
-static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; /* guards the list and the counts */
+static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; /* guards `leases` and `counts` */
 static struct py_npmem_counts counts;
-static struct py_state *state; /* set once, by the first call of begin() */
-/* arrays of at least this many bytes are made in the store; set by the last begin() */
+static struct py_state *state; /* set by arrays_begin(); NULL before its first call */
+/* arrays of at least this many bytes are made in the store; set by arrays_begin() */
 static size_t least = SIZE_MAX;
-static uint64_t turn; /* number of the current task, set by the last begin() */
+static uint64_t turn; /* number of the current task, set by arrays_begin() */
 
 static bool alive(const struct lease *a) {
     return state && state->engine && a->gen == state->gen && !state->closing;
 }
 
-/* Leases memory of the store for n bytes; NULL: none can be had now. */
+/* Leases memory of the store for an array of n bytes; NULL: the store has no room at once. */
 static struct lease *open_lease(struct sk_engine *e, size_t n) {
     struct lease *a = sk_calloc(SK_TAG_PY, sizeof *a);
     void *at = NULL;
@@ -123,7 +125,7 @@ static void *in_store(size_t n) {
     return a ? a->p : NULL;
 }
 
-/* Takes the lease of p off the list; NULL: p came from malloc. */
+/* Removes the lease whose window is p from the list; NULL: p came from malloc. */
 static struct lease *take(const void *p) {
     pthread_mutex_lock(&mu);
     struct lease **at = &leases;
@@ -163,7 +165,7 @@ static void *np_realloc(void *ctx SK_UNUSED, void *p, size_t n) {
         close_lease(a);
         return q;
     }
-    pthread_mutex_lock(&mu); /* if this fails, the lease stays as it was */
+    pthread_mutex_lock(&mu); /* without memory for a copy, the array stays as it is */
     a->next = leases;
     leases = a;
     pthread_mutex_unlock(&mu);
@@ -180,8 +182,9 @@ static struct handler handler = {"skate", 1, NULL, np_malloc, np_calloc, np_real
 
 /* ---- blocks around an array ------------------------------------------------------------------ */
 
-/* Finds the array that is the plan's largest buffer, if the block fits around it; called under
- * mu. *at: where the block begins; *room: bytes from there to the end of the extent. */
+/* Returns the lease of the array that is the plan's largest buffer, if the block fits around the
+ * array. *at: where the block begins; *room: bytes from *at to the end of the extent. The caller
+ * holds mu. */
 static struct lease *fits(const struct sk_block_plan *plan, struct sk_block_largest *big,
                           uint8_t **at, size_t *room) {
     size_t total = (size_t)SK_ALIGN(sk_block_plan_sizes(plan).total_bytes, SK_BLOCK_ALIGN);
@@ -205,7 +208,8 @@ bool py_npmem_place(struct py_state *st, const struct sk_block_plan *plan, struc
     void *window = a ? a->p : NULL;
     if (a && st->engine->windows->open(st->engine, a->buf.data + PRE, a->n, true, &window, NULL) !=
                  SK_OK)
-        a = NULL; /* on failure the part stays shared, and the block is copied */
+        /* without copy-on-write pages the array cannot be sealed, and the block is copied */
+        a = NULL;
     if (a) {
         a->sealed = true;
         counts.placed++;
@@ -220,13 +224,14 @@ bool py_npmem_place(struct py_state *st, const struct sk_block_plan *plan, struc
     return true;
 }
 
-/* Called in the child of a fork, since the parent goes on writing to the shared pages. */
+/* Called in the child of a fork: gives it private copies of the arrays, because the parent goes on
+ * writing to the shared pages. */
 void py_npmem_forget(void) {
     pthread_mutex_init(&mu, NULL);
     for (struct lease *a = leases; a; a = a->next) {
         size_t in_page = (uintptr_t)a->p & 4095, n = (size_t)SK_ALIGN(in_page + a->n, 4096);
         uint8_t *own = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        /* no memory in the child: it goes on sharing the pages with its parent */
+        /* without memory for a copy, the child goes on sharing the pages with its parent */
         if (own == MAP_FAILED) continue;
         memcpy(own + in_page, a->p, a->n);
         if (mremap(own, n, n, MREMAP_MAYMOVE | MREMAP_FIXED, a->p - in_page) == MAP_FAILED)

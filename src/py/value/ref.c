@@ -1,10 +1,9 @@
 /* ref.c - ObjectRef: one reference of this process to an object.
  *
- * One ObjectRef stands for one reference of this process, which is released when it dies. An
- * ObjectRef of an engine that was shut down has an old generation number: using it raises,
- * freeing it does nothing. One made from bytes (generation 0, `foreign` holds the 28 bytes) can
- * only be compared, printed and pickled. Cost: new 25 ns (free list), free 40 ns plus the
- * release. */
+ * The reference is released when the ObjectRef dies. An ObjectRef of an engine that was shut down
+ * has an old generation number: using it raises, freeing it does nothing. An ObjectRef made from
+ * bytes (generation 0, `foreign` holds the 28 bytes) can only be compared, printed and pickled.
+ * Cost: new 25 ns (free list), free 40 ns plus the release. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -143,7 +142,7 @@ static PyObject *ref_from_bytes(PyTypeObject *type, PyObject *args, PyObject *kw
         Py_DECREF(r);
         return PyErr_NoMemory();
     }
-    memcpy(&r->id, p + ID_BYTES - 8, 8); /* used by the hash */
+    memcpy(&r->id, p + ID_BYTES - 8, 8); /* the hash needs the number of the object */
     return (PyObject *)r;
 }
 
@@ -168,11 +167,12 @@ static PyObject *ref_reduce(PyObject *o, PyObject *unused SK_UNUSED) {
                          (unsigned long long)((struct py_ref *)(void *)o)->id);
 }
 
-/* A copy has a reference of its own. */
+/* copy(ref): an ObjectRef with a counted reference of its own. */
 static PyObject *ref_copy(PyObject *o, PyObject *unused SK_UNUSED) {
     struct py_state *st = py_state_of(Py_TYPE(o));
     const struct py_ref *r = (struct py_ref *)(void *)o;
-    if (!st->engine || st->closing || r->gen != st->gen) return Py_NewRef(o); /* nothing to count */
+    /* no engine counts this reference */
+    if (!st->engine || st->closing || r->gen != st->gen) return Py_NewRef(o);
     st->engine->ops->retain(st->engine, (sk_oid){r->id});
     return py_ref_new(st, (sk_oid){r->id}, (sk_tid){r->task});
 }
@@ -218,7 +218,7 @@ static PyType_Spec ref_spec = {"skate._skate.ObjectRef", sizeof(struct py_ref), 
 
 PyObject *py_result_object(PyObject *result) {
     PyObject *o = PyObject_CallMethod(result, "_as_object", NULL);
-    Py_XDECREF(o); /* the result keeps the reference */
+    Py_XDECREF(o); /* the graph's result keeps the ObjectRef alive */
     return o;
 }
 

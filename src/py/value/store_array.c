@@ -1,19 +1,19 @@
 /* store_array.c - arrays that are made in the store, so that passing them on copies nothing: the
  * memory behind skate.empty().
  *
- *  open:    a buffer of the engine, written through a second mapping (a window)
- *  sealed:  when the whole array is put, passed as an argument or returned by a task: the object is
+ *  open:    a buffer of the engine, written through a second mapping (a window) sealed:  when the
+ *  whole array is put, passed as an argument or returned by a task: the object is
  *           the buffer. The window becomes copy-on-write pages, so that no reader ever sees what
- *           older views of the array still write, and the array itself becomes read-only. It holds
- *           a view of the object (else its memory could be reused), and the reference, if it has
- *           one: putting the array again gives the same object.
+ *           older views of the array still write, and the array itself becomes read-only. The
+ *           array's memory holds a view of the object (else the bytes could be reused) and, after a
+ *           put, a reference to the object: putting the array again gives the same object.
  *
  * Small arrays, and those of an engine without windows, are plain memory that is copied. An array
  * is recognised if it is an exact ndarray whose chain of bases ends in such memory and which covers
- * all of it. A buffer that is dropped while open is given back; that of a killed process goes with
- * its leases. If sealing fails in the engine (it raises), the bytes of the array are undefined.
- * Cost: the page faults of the window; passing on 80 MB 0.27 ms, all of it for page tables (a put
- * with a copy: 4.3 ms). */
+ * all of it. A buffer whose array dies before sealing is given back; after a kill the driver takes
+ * it back with the process's leases. If sealing fails in the engine (it raises), the bytes of the
+ * array are undefined. Cost: the page faults of the window; passing on 80 MB 0.27 ms, all of it for
+ * page tables (a put with a copy: 4.3 ms). */
 #include "engine/windows.h"
 #include "py/value/value.h"
 
@@ -106,8 +106,9 @@ static int store_array_getbuffer(PyObject *o, Py_buffer *view, int flags) {
     return PyBuffer_FillInfo(view, o, r->p, (Py_ssize_t)r->n, r->sealed, flags);
 }
 
-/* Finds the memory that v covers completely; NULL: none, or an exception is set. *root: the
- * array that was made over it. Both are borrowed (v keeps them). */
+/* Finds the store array that v covers completely; NULL: none, or an exception is set. *root: the
+ * array that was first made over that memory. Both are borrowed from v. On success the caller
+ * releases *b, the buffer of v. */
 static struct store_array *find(struct py_state *st, PyObject *v, PyObject **root, Py_buffer *b) {
     if (SK_LIKELY(!st->n_store_arrays) || !py_ndarray_type(st) || Py_TYPE(v) != st->ndarray)
         return NULL;

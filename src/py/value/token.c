@@ -10,7 +10,6 @@ struct token {
     PyObject *ready; /* NULL: not counted, so the actor may be gone */
 };
 
-/* takes the counted handle over */
 PyObject *py_token_new(struct py_state *st, uint64_t aid, PyObject *ready) {
     struct token *t = PyObject_New(struct token, st->token_type);
     if (!t) {
@@ -66,7 +65,7 @@ static PyObject *token_reduce(PyObject *o, PyObject *unused SK_UNUSED) {
     const struct token *t = (struct token *)(void *)o;
     struct py_state *st = py_state_of(Py_TYPE(o));
     if (!t->ready) return Py_BuildValue("O(K)", st->weak_token, (unsigned long long)t->id);
-    /* `ready` is collected with the value, and holds the actor */
+    /* `ready` is an ObjectRef, so the pickle that contains it holds the actor */
     return Py_BuildValue("O(KO)", st->restore_token, (unsigned long long)t->id, t->ready);
 }
 

@@ -2,12 +2,12 @@
  * come back through async_done() and async_yield(). */
 #include "py/worker/worker.h"
 
-static struct py_state *async_state; /* set in the process of an async actor */
+static struct py_state *async_state; /* set in the process of an async actor, else NULL */
 
-/* A call whose coroutine is running; in a capsule, which the coroutine's context holds. */
+/* A call whose coroutine is running; a capsule with it is in the coroutine's context. */
 struct py_async {
-    struct sk_task *t; /* NULL: it is over */
-    PyObject *task;    /* the asyncio task, until it is over */
+    struct sk_task *t; /* NULL: the call has ended */
+    PyObject *task;    /* the asyncio task, until it ends */
 };
 
 static struct py_async *async_of(PyObject *capsule) {
@@ -31,8 +31,8 @@ static void async_free(PyObject *capsule) {
     sk_free(a);
 }
 
-/* Gives a coroutine or an async generator to the event loop. SK_EAGAIN: it is running; SK_OK
- * with *failed: an exception is set. */
+/* Gives a coroutine or an async generator to the event loop. SK_EAGAIN: the coroutine is running;
+ * SK_OK with *failed: an exception is set. */
 sk_rc py_async_start(struct py_state *st, struct sk_task *t, PyObject *coro, bool *failed) {
     struct py_async *a = sk_calloc(SK_TAG_PY, sizeof *a);
     PyObject *capsule = a ? PyCapsule_New(a, "skate.call", async_free) : NULL, *token = NULL,
@@ -45,7 +45,7 @@ sk_rc py_async_start(struct py_state *st, struct sk_task *t, PyObject *coro, boo
     }
     a->t = t;
     t->user = a;
-    /* the new task copies the context */
+    /* the new asyncio task copies the context, so the capsule has to be in the context now */
     if ((token = PyContextVar_Set(st->ctx_task, capsule)) != NULL)
         task = PyObject_CallFunction(st->hook_start_async, "OOI", capsule, coro,
                                      (unsigned)t->stream_window);
@@ -77,7 +77,7 @@ static PyObject *m_async_done(PyObject *module, PyObject *args) {
     sk_rc rc = SK_OK;
     int r = -1;
     py_task_now = t;
-    /* None, the result of an `async def __init__` */
+    /* the actor is kept in place of None, which an `async def __init__` returns */
     if (error == Py_None && t->is_actor_init) result = py_keep_actor(st, t, Py_NewRef(result));
     if (error != Py_None) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
     else if (result)
@@ -96,8 +96,8 @@ static PyObject *m_async_done(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* Returns True to go on; False: further values are not needed. May wait for the consumer, without
- * the GIL. */
+/* async_yield(...): sends a value of an async generator. True: the generator is to go on; False:
+ * further values are not needed. May wait for the consumer, without the GIL. */
 static PyObject *m_async_yield(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     PyObject *capsule, *v;

@@ -26,9 +26,9 @@ static PyObject *m_current_task(PyObject *module SK_UNUSED, PyObject *unused SK_
                          py_text(t->name), (unsigned)t->attempt);
 }
 
-/* ({resource: amount}, placement group or 0, its bundle, environment, [GPU, ...], whether tasks
- * that it submits go to the group, too) of the running task; for a call of an actor, those of
- * its actor. */
+/* current_need(names): what the running task needs, or for a call of an actor its actor:
+ * ({resource: amount}, placement group or 0, bundle, environment, [GPU, ...], whether tasks that it
+ * submits inherit the group). */
 static PyObject *m_current_need(PyObject *module, PyObject *names) {
     struct py_state *st = PyModule_GetState(module);
     const struct sk_task *t = py_current_task();
@@ -79,11 +79,11 @@ static bool importing(PyObject *frame) {
     return found;
 }
 
-/* Python's handler of SIGINT in a worker. A signal that comes late, when another task runs, is
+/* Python's handler of SIGINT in a worker. A signal that arrives late, when another task runs, is
  * ignored. An interrupted import leaves half-initialised modules (C extensions may not be
- * importable again), so the process then runs nothing more. In a generator that is closed when
- * its last reference goes, Python prints an exception and goes on; so a task that is closing its
- * generators is left alone. */
+ * importable again), so the process ends after this task. While a task closes its generators it is
+ * not interrupted, since Python only prints an exception of a generator that its last reference
+ * closes. */
 static PyObject *m_on_interrupt(PyObject *module, PyObject *args) {
     if (!py_task_now || ((struct py_state *)PyModule_GetState(module))->stray ||
         !sk_task_interrupt(py_task_now) || py_closing)
@@ -115,7 +115,8 @@ static PyObject *m_actor_exit(PyObject *module, PyObject *unused SK_UNUSED) {
     }
     if (t || (!py_async_serves() && !py_at_now) || !st->engine->actors)
         return PyErr_Format(PyExc_TypeError, "exit_actor: this process runs no actor");
-    /* a coroutine calls this after the call that started it has ended */
+    /* the actor is asked to leave at once and not by the task's end: a coroutine calls this after
+     * the call that started it has ended */
     sk_rc rc = st->engine->actors->leave(st->engine, &err);
     if (rc != SK_OK) return py_raise(st, rc, &err);
     Py_RETURN_NONE;

@@ -35,7 +35,7 @@ sk_rc py_fn_define(void *ctx, sk_fid id, const char *name, struct sk_bytes def,
     return rc;
 }
 
-/* skate.actor.<what>[arg] if is_table, else skate.actor.<what>(arg) */
+/* Returns skate.actor.<what>[arg] if is_table, else skate.actor.<what>(arg). */
 static PyObject *of_actor_module(const char *what, PyObject *arg, bool is_table) {
     PyObject *m = PyImport_ImportModule("skate.actor"),
              *o = m ? PyObject_GetAttrString(m, what) : NULL;
@@ -45,8 +45,8 @@ static PyObject *of_actor_module(const char *what, PyObject *arg, bool is_table)
     return r;
 }
 
-/* The callable of a method, whose definition is its name, or its name, NUL and a pickled
- * (classes of retry_exceptions or None, whether it is dynamic). */
+/* Returns the callable of a method. The method's definition is its name, alone or followed by NUL
+ * and a pickled (classes of retry_exceptions or None, whether the method yields). */
 static PyObject *method_of(struct py_state *st, struct py_fn *f) {
     const char *nul = memchr(f->def, 0, f->def_n);
     size_t n = nul ? (size_t)(nul - (const char *)f->def) : f->def_n;
@@ -76,7 +76,8 @@ out:
     return fn;
 }
 
-/* The callable of a definition; borrowed. NULL with an exception. */
+/* Returns the callable of a definition, which is unpickled at its first use; borrowed. NULL with an
+ * exception. */
 PyObject *py_fn_callable(struct py_state *st, struct py_fn *f, bool method) {
     if (SK_LIKELY(f->callable != NULL)) return f->callable;
     if (method) return f->callable = method_of(st, f);
@@ -97,8 +98,8 @@ PyObject *py_fn_callable(struct py_state *st, struct py_fn *f, bool method) {
     return f->callable;
 }
 
-/* Sets the surroundings of a function or class again, which this worker has set before; other
- * functions have run since. A method runs in the surroundings of its actor. */
+/* Sets the ambient environment of a function or class again, which this worker has set before and
+ * other functions have changed since. A method runs in the ambient environment of its actor. */
 int py_fn_be_around(const struct py_fn *f) {
     PyObject *m = PyImport_ImportModule("skate.calls.ambient_environment"),
              *r = m ? PyObject_CallMethod(m, "again", "I", f->around) : NULL;
@@ -111,14 +112,14 @@ void py_fn_clear(struct py_state *st) {
     uint64_t key;
     void *val;
     struct sk_map fns = st->fns;
-    /* destructors called below are user code and may use this map */
+    /* the map is emptied first, since destructors called below are user code and may use it */
     sk_map_init(&st->fns, SK_TAG_PY);
     for (uint32_t i = 0; sk_map_next(&fns, &i, &key, &val);) fn_free(val);
     sk_map_deinit(&fns);
 }
 
-/* Keeps what a constructor has made as the actor; takes r over. Returns None, or NULL with an
- * exception. */
+/* Stores r, which a constructor has made, as the actor of this process, and takes it over. Returns
+ * None, or NULL with an exception. */
 PyObject *py_keep_actor(struct py_state *st, const struct sk_task *t, PyObject *r) {
     PyObject *old = sk_map_del(&st->actors, t->actor.v);
     Py_XDECREF(old);

@@ -1,12 +1,12 @@
-/* memory.c - a report about memory for people: the machine's limits, and the use of the engine's
- * budget.
+/* memory.c - a report about memory to be read by people: the machine's limits, and the use of the
+ * engine's budget.
  *
- * Also huge pages for large Python values: bytes of 100 MB cost 24,400 page faults of 4 KiB, 0.06
- * s, where the read itself takes 0.02 (measured: 1.8 GB/s; on huge pages 7). NumPy asks for huge
- * pages for its arrays by itself.
+ * Also huge pages for large Python values: reading 100 MB into bytes costs 24,400 page faults of 4
+ * KiB, 0.06 s, while the read itself takes 0.02 s (measured: 1.8 GB/s; on huge pages 7 GB/s). NumPy
+ * asks for huge pages for its arrays by itself.
  *
- * Not here: the table that is made of it (skate/memory.py), any rule (engine/rules/memory.c).
- * Cost: 0.1 ms and 10 us a worker. */
+ * Not here: the table that is made of it (skate/memory.py), any rule (engine/rules/memory.c). Cost:
+ * 0.1 ms and 10 us a worker. */
 #include "base/mem.h"
 #include "base/containers/vec.h"
 #include "engine/usage.h"
@@ -77,7 +77,7 @@ static PyObject *m_memory(PyObject *module, PyObject *unused SK_UNUSED) {
     if (py_ensure(st) < 0) return NULL;
     if (!py_has(st, st->engine->usage, "memory to tell of: the driver of the local one has"))
         return NULL;
-    for (;;) { /* repeat until the array has room for all processes */
+    for (;;) { /* the call is repeated until the array has room for all processes */
         sk_rc rc;
         PY_DROP(st)
         rc = st->engine->usage->memory(st->engine, &m, w.p, w.cap, &n, &err);

@@ -1,10 +1,10 @@
-/* prints.c - what tasks print: in a worker as lines with the name of the task in front, in the
- * driver given to Python, which shows them.
+/* prints.c - the prints of tasks. A worker puts the name of the task in front of each line; the
+ * driver gives the lines to Python, which shows them.
  *
  * A worker's sys.stdout and sys.stderr write through say(): whole lines at once, in one write of at
- * most PIPE_BUF bytes, which the kernel keeps in one piece. A line without an end waits here until
- * it has one, is flushed, or its task ends. Cost: 0.5 us a piece of text and a system call a print;
- * nothing for a task that prints nothing.
+ * most PIPE_BUF bytes, which the kernel keeps in one piece. A line without an end is buffered until
+ * its end is printed, it is flushed, or its task ends. Cost: 0.5 us a piece of text and a system
+ * call a print; nothing for a task that prints nothing.
  *
  * Not here: the pipes and the lines in the driver (engine/local/wire/prints.c), showing them
  * (python/skate/terminal/prints.py). */
@@ -26,8 +26,8 @@ struct sk_prints *py_prints_open(bool none) {
     return p;
 }
 
-/* An exception of a signal handler that runs while lines are shown (KeyboardInterrupt) goes to the
- * caller of skate. It replaces an exception that was set before. */
+/* Shows the lines that were printed. An exception of a signal handler that runs meanwhile
+ * (KeyboardInterrupt) replaces an exception that was set before. */
 bool py_prints_show(struct py_state *st) {
     PyObject *t, *v, *tb;
     PyErr_Fetch(&t, &v, &tb);
@@ -56,7 +56,7 @@ static PyObject *m_prints_wait(PyObject *module, PyObject *ms) {
 }
 
 struct taken {
-    SK_VEC(char) text; /* text of lines to one stream */
+    SK_VEC(char) text; /* text of successive lines for the same stream */
     PyObject *list;
     int to;
     bool labels;
@@ -97,7 +97,7 @@ static PyObject *m_prints_take(PyObject *module, PyObject *args) {
 static PyObject *m_prints_end(PyObject *module, PyObject *unused SK_UNUSED) {
     struct py_state *st = PyModule_GetState(module);
     if (!st->prints || sk_prints_end(st->prints)) Py_RETURN_TRUE;
-    /* the memory is not freed, since the thread that waits for lines still uses it */
+    /* the memory is not freed, since the thread that shows lines still uses it */
     st->prints = NULL;
     Py_RETURN_FALSE;
 }
@@ -118,11 +118,11 @@ static bool debugged; /* true if a debugger in the task has used the terminal */
 static struct out { /* buffers of stdout and stderr */
     char buf[PIECE];
     uint32_t n; /* number of bytes that were not written yet */
-    bool open;  /* a line has begun and has not ended, here or in the pipe */
+    bool open;  /* a line has begun and has not ended, in this buffer or in the pipe */
 } outs[2];
 
 static struct {
-    uint64_t task, actor; /* the task or actor whose label this is */
+    uint64_t task, actor; /* the task or actor to which the label belongs */
     char text[LABEL_MOST];
     bool none, busy;
 } label = {.text = "(pid=?) "};
@@ -135,7 +135,7 @@ static void set_label(const char *name) {
         if ((unsigned char)label.text[i] < ' ') label.text[i] = ' ';
 }
 
-/* The label of an actor, as in Ray: its repr() if its class defines one, else the name of the
+/* Makes the label of an actor, as in Ray: its repr() if its class defines one, else the name of the
  * class. */
 static void label_actor(struct py_state *st, const struct sk_task *t) {
     PyObject *self = t->is_actor_init ? NULL : sk_map_get(&st->actors, t->actor.v), *text = NULL;
@@ -145,7 +145,7 @@ static void label_actor(struct py_state *st, const struct sk_task *t) {
                              ? (PyTypeObject *)f->callable
                              : NULL;
     if (self && type->tp_repr != PyBaseObject_Type.tp_repr && !label.busy) {
-        label.busy = true; /* repr() may print */
+        label.busy = true; /* keeps the label unchanged while repr() runs, which may print */
         text = PyObject_Repr(self);
         label.busy = false;
     }
@@ -159,7 +159,8 @@ static void label_actor(struct py_state *st, const struct sk_task *t) {
 static const char *label_now(struct py_state *st) {
     const struct sk_task *t = py_current_task();
     if (label.none) return "";
-    if (!t) { /* a thread of user code: use the task or actor of the process */
+    /* on a thread that user code started, the label is that of the process's task or actor */
+    if (!t) {
         struct sk_look all;
         struct sk_look_worker row;
         size_t n;
@@ -178,10 +179,12 @@ static const char *label_now(struct py_state *st) {
     return label.text;
 }
 
-/* Writes the text. -1 with an exception that a signal handler raised; the rest of the text is
- * dropped then. */
+/* Writes the buffered text to the pipe. -1 with an exception that a signal handler raised; the rest
+ * of the text is dropped then. */
 static int write_out(struct out *o) {
-    char piece[PIECE]; /* a copy, since other threads print while this one waits for room */
+    /* the text is copied, since other threads may print while this one waits for room in the
+     * pipe */
+    char piece[PIECE];
     ssize_t n = (ssize_t)o->n, did;
     int fd = o == outs ? STDOUT_FILENO : STDERR_FILENO, e;
     if (!n) return 0;
@@ -233,7 +236,7 @@ static int say(struct py_state *st, int to, const char *p, size_t n) {
         }
         const char *end = memchr(p, '\n', n);
         size_t k = end ? (size_t)(end - p) + 1 : n;
-        /* keeps a line in one piece on the stream, if possible */
+        /* what is buffered is written first, if that keeps the line in one write */
         if (end && o->n + k > PIECE && k <= PIECE && write_out(o) < 0) return -1;
         if (add(o, p, k) < 0) return -1;
         o->open = !end;
@@ -263,7 +266,8 @@ static PyObject *m_say_now(PyObject *module SK_UNUSED, PyObject *to) {
     Py_RETURN_NONE;
 }
 
-/* Called when a task has ended: ends its lines, and releases the terminal if the task had it. */
+/* Called when a task has ended: ends its unfinished lines, and releases the terminal if the task
+ * has locked it. */
 void py_tidy(struct py_state *st) {
     py_to_tidy = false;
     for (int i = 0; i < 2; i++) {
@@ -303,7 +307,7 @@ static PyObject *m_terminal(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "pp", &take, &wait)) return NULL;
     if (!st->worker && !st->prints) return PyLong_FromLong(0);
     struct sk_prints *p = st->prints;
-    if (p) { /* the lock belongs to the process, so its other threads share it */
+    if (p) { /* the lock belongs to the process, so other threads of the process share it */
         static uint32_t n_have;
         if (!take && --n_have) return PyLong_FromLong(0);
         r = take && n_have ? 0 : sk_prints_terminal(p, take, false);

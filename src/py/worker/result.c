@@ -1,7 +1,7 @@
 /* result.c - the results of a task: values (one, several, a stream), or its exception.
  *
  * A value is encoded straight into the engine's memory. An exception of user code ends the task
- * through the dumps_error hook; a failure of skate through *err. */
+ * with an error value, made by the dumps_error hook; a failure of skate ends it by *err. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -9,9 +9,8 @@
 
 _Thread_local PyObject **py_pulled;
 
-/* This process was forked by the task running in it, and the task's function has returned or
- * raised in it: ends it as the child of any fork would end, after a message to the author of the
- * task. */
+/* Ends a process that the running task has forked, after the task's function has returned or raised
+ * in it. The process ends like the child of any fork, after a message to the author of the task. */
 void py_end_stray(const struct py_state *st, const struct sk_task *t) {
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);
@@ -26,8 +25,8 @@ void py_end_stray(const struct py_state *st, const struct sk_task *t) {
     _exit(1);
 }
 
-/* Encodes `v` and gives it to the engine, as return or yield i. 0: the result is in *rc; -1:
- * exception (the value cannot be encoded). */
+/* Encodes `v` and gives it to the engine, as return i of the task or as its next yield. 0: the
+ * engine's result is in *rc; -1: exception (the value cannot be encoded). */
 int py_send_value(struct py_state *st, struct sk_task *t, PyObject *v, uint32_t i, bool yields,
                   sk_rc *rc, struct sk_err *err) {
     struct py_enc e;
@@ -55,7 +54,8 @@ out:
     return r;
 }
 
-/* Handles a yield that an earlier attempt has delivered: only its note is compared. */
+/* Handles a yield that an earlier attempt has delivered already: the value is not sent, only its
+ * note is compared. */
 int py_skip_value(struct py_state *st, struct sk_task *t, PyObject *v, sk_rc *rc,
                   struct sk_err *err) {
     union sk_yield_note note;
@@ -70,7 +70,7 @@ int py_skip_value(struct py_state *st, struct sk_task *t, PyObject *v, sk_rc *rc
     return 0;
 }
 
-/* Closes a generator, so that its finally blocks run now and not at some collection. -1: they
+/* Closes a generator, so that its finally blocks run now and not when it is collected. -1: they
  * raised. */
 static int close_generator(PyObject *it) {
     PyObject *closed = PyObject_CallMethod(it, "close", NULL);
@@ -88,14 +88,14 @@ static int run_stream(struct py_state *st, struct sk_task *t, PyObject *result, 
                      t->name, Py_TYPE(result)->tp_name);
         return -1;
     }
-    /* the caller takes the values from the iterator one by one */
+    /* the caller of this run wants the iterator itself, and takes the values from it */
     if (SK_UNLIKELY(py_pulled != NULL)) {
         *py_pulled = it;
         return 0;
     }
     int r = 0;
     const char *most_given = getenv("RAY_max_num_generator_returns");
-    /* as in Ray, an endless generator ends with an error */
+    /* as in Ray, a generator without end is stopped by an error */
     uint64_t most = most_given ? strtoull(most_given, NULL, 10) : 100000000u;
     while (r == 0 && *rc == SK_OK && (v = PyIter_Next(it))) {
         if (SK_UNLIKELY(t->n_yielded >= most)) {
@@ -136,8 +136,8 @@ static PyObject *error_bytes(struct py_state *st, const struct sk_task *t, PyObj
     return bytes;
 }
 
-/* Runs a generator that fills num_returns = n: values that it yielded before it raised stay, the
- * rest become the error. */
+/* Runs the generator of a task with num_returns = n: values that it yielded before it raised stay,
+ * the other returns become the error. */
 static int run_fill(struct py_state *st, struct sk_task *t, PyObject *it, sk_rc *rc,
                     struct sk_err *err) {
     PyObject *v;
@@ -162,10 +162,11 @@ static int run_fill(struct py_state *st, struct sk_task *t, PyObject *it, sk_rc 
         }
         if (!PyErr_Occurred()) return 0;
     }
-    /* a cancel or sys.exit() ends the whole task */
+    /* a cancel or sys.exit() makes the whole task fail */
     if (n == 0 || !PyErr_ExceptionMatches(PyExc_Exception)) return -1;
     if (n == t->n_returns) {
-        /* as in Ray: all values exist already, so none can hold the error */
+        /* as in Ray, the exception is only printed if all values exist already, since none can hold
+         * it */
         PySys_FormatStderr(
             "Task %s raised when all its num_returns=%u values were made, which stand:\n", t->name,
             n);
@@ -223,8 +224,8 @@ int py_send_results(struct py_state *st, struct sk_task *t, PyObject *result, sk
     return r;
 }
 
-/* Ends the task with an error value. The error of a constructor is kept, since calls that were sent
- * behind it end with the same error. */
+/* Ends the task with an error value. The error of a constructor is stored, since calls that are
+ * queued behind the constructor end with the same error. */
 sk_rc py_fail(struct py_state *st, struct sk_task *t, uint32_t kind, const void *p, size_t n,
               struct sk_err *err) {
     struct sk_payload error = {.kind = kind, .bytes = {p, n}};
@@ -274,7 +275,7 @@ sk_rc py_fail_with_exception(struct py_state *st, struct sk_task *t, struct sk_e
         type = value = tb = NULL;
         rc = py_to_err(err, t->name);
     }
-    /* inline engine: Ctrl-C must stop the program, not only this task */
+    /* in the inline engine, Ctrl-C has to stop the program, not only this task */
     if (whole_program) PyErr_SetInterrupt();
     Py_XDECREF(bytes);
     Py_XDECREF(type);

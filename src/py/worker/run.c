@@ -1,15 +1,16 @@
 /* run.c - runs one task: the sk_runner of a worker process (and of the inline engine), in C around
  * the user's function.
  *
- * A run decodes the arguments onto the C stack, calls by vectorcall, and sends the result
- * (result.c). Invariant: no run leaves an exception set, and the views of its arguments belong
- * to the engine unless a value has kept them. Cost: 0.25 us around a function without arguments. */
+ * A run decodes the arguments onto the C stack, calls the function by vectorcall, and sends the
+ * result (result.c). Invariant: no run leaves an exception set, and the views of its arguments
+ * belong to the engine unless a decoded value has taken them over. Cost: 0.25 us around a function
+ * without arguments. */
 #include "base/wire.h"
 #include "py/worker/worker.h"
 
 #define FEW 12
 
-/* thread state, set between block_begin and block_end */
+/* this thread's Python state, set between block_begin and block_end */
 static _Thread_local PyThreadState *parked;
 
 struct sk_need py_home;
@@ -34,7 +35,7 @@ static PyObject *kwnames_of(const struct sk_view *v) {
     return t;
 }
 
-/* Decodes the task's arguments into args[1..]. -1: exception. */
+/* Decodes the task's arguments from number `from` on into args[1..]. -1: exception. */
 static int decode_args(struct py_state *st, struct sk_task *t, uint32_t from, PyObject **args,
                        size_t *n) {
     for (uint32_t i = from; i < t->n_args; i++) {
@@ -54,12 +55,12 @@ bool py_turn_take(struct py_state *st) {
 
 void py_turn_let_go(struct py_state *st) { PyThread_release_lock(st->turn); }
 
-/* Calls the method of the class, even if the instance has an attribute of that name. args[0] is
- * self. */
+/* Calls a method that the class of `self` defines, even if the instance has an attribute of that
+ * name. args[0] is free for self. */
 PyObject *py_call_method(PyObject *self, PyObject *name, PyObject **args, size_t n_pos,
                          PyObject *kwnames) {
     PyObject *d = _PyType_Lookup(Py_TYPE(self), name), *r;
-    /* a method that __getattr__ makes, or no method */
+    /* the class has no such method, but __getattr__ may make one */
     if (SK_UNLIKELY(!d)) return PyObject_VectorcallMethod(name, args, n_pos + 1, kwnames);
     Py_INCREF(d);
     if (SK_LIKELY(PyType_HasFeature(Py_TYPE(d), Py_TPFLAGS_METHOD_DESCRIPTOR))) {
@@ -86,7 +87,7 @@ static PyObject *call(struct py_state *st, struct sk_task *t, PyObject *target, 
             PyErr_SetString(PyExc_RuntimeError, "the actor has no state here");
             return NULL;
         }
-        args[0] = self; /* self is borrowed; it goes into the slot before the arguments */
+        args[0] = self; /* self goes into the slot before the arguments, borrowed */
         Py_INCREF(self);
         r = PyUnicode_CheckExact(target) ? py_call_method(self, target, args, n_pos, kwnames)
                                          : PyObject_Vectorcall(target, args, n_pos + 1, kwnames);
@@ -95,7 +96,7 @@ static PyObject *call(struct py_state *st, struct sk_task *t, PyObject *target, 
         r = PyObject_Vectorcall(target, args + 1, n_pos | PY_VECTORCALL_ARGUMENTS_OFFSET, kwnames);
     }
     if (SK_UNLIKELY(r && PyCoro_CheckExact(r))) {
-        /* the actor's event loop runs the coroutine */
+        /* the event loop of an async actor runs the coroutine */
         if (t->is_async || !st->hook_run_coroutine) return r;
         PyObject *coro = r;
         r = PyObject_CallOneArg(st->hook_run_coroutine, coro);
@@ -113,7 +114,7 @@ static sk_rc run(struct py_state *st, struct sk_task *t, struct sk_err *err) {
     struct py_fn *f = sk_map_get(&st->fns, t->fn.v);
     if (!f) return SK_ERR(err, SK_EINVAL, "function of task %s is not defined", t->name);
     for (uint32_t i = 0; i < t->n_args; i++)
-        /* an argument failed: the task fails with the same error */
+        /* a task with an argument that is an error fails with the same error */
         if (SK_UNLIKELY(SK_KIND_IS_ERROR(t->args[i].kind)))
             return py_fail(st, t, t->args[i].kind, t->args[i].data, t->args[i].len, err);
     bool method = t->actor.v && !t->is_actor_init;
@@ -147,10 +148,11 @@ static sk_rc run(struct py_state *st, struct sk_task *t, struct sk_err *err) {
     return rc;
 }
 
-static uint64_t gpus_now; /* the GPUs that the environment of this process names now */
+/* bit set of the GPUs that the environment variables of this process name */
+static uint64_t gpus_now;
 
-/* Shows the task's GPUs in the environment. A call of an actor changes nothing: it has the GPUs
- * of its actor. */
+/* Sets the environment variables that name the task's GPUs. For a call of an actor nothing changes,
+ * since its process has the GPUs of the actor. */
 static void show_gpus(struct py_state *st, const struct sk_task *t) {
     if (!st->worker || !st->hook_set_gpus || (t->actor.v && !t->is_actor_init)) return;
     PyObject *list = PyList_New(0), *r = NULL;
@@ -217,8 +219,8 @@ static sk_rc r_run(void *ctx, struct sk_task *t, struct sk_err *err) {
     return rc;
 }
 
-/* The engine waits inside a worker. Drops the GIL during the wait, unless the caller has dropped
- * the GIL already. */
+/* Called before the engine waits inside a worker. Drops the GIL during the wait, unless the caller
+ * has dropped it already. */
 static void r_block_begin(void *ctx SK_UNUSED) {
     parked = PyGILState_Check() ? PyEval_SaveThread() : NULL;
 }
@@ -228,7 +230,7 @@ static void r_block_end(void *ctx SK_UNUSED) {
     parked = NULL;
 }
 
-/* Called on the main thread between tasks; it holds the GIL then. */
+/* Called on the main thread between tasks, with the GIL held. */
 static void r_idle(void *ctx) {
     struct py_state *st = state_of(ctx);
     PyGILState_STATE g = PyGILState_Ensure();
@@ -287,7 +289,8 @@ void py_runner_clear(struct py_state *st) {
     sk_free(st->failed_error);
     st->failed_error = NULL;
     st->failed_n = 0;
-    /* destructors called below are user code and may come back here */
+    /* the map is emptied first, since destructors called below are user code and may come back
+     * here */
     sk_map_init(&st->actors, SK_TAG_PY);
     for (uint32_t i = 0; sk_map_next(&actors, &i, &key, &val);) Py_DECREF((PyObject *)val);
     sk_map_deinit(&actors);

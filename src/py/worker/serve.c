@@ -12,15 +12,16 @@ static void on_note(void *ctx, const void *p, size_t n) {
     PyObject *bytes = PyBytes_FromStringAndSize(p, (Py_ssize_t)n),
              *r = bytes && st->hook_note ? PyObject_CallOneArg(st->hook_note, bytes) : NULL;
     if (!r)
-        /* the module cannot be imported here; the task will import it again and report the error */
+        /* an import that fails is only printed: the task imports the module again and reports the
+         * error */
         PyErr_WriteUnraisable(st->module);
     Py_XDECREF(r);
     Py_XDECREF(bytes);
 }
 
-/* Does what os.fork does around fork(): locks of the interpreter are taken before it and
- * released on both sides, which 3.13 insists on, and functions registered by os.register_at_fork
- * are called. The server holds the GIL. */
+/* These three functions do what os.fork does around fork(): take the locks of the interpreter
+ * before it and release them on both sides, which Python 3.13 needs, and call functions registered
+ * by os.register_at_fork. The server holds the GIL. */
 static void before_fork(void *ctx SK_UNUSED) { PyOS_BeforeFork(); }
 
 static void after_fork(void *ctx SK_UNUSED) { PyOS_AfterFork_Parent(); }
@@ -44,7 +45,7 @@ static sk_rc begin(void *ctx, struct sk_engine *client, struct sk_err *why) {
     return rc;
 }
 
-/* Tells the actors of this process that it ends in order. */
+/* Calls the leave hook for the actors of this process, which ends in order. */
 static void leave(struct py_state *st) {
     PyObject *list = PyList_New(0);
     uint64_t key;
@@ -66,8 +67,8 @@ static PyObject *m_serve(PyObject *module, PyObject *unused SK_UNUSED) {
     PY_ERR(err);
     py_memory_advise();
     sk_rc rc = sk_worker_serve(&st->runner, &hooks, &was, &err);
-    /* the driver has told this process to stop, so references that remain must not send to the
-     * driver */
+    /* the driver has stopped this process, so references that die later must send no message to
+     * it */
     if (was) {
         st->engine = NULL;
         st->gen++;
@@ -83,12 +84,13 @@ static PyObject *m_crash_fd(PyObject *module SK_UNUSED, PyObject *unused SK_UNUS
     return PyLong_FromLong(crash_fd = sk_worker_crash_fd());
 }
 
-void py_worker_forget(void) { /* a crash of this child is not a crash of the worker */
+/* The child's crash is not to be reported as a crash of the worker. */
+void py_worker_forget(void) {
     if (crash_fd >= 0) (void)dup3(STDERR_FILENO, crash_fd, O_CLOEXEC);
     crash_fd = -1;
 }
 
-/* Text about a process for the message about its death; bytes that are not valid text become
+/* Returns text for the message about a process's death; bytes that are not valid UTF-8 become
  * "?". */
 static const char *told(PyObject *text) {
     const char *s = PyUnicode_AsUTF8(text);
@@ -110,7 +112,8 @@ enum {
     DOING_ARGS
 };
 
-/* Called before each batch: joins the parts of one line of text. */
+/* doing(...): joins the parts of one line of text that says what the task is doing. Called before
+ * each batch. */
 static PyObject *m_doing(PyObject *module SK_UNUSED, PyObject *const *a, Py_ssize_t n_args) {
     char text[512];
     int n;

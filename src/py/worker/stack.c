@@ -1,15 +1,15 @@
 /* stack.c - writes the stacks of all threads of a process on a signal. Python's fault handler does
  * the writing, so it works while user code is stuck in C.
  *
- * PY_STACK_SIGNAL with a value (sigqueue): this process writes its stacks to that descriptor of the
- * sender, a pipe, then a zero byte. Without a value, or with -1: to its own stderr. SIGQUIT
- * (Ctrl-\), in a driver whose program does not use it: the stacks of driver and workers to stderr;
- * a second one within two seconds ends the program as it would without skate. Not here: finding
- * processes and printing (python/skate/_private/stack.py).
+ * The signal STACK_SIGNAL with a value (sigqueue): this process writes its stacks, then a zero
+ * byte, to the sender's descriptor of that number, a pipe. Without a value, or with -1: to its own
+ * stderr. SIGQUIT (Ctrl-\), in a driver whose program does not use it: the stacks of driver and
+ * workers go to stderr; a second SIGQUIT within two seconds ends the program as it would without
+ * skate. Not here: finding processes and printing (python/skate/_private/stack.py).
  *
  * Invariant: the handler calls only async-signal-safe functions, and waits only for the same
- * handler on another thread or, for stderr, in another process (at most a second each): a full
- * pipe loses text. Cost: nothing until the signal comes; one descriptor. */
+ * handler on another thread or, for stderr, in another process (at most a second each). What does
+ * not fit into the pipe is lost. Cost: one descriptor; nothing until the signal arrives. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -30,7 +30,7 @@
 static struct {
     /* descriptor to which the fault handler writes: /dev/null except during a dump */
     int fd;
-    void (*dump)(int); /* the fault handler's own handler of STACK_SIGNAL */
+    void (*dump)(int); /* handler that Python's fault handler has set for STACK_SIGNAL */
     bool driver, ready;
     volatile sig_atomic_t busy;
     int64_t last_quit_ns;
@@ -40,7 +40,7 @@ static struct {
 
 static int stack_signal(void) { return SIGRTMAX - 6; }
 
-/* Text of limited length, without stdio, which signal handlers may not use. */
+/* Text of limited length, built without stdio, which signal handlers may not use. */
 struct line {
     char p[700];
     size_t n;
@@ -61,11 +61,11 @@ static void add_number(struct line *l, long long v) {
 }
 static void flush(struct line *l, int fd) {
     ssize_t r = write(fd, l->p, l->n);
-    (void)r; /* the result does not matter */
+    (void)r; /* a failed write cannot be reported */
     l->n = 0;
 }
 
-/* Opens the pipe of the sender; -1 when there is none. */
+/* Opens the pipe of the signal's sender; -1: the sender has none of that number. */
 static int pipe_of(const siginfo_t *si) {
     struct line path = {.n = 0};
     struct stat st;
@@ -114,10 +114,13 @@ static void on_signal(int sig, siginfo_t *si, void *uc SK_UNUSED) {
     int saved = errno;
     struct line l = {.n = 0};
     size_t n = 0;
-    /* a terminal sends SIGQUIT to all its processes: workers are told by the driver */
+    /* a worker ignores SIGQUIT, which a terminal sends to all processes: its driver sends it
+     * STACK_SIGNAL */
     if (!me.ready || (sig == SIGQUIT && !me.driver)) return;
     for (int64_t until = 0; __atomic_exchange_n(&me.busy, 1, __ATOMIC_ACQUIRE);
-         sched_yield()) { /* another thread is writing; this one cannot be (sa_mask) */
+         /* waits while another thread writes; this thread cannot, since sa_mask blocks both
+          * signals */
+         sched_yield()) {
         int64_t now = sk_now_ns();
         if (!until) until = now + 1000000000;
         if (now > until) {
@@ -163,8 +166,8 @@ out:
     errno = saved;
 }
 
-/* Registers with the fault handler, then puts skate's handler in front of its handler. Once per
- * process; a forked worker does it again, for its own descriptor. */
+/* stack_install(driver): makes the fault handler set its handler, then puts skate's handler in
+ * front of it. Called once per process; a forked worker calls it again, for its own descriptor. */
 static PyObject *m_stack_install(PyObject *module SK_UNUSED, PyObject *driver) {
     int is_driver = PyObject_IsTrue(driver);
     if (is_driver < 0) return NULL;
@@ -188,7 +191,7 @@ static PyObject *m_stack_install(PyObject *module SK_UNUSED, PyObject *driver) {
     sigaddset(&sa.sa_mask, SIGQUIT);
     if (sigaction(stack_signal(), &sa, NULL) != 0) return PyErr_SetFromErrno(PyExc_OSError);
     me.ready = true;
-    /* a handler of the program stays */
+    /* a handler that the program has set for SIGQUIT stays */
     if (sigaction(SIGQUIT, NULL, &old) == 0 && (old.sa_handler == SIG_DFL || !is_driver))
         if (sigaction(SIGQUIT, &sa, NULL) != 0) return PyErr_SetFromErrno(PyExc_OSError);
     Py_RETURN_NONE;
@@ -206,8 +209,8 @@ static PyObject *m_stack_ask(PyObject *module SK_UNUSED, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* Switches to another user for good. A process that was another user's hides its descriptors,
- * and the pipe for the answers is one. */
+/* stack_become(uid, gid): switches to another user for good. The kernel hides the descriptors of a
+ * process that did so, the pipe for the answers too, so it is made dumpable again. */
 static PyObject *m_stack_become(PyObject *module SK_UNUSED, PyObject *args) {
     unsigned uid, gid;
     if (!PyArg_ParseTuple(args, "II:stack_become", &uid, &gid)) return NULL;

@@ -1,8 +1,8 @@
 /* title.c - the title of a worker in `ps` and `top`: "ray::" and the name of its task, as in Ray.
  *
- * The title is the memory of argv, which the kernel shows to others; it is overwritten in place,
- * so a name is cut where argv ends. Two threads of an actor may mix their names: the title is
- * only shown, never read. Cost: 10 ns a task. */
+ * The kernel shows the memory of argv as the title; that memory is overwritten in place, so a name
+ * is cut where argv ends. Two threads of an actor may mix their names: the title is only shown,
+ * never read. Cost: 10 ns a task. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 static char *at; /* memory of the title; NULL: not found, so no title is shown */
 static size_t cap, used;
 
-/* Finds the memory of argv, without the environment behind it. */
+/* Finds the memory of argv; the environment behind it is not used. */
 void py_title_init(void) {
     char buf[1024], *p;
     int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
@@ -21,7 +21,8 @@ void py_title_init(void) {
     if (fd >= 0) close(fd);
     if (n <= 0) return; /* without /proc the title stays as it is */
     buf[n] = 0;
-    /* skip field 2, which may contain any characters; arg_start and arg_end are fields 48 and 49 */
+    /* field 2 may contain any characters, so the search begins behind it; arg_start and arg_end are
+     * fields 48 and 49 */
     p = strrchr(buf, ')');
     for (int field = 2; p && field < 48; field++) p = strchr(p + 1, ' ');
     if (!p) return;

@@ -1,6 +1,6 @@
-/* worker.h - a process that runs tasks: a run, the definitions and actors that the process
- * keeps, the results of a task, coroutines, the prints of tasks; and reports of a process about
- * itself: its title, its stacks, its memory. */
+/* worker.h - a process that runs tasks: running one, the definitions and actors of the process, the
+ * results of a task, coroutines, prints; and reports about the process: its title, its stacks, its
+ * memory. */
 #ifndef SK_PY_WORKER_H
 #define SK_PY_WORKER_H
 
@@ -8,33 +8,35 @@
 #include "py/value/value.h"
 
 /* ---- current.c */
-/* the task of this thread or of this coroutine; NULL outside of tasks */
+/* Returns the task of this coroutine or thread; NULL outside of tasks. */
 struct sk_task *py_current_task(void);
-/* True, once, if the task of this thread was cancelled and was not told of it yet (by SIGINT). */
+/* True, once, if the task of this thread was cancelled and SIGINT has not interrupted it yet. */
 bool py_interrupted(void);
 extern PyMethodDef py_current_methods[];
-/* the task of this thread has made all its values: a cancel has nothing left to interrupt */
+/* True once the task of this thread has made all its values, so that a cancel must not interrupt it
+ * any more. */
 extern _Thread_local bool py_closing;
-/* the task that this thread runs; for a coroutine use py_current_task() */
+/* the task that this thread runs; in a coroutine use py_current_task() */
 extern _Thread_local struct sk_task *py_task_now;
-/* the task of this thread that called exit_actor() */
+/* id of the task of this thread that called exit_actor() */
 extern _Thread_local uint64_t py_exiting;
 
 extern _Thread_local const struct py_at {
     uint64_t actor;
     const char *name;
     PyObject *self, *method;
-    /* The method that a graph's loop calls on this thread, which is not a task; NULL: none. */
+    /* the method that a compiled graph's loop, which is not a task, calls on this thread; NULL:
+     * none */
 } *py_at_now;
 
 /* ---- run.c */
 void py_runner_init(struct py_state *st);
-/* drops functions and actors when the engine is closed */
+/* Drops all definitions and actors; called when the engine is closed. */
 void py_runner_clear(struct py_state *st);
-/* resources and environment that a thread started by user code inherits from the process */
+/* The need of the process's task or actor, which a thread started by user code inherits. */
 extern struct sk_need py_home;
-/* Takes the turn for a method, if a graph's loop may run another method of the actor. True: the
- * caller must call py_turn_let_go afterwards. */
+/* Takes the actor's turn for one method, if the loop of a compiled graph may run another method of
+ * the actor. True: the caller must call py_turn_let_go after the method. */
 bool py_turn_take(struct py_state *st);
 void py_turn_let_go(struct py_state *st);
 PyObject *py_call_method(PyObject *self, PyObject *name, PyObject **args, size_t n_pos,
@@ -46,12 +48,13 @@ struct py_fn { /* a definition, and its callable after the first use */
     char *name;
     void *def;
     size_t def_n;
-    /* The function or class. Of a method: its name (str) or, for methods that every actor has, a
+    /* The function or class. For a method: its name (str) or, if every actor has that method, a
      * function of (instance, ...). */
     PyObject *callable;
-    /* tuple of exception classes that lead to a retry; NULL: all do */
+    /* tuple of exception classes after which a call is retried; NULL: all */
     PyObject *retry_on;
-    /* number of the surroundings that it runs in (core.h); 0: those with which the worker began */
+    /* number of the ambient environment in which it runs (core.h); 0: the one with which the worker
+     * began */
     uint32_t around;
 };
 sk_rc py_fn_define(void *ctx, sk_fid id, const char *name, struct sk_bytes def, struct sk_err *err);
@@ -59,7 +62,7 @@ PyObject *py_fn_callable(struct py_state *st, struct py_fn *f, bool method); /* 
 int py_fn_be_around(const struct py_fn *f);
 void py_fn_clear(struct py_state *st); /* drops all definitions */
 
-/* takes r over */
+/* Stores r as the actor of the task; takes r over. Returns None, or NULL with an exception. */
 PyObject *py_keep_actor(struct py_state *st, const struct sk_task *t, PyObject *r);
 
 /* ---- result.c */
@@ -68,20 +71,20 @@ int py_send_results(struct py_state *st, struct sk_task *t, PyObject *result, sk
                     struct sk_err *err);
 int py_send_value(struct py_state *st, struct sk_task *t, PyObject *v, uint32_t i, bool yields,
                   sk_rc *rc, struct sk_err *err);
-/* Not NULL: a streaming task that runs on this thread stores its iterator here (a new
- * reference), and no value is taken from it. */
+/* Not NULL: a streaming task that runs on this thread stores its iterator in *py_pulled (a new
+ * reference), and the caller takes the values from it. */
 extern _Thread_local PyObject **py_pulled;
 int py_skip_value(struct py_state *st, struct sk_task *t, PyObject *v, sk_rc *rc,
                   struct sk_err *err);
-/* End the task: with an error value, or with the current exception. */
+/* Both end the task: with an error value, or with the current exception. */
 sk_rc py_fail(struct py_state *st, struct sk_task *t, uint32_t kind, const void *p, size_t n,
               struct sk_err *err);
 sk_rc py_fail_with_exception(struct py_state *st, struct sk_task *t, struct sk_err *err);
-/* Ends a process that was forked by the task running in it, when the task's function returned or
- * raised in it. */
+/* Ends a process that the running task has forked, when the task's function has returned or raised
+ * in it. */
 void py_end_stray(const struct py_state *st, const struct sk_task *t) __attribute__((noreturn));
 
-void py_leave_by_exit(PyObject *e); /* for SystemExit: ends the process; does not return */
+void py_leave_by_exit(PyObject *e); /* ends the process for a SystemExit; does not return */
 
 /* ---- async.c */
 sk_rc py_async_start(struct py_state *st, struct sk_task *t, PyObject *coro, bool *failed);
@@ -93,19 +96,19 @@ bool py_async_serves(void);          /* true in the process of an async actor */
 extern PyMethodDef py_async_methods[];
 
 /* ---- prints.c: what workers print */
-struct sk_prints *py_prints_open(bool none); /* none: nothing is shown; NULL with an exception */
-/* Shows what was printed. False: a signal handler has raised meanwhile, and its exception is
- * set; otherwise an exception that was set stays set. */
+struct sk_prints *py_prints_open(bool none); /* none: prints are dropped; NULL with an exception */
+/* Shows the lines that tasks have printed. False: a signal handler has raised meanwhile, and its
+ * exception is set; otherwise an exception that was set before stays set. */
 bool py_prints_show(struct py_state *st);
-/* For a call that waits for tasks: shows the lines that tasks printed before the call returns (or
- * raises). Returns r, or NULL after Ctrl-C. */
+/* Called at the end of a call that waits for tasks: shows the lines that the tasks printed before
+ * that call returns or raises. Returns r, or NULL after Ctrl-C. */
 static inline PyObject *py_with_prints(struct py_state *st, PyObject *r) {
     if (SK_UNLIKELY(st->prints && sk_prints_due(st->prints)) && !py_prints_show(st)) Py_CLEAR(r);
     return r;
 }
-/* in a worker: the task has begun a line that has no end, or has the terminal */
+/* in a worker: the task has begun a line that has not ended, or has locked the terminal */
 extern bool py_to_tidy;
-void py_tidy(struct py_state *st); /* called when the task ends; no exception is set */
+void py_tidy(struct py_state *st); /* called when the task ends, without an exception set */
 extern PyMethodDef py_prints_methods[];
 
 /* ---- serve.c */
@@ -120,8 +123,8 @@ void py_title_set(const char *name, const char *suffix); /* does nothing before 
 extern PyMethodDef py_stack_methods[];
 
 /* ---- memory.c */
-/* From now on large Python values (bytes of a file) lie on huge pages. Call it once, while the
- * process has one thread. */
+/* Makes the allocator put large Python values (bytes of a file) on huge pages. Call it once, while
+ * the process has one thread. */
 void py_memory_advise(void);
 extern PyMethodDef py_memory_methods[];
 
