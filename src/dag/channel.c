@@ -1,4 +1,4 @@
-/* channel.c - a channel in shared memory: cells, buffers, sleeping and waking.
+/* channel.c - a channel in shared memory: cells, buffers, and how its ends sleep and are woken.
  *
  * Not here: the meaning of messages, noticing that a process died, and the allocation of memory.
  *
@@ -21,19 +21,20 @@
  *  state, gone    | any process    | all     | seq_cst, then reads asleep of | -
  *                 | sets bits      |         | all                           |
  *
- * Invariant (no lost wake-up): a process that changes something stores it and then reads `asleep`;
- * one that waits stores `asleep` and then reads what it waits for. All four accesses are
- * sequentially consistent, so one of the two sees the other. Between that read and the system call
- * the kernel compares `word` again. While nobody sleeps, no end writes a word that another end
- * writes, and there is no system call.
+ * Invariant (no lost wake-up): a process that changes a field stores it and then reads `asleep`; a
+ * process that waits stores `asleep` and then reads the field that it waits for. All four accesses
+ * are sequentially consistent, so at least one of the two processes sees the store of the other. If
+ * the change happens between that read and the system call, the kernel finds another value in
+ * `word` and does not sleep. While nobody sleeps, no end writes a word that another end writes, and
+ * there is no system call.
  *
- * Invariant (buffers): buffer b is free when done[b] of every reader is its version. A reader sets
- * done after it has passed that message, so a message that may be replayed keeps its bytes. The
- * writer takes the free buffer that it used last: with one message under way it is the same warm
- * memory each time.
+ * Invariant (buffers): buffer b is free when done[b] of every reader equals the buffer's version. A
+ * reader sets done after it has passed that message, so a message that may be replayed keeps its
+ * bytes. The writer takes the free buffer that it used last: if only one message is under way, that
+ * is the same warm memory each time.
  *
- * Trust: numbers that another end wrote are checked before use: a corrupt end can spoil messages
- * but cannot make this end touch memory outside.
+ * Trust: numbers that another end wrote are checked before use: a corrupt end can damage messages,
+ * but cannot make this end access memory outside of the channel and its buffers.
  *
  * Cost: see bench/c/channel_bench.c. */
 #include "dag/channel.h"
@@ -47,8 +48,8 @@
 
 #define CHAN_MAGIC 0x4C454E4E41484353ull /* "SCHANNEL" */
 #define CHAN_VERSION 1u
-/* A partner on another core answers sooner than this; after it, the partner may be waiting for this
- * thread's core, so the spin yields. */
+/* After this time, in ns, a spin yields the core: a partner on another core answers sooner, so this
+ * one may be waiting for this thread's core. */
 #define YIELD_AFTER_NS 20000
 #define NO_BUF UINT32_MAX
 
@@ -77,7 +78,7 @@ struct sk_chan_shm {
     uint32_t version, n_readers, n_cells, n_bufs;
     uint8_t pad0[40];
     _Atomic uint64_t count;
-    struct chan_sleep sleep; /* of the writer */
+    struct chan_sleep sleep; /* sleep words of the writer */
     _Atomic uint64_t gone;   /* bit r: reader r is buried */
     _Atomic uint32_t state;  /* bits CLOSED, WRITER_GONE */
     uint8_t pad1[36];
@@ -138,8 +139,8 @@ sk_rc sk_chan_create(void *mem, const struct sk_chan_shape *s, struct sk_err *er
     return SK_OK;
 }
 
-/* Releases all messages that a dead reader had passed and was still using. The version of a buffer
- * may change meanwhile; then its old message had been released. */
+/* Releases all messages that a dead reader has passed but not released. If the version of a buffer
+ * changes meanwhile, its old message was released before. */
 static void let_shown_go(struct sk_chan_shm *c, struct chan_reader *r) {
     uint64_t passed = sk_load_relaxed(&r->passed);
     for (uint32_t b = 0; b < c->n_bufs; b++) {
@@ -187,7 +188,8 @@ sk_rc sk_chan_attach(struct sk_chan_end *e, void *mem, uint32_t end, uint8_t *ba
     uint64_t count = sk_load_acq(&c->count);
     if (writer) {
         e->next = count;
-        /* the predecessor died before it published the messages in these buffers */
+        /* the predecessor died before it published the messages in these buffers, so they are
+         * free */
         for (uint32_t b = 0; b < c->n_bufs; b++)
             if (bufs_of(c)[b].version > count)
                 bufs_of(c)[b].version = sk_load_acq(&reader_of(c, 0)->done[b]);
@@ -214,7 +216,7 @@ static inline void wake(struct chan_sleep *s) {
     sk_futex_wake(&s->word, 1);
 }
 
-/* Waits until ready(e) or the deadline: spins as long as this end has learnt to (spin.h), then
+/* Waits until ready(e) or the deadline: spins as long as this end's measurements say (spin.h), then
  * sleeps. */
 static sk_rc wait_for(struct sk_chan_end *e, bool (*ready)(struct sk_chan_end *e),
                       int64_t deadline_ns) {
@@ -236,7 +238,7 @@ static sk_rc wait_for(struct sk_chan_end *e, bool (*ready)(struct sk_chan_end *e
         sk_store_seq(&s->asleep, 1);
         uint32_t word = sk_load_seq(&s->word);
         is = ready(e);
-        /* check once more, so that a change at the very deadline counts */
+        /* checks once more after a timeout, so that a change at the very deadline counts */
         if (is || rc == SK_ETIMEOUT) break;
         SK_FAULT_HERE("channel.before_sleep");
         rc = sk_futex_wait(&s->word, word, deadline_ns);
@@ -288,7 +290,7 @@ bool sk_chan_shown(const void *mem, uint64_t except) {
 static uint64_t least_passed(const struct sk_chan_shm *c) {
     uint64_t least = UINT64_MAX;
     for (uint32_t r = 0; r < c->n_readers; r++) {
-        /* read once: it grows, and SK_MIN would read it twice */
+        /* the number grows, so it is read once; SK_MIN would read it twice */
         uint64_t passed = sk_load_seq(&reader_of(c, r)->passed);
         least = SK_MIN(least, passed);
     }
@@ -304,8 +306,8 @@ static bool buf_free(const struct sk_chan_shm *c, uint32_t b) {
     return true;
 }
 
-/* Chooses a free buffer: the one used last, or the first that is large enough, or the first (which
- * then gets new memory). */
+/* Chooses a free buffer: the one used last if it is large enough, else the first that is, else the
+ * first free one, which then gets new memory. */
 static uint32_t pick(const struct sk_chan_end *e, uint64_t len) {
     const struct sk_chan_shm *c = e->shm;
     if (bufs_of(c)[e->last].cap >= len && bufs_of(c)[e->last].cap && buf_free(c, e->last))
@@ -316,7 +318,7 @@ static uint32_t pick(const struct sk_chan_end *e, uint64_t len) {
         uint64_t cap = bufs_of(c)[b].cap;
         if (cap && cap >= len) return b;
         if (best == NO_BUF) best = b;
-        if (cap == 0) break; /* buffers get memory in order: those behind it have none */
+        if (cap == 0) break; /* buffers get memory in order, so those behind this one have none */
     }
     return best;
 }
@@ -363,8 +365,8 @@ static sk_rc behind(struct sk_chan_end *e, struct sk_err *err) {
                   (unsigned long long)e->next, who, most, c->n_bufs);
 }
 
-/* Gets memory of at least len bytes for free buffer b. A process killed in here leaves a buffer
- * that is smaller than possible, or none. */
+/* Gets memory of at least len bytes for free buffer b. If the process is killed in this function,
+ * the buffer has less memory than was allocated, or none. */
 static sk_rc grow(struct sk_chan_end *e, uint32_t b, uint64_t len, struct sk_err *err) {
     struct chan_buf *buf = &bufs_of(e->shm)[b];
     sk_off off = 0;
@@ -435,7 +437,8 @@ sk_rc sk_chan_read(struct sk_chan_end *e, int64_t deadline_ns, struct sk_chan_ms
         uint32_t state = sk_load_seq(&c->state);
         if (state & CLOSED) break;
         if (state & WRITER_GONE) {
-            if (sk_load_acq(&c->count) != e->next) continue; /* published before the writer died */
+            /* the message was published before the writer died */
+            if (sk_load_acq(&c->count) != e->next) continue;
             return SK_ERR(err, SK_EDEAD, "read message %llu: the writer's process is dead",
                           (unsigned long long)e->next);
         }
@@ -484,7 +487,7 @@ void sk_chan_release(struct sk_chan_end *e, const struct sk_chan_msg *msg) {
     struct chan_reader *r = reader_of(c, e->end);
     SK_ASSERT(e->end < c->n_readers && msg->buf < c->n_bufs &&
               msg->version < sk_load_relaxed(&r->passed));
-    /* each message is released once */
+    /* the message was not released before */
     SK_ASSERT(sk_load_relaxed(&r->done[msg->buf]) <= msg->version);
     SK_FAULT_HERE("channel.before_release");
     sk_store_seq(&r->done[msg->buf], msg->version + 1);
@@ -506,7 +509,7 @@ void sk_chan_free_bufs(void *mem, const struct sk_chan_pool *pool) {
 bool sk_chan_check(const void *mem) {
     const struct sk_chan_shm *c = mem;
     if (c->magic != CHAN_MAGIC || !shape_ok(c->n_readers, c->n_cells, c->n_bufs)) return false;
-    /* load in this order, since both numbers grow */
+    /* `least` is loaded first: both numbers grow, so it cannot be above `count` */
     uint64_t least = least_passed(c), count = sk_load_acq(&c->count);
     if (least > count) return false;
     for (uint32_t r = 0; r < c->n_readers; r++) {
@@ -517,8 +520,8 @@ bool sk_chan_check(const void *mem) {
                 return false;
     }
     for (uint64_t v = least; v < count; v++) {
-        /* a message that may be replayed: its bytes are there, or every reader has passed it by
-         * now */
+        /* a message that may be replayed has its bytes in its buffer, unless every reader has
+         * passed it by now */
         const struct chan_cell *cell = cell_of(c, v);
         bool there =
             cell->version == v && cell->buf < c->n_bufs && bufs_of(c)[cell->buf].version == v + 1;

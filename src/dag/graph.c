@@ -1,5 +1,5 @@
 /* graph.c - the head of a graph in shared memory: a table of offsets, written once before another
- * process maps it, and what a death leaves.
+ * process maps it, and the record of deaths.
  *
  *   head | seats[n_actors] | ids[n_actors] | channels[n_nodes] | gone[n_nodes] |
  *       readers[n_nodes][n_actors + 2] | the channels | states[n_actors]
@@ -15,8 +15,8 @@
  *  seats       | see loop.h
  *  the rest    | sk_dag_create          | all                 | magic last    | no graph
  *
- * A process that closes the graph skips the empty seats after it has set `closed`; one that empties
- * a seat reads `closed` afterwards: one of the two sees the other. */
+ * A process that closes the graph sets `closed` and then marks the empty seats as left. A process
+ * that empties a seat reads `closed` afterwards. So one of the two sees the change of the other. */
 #include "dag/graph.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@
 #include "ipc/ipc.h"
 
 #define GRAPH_MAGIC 0x4850415247444b53ull /* "SKDGRAPH" */
-/* bytes of the story that are reserved for the reason why an actor may not go on */
+/* bytes of `story` that are reserved for the reason why an actor may not go on */
 enum { MORE = 200 };
 
 struct sk_dag_head {
@@ -183,13 +183,14 @@ static void reader_gone(struct sk_dag_head *h, uint32_t actor) {
 }
 
 /* Makes the seat of a dead process free for the actor's next process. false: the actor may not go
- * on, and `more` says why, to be added to how it died. */
+ * on; `more` then gets the reason, a text to be added to the text about the death. */
 static bool goes_on(struct sk_dag_head *h, uint32_t actor, char *more, size_t cap) {
     struct sk_dag_seat *s = sk_dag_seat(h, actor);
     uint64_t execution = sk_replay_from(NULL, 0, sk_chan_written(sk_dag_states(h, actor)));
     uint32_t state = sk_dag_seat_state(s);
     if (state == SK_SEAT_LEFT || sk_dag_closed(h)) return false;
-    /* a caller that waits to start the actor will also start its next process */
+    /* no process has taken the seat since the last death: the code that was to start the loop
+     * starts it in the actor's newest process */
     if (state == SK_SEAT_EMPTY) return true;
     for (uint32_t n = 0; n < h->n_nodes; n++) {
         uint32_t r = readers_of(h, n)[actor];
@@ -216,13 +217,13 @@ static bool goes_on(struct sk_dag_head *h, uint32_t actor, char *more, size_t ca
 }
 
 static uint32_t actor_of(const struct sk_dag_head *h, uint64_t id) {
-    /* n_actors: the actor has no seat in this graph */
+    /* the result n_actors means that the actor has no seat in this graph */
     uint32_t i = 0;
     while (i < h->n_actors && ((const uint64_t *)at(h, h->ids))[i] != id) i++;
     return i;
 }
 
-/* Records a death; only the first one is kept. */
+/* Records the death of an actor; later deaths are ignored. */
 static void note_death(struct sk_dag_head *h, uint32_t who, const char *how, const char *more) {
     if (sk_load_acq(&h->dead)) return;
     (void)snprintf(h->story, sizeof h->story, "%.*s%s", (int)(sizeof h->story - MORE), how, more);
@@ -267,5 +268,5 @@ bool sk_dag_in_use(const void *head) {
         if (sk_dag_channel(h, n) &&
             sk_chan_shown(sk_dag_channel(h, n), ((const uint64_t *)at(h, h->gone))[n]))
             return true;
-    return false; /* messages with states are read by their own actor only */
+    return false; /* channels of states need no check, since only their own actor reads them */
 }

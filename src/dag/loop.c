@@ -2,7 +2,8 @@
  *
  * Not here: the form of values, locks of the caller, and noticing that a process died. Invariant:
  * an input is passed after the outputs of its execution are published, so a passed message needs no
- * replay. Cost: a look at `count` for each input that is there; a wait for one that is not. */
+ * replay. Cost: for each input one read of its channel's `count` if the message exists, else a
+ * wait. */
 #include "dag/loop.h"
 
 #include <stdio.h>
@@ -21,7 +22,7 @@ static sk_rc next_message(struct sk_chan_end *e, const struct sk_dag_actions *a,
     return rc;
 }
 
-/* Passes and releases the oldest message, which is not needed any more. */
+/* Passes and releases the oldest message of the channel, which is not needed any more. */
 static sk_rc pass_one(struct sk_chan_end *e, struct sk_err *err) {
     struct sk_chan_msg m;
     SK_TRY(sk_chan_read(e, 0, &m, err));
@@ -33,7 +34,7 @@ static sk_rc pass_one(struct sk_chan_end *e, struct sk_err *err) {
 static sk_rc save(struct sk_dag_loop *l, const struct sk_dag_actions *a, struct sk_err *err) {
     struct sk_dag_states *s = l->states;
     SK_FAULT_HERE("loop.before_save");
-    /* otherwise the loop would have begun with a later execution */
+    /* if this state existed already, the loop would have begun with a later execution */
     SK_ASSERT(s->out.next == l->execution + 1);
     SK_TRY(a->save(a->ctx, &s->out, err));
     SK_ASSERT(s->out.next == l->execution + 2);
@@ -43,10 +44,11 @@ static sk_rc save(struct sk_dag_loop *l, const struct sk_dag_actions *a, struct 
 
 static sk_rc restore(struct sk_dag_states *s, const struct sk_dag_actions *a, struct sk_err *err) {
     struct sk_chan_msg m;
-    SK_ASSERT(s->out.next > 0); /* the state before the first execution is always there */
+    SK_ASSERT(s->out.next > 0); /* the channel always has the state before the first execution */
     while (s->in.next + 1 < s->out.next) SK_TRY(pass_one(&s->in, err));
     SK_TRY(sk_chan_read(&s->in, 0, &m, err));
-    sk_chan_again(&s->in); /* the message stays, for a successor in case this process dies, too */
+    /* the message is not passed, so that a successor can read it if this process dies, too */
+    sk_chan_again(&s->in);
     return a->restore(a->ctx, &m, err);
 }
 
@@ -89,7 +91,7 @@ static sk_rc once(struct sk_dag_loop *l, const struct sk_dag_actions *a, struct 
 sk_rc sk_dag_run(struct sk_dag_loop *l, const struct sk_dag_actions *a, struct sk_err *err) {
     bool reads = false;
     l->execution = sk_replay_from(NULL, 0, l->states ? l->states->out.next : 0);
-    /* nothing is read yet, so next is the number of passed messages */
+    /* no message was read yet, so `next` is the number of messages that were passed */
     for (uint32_t i = 0; i < l->n_ports; i++) {
         if (l->ports[i].end.end == SK_CHAN_WRITER) continue;
         reads = true;
@@ -125,9 +127,9 @@ void sk_dag_seat_init(struct sk_dag_seat *s, uint64_t graph) {
 
 uint32_t sk_dag_seat_state(const struct sk_dag_seat *s) { return state_in(sk_load_seq(&s->word)); }
 
-/* Moves the seat from one state to another; false: it is not in that state. Sequentially
- * consistent, because a process that empties a seat then checks whether the graph is closed, and a
- * process that closes it does the reverse. */
+/* Moves the seat from one state to another; false: the seat was not in state `from`. The access is
+ * sequentially consistent: a process that empties a seat then checks whether the graph is closed,
+ * while a process that closes the graph sets `closed` first and then checks the seats. */
 static bool move(struct sk_dag_seat *s, uint32_t from, uint32_t to) {
     uint64_t word = sk_load_seq(&s->word);
     return state_in(word) == from &&
@@ -137,7 +139,7 @@ static bool move(struct sk_dag_seat *s, uint32_t from, uint32_t to) {
 bool sk_dag_seat_take(struct sk_dag_seat *s, uint64_t graph, int32_t retries) {
     uint64_t empty = word_of(graph, SK_SEAT_EMPTY);
     if (!sk_cas_acqrel(&s->word, &empty, word_of(graph, SK_SEAT_TAKEN))) return false;
-    s->retries = retries; /* read by the code that buries this process */
+    s->retries = retries; /* sk_dag_bury reads this after this process has died */
     return true;
 }
 

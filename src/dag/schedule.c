@@ -1,5 +1,6 @@
-/* schedule.c - makes the operation lists of a graph's actors: one walk over the nodes, in order,
- * that gives each operation to its actor. The walk is done twice: to count, and to write.
+/* schedule.c - makes the operation lists of a graph's actors: a walk over the nodes, in order,
+ * appends each operation to its actor's list. The walk is done twice: first to count the
+ * operations, then to write them.
  *
  * Not here: running the lists. The cost is nodes times edges, once for each compilation. */
 #include "dag/schedule.h"
@@ -8,7 +9,7 @@
 
 struct walk {
     const struct sk_dag_graph *g;
-    struct sk_dag_op *ops; /* NULL: the walk counts */
+    struct sk_dag_op *ops; /* NULL: this walk only counts */
     /* [actors]: number of operations counted so far, then the index of the actor's next
      * operation */
     uint32_t *at;
@@ -25,8 +26,8 @@ static bool by_channel(const struct sk_dag_graph *g, const struct sk_dag_edge *e
     return !e->meets && g->actor[e->from] != g->actor[e->to];
 }
 
-/* True for the first of the edges of one kind from a node to an actor; only that edge has an
- * operation. */
+/* True for the first edge of its kind between its node and its reader's actor; only that edge has
+ * an operation. */
 static bool is_first(const struct sk_dag_graph *g, uint32_t edge) {
     const struct sk_dag_edge *e = &g->edges[edge];
     for (uint32_t i = 0; i < g->n_edges; i++) {

@@ -1,12 +1,12 @@
-/* schedule.h - from a graph to what each of its actors does, in order (pure).
+/* schedule.h - computes the list of operations of each actor of a graph (pure).
  *
  * All actors follow one order: that of bind(), in which each node comes after the nodes whose
- * values it takes. An actor's list is the part of that order that concerns it. Everything that an
- * operation of execution i waits for comes before it in the order (execution, place): its data, its
- * actor's last operation, and room in a channel of n >= 1 cells, which a reader makes at its end of
- * execution i - n. So there is always a least operation that is not done, and it can run: no
- * deadlock, whatever the times. A meeting (SEND and RECV) is one operation of two actors, at one
- * place of that order. */
+ * values it takes. An actor's list is the part of that order that concerns it. An operation of
+ * execution i waits for its data, for the previous operation of its actor, and for room in a
+ * channel of n >= 1 cells, which a reader makes at the end of its execution i - n. All three come
+ * before the operation in the order (execution, place in the list). So the least operation that is
+ * not done can always run: no deadlock, whatever the times. A meeting (SEND and RECV) is one
+ * operation of two actors, at one place of that order. */
 #ifndef SK_SCHEDULE_H
 #define SK_SCHEDULE_H
 
@@ -36,9 +36,10 @@ enum sk_dag_kind {
      * actor that take the value */
     SK_DAG_READ,
     SK_DAG_COMPUTE, /* runs `node` */
-    SK_DAG_WRITE,   /* writes its value into its channel, once for all actors that take it */
-    SK_DAG_SEND,    /* sends its value to actor `peer`, which is at the matching RECV */
-    SK_DAG_RECV,    /* receives the value of `node` from actor `peer` */
+    /* writes the value of `node` into its channel, once for all actors that take it */
+    SK_DAG_WRITE,
+    SK_DAG_SEND, /* sends the value of `node` to actor `peer`, which is at the matching RECV */
+    SK_DAG_RECV, /* receives the value of `node` from actor `peer` */
 };
 
 struct sk_dag_op {

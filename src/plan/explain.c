@@ -7,7 +7,7 @@
 
 struct text {
     char *p;
-    size_t cap, n; /* n counts what the whole text needs, so it may exceed cap */
+    size_t cap, n; /* n: length of the whole text, which may exceed cap */
 };
 
 static void SK_PRINTF(2, 3) put(struct text *t, const char *fmt, ...) {
@@ -77,7 +77,8 @@ static void put_node(struct text *t, const struct sk_plan *p, uint32_t id, uint3
     put_resources(t, d);
     put(t, "\n");
     for (uint32_t i = 0; i < d->n_inputs; i++) {
-        if (!*left) { /* a DAG of doubling unions is exponentially large as a tree */
+        /* limits the output: unions of a node with itself make an exponentially large tree */
+        if (!*left) {
             put(t, "%*s...\n", indent(depth + 1), "");
             return;
         }

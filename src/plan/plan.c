@@ -4,9 +4,9 @@
  * the stages.
  *
  * sk_plan_stages: expand the DAG to a tree -> rules (rule_limit.c, rule_fuse.c) -> stages in
- * topological order. Earlier inputs of a union come behind later ones, so for the scheduler a
- * higher index means nearer to the output and first in the order of rows. Cost: a few hundred ns a
- * node; sources are copied once (with the parameters of their units). */
+ * topological order. The stages of a union's earlier inputs come behind those of later ones: so a
+ * higher index means, for the scheduler, nearer to the output and earlier in the order of rows.
+ * Cost: a few hundred ns a node; the units of sources are copied once, with their parameters. */
 #include "plan/plan_int.h"
 
 #define TAG SK_TAG_PLAN
@@ -158,7 +158,7 @@ static sk_rc expand(struct sk_tree *t, uint32_t root, struct sk_err *err) {
         uint32_t node, parent, slot;
     };
     SK_VEC(struct todo) todo = {0};
-    SK_VEC(uint32_t) seen = {0}; /* [nodes]: how often each writing node was met */
+    SK_VEC(uint32_t) seen = {0}; /* [nodes]: how many vertices each node that writes has got */
     sk_rc rc = SK_OK;
     bool ok = sk_vec_push(&todo, TAG, ((struct todo){root, SK_VERT_NONE, 0})) &&
               sk_vec_reserve(&seen, TAG, t->plan->nodes.n);
@@ -215,8 +215,8 @@ static char *chain_label(struct sk_arena *m, const struct sk_plan *p, const stru
     return s;
 }
 
-/* Puts the vertices into post-order, the last input first: order[i] is the vertex of stage i, at[v]
- * the stage of vertex v. */
+/* Puts the vertices into post-order, visiting the last input first: order[i] is the vertex of stage
+ * i, at[v] the stage of vertex v. */
 static uint32_t post_order(const struct sk_tree *t, uint32_t *order, uint32_t *at) {
     uint32_t n = 0;
     uint32_t *next = at; /* until a vertex is put in order: how many of its inputs were visited */

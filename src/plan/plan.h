@@ -1,7 +1,7 @@
 /* plan.h - the logical DAG, its rules, and the stages that result.
  *
- * A plan is a list of nodes (operator, parameters, inputs) to which nodes are only appended; code
- * that runs it only reads it. An operator is described by properties (struct sk_op;
+ * A plan is a list of nodes (operator, parameters, inputs). Nodes are only appended, and code that
+ * runs the plan only reads it. An operator is described by properties (struct sk_op;
  * python/skate/data/op declares them): rules read properties, never names. Parameters that only the
  * worker understands (a pickled user function, a list of files) are opaque bytes here.
  * sk_plan_stages applies the rules (limit, fuse) and gives the physical DAG that exec runs. */
@@ -11,7 +11,7 @@
 #include "base/base.h"
 #include "base/err.h"
 
-/* Properties of an operator. One that is none of SOURCE, UNION, ZIP and EXCHANGE has one input. */
+/* Properties of an operator. An operator without SOURCE, UNION, ZIP and EXCHANGE has one input. */
 enum {
     SK_OP_SOURCE = 1, /* no input; has units (each becomes one task) or existing blocks */
     /* The output has as many rows as the input, in the same order (a limit may move above the
@@ -19,27 +19,30 @@ enum {
     SK_OP_ONE_TO_ONE = 2,
     SK_OP_NO_MORE = 4, /* the output has at most as many rows as the input */
     SK_OP_BY_ROW = 8,  /* output depends on single rows only: any batching gives the same rows */
-    /* First n rows: exec does it on references, and as a cap inside the stage before it. */
+    /* Takes the first n rows: exec drops whole blocks by their references, and caps the tasks of
+     * the stage before it. */
     SK_OP_LIMIT = 16,
-    SK_OP_WRITES = 32,  /* has effects outside; its output rows are reports */
+    /* has effects outside of skate (files); its output rows are reports about them */
+    SK_OP_WRITES = 32,
     SK_OP_NO_FUSE = 64, /* runs in a stage of its own */
-    /* Output depends on the number of the task in its stage: tasks start in the order of their
-     * inputs. */
+    /* Output depends on the number of the task in its stage, so tasks are numbered in the order of
+     * their inputs. */
     SK_OP_NUMBERED = 256,
     SK_OP_UNION = 128, /* several inputs, one after another */
     SK_OP_ZIP = 512,   /* several inputs, side by side: a task gets the same rows of each */
     /* The output blocks are packs (shuffle/pack.h), which only an EXCHANGE or a MERGE accepts. No
      * operator behind this one fuses with it. */
     SK_OP_PACKS = 1024,
-    /* Takes packs, all of each input, before it gives a block (struct sk_exchange_desc). It fuses
-     * with no operator before it; operators behind it may fuse with it. */
+    /* Takes packs, and gives no block before it has all packs of all inputs (struct
+     * sk_exchange_desc). It fuses with no operator before it; operators behind it may fuse with
+     * it. */
     SK_OP_EXCHANGE = 2048,
     /* Takes packs and (with PACKS) gives packs of the same partitions. The strategy says which
-     * packs become one (shuffle/shuffle.h); the others pass without a task. */
+     * packs are merged (shuffle/shuffle.h); the others are passed on without a task. */
     SK_OP_MERGE = 4096,
 };
 
-#define SK_PLAN_SIDES_MAX 64u /* most inputs of SK_OP_ZIP and SK_OP_EXCHANGE */
+#define SK_PLAN_SIDES_MAX 64u /* most inputs of a node with SK_OP_ZIP or SK_OP_EXCHANGE */
 
 struct sk_op {
     const char *name; /* name by which a worker finds the operator */
@@ -55,13 +58,13 @@ struct sk_bref { /* some rows of an existing block; the struct owns one referenc
     uint64_t oid;
     uint64_t row0, n_rows;
     uint64_t bytes;
-    /* Unit of the source that the rows come from; used in runs that keep units apart. */
+    /* number of the source's unit from which the rows come; used in runs that keep units apart */
     uint64_t origin;
     /* checksum of the block's schema, reported by its task; 0: the block existed before the run */
     uint64_t schema;
 };
 
-struct sk_times { /* a number of repetitions; if it is not given, the default applies */
+struct sk_times { /* a number of repetitions; `given` false: the default applies */
     bool given;
     int32_t n; /* -1: without limit */
 };
@@ -78,15 +81,15 @@ struct sk_exchange_desc { /* properties of a node with SK_OP_EXCHANGE */
     uint32_t n_partitions;
     /* For exchanges of several inputs: if a partition is too large, several split reduces may share
      * its parts of one input, and each gets all parts of the other inputs; their outputs, in order,
-     * are the output of one reduce. The value is 1 + the number of the shared input. 0: none; 1 +
-     * n_inputs: for each partition the input with the most rows in it (on a tie the first), which
-     * the reduces are told. */
+     * are the output of one reduce. The value is 1 + the number of the shared input. 0: partitions
+     * are not shared; 1 + n_inputs: in each partition the input with the most rows (on a tie the
+     * first) is shared, and the reduces get its number. */
     uint32_t spread;
-    /* Bit i: split reduces that share input i report which rows of the other inputs had a partner,
-     * and one more reduce, behind them, gets all rows of the other inputs and the reports. 0: the
-     * outputs of the split reduces are complete. */
+    /* Bit i: split reduces that share input i write match reports about rows of the other inputs,
+     * and one more reduce, behind them, gets all rows of the other inputs and the reports, for the
+     * unmatched rows. 0: the outputs of the split reduces are complete. */
     uint32_t tells;
-    /* The reduces keep tables in their workers' memory, about as large as an output block, or
+    /* The reduces need memory of their workers for tables, about as large as an output block, or
      * smaller if their input is small. */
     bool tables;
 };
@@ -104,7 +107,8 @@ struct sk_node_desc { /* the description of a node, for sk_plan_add, which copie
     /* Resources that one task takes, or that one actor keeps for its life (without its CPUs, which
      * it takes only while a call runs): a shape of the engine. */
     uint32_t shape;
-    int64_t cpu_e4, gpu_e4; /* the same amounts, in 1/10,000, for explain and the fusing rule */
+    /* the CPUs and GPUs of `shape`, in 1/10,000, for explain and the fusing rule */
+    int64_t cpu_e4, gpu_e4;
     uint32_t pool_min, pool_max; /* size of the pool of actors; pool_max 0: tasks */
     uint32_t max_in_flight;      /* tasks queued for each actor; 0: the default, 2 */
     uint32_t max_tasks;          /* most tasks of the stage at a time; 0: no limit */
@@ -114,7 +118,7 @@ struct sk_node_desc { /* the description of a node, for sk_plan_add, which copie
     /* A worker process ends after this number of tasks; 0: no limit. Not for actors. */
     uint32_t max_calls;
     int64_t limit; /* of SK_OP_LIMIT: number of rows */
-    /* Rows that the operator wants at once; 0: whole blocks. Only for explain and for
+    /* number of rows that the operator needs at once; 0: whole blocks. Only for explain and for
      * coalescing. */
     int64_t batch_rows;
     const struct sk_unit *units; /* of a SOURCE */
@@ -136,8 +140,8 @@ sk_rc sk_plan_create(struct sk_plan **out, struct sk_err *err) SK_MUST_USE;
 void sk_plan_destroy(struct sk_plan *p, void (*release_block)(void *ctx, uint64_t oid), void *ctx);
 sk_rc sk_plan_add(struct sk_plan *p, const struct sk_node_desc *d, uint32_t *id,
                   struct sk_err *err) SK_MUST_USE;
-/* Rules that sk_plan_stages leaves out, for tests and comparisons: rules change the work, not the
- * result. Default: none. */
+/* Rules that sk_plan_stages does not apply, for tests and comparisons: rules change the work, not
+ * the result. Default: all are applied. */
 enum { SK_RULE_LIMIT = 1, SK_RULE_FUSE = 2 };
 void sk_plan_leave_out(struct sk_plan *p, uint32_t rules);
 uint32_t sk_plan_n_nodes(const struct sk_plan *p);
@@ -161,8 +165,9 @@ struct sk_stage {
     int64_t cap_rows; /* a task of this stage may stop after this many output rows; -1: no limit */
     int64_t limit;    /* of a LIMIT: number of rows */
     bool writes;
-    const char *label; /* of the whole chain: "ReadRange->MapBatches(inc)" */
-    /* properties of the whole chain: ONE_TO_ONE only if all nodes have it, and so on */
+    const char *label; /* label of all fused nodes: "ReadRange->MapBatches(inc)" */
+    /* properties of the fused nodes as one operator: ONE_TO_ONE only if all nodes have it, and so
+     * on */
     uint32_t props;
     struct sk_exchange_desc exchange; /* of nodes[0] */
 };
@@ -171,10 +176,10 @@ struct sk_stages {
     uint32_t n;
     void *mem;
 };
-/* The stages of everything that `root` needs, optimised. Rules, in order: limit (caps the stage
- * before it; moves above ONE_TO_ONE, never above an exchange); fuse (neighbours of the same
- * resources and concurrency, both tasks, no NO_FUSE, single consumer, no packs between them).
- * SK_EINVAL: the output would be packs. */
+/* Makes the optimised stages of `root` and all nodes that it needs. The rules, in order: limit
+ * (caps the stage before it; moves above ONE_TO_ONE, never above an exchange); fuse (of neighbours
+ * with the same resources and concurrency, if both run as tasks, none is NO_FUSE, the first has one
+ * consumer, and no packs go between them). SK_EINVAL: the output would be packs. */
 sk_rc sk_plan_stages(const struct sk_plan *p, uint32_t root, struct sk_stages *out,
                      struct sk_err *err) SK_MUST_USE;
 void sk_stages_free(struct sk_stages *s);

@@ -10,7 +10,8 @@
 #include "base/containers/vec.h"
 #include "plan/plan.h"
 
-#define SK_PLAN_STAGES_MAX 4096u /* most vertices: doubling unions would grow without end */
+/* most vertices: a chain of unions of a node with itself doubles the tree each time */
+#define SK_PLAN_STAGES_MAX 4096u
 #define SK_VERT_NONE UINT32_MAX
 
 struct sk_plan {
@@ -18,7 +19,7 @@ struct sk_plan {
      * plan grows. */
     SK_VEC(struct sk_plan_node *) nodes;
     struct sk_arena mem;
-    uint32_t left_out; /* SK_RULE_* bits of rules that are not applied */
+    uint32_t left_out; /* SK_RULE_* bits of the rules that are not applied */
 };
 
 struct sk_vert {
@@ -49,6 +50,6 @@ static inline uint32_t sk_props_chain(uint32_t a, uint32_t b) {
     return (a & few) && (b & few) && !(p & SK_OP_ONE_TO_ONE) ? p | SK_OP_NO_MORE : p;
 }
 
-void sk_rule_limit(struct sk_tree *t); /* cannot fail: it only rewires */
+void sk_rule_limit(struct sk_tree *t); /* cannot fail, since it only rewires vertices */
 sk_rc sk_rule_fuse(struct sk_tree *t, struct sk_err *err) SK_MUST_USE;
 #endif

@@ -1,14 +1,14 @@
-/* rule_fuse.c - neighbouring operators that need the same resources run in one task, without a
- * block between them.
+/* rule_fuse.c - the rule that fuses neighbouring operators with the same resources: one task runs
+ * them, without a block between them.
  *
  * The operators of a task call each other, one level deeper for each, so a chain of thousands
  * becomes several stages.
  *
  * Two neighbours fuse if both are tasks (not actors, not existing blocks), have the same shape,
- * concurrency, retries and max_calls, and neither is NO_FUSE. A writer that wants a number of rows
- * at once is not fused. A stage ends behind an operator that gives packs and begins with an
- * exchange. The properties of the fused stage follow from its parts (sk_props_chain); its cap is
- * that of the last part. */
+ * concurrency, retries and max_calls, and neither is NO_FUSE. A writer that needs a number of rows
+ * at once is not fused. An operator that gives packs is the last of its stage, an exchange the
+ * first. The properties of the fused stage follow from its parts (sk_props_chain); its cap is that
+ * of the last part. */
 #include "plan/plan_int.h"
 
 #define FUSED_MAX 64u
@@ -25,15 +25,15 @@ static bool fits(const struct sk_tree *t, const struct sk_vert *a, const struct 
     const struct sk_node_desc *x = &t->plan->nodes.p[a->nodes[0]]->d,
                               *y = &t->plan->nodes.p[b->nodes[0]]->d;
     if ((b->props & SK_OP_WRITES) && y->batch_rows > 0)
-        /* a writer wants rows of several tasks in one file, so exec coalesces blocks before the
-         * writer */
+        /* such a writer puts rows of several tasks into one file, so exec coalesces blocks before
+         * it */
         return false;
     return x->shape == y->shape && x->cpu_e4 == y->cpu_e4 && x->gpu_e4 == y->gpu_e4 &&
            x->max_tasks == y->max_tasks && same(x->retries, y->retries) &&
            x->max_calls == y->max_calls;
 }
 
-/* Merges vertex a into its consumer b. */
+/* Merges vertex a into its consumer b. false: out of memory. */
 static bool merge(struct sk_tree *t, uint32_t ai, uint32_t bi) {
     struct sk_vert *a = &t->v.p[ai], *b = &t->v.p[bi];
     uint32_t *nodes = sk_arena_alloc(t->mem, (a->n_nodes + b->n_nodes) * sizeof *nodes);

@@ -1,10 +1,11 @@
-/* rule_limit.c - a limit (first n rows) applies as early as possible, and caps the tasks before it.
+/* rule_limit.c - the rule that applies a limit (first n rows) as early as possible and caps the
+ * tasks before it.
  *
- * A limit moves above ONE_TO_ONE operators (they keep number and order of rows); neighbouring
- * limits become the smaller one; the stage before the final limit gets cap_rows: its tasks may stop
- * after so many rows, since no more are used. The cap passes through a union to all its inputs,
- * never above an exchange, whose tasks need all rows. Neither limit nor cap applies to an operator
- * that writes: its effects are wanted whole. */
+ * A limit moves above ONE_TO_ONE operators, which keep number and order of rows. Of neighbouring
+ * limits only the smaller one stays. The stage before the final limit gets cap_rows: its tasks may
+ * stop after so many rows, since more are not used. The cap passes through a union to all its
+ * inputs, but never above an exchange, whose tasks need all rows. A limit does not move above an
+ * operator that writes, and does not cap it, since all its rows have to be written. */
 #include "plan/plan_int.h"
 
 static void replace_in(struct sk_tree *t, uint32_t parent, uint32_t was, uint32_t now) {
@@ -22,7 +23,7 @@ static bool may_pass(const struct sk_vert *x) {
            (x->props & SK_OP_ONE_TO_ONE) && !(x->props & (SK_OP_WRITES | SK_OP_EXCHANGE));
 }
 
-/* Moves the limit at li one step towards the sources; false when it can go no further. */
+/* Moves the limit at li one step towards the sources; false: it can go no further. */
 static bool lift(struct sk_tree *t, uint32_t li) {
     struct sk_vert *l = &t->v.p[li];
     uint32_t xi = l->in[0];
@@ -55,7 +56,7 @@ static void cap(struct sk_tree *t, uint32_t vi, int64_t rows) {
 }
 
 void sk_rule_limit(struct sk_tree *t) {
-    /* limits nearer to the output first: they absorb those above */
+    /* limits nearer to the output are moved first, so that they absorb those above */
     for (uint32_t i = 0; i < t->v.n; i++)
         while (t->v.p[i].kind == SK_STAGE_LIMIT && !t->v.p[i].dead && lift(t, i));
     for (uint32_t i = 0; i < t->v.n; i++)
