@@ -1,7 +1,7 @@
 /* bits.c - bitmaps at bit offsets: copy and count.
  *
- * No function reads a byte without any of the wanted bits. Cost: about a cycle a byte for shifted
- * copies, memcpy when both ends are byte aligned. */
+ * No function reads a byte that has none of the requested bits. Cost: about a cycle a byte for
+ * shifted copies, memcpy when both ends are byte aligned. */
 #include "block/block_int.h"
 
 static uint64_t load64(const uint8_t *p) {
@@ -10,7 +10,7 @@ static uint64_t load64(const uint8_t *p) {
     return v;
 }
 
-/* The n (1 to 8) bits of src that start at bit `from`. */
+/* Returns the n (1 to 8) bits of src that start at bit `from`, in the low bits. */
 static uint8_t few(const uint8_t *src, int64_t from, int64_t n) {
     const uint8_t *p = src + (from >> 3);
     unsigned shift = (unsigned)(from & 7), v = (unsigned)p[0] >> shift;
@@ -20,7 +20,7 @@ static uint8_t few(const uint8_t *src, int64_t from, int64_t n) {
 
 void sk_block_bits_append(uint8_t *dst, int64_t at, const uint8_t *src, int64_t from, int64_t n) {
     int64_t head = at & 7;
-    if (head && n) { /* fill up the byte that an earlier range began */
+    if (head && n) { /* first complete the byte that an earlier range began */
         int64_t k = SK_MIN(8 - head, n);
         dst[at >> 3] = (uint8_t)(dst[at >> 3] | (few(src, from, k) << head));
         at += k;
@@ -34,7 +34,8 @@ void sk_block_bits_append(uint8_t *dst, int64_t at, const uint8_t *src, int64_t 
     if (!shift) {
         if (bytes) memcpy(d, s, (size_t)bytes);
     } else {
-        for (; i + 8 <= bytes; i += 8) { /* s[i + 8] has wanted bits, since shift > 0 */
+        /* s[i + 8] may be read: it has requested bits, since shift > 0 */
+        for (; i + 8 <= bytes; i += 8) {
             uint64_t v = load64(s + i) >> shift | (uint64_t)s[i + 8] << (64 - shift);
             memcpy(d + i, &v, 8);
         }
@@ -46,7 +47,7 @@ void sk_block_bits_append(uint8_t *dst, int64_t at, const uint8_t *src, int64_t 
 static int64_t ones(uint64_t v) {
 #if defined(__POPCNT__) || defined(__aarch64__)
     return __builtin_popcountll(v);
-#else /* here the builtin would look up a table; this code vectorises */
+#else /* without the instruction the builtin would look up a table; this code vectorises */
     v -= (v >> 1) & 0x5555555555555555u;
     v = (v & 0x3333333333333333u) + ((v >> 2) & 0x3333333333333333u);
     v = (v + (v >> 4)) & 0x0F0F0F0F0F0F0F0Fu;

@@ -1,9 +1,9 @@
 /* block.h - contract of the block layer: an Arrow record batch in one buffer, in and out through
  * the Arrow C Data Interface.
  *
- * The block layer never allocates the bytes of a block: `measure` says how many bytes are
- * needed, the caller provides a buffer (of the store, or from malloc), `write` fills it; a block
- * that is read stays in the caller's bytes. Layout (all offsets from the start, little-endian,
+ * The block layer never allocates the bytes of a block: `measure` computes how many bytes are
+ * needed, the caller provides a buffer (of the store, or from malloc), and `write` fills it; a
+ * block is read in place, in the caller's bytes. Layout (all offsets from the start, little-endian,
  * buffers 64-byte aligned):
  *
  *     header   96 bytes: magic "SKB1", version, flags, n_rows, n_columns, total_bytes, node count,
@@ -17,21 +17,20 @@
  *
  * Every Arrow type is supported: primitive, boolean, utf8/binary and large and view variants,
  * fixed-size binary, decimal, temporal, (large) list, list-view, fixed-size list, struct, map,
- * union, dictionary, run-end encoded, null, extension types (with their metadata). Values and
- * nulls are exact; slices are normalised (offset 0) and carry only their own rows. Reading is
- * zero-copy and bounds-checked: damaged bytes give SK_ECORRUPT, never a crash.
+ * union, dictionary, run-end encoded, null, extension types (with their metadata). Values and nulls
+ * are copied exactly; a slice becomes a batch with offset 0 that has only the slice's rows. Reading
+ * is zero-copy and bounds-checked: damaged bytes give SK_ECORRUPT, never a crash.
  *
  * Blocks are canonical: their bytes depend on schema and values only, not on how the input was
- * sliced, padded or over-allocated. Padding and bits past the end are zero, a bitmap without
- * nulls is dropped, offsets start at 0. What this costs, and its limits:
+ * sliced, padded or over-allocated. Padding and bits past the end are zero, a bitmap without nulls
+ * is dropped, offsets start at 0. The costs and limits of this:
  * - views and list-views are gathered in row order, so rows that shared bytes (sliding windows,
  *   repeated strings) each get their own copy; null slots become empty. Dense unions are
  *   gathered too.
- * - a dictionary is copied whole, unused values included; the runs of run-end encoding are kept
- *   (cut at the ends, never merged).
+ * - a dictionary is copied whole, unused values included; the runs of run-end encoding stay as they
+ *   are (cut at the ends, never merged).
  * - bytes under a null slot of other types (and children under a null struct or list slot) are
- *   copied as they are.
- */
+ *   copied as they are. */
 #ifndef SK_BLOCK_H
 #define SK_BLOCK_H
 
@@ -62,30 +61,31 @@ struct ArrowArray {
 
 #define SK_BLOCK_ALIGN 64u
 
-#define SK_BLOCK_MAX_DEPTH 64u /* levels of nesting with the batch itself; pyarrow's limit */
+/* most levels of nesting, counting the batch itself; pyarrow's limit */
+#define SK_BLOCK_MAX_DEPTH 64u
 
 /* Thread-safety: every function may run at the same time as any other on other plans and structs;
  * any number of threads may read the same bytes. */
 
-/* The plan of a block: measure computes it, write uses it. It holds pointers into the arrays, not
- * their bytes. */
+/* The plan of a block, made by measure and executed by write. It has pointers into the arrays, no
+ * copies of their bytes. */
 struct sk_block_plan;
-/* Plans a block of one record batch. `array` is a struct array; it and `schema` stay the caller's
- * and must outlive the plan. *size: bytes that write will need. SK_EINVAL: not a struct, null rows
- * at the top level, malformed input; the message names the column. */
+/* Plans a block of one record batch. `array` is a struct array; `array` and `schema` still belong
+ * to the caller and must outlive the plan. *size: number of bytes that write needs. SK_EINVAL: not
+ * a struct, null rows at the top level, malformed input; the message names the column. */
 sk_rc sk_block_measure(const struct ArrowSchema *schema, const struct ArrowArray *array,
                        struct sk_block_plan **plan, uint64_t *size, struct sk_err *err) SK_MUST_USE;
 /* Writes the block to dst (64-byte aligned, at least the measured size). Cannot fail. */
 void sk_block_write(const struct sk_block_plan *plan, uint8_t *dst);
-/* Finds the plan's largest buffer, if its content is one piece of memory: where that lies (src),
- * and where in the block it goes. false: it is not one piece. */
+/* Finds the plan's largest buffer, if its content is one piece of memory: where it lies (src), its
+ * length, and its place in the block (off). false: the content is in several pieces. */
 struct sk_block_largest {
     const void *src;
     uint64_t off, len;
     uint32_t buffer;
 };
 bool sk_block_plan_largest(const struct sk_block_plan *plan, struct sk_block_largest *out);
-/* Like sk_block_write, for a dst that already has that buffer at its place `off`. */
+/* Like sk_block_write, but does not write that buffer, since dst has its bytes at `off` already. */
 void sk_block_write_around(const struct sk_block_plan *plan, uint8_t *dst,
                            const struct sk_block_largest *there);
 /* Finds where in the block the values of each column will be: out[n_columns] gets the byte range
@@ -97,19 +97,19 @@ struct sk_block_values {
 void sk_block_plan_values(const struct sk_block_plan *plan, struct sk_block_values *out);
 void sk_block_plan_free(struct sk_block_plan *plan);
 /* Like sk_block_measure, for rows index[0], ..., index[n - 1] only, in this order; rows may repeat.
- * Also SK_EINVAL for an index beyond the last row. The index may be freed before the plan. Memory:
- * 8 bytes a row, or 16 bytes for each run of neighbouring rows where runs are long. */
+ * Also SK_EINVAL for an index beyond the last row. The index may be freed before the plan. Memory
+ * of the plan: 8 bytes a row, or 16 bytes for each run of neighbouring rows if runs are long. */
 sk_rc sk_block_measure_rows(const struct ArrowSchema *schema, const struct ArrowArray *array,
                             const uint32_t *index, uint64_t n, struct sk_block_plan **plan,
                             uint64_t *size, struct sk_err *err) SK_MUST_USE;
 
-/* A row of several batches: row `row` of batch `run`. run SK_ROW_NONE means a row of nulls. */
+/* A row among several batches: row `row` of batch `run`. run SK_ROW_NONE: a row of nulls. */
 struct sk_row_at {
     uint32_t run, row;
 };
 #define SK_ROW_NONE UINT32_MAX
-/* n batches of one schema (n may be 0), and for each row of the result the place that it comes
- * from */
+/* n batches of one schema (n may be 0), and for each row of the result the place from which it is
+ * taken */
 struct sk_block_side {
     const struct ArrowArray *const *arrays;
     uint32_t n;
@@ -118,40 +118,41 @@ struct sk_block_side {
 struct sk_block_pick { /* the source of one column of the result */
     uint32_t side, column;
 };
-/* Plans a batch of n rows with `schema`. Its column i is column picks[i].column of
- * sides[picks[i].side], its rows in the order of that side's places; rows may repeat. A merge of
+/* Plans a batch of n rows with `schema`. Column i of the batch is column picks[i].column of
+ * sides[picks[i].side], with the rows of that side's places, in order; rows may repeat. A merge of
  * runs has one side, a join two. picks NULL: the columns of sides[0]. Types, children and
- * dictionaries are those of `schema` (names and nullability may differ; nothing is checked but the
- * number of buffers and children). A null in a union becomes a null of its first type, a null in
- * run-end encoding a run of null. Dictionaries that differ between batches are unified: all their
- * values in the order of the batches, each once (nested values are not compared, only
- * concatenated). Nothing is sorted and no type changes: more values than the codes can count give
- * SK_EINVAL. All arguments must outlive the plan, places too. Also SK_EINVAL: a place beyond a
- * batch's last row, and the cases of sk_block_measure. Cost: fixed-width columns and text are read
- * once, with prefetch, and written once; lists and fixed-size lists take 20 bytes a row of scratch
- * memory. */
+ * dictionaries are those of `schema` (names and nullability may differ; only the numbers of buffers
+ * and children are checked). A null in a union becomes a null of its first type, a null in run-end
+ * encoding a run of null. Dictionaries that differ between batches become one with the values of
+ * all, in the order of the batches, each value once (nested values are not compared, only
+ * concatenated). Values are not sorted and types do not change: more values than the type of the
+ * codes can number give SK_EINVAL. All arguments, also the places, must outlive the plan. Also
+ * SK_EINVAL: a place beyond a batch's last row, and the cases of sk_block_measure. Cost:
+ * fixed-width columns and text are read once, with prefetch, and written once; lists and fixed-size
+ * lists take 20 bytes a row of scratch memory. */
 sk_rc sk_block_measure_places(const struct ArrowSchema *schema, const struct sk_block_side *sides,
                               uint32_t n_sides, const struct sk_block_pick *picks, uint64_t n,
                               struct sk_block_plan **plan, uint64_t *size,
                               struct sk_err *err) SK_MUST_USE;
 
 struct sk_block_sizes {
-    /* data_bytes: as sk_block_nbytes computes them; total_bytes: the size that write needs. */
+    /* data_bytes: as computed by sk_block_nbytes; total_bytes: the size of the block, which write
+     * needs. */
     uint64_t n_rows, data_bytes, total_bytes;
     /* Checksum of the schema, never 0; equal for batches of one schema (names, types, nullability,
      * metadata). */
     uint32_t schema_crc;
 };
 struct sk_block_sizes sk_block_plan_sizes(const struct sk_block_plan *plan);
-/* Plans all rows of n > 0 batches of one schema, in order; write gives the bytes that a
- * concatenated batch would give. The plans in `parts` must outlive *plan. *plan NULL: the type
- * cannot be joined (dictionaries, views, list-views, dense unions, run ends), or is too large for
- * its offsets. */
+/* Plans a block of all rows of n > 0 batches of one schema, in order; write then gives the same
+ * bytes as for the concatenated batch. The plans in `parts` must outlive *plan. *plan NULL: the
+ * type cannot be joined (dictionaries, views, list-views, dense unions, run ends), or is too large
+ * for its offsets. */
 sk_rc sk_block_plan_join(const struct sk_block_plan *const *parts, size_t n,
                          struct sk_block_plan **plan, struct sk_err *err) SK_MUST_USE;
 
-/* Data bytes of a batch as write would lay them out, without planning a block (a pure function of
- * the values, used for cut points). */
+/* Counts the data bytes that a block of the batch would have, without a plan. The result depends on
+ * the values only, and is used to choose where output is cut. */
 sk_rc sk_block_nbytes(const struct ArrowSchema *schema, const struct ArrowArray *array,
                       uint64_t *out, struct sk_err *err) SK_MUST_USE;
 
@@ -164,10 +165,11 @@ struct sk_block_info {
 sk_rc sk_block_info(const uint8_t *p, size_t n, struct sk_block_info *out,
                     struct sk_err *err) SK_MUST_USE;
 
-/* Also validates the values, as far as memory safety of a reader needs it that trusts Arrow's
- * invariants: offsets, views, union ids, dictionary indices, run ends, null counts. Cost:
- * O(values). Call it before the export of bytes from files or other untrusted sources; blocks made
- * by skate's own workers do not need it. Not checked: UTF-8, decimal and calendar ranges. */
+/* Like sk_block_info, and also validates all values on which the memory safety of a reader depends
+ * that trusts Arrow's invariants: offsets, views, union ids, dictionary indices, run ends, null
+ * counts. Cost: O(values). Call it before the export of bytes from files or other untrusted
+ * sources; blocks made by skate's own workers do not need it. Not checked: UTF-8, decimal and
+ * calendar ranges. */
 sk_rc sk_block_validate(const uint8_t *p, size_t n, struct sk_err *err) SK_MUST_USE;
 
 /* Keeps the bytes of an exported block alive. `release` is called once, when the last exported
@@ -177,9 +179,9 @@ struct sk_block_owner {
     void *ctx;
 };
 /* Exports rows [row0, row0 + n_rows) (n_rows = UINT64_MAX: to the end) without copying. The call
- * takes `owner` (and releases it on failure, too). Both structs are filled, each with its own
- * release; children may be moved out and released in any order. The rows are cut by the offsets of
- * the columns (pyarrow refuses a batch whose top struct has an offset). */
+ * takes `owner` over, and releases it on failure, too. Both structs are filled, each with its own
+ * release; children may be moved out and released in any order. A row0 > 0 becomes an offset of
+ * each column (pyarrow refuses a batch whose top struct has an offset). */
 sk_rc sk_block_export(const uint8_t *p, size_t n, uint64_t row0, uint64_t n_rows,
                       struct sk_block_owner owner, struct ArrowSchema *schema,
                       struct ArrowArray *array, struct sk_err *err) SK_MUST_USE;

@@ -1,12 +1,12 @@
-/* check.c - is this a block? Checks header, schema, node and buffer tables against each other,
- * before anything else reads the bytes.
+/* check.c - checks whether bytes are a block: header, schema, node and buffer tables are compared
+ * with each other, before other code reads the bytes.
  *
- * Not here: the values (values.c checks them when asked). write() has exactly one layout for a
- * batch, and reading demands it: sections and buffers lie back to back in order, lengths are
- * those that type and row count give. Invariant: after SK_OK every access to tables and buffers
- * of an exported batch stays inside the bytes, except through values (offsets, indices), of
- * which this file compares only the ends. Cost: ~50 ns a column. Recursion is bounded by
- * SK_BLOCK_MAX_DEPTH. */
+ * Not here: the values (values.c checks them). write() has exactly one layout for a batch, and only
+ * that is accepted: sections and buffers follow each other without gaps, and their lengths follow
+ * from type and number of rows. Invariant: after SK_OK every access to tables and buffers of an
+ * exported batch stays inside the bytes, except accesses through values (offsets, indices): of
+ * offsets this file checks the first and the last only. Cost: ~50 ns a column. Recursion is bounded
+ * by SK_BLOCK_MAX_DEPTH. */
 #include "block/block_int.h"
 
 struct cursor {
@@ -15,7 +15,7 @@ struct cursor {
     const struct sk_block_node *nodes;
     const struct sk_block_span *spans;
     const char *name;    /* name of the current field, for messages */
-    uint64_t schema_at;  /* the next record's offset */
+    uint64_t schema_at;  /* offset of the next schema record */
     uint32_t node, span; /* numbers of the next node and span */
     uint64_t data_at;
     bool values;
@@ -93,7 +93,7 @@ static sk_rc take_spans(struct cursor *c, const struct sk_block_elem *e) {
         const struct sk_block_span *s = &e->spans[i];
         if (s->off != (s->len ? c->data_at : 0) || s->len > c->h->total_bytes - c->data_at)
             return BAD(c, "buffer out of bounds");
-        /* stays within total_bytes, which is a multiple of the alignment */
+        /* data_at stays within total_bytes, which is a multiple of the alignment */
         c->data_at += SK_ALIGN(s->len, SK_BLOCK_ALIGN);
     }
     return SK_OK;
@@ -120,7 +120,7 @@ static sk_rc check_counts(struct cursor *c, const struct sk_block_elem *e, int64
     return SK_OK;
 }
 
-/* Checks the size and the two ends of the offsets; *end: the last offset. */
+/* Checks the size of the offsets buffer, and its first and last offset; *end: the last one. */
 static bool check_offsets(const struct sk_block_elem *e, int64_t *end) {
     int64_t n = e->node->length;
     if (!has(e, 1, n + 1, e->type.width)) return false;
@@ -176,7 +176,8 @@ static sk_rc check_values(struct cursor *c, const struct sk_block_elem *e,
 
 static sk_rc __attribute__((noinline)) check_dense(struct cursor *c, const struct sk_block_elem *e,
                                                    unsigned depth) {
-    /* a separate function, so that its table is not on the stack when other types recurse */
+    /* this is a separate function, so that `length` is not on the stack while other types
+     * recurse */
     int64_t length[128];
     SK_ASSERT(e->field->n_children <= 128);
     for (uint32_t i = 0; i < e->field->n_children; i++)

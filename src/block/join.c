@@ -1,12 +1,12 @@
-/* join.c - one plan for the rows of several batches behind each other: a block of many small
- * batches without a batch that has them all.
+/* join.c - one plan for the rows of several batches, one batch behind the other, so that many small
+ * batches become one block without being concatenated first.
  *
- * The parts are plans of measure.c, of batches of one schema. A buffer of the whole is the same
- * buffer of each part in order: bytes and bitmaps as they are, offsets with the sum of the earlier
- * parts added. So the bytes are those of a concatenated batch. Types whose buffers refer to each
- * other in another way (dictionaries, views, list-views, dense unions, run ends) are refused, and
- * the caller concatenates. Cost: 20 ns for each buffer of each part; the copies are those of
- * write.c. */
+ * The parts are plans of measure.c, of batches of one schema. Each buffer of the joined block
+ * consists of the same buffer of each part in order: bytes and bitmaps are copied, and offsets are
+ * increased by the sum of the earlier parts. So the bytes are those of a concatenated batch. Types
+ * whose buffers refer to each other in another way (dictionaries, views, list-views, dense unions,
+ * run ends) are refused, and the caller concatenates the batches. Cost: 20 ns for each buffer of
+ * each part; the copies are those of write.c. */
 #include "block/block_int.h"
 
 static bool has_dictionary(const struct ArrowSchema *s) {
@@ -18,7 +18,7 @@ static bool has_dictionary(const struct ArrowSchema *s) {
 
 static bool joins(enum sk_block_op_kind k) { return k <= SK_BLOCK_OP_VAR_DATA; }
 
-/* The bytes or child rows between the first and last offset of a part's rows. */
+/* Counts the bytes or child rows between the first and last offset of a part's rows. */
 static uint64_t spanned(const struct sk_block_op *op) {
     uint64_t sum = 0;
     for (size_t i = 0; i < op->set.n_ranges; i++) {
@@ -31,7 +31,7 @@ static uint64_t spanned(const struct sk_block_op *op) {
     return sum;
 }
 
-/* Plans buffer j of the whole; false: the parts cannot be joined. */
+/* Plans buffer j of the joined block; false: the parts cannot be joined. */
 static bool join_op(const struct sk_block_plan *const *parts, size_t n, uint32_t j,
                     struct sk_block_op *out) {
     uint64_t bytes = 0, rows = 0, span = 0;
@@ -50,7 +50,7 @@ static bool join_op(const struct sk_block_plan *const *parts, size_t n, uint32_t
     }
     if (out->kind == SK_BLOCK_OP_BITS) bytes = (rows + 7) / 8;
     if (out->kind == SK_BLOCK_OP_OFFSETS) bytes = (rows + 1) * (uint64_t)out->width;
-    /* the caller then concatenates, which reports the error */
+    /* too many bytes for 32-bit offsets: the caller then concatenates, which reports the error */
     if (out->kind == SK_BLOCK_OP_OFFSETS && out->width == 4 && span > INT32_MAX) return false;
     out->len = bytes;
     return true;
@@ -102,7 +102,7 @@ void sk_block_write_joined(const struct sk_block_plan *plan, uint32_t j, uint8_t
         const struct sk_block_op *op = &plan->parts[i]->ops[j];
         switch (whole->kind) {
         case SK_BLOCK_OP_BITS:
-            /* the part has no bitmap: all its rows are valid */
+            /* if the part has no bitmap, all its rows are valid */
             if (op->kind == SK_BLOCK_OP_ABSENT) sk_block_write_ones(d, rows, op->set.total);
             else sk_block_write_bits(op, d, rows);
             break;

@@ -1,13 +1,13 @@
-/* measure.c - one walk over schema and arrays that plans every output buffer; without a plan it
- * only counts bytes. plan.c starts it.
+/* measure.c - one walk over schema and arrays that plans every output buffer; a walk without a plan
+ * only counts bytes. plan.c starts the walk.
  *
- * The walk carries the set of wanted rows of a node (see block_int.h). A slice is a set of one
- * range. A child's set follows from its parent's: shifted (struct), multiplied (fixed-size list),
- * looked up in offsets (list), gathered (list-view, dense union), searched (run ends). So one rule
- * for each type covers any nesting of slices, and rows of several batches. The walk checks whatever
- * could make write() read out of bounds, as far as the C Data Interface shows it (it has no sizes
- * of buffers); offsets inside a range are trusted. Cost: ~100 ns a column, plus one pass over
- * unknown null counts, views, list-views, dense unions. */
+ * The walk passes to each node the set of its wanted rows (see block_int.h). A slice is a set of
+ * one range. A child's set follows from its parent's: shifted (struct), multiplied (fixed-size
+ * list), looked up in offsets (list), gathered (list-view, dense union), searched (run ends). So
+ * one rule for each type covers any nesting of slices, and rows of several batches. The walk checks
+ * all that could make write() read out of bounds, as far as the C Data Interface allows (it has no
+ * sizes of buffers); of a range's offsets only the first and the last are checked. Cost: ~100 ns a
+ * column, plus one pass over unknown null counts, views, list-views, dense unions. */
 #include "block/block_int.h"
 
 #define NO_MEMORY SK_BLOCK_NO_MEMORY
@@ -33,7 +33,7 @@ static bool all_zero(struct sk_block_nodes in) {
 static sk_rc set_absolute(struct sk_block_walk *w, struct sk_block_nodes in,
                           const struct sk_block_set *set, struct sk_block_set *out) {
     struct sk_block_set s = *set;
-    if (all_zero(in)) { /* all offsets are 0: the sets are equal */
+    if (all_zero(in)) { /* without array offsets both sets are equal */
         *out = s;
         return SK_OK;
     }
@@ -61,7 +61,7 @@ static sk_rc set_absolute(struct sk_block_walk *w, struct sk_block_nodes in,
     return SK_OK;
 }
 
-/* The rows of the child of a fixed-size list: `mul` rows for each slot. */
+/* Makes the set of rows of a fixed-size list's child: `mul` rows for each slot. */
 static sk_rc set_multiply(struct sk_block_walk *w, const struct sk_block_set *in, int64_t mul,
                           struct sk_block_set *out) {
     struct sk_block_builder b = {.mem = NULL};
@@ -107,7 +107,7 @@ static bool reads(const struct sk_block_set *set, uint32_t b) {
     return false;
 }
 
-/* Prepares what the op reads of each batch; the caller fills *inputs. */
+/* Allocates the op's inputs, one for each batch; the caller fills *inputs. */
 static sk_rc op_inputs(struct sk_block_walk *w, struct sk_block_nodes in, struct sk_block_op *op,
                        struct sk_block_input **inputs) {
     *inputs = &op->one;
@@ -126,8 +126,8 @@ static const void *bitmap(const struct ArrowArray *a) {
     return a->null_count ? buffer(a, 0) : NULL;
 }
 
-/* Sets src of each input to the batch's buffer i. The buffer must exist in each batch that rows are
- * read of, unless the op writes no bytes. */
+/* Sets src of each input to the batch's buffer i. The buffer must exist in each batch of which rows
+ * are read, unless the op writes no bytes. */
 static sk_rc op_input(struct sk_block_walk *w, struct sk_block_nodes in, int i,
                       struct sk_block_op *op, struct sk_block_input **inputs) {
     SK_TRY(op_inputs(w, in, op, inputs));
@@ -146,7 +146,7 @@ static sk_rc put_fixed(struct sk_block_walk *w, struct sk_block_nodes in, int i,
     if (__builtin_mul_overflow((uint64_t)abs->total, (uint64_t)width, &op.len))
         return BAD(w, "size overflows");
     SK_TRY(op_input(w, in, i, &op, &from));
-    /* src is moved to the batch's row 0, so that a place needs one multiplication a row */
+    /* src is moved to the batch's row 0, so that the address of a row takes one multiplication */
     for (uint32_t b = 0; abs->places && b < in.n; b++)
         if (from[b].src) from[b].src = (const uint8_t *)from[b].src + abs->span[b].at * width;
     return sk_block_put(w, op);
@@ -175,7 +175,7 @@ static sk_rc put_validity(struct sk_block_walk *w, struct sk_block_nodes in,
     SK_TRY(op_inputs(w, in, &op, &from));
     for (uint32_t b = 0; b < in.n; b++) {
         const struct ArrowArray *a = in.a[b];
-        /* a count above zero covers the whole array, not only the wanted rows, so nulls must be
+        /* the array's null count is for all its rows, not only the wanted ones, so nulls have to be
          * counted again */
         from[b].src = bitmap(a);
         any |= from[b].src != NULL;
@@ -190,8 +190,8 @@ static sk_rc put_validity(struct sk_block_walk *w, struct sk_block_nodes in,
     return sk_block_put(w, op);
 }
 
-/* Walks the offsets of variable-size types and pushes to `data` the ranges of bytes or child rows
- * that they span. */
+/* Walks the offsets of a variable-size type, and adds to `data` the ranges of bytes or child rows
+ * to which they refer. */
 static inline __attribute__((always_inline)) sk_rc walk_offsets(struct sk_block_walk *w,
                                                                 const struct sk_block_op *op,
                                                                 const struct sk_block_input *from,
@@ -231,7 +231,7 @@ static sk_rc put_offsets(struct sk_block_walk *w, struct sk_block_nodes in, int3
 
 /* ---- the rule for each type ---- */
 
-/* Makes the input that walks child i of each array. SK_ENOMEM. */
+/* Makes *out: child i of each array. SK_ENOMEM. */
 static sk_rc children(struct sk_block_walk *w, struct sk_block_nodes in, int64_t i,
                       struct sk_block_nodes *out) {
     *out = (struct sk_block_nodes){NULL, in.n};
@@ -262,7 +262,7 @@ static sk_rc visit_child(struct sk_block_walk *w, const struct ArrowSchema *s,
     return sk_block_visit_child(w, s, i, of, rows);
 }
 
-/* Checks a text column of batch b without a data buffer: none of its wanted rows may have bytes. */
+/* Checks a text column of batch b that has no data buffer: its wanted rows must all be empty. */
 static sk_rc check_no_bytes(struct sk_block_walk *w, const struct sk_block_op *op,
                             const struct sk_block_input *from, uint32_t b) {
     for (size_t i = 0; i < op->set.n_ranges; i++) {
@@ -311,7 +311,8 @@ static sk_rc check_view(struct sk_block_walk *w, const struct ArrowArray *a, con
     return SK_OK;
 }
 
-/* Places the long values of a piece in data buffers; puts the op of each buffer that is full. */
+/* Places the long values of a piece in data buffers, and adds the op of each buffer that is
+ * full. */
 static sk_rc walk_views(struct sk_block_walk *w, const struct ArrowArray *a, const uint8_t *valid,
                         struct sk_block_piece p, struct sk_block_op *op,
                         struct sk_block_chunk *chunk) {
@@ -483,7 +484,7 @@ static sk_rc run_rows(struct sk_block_walk *w, const struct sk_block_op *op,
         struct sk_block_piece p = sk_block_piece(&op->set, i);
         if (!p.n) continue;
         if (p.from == SK_ROW_NONE) {
-            /* rows of nulls are one run, so the child gets one row */
+            /* all these rows of nulls become one run, so the child gets one row */
             if (!sk_block_builder_push(b, p.from, 0, 1)) return NO_MEMORY(w);
             continue;
         }
@@ -491,7 +492,7 @@ static sk_rc run_rows(struct sk_block_walk *w, const struct sk_block_op *op,
         int64_t first = sk_block_run_find(in->src, op->width, in->n, p.at);
         int64_t last = sk_block_run_find(in->src, op->width, in->n, p.at + p.n - 1);
         if (last >= in->n) return BAD(w, "run ends stop before row %lld", (long long)(p.at + p.n));
-        /* write() takes one run a step, so the order of the run ends bounds its loop */
+        /* run ends must increase: write()'s loop takes one run a step, so this bounds it */
         for (int64_t k = first; k < last; k++)
             if (sk_block_int(in->src, op->width, k) >= sk_block_int(in->src, op->width, k + 1))
                 return BAD(w, "run ends do not increase");
@@ -594,7 +595,8 @@ static sk_rc put_codes(struct sk_block_walk *w, const struct ArrowSchema *s,
     return sk_block_put(w, op);
 }
 
-/* The dictionary of one batch is copied whole as it is; those of several batches become one. */
+/* Plans a column with a dictionary: that of one batch is copied whole; those of several batches
+ * become one. */
 static sk_rc visit_coded(struct sk_block_walk *w, const struct ArrowSchema *s,
                          const struct sk_block_type *t, struct sk_block_nodes in,
                          const struct sk_block_set *abs) {
@@ -657,7 +659,7 @@ sk_rc sk_block_visit(struct sk_block_walk *w, const struct ArrowSchema *s, struc
     struct sk_block_type t;
     struct sk_block_set abs, inner;
     int64_t nulls = 0;
-    /* sk_block_schema_measure has checked the format */
+    /* the format is valid: sk_block_schema_measure has checked it */
     SK_ASSERT(s->format && sk_block_type_parse(s->format, &t));
     SK_TRY(check_arrays(w, s, in, &t, rows));
     SK_TRY(set_absolute(w, in, rows, &abs));

@@ -1,9 +1,9 @@
-/* plan.c - from batches to a plan: which rows of which batches are wanted, the walk over them
- * (measure.c), and the place of each buffer in the block.
+/* plan.c - makes plans: determines which rows of which batches are wanted, starts the walk over
+ * them (measure.c), and places each buffer in the block.
  *
- * Three kinds of input: a whole batch; rows of a batch by an index; rows of several batches by
- * places, where columns may come from different sides. The same walk without a plan is
- * sk_block_nbytes. Cost: as measure.c, and one look at each index or place. */
+ * There are three kinds of input: a whole batch; rows of a batch by an index; rows of several
+ * batches by places, where columns may come from different sides. sk_block_nbytes is the same walk
+ * without a plan. Cost: that of measure.c, and one check of each index or place. */
 #include "block/block_int.h"
 
 /* ---- the header of the batch ---- */
@@ -14,7 +14,8 @@ struct wanted { /* the wanted rows of a batch */
     uint64_t n;
 };
 
-/* Makes a set of single rows as places: half the memory of ranges, and write.c prefetches them. */
+/* Makes a set of single rows as places, which take half the memory of ranges and are prefetched by
+ * write.c. */
 static sk_rc single_rows(struct sk_block_walk *w, const struct ArrowArray *a,
                          const struct wanted *wanted, struct sk_block_set *out) {
     struct sk_block_range *span = sk_block_extra_alloc(&w->extras, sizeof *span);
@@ -71,7 +72,7 @@ static sk_rc walk_batch(struct sk_block_walk *w, const struct ArrowSchema *s,
 
 /* ---- choosing rows of several batches ---- */
 
-/* Makes a set of the rows of a side. The places are checked once for all columns. */
+/* Makes the set of a side's rows. The places are checked here, once for all columns. */
 static sk_rc side_rows(struct sk_block_walk *w, const struct sk_block_side *side, uint64_t n,
                        struct sk_block_set *out) {
     struct sk_block_range *span = sk_block_extra_alloc(&w->extras, side->n * sizeof *span);
@@ -172,7 +173,6 @@ struct sk_block_plan *sk_block_plan_create(const struct ArrowSchema *schema, uin
     return p;
 }
 
-/* Places the sections and buffers; false: the size does not fit. */
 bool sk_block_plan_place(struct sk_block_plan *p, uint64_t schema_len) {
     struct sk_block_hdr *h = &p->hdr;
     h->magic = SK_BLOCK_MAGIC;
@@ -194,7 +194,7 @@ bool sk_block_plan_place(struct sk_block_plan *p, uint64_t schema_len) {
     return true;
 }
 
-/* Creates a plan for a schema, for a walk to fill; `finish` completes or frees it. */
+/* Creates an empty plan for a schema, which a walk fills; `finish` completes or frees the plan. */
 static sk_rc begin(const struct ArrowSchema *schema, struct sk_block_shape *shape,
                    struct sk_block_walk *w, struct sk_err *err) {
     SK_TRY(sk_block_schema_measure(schema, shape, err));
@@ -270,13 +270,13 @@ static uint32_t nodes_of(const struct ArrowSchema *s) {
     return n;
 }
 
-/* The values of the field at node `at`: descends through lists to their numbers. */
+/* Finds the values of the field at node `at`; for lists it descends to their numbers. */
 static struct sk_block_values values_of(const struct sk_block_plan *p, const struct ArrowSchema *s,
                                         uint32_t at) {
     for (;; s = s->children[0], at++) {
         const struct sk_block_node *node = &p->nodes[at];
         struct sk_block_type t;
-        /* measure has parsed the format */
+        /* the format is valid: measure has parsed it */
         SK_ASSERT(at < p->hdr.n_nodes && sk_block_type_parse(s->format, &t));
         if (s->dictionary || node->null_count || t.is_map) break;
         if (t.kind == SK_BLOCK_FIXED) {

@@ -1,26 +1,26 @@
 /* sampler.c - the order of the rows of a stream (sampler.h). Batches wait in a queue; a window is
- * opened when all of its rows are there, and permuted while it is given out. */
+ * opened when all its rows have been added, and is permuted while its rows are given out. */
 #include "block/sampler.h"
 
 #include "base/rand.h"
 #include "base/containers/vec.h"
 
 struct queued {
-    /* slot; number of rows; number of rows that windows have taken or, if the order is kept, that
+    /* rows: number of rows; taken: how many of them windows have taken or, if the order is kept,
      * were given out */
     uint32_t slot, rows, taken;
 };
 
 struct sk_sampler {
     struct sk_sampler_conf conf;
-    /* Rows of the stream that were given out, and rows that were added; both count the rows before
-     * `start` or the beginning. */
+    /* numbers of rows of the stream that were given out and that were added; both include the rows
+     * before `start` */
     uint64_t given, added;
     bool ended;
-    /* The open window: rows [opened - n_open, opened) of the stream, of which `drawn` are given
-     * out. */
+    /* The open window: its number; its rows are [opened - n_open, opened) of the stream, of which
+     * `drawn` were given out. */
     uint64_t number, opened, n_open, drawn;
-    uint64_t skip; /* rows of the next window that were given out before `start` */
+    uint64_t skip; /* number of rows of the next window that were given out before `start` */
     struct sk_rand rand;
     SK_VEC(struct sk_row_at) open;
     SK_VEC(struct queued) queue;
@@ -38,12 +38,13 @@ static struct sk_rand rand_of(const struct sk_sampler_conf *c, uint64_t what) {
     return r;
 }
 
-static uint64_t first_end(const struct sk_sampler_conf *c) { /* end of the first window */
+/* Returns the end of the first window: the number of the row behind it. */
+static uint64_t first_end(const struct sk_sampler_conf *c) {
     struct sk_rand r = rand_of(c, UINT64_MAX);
     return c->window + sk_rand_below(&r, c->window);
 }
 
-/* The number of the window that has row `at`, and its first row. */
+/* Returns the number of the window that has row `at`; *begin: the window's first row. */
 static uint64_t window_of(const struct sk_sampler_conf *c, uint64_t at, uint64_t *begin) {
     uint64_t first = first_end(c);
     *begin = at < first ? 0 : first + (at - first) / c->window * c->window;
@@ -90,7 +91,7 @@ void sk_sampler_destroy(struct sk_sampler *r) {
 
 /* ---- in */
 
-/* Removes taken batches from the queue once they are half of it. */
+/* Removes batches whose rows are all taken from the queue, once they are half of it. */
 static void shorten(struct sk_sampler *r) {
     if (r->head < 64 || r->head < r->queue.n / 2) return;
     memmove(r->queue.p, r->queue.p + r->head, (r->queue.n - r->head) * sizeof *r->queue.p);
@@ -106,7 +107,8 @@ sk_rc sk_sampler_add(struct sk_sampler *r, uint64_t n, uint32_t *slot, struct sk
                       (unsigned long long)n);
     if (!n) return SK_OK;
     shorten(r);
-    /* Reserve all that this batch will ever need, so that later calls cannot fail half-way. */
+    /* All memory that this batch will need is reserved here, so that later calls cannot fail
+     * half-way. */
     if (!sk_vec_reserve(&r->queue, SK_TAG_BLOCK, (uint64_t)r->queue.n + 1) ||
         !sk_vec_reserve(&r->left, SK_TAG_BLOCK, (uint64_t)r->left.n + 1) ||
         !sk_vec_reserve(&r->gone, SK_TAG_BLOCK, (uint64_t)r->left.n + 1) ||
@@ -126,7 +128,7 @@ void sk_sampler_end(struct sk_sampler *r) { r->ended = true; }
 /* ---- out */
 
 uint64_t sk_sampler_ready(const struct sk_sampler *r) {
-    uint64_t whole = r->added; /* rows before this one can be given out */
+    uint64_t whole = r->added; /* rows before this number can be given out */
     if (r->conf.window && !r->ended) {
         uint64_t first = first_end(&r->conf);
         whole = r->added < first ? 0 : first + (r->added - first) / r->conf.window * r->conf.window;
@@ -145,11 +147,12 @@ uint64_t sk_sampler_position(const struct sk_sampler *r) { return r->given; }
 static void given(struct sk_sampler *r, uint32_t slot, uint32_t n) {
     SK_ASSERT(r->left.p[slot] >= n);
     r->left.p[slot] -= n;
-    if (!r->left.p[slot]) r->gone.p[r->gone.n++] = slot; /* sk_sampler_add reserved the room */
+    /* sk_sampler_add has reserved memory for this entry */
+    if (!r->left.p[slot]) r->gone.p[r->gone.n++] = slot;
 }
 
-/* Takes the next rows in order from the head of the queue, at most *n; returns the place of the
- * first. */
+/* Takes the next rows in order from the head of the queue, at most *n; *n becomes their number.
+ * Returns the place of the first. */
 static struct sk_row_at take(struct sk_sampler *r, uint64_t *n) {
     SK_ASSERT(r->head < r->queue.n);
     struct queued *q = &r->queue.p[r->head];
@@ -170,7 +173,7 @@ static struct sk_row_at draw(struct sk_sampler *r) {
     return out;
 }
 
-/* Opens the next window, whose rows are all there. Of the first window, rows that were given out
+/* Opens the next window, whose rows were all added. Rows of the first window that were given out
  * before `start` are drawn and skipped. */
 static sk_rc open_window(struct sk_sampler *r, struct sk_err *err) {
     uint64_t begin = r->opened, end = SK_MIN(end_of(&r->conf, r->number), r->added), filled = 0;
@@ -210,7 +213,8 @@ sk_rc sk_sampler_next(struct sk_sampler *r, struct sk_row_at *places, uint64_t *
     }
     r->given += made;
     while (r->ended && r->given >= r->added && r->head < r->queue.n) {
-        /* all rows of the last window came before `start`: nothing is left to give out */
+        /* all rows of the last window were given out before `start`, so its batches are only
+         * removed */
         uint64_t k = UINT64_MAX;
         struct sk_row_at p = take(r, &k);
         given(r, p.run, (uint32_t)k);

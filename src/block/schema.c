@@ -1,9 +1,10 @@
-/* schema.c - the ArrowSchema tree: checked and sized, flattened into a block, built again.
+/* schema.c - the ArrowSchema tree: checks and measures it, flattens it into a block, and builds it
+ * again from there.
  *
- * Not the schema of a plan (plan/), and no computing with types. Records come depth first: a field,
- * its children, its dictionary. A built tree is one allocation with a count of live structs,
- * because a consumer may move children out and release them in any order, on any thread. Cost:
- * about 30 ns a field in each direction. */
+ * Not here: computing with types. Records of fields are in depth-first order: a field, its
+ * children, its dictionary. A built tree is one allocation with a count of live structs, because a
+ * consumer may move children out and release them in any order, on any thread. Cost: about 30 ns a
+ * field in each direction. */
 #include <stdatomic.h>
 
 #include "base/crc32c.h"
@@ -131,8 +132,8 @@ uint8_t *sk_block_schema_write(const struct ArrowSchema *s, uint8_t *dst) {
 
 /* ---- building an ArrowSchema ---- */
 
-/* shared by all structs of one built tree; structs, pointers and strings follow in the same
- * allocation */
+/* Head of the allocation of one built tree, shared by all its structs; structs, pointers and
+ * strings follow. */
 struct hold {
     _Atomic uint64_t live;
 };
@@ -140,20 +141,21 @@ struct hold {
 struct build {
     struct hold *hold;
     const uint8_t *at;           /* next record in the copied section */
-    struct ArrowSchema *structs; /* next unused struct */
+    struct ArrowSchema *structs; /* the next unused struct of the allocation */
     struct ArrowSchema **pointers;
 };
 
 static void schema_release(struct ArrowSchema *s);
 
-/* Marks a struct, and the children that are still in it, as released; returns how many. */
+/* Marks a struct and all children that it still owns as released; returns the number of these
+ * structs. */
 static uint64_t drop(struct ArrowSchema *s, const struct hold *hold) {
     uint64_t n = 1;
     for (int64_t i = -1; i < s->n_children; i++) {
         struct ArrowSchema *c = i < 0 ? s->dictionary : s->children[i];
         if (!c || !c->release) continue;
         if (c->release == schema_release && c->private_data == hold) n += drop(c, hold);
-        else c->release(c); /* a consumer has put its own struct there */
+        else c->release(c); /* a consumer has put a struct of its own in this child's place */
     }
     s->release = NULL;
     return n;

@@ -1,8 +1,8 @@
-/* sets.c - sets of rows under construction, and the memory of plans.
+/* sets.c - makes sets of rows, and allocates the memory of plans.
  *
  * A set is nearly always one range of one batch, which needs no memory. For rows of several batches
- * the number of the batch is kept beside each range, from the first range on that is not of batch
- * 0. */
+ * the number of each range's batch is stored, too, in an array that is allocated at the first range
+ * that is not of batch 0. */
 #include "block/block_int.h"
 
 void *sk_block_extra_alloc(struct sk_block_extra **list, size_t n) {
@@ -25,7 +25,8 @@ static uint32_t *from_of(const struct sk_block_builder *b) {
     return b->from ? (uint32_t *)(void *)(b->from + 1) : NULL;
 }
 
-/* Called at the first range that is not of batch 0: all ranges so far are of batch 0. */
+/* Allocates the array of batch numbers at the first range that is not of batch 0; all ranges before
+ * are of batch 0. */
 static bool begin_from(struct sk_block_builder *b) {
     struct sk_block_extra *mem =
         sk_alloc(SK_TAG_BLOCK, sizeof *mem + SK_MAX(b->cap, 1) * sizeof(uint32_t));

@@ -1,9 +1,9 @@
 /* type.c - parses format strings of the C Data Interface into what the block layer must know of a
  * type.
  *
- * This is no type system: units, time zones, decimal digits and the like are copied as text and
- * only checked to be there. The strictness matters: a block from a file must not have a format that
- * crashes its reader. Cost: a few branches a column. */
+ * Units, time zones, decimal digits and the like are copied as text; only their presence is
+ * checked. The checks are strict, because a block from a file must not have a format that crashes
+ * its reader. Cost: a few branches a column. */
 #include "block/block_int.h"
 
 /* Parses decimal digits of a number up to `max`; advances *s. */
@@ -36,7 +36,8 @@ static bool set_fixed(struct sk_block_type *t, int32_t width, char index) {
     return true;
 }
 
-static bool parse_decimal(const char *f, struct sk_block_type *t) { /* d:precision,scale[,bits] */
+/* Parses d:precision,scale[,bits]. */
+static bool parse_decimal(const char *f, struct sk_block_type *t) {
     int32_t precision, scale, bits = 128;
     if (f[1] != ':') return false;
     f += 2;
@@ -60,7 +61,7 @@ static bool parse_temporal(const char *f, struct sk_block_type *t) {
     case 't':
         if (f[2] == 's' || f[2] == 'm') return !*rest && set_fixed(t, 4, 0);
         return (f[2] == 'u' || f[2] == 'n') && !*rest && set_fixed(t, 8, 0);
-    /* a time zone follows: any text */
+    /* a time zone follows, which may be any text */
     case 's': return f[2] && strchr("smun", f[2]) && *rest == ':' && set_fixed(t, 8, 0);
     case 'D': return f[2] && strchr("smun", f[2]) && !*rest && set_fixed(t, 8, 0);
     case 'i':

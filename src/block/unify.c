@@ -1,14 +1,15 @@
-/* unify.c - one dictionary of several: which values it has, and the new code of each old code.
+/* unify.c - makes one dictionary of several: finds its values, and the new code of each old code.
  *
- * It has the values of all dictionaries in the order of their batches, each where it comes first;
- * null is a value like others. Values are compared by their bytes (fixed width, bool, text in all
- * its forms); nested values are not compared, only concatenated. Dictionaries that share memory are
- * looked at once, and if all have the same values at the same codes there is nothing to do. Cost:
- * 20 ns a value; 16 bytes a value while it works, 4 bytes a value afterwards. */
+ * The unified dictionary has the values of all dictionaries in the order of their batches, each
+ * value where it occurs first; null is a value like others. Values are compared by their bytes
+ * (fixed width, bool, text in all its forms); nested values are not compared, only concatenated.
+ * Dictionaries that share memory are read once, and if all have the same values at the same codes,
+ * the first is used as it is. Cost: 20 ns a value; 16 bytes a value while it works, 4 bytes a value
+ * afterwards. */
 #include "base/rand.h"
 #include "block/block_int.h"
 
-struct value { /* where a value is (batch and code), and its hash */
+struct value { /* a value: where it is (batch and code), and its hash */
     uint64_t hash;
     uint32_t from, code;
 };
@@ -17,7 +18,7 @@ struct table {
     struct sk_block_nodes in;
     uint32_t *slot; /* [mask + 1]: number of the value + 1; 0: free */
     uint64_t mask;
-    struct value *value; /* [n], by number */
+    struct value *value; /* [n]: the values by their number */
     uint32_t n;
 };
 
@@ -26,7 +27,7 @@ static bool comparable(enum sk_block_kind k) {
            k == SK_BLOCK_VIEW;
 }
 
-/* The bytes of value i; p NULL: the value is null. */
+/* Returns the bytes of value i; p NULL: the value is null. */
 static struct sk_bytes bytes_of(const struct sk_block_type *t, const struct ArrowArray *a,
                                 int64_t i) {
     static const uint8_t bools[2] = {0, 1};
@@ -91,7 +92,7 @@ static bool same_memory(const struct ArrowArray *a, const struct ArrowArray *b) 
     return true;
 }
 
-/* Numbers all values and fills map[b][code] of all batches; *same as sk_block_unified says. */
+/* Numbers all values, and fills map[b][code] for all batches; *same: see sk_block_unified. */
 static void number_all(struct table *u, const uint32_t **map, uint32_t *memory, bool *same) {
     *same = true;
     for (uint32_t b = 0; b < u->in.n; b++) {

@@ -1,8 +1,9 @@
-/* values.c - checks the values of one node: would a reader that trusts Arrow's invariants stay
- * inside its buffers?
+/* values.c - checks the values of one node, so that a reader that trusts Arrow's invariants stays
+ * inside the node's buffers.
  *
- * Not checked: UTF-8, decimals, dates, since wrong ones make no reader leave its buffers. check.c
- * has compared the sizes already. Cost: one pass over offsets, views, ids, indices and bitmaps. */
+ * Not checked: UTF-8, decimals, dates, since invalid ones do not make a reader leave the buffers.
+ * check.c has checked the sizes already. Cost: one pass over offsets, views, ids, indices and
+ * bitmaps. */
 #include "block/block_int.h"
 
 static const char *check_offsets(const struct sk_block_elem *e) {
@@ -10,11 +11,11 @@ static const char *check_offsets(const struct sk_block_elem *e) {
     for (int64_t i = 0; i < e->node->length; i++)
         if (sk_block_int(p, e->type.width, i + 1) < sk_block_int(p, e->type.width, i))
             return "offsets decrease";
-    return NULL; /* check.c has compared the last one with the length of the data */
+    return NULL; /* check.c has compared the last offset with the length of the data */
 }
 
 static const char *check_views(const struct sk_block_elem *e) {
-    /* null slots are checked as well, since readers look at the length of any slot */
+    /* null slots are checked as well, since readers use the length in any slot */
     const uint8_t *v = sk_block_elem_buffer(e, 1);
     int64_t n_data = (int64_t)e->node->n_buffers - 3;
     for (int64_t i = 0; i < e->node->length; i++, v += 16) {
@@ -58,7 +59,7 @@ static const char *check_union(const struct sk_block_elem *e, const int64_t *chi
 }
 
 static uint64_t index_at(const struct sk_block_elem *e, const uint8_t *p, int64_t i) {
-    /* negative indices become huge numbers */
+    /* as unsigned, negative indices become huge numbers, which the caller refuses */
     uint8_t b1;
     uint16_t b2;
     uint32_t b4;

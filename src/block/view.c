@@ -1,16 +1,17 @@
-/* view.c - reads blocks in place: info, and the ArrowArray tree over the bytes.
+/* view.c - reads blocks in place: the facts in the header (sk_block_info), and an ArrowArray tree
+ * over the bytes.
  *
  * No data is copied: the exported structs point into the block. They are one allocation with a
  * count of live structs, since the consumer may move children out and release them in any order, on
- * any thread; the last release gives the bytes back to their owner. Invariant: nothing is built
- * before check.c has passed. Cost: ~50 ns a column to check, ~30 to build, one malloc each for
+ * any thread; the last release calls the owner's release. Invariant: no struct is built before
+ * check.c has accepted the block. Cost: ~50 ns a column to check, ~30 to build, one malloc each for
  * array and schema. */
 #include <stdatomic.h>
 
 #include "block/block_int.h"
 
-/* Shared by all structs of one exported tree; structs, child pointers and buffer pointers follow in
- * the same allocation. */
+/* Head of the allocation of one exported tree, shared by all its structs; structs, child pointers
+ * and buffer pointers follow. */
 struct hold {
     _Atomic uint64_t live;
     struct sk_block_owner owner;
@@ -18,27 +19,29 @@ struct hold {
 
 struct build {
     struct hold *hold;
-    const uint8_t *block, *record;    /* record: next schema record */
-    const struct sk_block_node *node; /* next node */
+    const uint8_t *block, *record;    /* record: the next schema record */
+    const struct sk_block_node *node; /* the next node */
     const struct sk_block_span *spans;
     struct ArrowArray *arrays;
     struct ArrowArray **children;
     const void **buffers;
 };
 
-/* Empty buffers point here: some readers want a 64-byte aligned address even for no bytes. */
+/* Address of all empty buffers, because some readers need a 64-byte aligned address even for no
+ * bytes. */
 static const uint8_t nothing[64] __attribute__((aligned(64)));
 
 static void array_release(struct ArrowArray *a);
 
-/* Marks a struct, and the children that are still in it, as released; returns how many. */
+/* Marks a struct and all children that it still owns as released; returns the number of these
+ * structs. */
 static uint64_t drop(struct ArrowArray *a, const struct hold *hold) {
     uint64_t n = 1;
     for (int64_t i = -1; i < a->n_children; i++) {
         struct ArrowArray *c = i < 0 ? a->dictionary : a->children[i];
         if (!c || !c->release) continue;
         if (c->release == array_release && c->private_data == hold) n += drop(c, hold);
-        else c->release(c); /* a consumer has put its own struct there */
+        else c->release(c); /* a consumer has put a struct of its own in this child's place */
     }
     a->release = NULL;
     return n;
@@ -116,8 +119,8 @@ static sk_rc build_array(const uint8_t *p, struct sk_block_owner owner, struct A
  * offset. */
 static void cut_rows(struct ArrowArray *a, int64_t row0, int64_t n) {
     a->length = n;
-    /* pyarrow takes the buffers of a batch without rows for empty, and would see an offset as past
-     * their end */
+    /* pyarrow treats the buffers of a batch without rows as empty, so an offset would be past their
+     * end */
     if (!n) row0 = 0;
     for (int64_t i = 0; i < a->n_children; i++) {
         struct ArrowArray *c = a->children[i];

@@ -1,16 +1,17 @@
 /* write.c - executes a plan of measure.c into the caller's buffer.
  *
- * Writes every byte of [dst, dst + size): headers, tables, data, and zeros between them, so equal
- * batches give equal bytes whatever was in the buffer. Cannot fail: measure has found all errors.
- * Cost: one copy of fixed-size values and text (past the cache where it is large); a pass of a few
- * cycles a value for rebased offsets, views, list-views, unions. */
+ * Writes every byte of [dst, dst + size): headers, tables, data, and zeros between them, so that
+ * equal batches give equal bytes, whatever was in the buffer. Cannot fail, since measure has found
+ * all errors. Cost: one copy of fixed-size values and text (past the CPU's cache if it is large); a
+ * pass of a few cycles a value for rebased offsets, views, list-views, unions. */
 #include "base/copy.h"
 #include "block/block_int.h"
 
 #define SK_ALWAYS static inline __attribute__((always_inline))
-enum { AHEAD = 16 }; /* rows between a prefetch and its use */
+enum { AHEAD = 16 }; /* number of rows between a prefetch and the use of its data */
 
-/* Copies short ranges of scattered rows, with prefetch; `width` is a constant in each use. */
+/* Copies short ranges of scattered rows, with prefetch; `width` is a constant at each call, for
+ * speed. */
 SK_ALWAYS void copy_rows(const struct sk_block_op *op, size_t width, uint8_t *d) {
     const struct sk_block_range *r = sk_block_ranges(&op->set);
     const uint8_t *src = sk_block_inputs(op)->src;
@@ -73,7 +74,8 @@ static uint32_t code_of(const uint8_t *p, int32_t width) {
     return v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
 }
 
-/* Writes new codes. A code under a null slot may be any number. */
+/* Writes the codes in the unified dictionary. A code in a null slot may be any number; 0 is written
+ * for one that is beyond the dictionary. */
 static void write_codes(const struct sk_block_op *op, uint8_t *d) {
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
@@ -129,8 +131,8 @@ void sk_block_write_bits(const struct sk_block_op *op, uint8_t *d, int64_t at) {
 
 void sk_block_write_ones(uint8_t *d, int64_t at, int64_t n) { bits_fill(d, at, ones, n); }
 
-/* Rebases unsigned, since offsets inside a range are not checked and may overflow; that must be
- * harmless here. */
+/* Writes 32-bit offsets from `sum` on. The arithmetic is unsigned, since offsets inside a range are
+ * not checked and may overflow, which must be harmless. */
 static uint32_t write_offsets32(const struct sk_block_op *op, uint8_t *d, uint32_t sum) {
     uint32_t *to = (uint32_t *)(void *)d;
     *to++ = sum;
@@ -175,8 +177,8 @@ uint64_t sk_block_write_offsets(const struct sk_block_op *op, uint8_t *d, uint64
     return op->width == 4 ? write_offsets32(op, d, (uint32_t)start) : write_offsets64(op, d, start);
 }
 
-/* Copies short texts of scattered rows. Offsets are prefetched twice as far ahead as the bytes,
- * because they are needed to prefetch the bytes. */
+/* Copies short texts of scattered rows. Offsets are prefetched twice as many rows ahead as the
+ * bytes, because they are needed for the prefetch of the bytes. */
 SK_ALWAYS void var_places(const struct sk_block_op *op, int32_t width, uint8_t *d) {
     const struct sk_block_input *in = sk_block_inputs(op);
     const struct sk_block_set *set = &op->set;
@@ -281,10 +283,11 @@ static void write_view_sizes(const struct sk_block_op *op, uint8_t *d) {
 }
 
 static inline void write_int(uint8_t *d, int32_t width, int64_t v) {
-    memcpy(d, &v, (size_t)width); /* little-endian: the low bytes */
+    memcpy(d, &v, (size_t)width); /* the low bytes of v, since the machine is little-endian */
 }
 
-/* `width` is a constant in each of the two uses: a variable one costs 4 ns a row instead of 1. */
+/* Writes the offsets or sizes of a list-view. `width` is a constant at each call: a variable would
+ * cost 4 ns a row instead of 1. */
 SK_ALWAYS void write_list_view_of(const struct sk_block_op *op, uint8_t *d, int32_t width) {
     const bool want_sizes = op->kind == SK_BLOCK_OP_LIST_SIZES;
     int64_t sum = 0;
@@ -324,7 +327,7 @@ static void write_run_ends(const struct sk_block_op *op, uint8_t *d) {
     int64_t sum = 0;
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
-        if (p.from == SK_ROW_NONE) { /* rows of nulls are one run a piece */
+        if (p.from == SK_ROW_NONE) { /* the rows of nulls of a piece are one run */
             write_int(d, op->width, sum + p.n);
             d += op->width;
             sum += p.n;
@@ -374,13 +377,13 @@ bool sk_block_plan_largest(const struct sk_block_plan *plan, struct sk_block_lar
     return true;
 }
 
-/* Writes the block without the content of buffer `but`. */
+/* Writes the block, but not the content of buffer `but`. */
 static void write_but(const struct sk_block_plan *plan, uint8_t *dst, uint32_t but) {
     const struct sk_block_hdr *h = &plan->hdr;
     SK_ASSERT(((uintptr_t)dst & (SK_BLOCK_ALIGN - 1)) == 0);
     memcpy(dst, h, sizeof *h);
     uint8_t *end = sk_block_schema_write(plan->schema, dst + h->schema_off);
-    SK_ASSERT(end == dst + h->nodes_off); /* fails if the schema changed since measure */
+    SK_ASSERT(end == dst + h->nodes_off); /* this fails if the schema has changed since measure */
     memcpy(dst + h->nodes_off, plan->nodes, h->n_nodes * sizeof *plan->nodes);
     struct sk_block_span *span = (void *)(dst + h->buffers_off);
     for (uint32_t i = 0; i < h->n_buffers; i++)

@@ -6,7 +6,8 @@ struct sk_image {
     const struct sk_image_codec *codec;
     void *state;
     struct sk_image_head head; /* of the file */
-    /* crop: the box in the rows that the codec gives; h and w 0: the picture is not resized. */
+    /* the box crop_h x crop_w is relative to the rows that the codec gives; h and w 0: not
+     * resized */
     struct sk_image_want want;
     uint32_t out_channels, px, eighths;
 };
@@ -28,7 +29,9 @@ static const struct sk_image_codec *codec_of(struct sk_bytes file, const char **
 
 /* Sets the box, in pixels of the file. false: it is not inside the picture. */
 static bool box_of(const struct sk_image_head *head, struct sk_image_want *want) {
-    if (want->middle) { /* h * w / want.w rows, or all rows and w * h / want.h columns */
+    /* the box has all columns and w * want.h / want.w rows, or all rows and h * want.w / want.h
+     * columns */
+    if (want->middle) {
         uint64_t h = SK_MIN((uint64_t)head->w * want->h / want->w, head->h),
                  w = SK_MIN((uint64_t)head->h * want->w / want->h, head->w);
         want->crop_h = (uint32_t)SK_MAX(h, 1);
@@ -109,9 +112,9 @@ static void convert(const uint8_t *from, uint32_t px, uint32_t in, uint8_t *to, 
     }
 }
 
-/* Pixels [at, at + n) of one side of the file are resized to `out` pixels: finds which of the `in`
- * pixels that the codec gives they are (*at and *n change to these), and where between them they
- * begin. */
+/* Computes one side of a resize, from pixels [at, at + n) of the file to `out` pixels. *at and *n
+ * become the range of the `in` pixels of the scaled picture that cover these; the result says where
+ * between them the range begins and ends. */
 static struct sk_resize_side side_of(uint32_t *at, uint32_t *n, uint32_t out, uint32_t in,
                                      uint32_t eighths) {
     double from = *at * (eighths / 8.0), length = *n * (eighths / 8.0);
@@ -121,7 +124,7 @@ static struct sk_resize_side side_of(uint32_t *at, uint32_t *n, uint32_t out, ui
     return (struct sk_resize_side){*n, out, from - *at, length};
 }
 
-struct sink {            /* takes the rows of the box and makes rows of the output */
+struct sink {            /* makes rows of the output from decoded rows */
     struct sk_resize *r; /* NULL: the rows are not resized */
     /* row: a row as decoded. resized: a resized row that has to be converted; NULL: rows are
      * resized into `out`. out: the next row of the output. */
@@ -142,11 +145,11 @@ static void take_row(const struct sk_image *im, struct sink *s) {
         if (s->resized) convert(s->resized, in, in, s->out, c, q->w);
 }
 
-/* Decodes all h rows of the codec. */
+/* Decodes all h rows and gives those of the box to the sink. */
 static const char *rows(struct sk_image *im, struct sink *s, uint32_t h) {
     const struct sk_image_want *q = &im->want;
     uint32_t in = im->head.channels, c = im->out_channels;
-    /* rows are decoded directly into the output */
+    /* true: rows are decoded directly into the output */
     bool in_place = !s->r && im->px == c && in == c && q->crop_w == im->head.w;
     for (uint32_t y = 0; y < h; y++) {
         bool inside = y >= q->top && y - q->top < q->crop_h;

@@ -1,7 +1,8 @@
 /* jpeg.c - decodes JPEG by libjpeg-turbo: baseline and progressive, grey and YCbCr or RGB, 8 bits.
  *
- * The library reports a failed call by error_exit, which jumps back into the function here that
- * made the call. A warning means that data are missing or damaged: the file is refused. */
+ * The library reports a failure by calling error_exit, which jumps back (longjmp) into the function
+ * of this file that called the library. A warning means that data are missing or damaged: the file
+ * is refused. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -19,11 +20,12 @@ static struct {
     int (*finish)(struct jpeg62 *d);
     void (*destroy)(struct jpeg62 *d);
 } lib;
-static bool there; /* all functions of lib are set; written once, under mu, and read with acquire */
+/* true: all functions of `lib` are set; written once, under mu, and read with acquire order */
+static bool there;
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 
 struct jpeg {
-    struct jpeg62 d; /* first, since the library passes it to the callbacks below */
+    struct jpeg62 d; /* must be first: the library passes this member to the callbacks below */
     struct jpeg62_err err;
     jmp_buf failed;
     bool created, damaged;

@@ -1,5 +1,5 @@
-/* jpeg62.h - the parts that are used of libjpeg's interface 6.2 (the IJG's of 1998, which
- * libjpeg-turbo keeps; soname libjpeg.so.62), on machines with 64-bit pointers.
+/* jpeg62.h - the used parts of the interface 6.2 of libjpeg (the IJG's of 1998, which libjpeg-turbo
+ * keeps; soname libjpeg.so.62), on machines with 64-bit pointers.
  *
  * These are declarations of skate's own, so a build needs no header of a library that is only
  * looked up at run time. jpeg_CreateDecompress checks version and size of the struct and refuses

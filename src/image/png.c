@@ -1,12 +1,12 @@
 /* png.c - decodes PNG by libpng: grey, RGB and RGBA of 8 bits that are not interlaced. As in
- * jpeg.c, a failed call jumps back into the function here that made it. */
+ * jpeg.c, a failure jumps back into the function of this file that called the library. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
 
 #include "image/image_int.h"
 
-/* values of the format and of png.h */
+/* constants of the PNG format and of png.h */
 enum { GREY = 0, RGB = 2, RGBA = 6, FILLER_AFTER = 1, HAS_TRNS = 0x10 };
 
 static struct {
@@ -28,7 +28,8 @@ static struct {
     void (*destroy)(void **png, void **info, void **end);
     const char *(*version)(const void *png);
 } lib;
-static bool there; /* all functions of lib are set; written once, under mu, and read with acquire */
+/* true: all functions of `lib` are set; written once, under mu, and read with acquire order */
+static bool there;
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 
 struct png {

@@ -2,16 +2,17 @@
  * the bytes are equal.
  *
  * The rule (Pillow's documentation, "Filters", and the behaviour of Image.resize): output pixel x
- * looks at c = (x + 1/2) * in / out; with s = max(in / out, 1) the inputs from floor(c - s + 1/2)
- * to floor(c + s + 1/2) have the weight of a triangle of half width s around c, and weights sum to
+ * has its center at c = (x + 1/2) * in / out among the inputs; with s = max(in / out, 1) the inputs
+ * from floor(c - s + 1/2) to floor(c + s + 1/2) have the weight of a triangle of half width s
+ * around c, and weights sum to
  * 1. Weights are rounded to 22 bits behind the point. One axis is resized after the other, rounded
  * to bytes in between; which one comes first depends on Pillow's version (enum sk_image_order). All
- * weights are >= 0, so a sum is at most 255 and is not clipped. Rows come one by one, and only
- * those that an output still needs are kept.
+ * weights are >= 0, so a sum is at most 255 and is not clipped. Input rows are given one by one,
+ * and only rows that an output still needs are stored.
  *
- * With AVX2, which is detected at run time: a weight is high * 2^11 + low, of 16 bits each, so that
- * one instruction multiplies 16 bytes and adds neighbours. Both ways give the same bits. 500x375 to
- * 224x224, RGB: 0.2 ms (Pillow 1.1). */
+ * With AVX2, which is detected at run time, a weight is split into high * 2^11 + low, of 16 bits
+ * each, so that one instruction multiplies 16 bytes and adds neighbouring products. The result is
+ * the same as without AVX2. 500x375 to 224x224, RGB: 0.2 ms (Pillow 1.1). */
 #include <math.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -21,20 +22,20 @@
 
 #define BITS 22
 #define HALF (1 << (BITS - 1))
-#define SPLIT 11 /* bits of the low part of a weight */
+#define SPLIT 11 /* number of bits in the low part of a weight */
 #define LANES 8
 
 bool sk_image_plain;
 
 struct axis {
-    uint32_t n, most; /* number of outputs; most inputs of an output, a multiple of 4 */
+    uint32_t n, most; /* n: number of outputs; most: most inputs of an output, a multiple of 4 */
     /* [n]: the first input of each output; first + most is at most the number of inputs, rounded up
      * to a multiple of 4. */
     uint32_t *first;
     uint32_t *end;   /* [n]: one behind the last input of each output */
     int32_t *weight; /* [n][most], some of them 0 */
-    /* The weights for AVX2, or NULL: for four inputs a, b, c, d 16 high parts (4 times a b, 4 times
-     * c d), then 16 low parts. */
+    /* The split weights for AVX2, or NULL. For four inputs a, b, c, d: 16 high parts (4 times the
+     * pair a b, 4 times c d), then 16 low parts in the same order. */
     int16_t *halves;
 };
 
@@ -47,7 +48,7 @@ struct sk_resize {
      * rows of the output's width. */
     uint8_t *ring;
     uint8_t *row; /* columns_first: a row of the input's width */
-    /* The rows that an output row is made of; n_rows, which is even. */
+    /* [n_rows], an even number: the rows of which the current output row is made */
     const uint8_t **rows;
     int32_t *row_weight; /* [n_rows] */
     uint32_t n_rows;
@@ -164,7 +165,7 @@ void sk_resize_destroy(struct sk_resize *r) {
 
 /* ---- resizing a row to another width, and several rows to one -------------------------------- */
 
-/* Pixels have px bytes, of which c count. */
+/* Resizes a row to another width. Pixels have px bytes, of which the first c are used. */
 static void across_any(const struct axis *a, const uint8_t *row, uint32_t px, uint32_t c,
                        uint8_t *to) {
     const int32_t *w = a->weight;
@@ -177,7 +178,7 @@ static void across_any(const struct axis *a, const uint8_t *row, uint32_t px, ui
         }
 }
 
-/* Sums bytes [from, n) of r->rows by weight. */
+/* Makes bytes [from, n) of an output row: the weighted sums of the bytes of r->rows. */
 static void down_any(const struct sk_resize *r, size_t from, size_t n, uint8_t *to) {
     for (size_t at = from; at < n; at++) {
         int32_t sum = HALF;
@@ -187,7 +188,7 @@ static void down_any(const struct sk_resize *r, size_t from, size_t n, uint8_t *
 }
 
 #if defined(__x86_64__)
-/* Pixels of 4 bytes to pixels of 3, four inputs at a time. */
+/* Like across_any, from pixels of 4 bytes to pixels of 3, four inputs at a time. */
 __attribute__((target("avx2"))) static void across_avx2(const struct axis *a, const uint8_t *row,
                                                         uint8_t *to) {
     const __m128i neighbours = _mm_setr_epi8(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
@@ -216,7 +217,7 @@ __attribute__((target("avx2"))) static void across_avx2(const struct axis *a, co
     }
 }
 
-/* 16 bytes of two rows at a time; down_any does the rest at the end. */
+/* Like down_any, 16 bytes of two rows at a time; down_any makes the bytes at the end. */
 __attribute__((target("avx2"))) static void down_avx2(const struct sk_resize *r, size_t n,
                                                       uint8_t *to) {
     size_t at = 0;
@@ -273,7 +274,8 @@ void sk_resize_push(struct sk_resize *r, const uint8_t *row) {
     else across(r, row, to);
 }
 
-/* Chooses the rows of the ring that output y is made of. Rows of weight 0 may not be there. */
+/* Chooses the rows of the ring that output y is made of. Rows of weight 0 are left out, since the
+ * ring may not have them. */
 static void choose_rows(struct sk_resize *r, uint32_t y) {
     const struct axis *a = &r->y;
     const int32_t *w = a->weight + (size_t)y * a->most;
