@@ -23,12 +23,12 @@
  *     }
  *
  * Results. A call returns 0 or a negative SKATE_E*; it sets its results only when it returns 0.
- * After a failure skate_error() has the message, for this thread.
+ * After a failure skate_error() returns the message of this thread's failure.
  *
  * Lifetimes.
- * - A skate_ref that a call hands out counts as one reference of this process: give it back with
- *   skate_release. References of a process that ends are given back by skate. Arguments may be
- *   released as soon as the submit has returned.
+ * - A skate_ref that a call returns is one counted reference of this process: release it with
+ *   skate_release. When a process ends, skate releases its references. Arguments may be released as
+ *   soon as the submit has returned.
  * - An object lives while a reference to it exists or an unfinished task needs it. Its bytes never
  *   change.
  * - A skate_value points into shared memory (nothing is copied) and keeps the object alive until
@@ -61,13 +61,14 @@ enum {
     SKATE_EFULL = -6, /* the object store is full */
     SKATE_ETIMEOUT = -7,
     SKATE_EDEAD = -9,  /* the worker died, and its retries are used up */
-    SKATE_ETASK = -10, /* the task function failed; the message is its own */
+    SKATE_ETASK = -10, /* the task function failed; the message is the function's */
     SKATE_ELOST = -11, /* the object is gone: its last reference was released */
     SKATE_ECANCEL = -12,
-    SKATE_EINFEASIBLE = -14, /* asks for more than the machine was given in all */
-    SKATE_ECLOSED = -15,     /* not initialised, or shut down */
-    SKATE_EACTOR = -16,      /* the actor is dead */
-    SKATE_ENOENT = -17       /* no such function is registered */
+    /* the task or actor needs more resources than the machine has in all */
+    SKATE_EINFEASIBLE = -14,
+    SKATE_ECLOSED = -15, /* not initialised, or shut down */
+    SKATE_EACTOR = -16,  /* the actor is dead */
+    SKATE_ENOENT = -17   /* no such function is registered */
 };
 /* The message of this thread's last failed call; never NULL. */
 SKATE_API const char *skate_error(void);
@@ -91,33 +92,35 @@ SKATE_API int skate_register(const char *name, skate_fn fn);
     }                                                                      \
     static int name(__attribute__((unused)) struct skate_task *t)
 
-/* Call first in main. In the program itself it remembers how to start workers and returns 0. In a
- * worker process it runs tasks until it is told to end, then returns 1 (main should return at once)
- * or a negative code. */
+/* Call this first in main. In the program itself the call records how to start workers and returns
+ * 0. In a worker process it runs tasks until the engine ends the worker, then returns 1 (main
+ * should return at once) or a negative code. */
 SKATE_API int skate_worker_main(int argc, char **argv);
 
 struct skate_opts { /* a zero field means its default */
-    double cpus; /* tasks that run at a time, each of one CPU; 0: as many as the machine has CPUs */
+    /* number of tasks of one CPU each that run at a time; 0: the number of CPUs of the machine */
+    double cpus;
     /* Limit in bytes of shared memory for objects, which is used only as objects need it; 0: a
      * third of the memory of the machine or the cgroup. */
     uint64_t store_bytes;
-    uint32_t max_workers; /* the most worker processes; 0: chosen */
+    uint32_t max_workers; /* most worker processes; 0: chosen by the engine */
     const char *resource; /* name of one custom resource; NULL: none */
     double resource_amount;
-    /* Folder for unnamed files that take objects when the store is full; NULL: a full store is
-     * SKATE_EFULL. */
+    /* Folder for unnamed files to which objects are written when the store is full; NULL: calls
+     * then fail with SKATE_EFULL. */
     const char *spill_dir;
 };
 /* Starts the engine. o may be NULL. SKATE_EINVAL: already initialised. */
 SKATE_API int skate_init(const struct skate_opts *o);
-/* Ends all workers at once. Values still held stay readable; references become invalid. */
+/* Ends all workers at once. Values that were not released stay readable; references become
+ * invalid. */
 SKATE_API void skate_shutdown(void);
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
 typedef struct {
     uint64_t id;
-} skate_ref; /* id 0: none */
+} skate_ref; /* id 0: no object */
 
 struct skate_value {
     const void *data; /* 64-byte aligned when larger than 8 KiB; not NULL */
@@ -126,8 +129,8 @@ struct skate_value {
 };
 
 SKATE_API int skate_put(const void *data, size_t size, skate_ref *out);
-/* Memory of the store that the caller fills in place, which saves the copy of skate_put. Each
- * buffer must be given to exactly one of skate_buf_seal, skate_return_buf and skate_buf_abort. */
+/* Memory of the store that the caller fills in place, without the copy of skate_put. Each buffer
+ * must be given to exactly one of skate_buf_seal, skate_return_buf and skate_buf_abort. */
 struct skate_buf {
     void *data;
     size_t size;
@@ -167,13 +170,13 @@ struct skate_arg { /* an argument: a reference, bytes, or an actor's handle */
 
 struct skate_call_opts { /* NULL: all fields 0 */
     /* CPUs: 0 means one for a task and none for an actor, below 0 means none. Calls of an actor
-     * always run on what the actor has. */
+     * always use the resources of the actor. */
     double cpus;
     double resource; /* amount of the resource that skate_opts names */
-    /* Number of times that the call runs again after its worker died. 0: three times (a task) or
-     * never (a call of an actor); -1: without limit; -2: never. */
+    /* How often a task or call is run again after its worker died. 0: three times (a task) or never
+     * (a call of an actor); -1: without limit; -2: never. */
     int32_t max_retries;
-    bool retry_failures; /* run again after a failure of the function, too */
+    bool retry_failures; /* also run again after a failure of the function itself */
     /* for an actor: number of restarts after a death; -1: without limit */
     int32_t max_restarts;
 };
@@ -183,14 +186,14 @@ SKATE_API int skate_submit(const char *name, const struct skate_arg *args, size_
                            size_t n_returns, const struct skate_call_opts *o, skate_ref *returns);
 
 /* An actor is a process of its own. It runs the constructor `name` and then, in order, the
- * functions that it is called with; its state is what these keep in static variables. */
+ * functions that it is called with; its state is in static variables of these functions. */
 SKATE_API int skate_actor_create(const char *name, const struct skate_arg *args, size_t n_args,
                                  const struct skate_call_opts *o, skate_actor *out);
 SKATE_API int skate_actor_call(skate_actor a, const char *name, const struct skate_arg *args,
                                size_t n_args, size_t n_returns, const struct skate_call_opts *o,
                                skate_ref *returns);
 SKATE_API void skate_actor_release(skate_actor a);
-/* ends the process at once and does not restart it */
+/* Ends the actor's process at once; the actor is not restarted. */
 SKATE_API int skate_actor_kill(skate_actor a);
 
 /* ---- inside a task function ------------------------------------------------------------------ */
@@ -205,7 +208,7 @@ SKATE_API int skate_arg_copy(const struct skate_task *t, size_t i, void *to, siz
 SKATE_API int skate_arg_actor(const struct skate_task *t, size_t i, skate_actor *out);
 /* Sets result i to a copy of the bytes. Each result must be set exactly once. */
 SKATE_API int skate_return(struct skate_task *t, size_t i, const void *data, size_t size);
-/* Sets result i to the buffer's bytes; the buffer is consumed. */
+/* Sets result i to the first used_bytes of the buffer, which the call takes over. */
 SKATE_API int skate_return_buf(struct skate_task *t, size_t i, struct skate_buf *b,
                                size_t used_bytes);
 /* Ends the task as failed, with this message. Returns SKATE_ETASK, for `return skate_fail(t,
@@ -223,7 +226,7 @@ SKATE_API int skate_fail(struct skate_task *t, const char *fmt, ...)
 struct skate_records {
     uint32_t width, key;
 };
-/* Sorts: out[0, n) gets the records of `in` in order. `scratch` is room for n records, which is
+/* Sorts: out[0, n) gets the records of `in` in order. `scratch`: memory for n records, which is
  * overwritten; NULL: the call allocates it. */
 SKATE_API int skate_records_sort(struct skate_records f, const void *in, size_t n, void *out,
                                  void *scratch);
@@ -233,21 +236,23 @@ SKATE_API int skate_records_sort(struct skate_records f, const void *in, size_t 
 SKATE_API int skate_records_partition(struct skate_records f, const void *in, size_t n,
                                       const void *bounds, size_t n_bounds, void *out,
                                       size_t *start);
-/* Finds where the parts of sorted records begin, without moving them; `start` as above. */
+/* Finds where the parts of sorted records begin, without moving them; `start` is as in
+ * skate_records_partition. */
 SKATE_API void skate_records_cut(struct skate_records f, const void *sorted, size_t n,
                                  const void *bounds, size_t n_bounds, size_t *start);
 /* Chooses n_bounds keys that cut records into n_bounds + 1 parts of about equal size, judged by a
  * sample of n > 0 records. */
 SKATE_API int skate_records_quantiles(struct skate_records f, const void *in, size_t n,
                                       void *bounds, size_t n_bounds);
-/* Merges k sorted runs; equal keys come in the order of the runs. Each call of next writes the next
- * records to `out`, at most cap, and returns how many; fewer than cap only at the end. */
+/* Merges k sorted runs; records with equal keys stay in the order of the runs. Each call of
+ * skate_records_merge_next writes the next records to `out`, at most cap, and returns their number,
+ * which is less than cap only at the end. */
 struct skate_records_merge;
 SKATE_API int skate_records_merge_create(struct skate_records f, const void *const *run,
                                          const size_t *n, size_t k,
                                          struct skate_records_merge **out);
 SKATE_API size_t skate_records_merge_next(struct skate_records_merge *m, void *out, size_t cap);
-SKATE_API void skate_records_merge_destroy(struct skate_records_merge *m); /* NULL is fine */
+SKATE_API void skate_records_merge_destroy(struct skate_records_merge *m); /* m may be NULL */
 
 #ifdef __cplusplus
 }

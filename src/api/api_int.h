@@ -11,7 +11,7 @@
 enum {
     KIND_BYTES = 1,
     KIND_ACTOR = 2,
-    KIND_FAILURE = 0xE2 /* a failure's code in 4 bytes, then its text without NUL */
+    KIND_FAILURE = 0xE2 /* kind of an error value: the code in 4 bytes, then the text without NUL */
 };
 
 struct skate_task {
@@ -24,10 +24,10 @@ struct skate_task {
 struct sk_engine *sk_api_engine(void);
 /* Returns the last error of this thread. */
 struct sk_err *sk_api_err(void);
-/* Makes the function known to the engine and gives its id. SK_ENOENT: no such function is
- * registered. */
+/* Defines the registered function `name` in the engine and stores its id in *out. SK_ENOENT: no
+ * such function is registered. */
 sk_rc sk_api_define(struct sk_engine *e, const char *name, sk_fid *out) SK_MUST_USE;
-/* Index of the resource that skate_init was given; 0: none. */
+/* Returns the index of the custom resource given to skate_init; 0: none. */
 uint32_t sk_api_resource(void);
 int64_t sk_api_deadline(int64_t timeout_ms);
 

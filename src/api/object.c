@@ -24,8 +24,8 @@ int skate_buf_alloc(size_t size, struct skate_buf *out) {
     if (!e) return SK_ECLOSED;
     struct sk_buf b;
     SK_TRY(e->ops->buf_alloc(e, size, &b, sk_api_err()));
-    /* touch the memory as huge pages first: page faults of 4 KiB would cost more than the
-     * writing */
+    /* the pages are made present as huge pages first, since page faults of 4 KiB would cost more
+     * than the writing */
     if (size > WARM && e->windows) e->windows->warm(e, b.data, size);
     *out = (struct skate_buf){.data = b.data, .size = size};
     memcpy(out->priv, &b, sizeof b);
@@ -69,7 +69,7 @@ void skate_buf_abort(struct skate_buf *b) {
     if (e) e->ops->buf_abort(e, &x);
 }
 
-/* Reports the failure that an error value holds: its code, and its message as the last error. */
+/* Returns the error code that an error value holds, and makes its text the last error. */
 static sk_rc failure(const struct sk_view *v) {
     int32_t code = SK_ETASK;
     const char *text = (const char *)v->data;

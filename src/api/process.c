@@ -1,9 +1,9 @@
 /* process.c - the public C API: functions by name, the life of the program and of its workers.
  *
  * Thin over engine.h: no policy, no state but one engine a process and the table of functions. A
- * function's id is the hash of its name, so every process of the program finds its own copy without
- * any exchange. Invariant: the table is filled before skate_worker_main and only read after;
- * `defined` may be set twice, which is harmless. */
+ * function's id is the hash of its name, so each process of the program finds the function in its
+ * own table by the id alone. Invariant: the table is filled before skate_worker_main and only read
+ * afterwards, but for `defined`, which two threads may set at once, with the same effect. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -114,14 +114,14 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
     int rc = f->fn(&task);
     if (rc == 0 || task.failed) {
         if (rc == 0 && t->is_actor_init && t->n_returns == 1 && !task.failed) {
-            /* a constructor has nothing to return */
+            /* a constructor returns nothing, so its result is an empty value */
             struct sk_payload p = {.kind = KIND_BYTES};
             return sk_task_return(t, 0, &p, err);
         }
         return SK_OK;
     }
     return SK_ERR(err, rc < 0 ? rc : SK_ETASK, "task %s failed%s%s", t->name,
-                  /* the function's own message: that of the last call of skate that failed in it */
+                  /* the message is that of the last call of skate that failed in the function */
                   last.msg[0] ? ": " : "", last.msg);
 }
 

@@ -20,8 +20,8 @@ int skate_records_quantiles(struct skate_records f, const void *in, size_t n, vo
     return sk_records_quantiles(of(f), in, n, bounds, n_bounds, sk_api_err());
 }
 
-/* struct skate_records_merge is never defined: pointers to it are pointers to the kernel's struct.
- */
+/* struct skate_records_merge is not defined anywhere: a pointer to it is a pointer to the kernel's
+ * struct. */
 int skate_records_merge_create(struct skate_records f, const void *const *run, const size_t *n,
                                size_t k, struct skate_records_merge **out) {
     struct sk_records_merge *m;

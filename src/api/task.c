@@ -1,8 +1,8 @@
 /* task.c - the public C API: submitting tasks, actors, and what a running task may do.
  *
  * Arguments too large for a message are put into the store first and passed by reference. A handle
- * of an actor travels as 16 bytes and keeps the actor alive through its `ready` object (rule 8 of
- * engine.h). */
+ * of an actor is passed as 16 bytes, together with a reference to its `ready` object, which keeps
+ * the actor alive (rule 8 of engine.h). */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ enum { ON_STACK = 16, DEFAULT_RETRIES = 3 };
 
 /* ---- submitting tasks ------------------------------------------------------------------------ */
 
-struct call { /* a submit in progress: its arguments in the engine's form */
+struct call { /* arguments of a submit in the engine's form */
     struct sk_engine *e;
     struct sk_task_spec s;
     struct sk_arg stack_args[ON_STACK], *args;

@@ -8,17 +8,17 @@
  *     --> R/W runs each --> reduce (one a part) --> part-00000 ...
  *
  * A map reads a range of the input and makes a sorted block for each of the W merge ranges of keys.
- * A merge makes of the blocks of F maps in one range a run for each part in it; a reduce merges the
- * runs of its part and writes it. Ranges and parts are quantiles of a sample. Without merges (F =
- * 0) W is R: a reduce takes the blocks themselves. That is better if blocks are large, and is
- * chosen then.
+ * A merge takes the blocks of F maps in one merge range and makes a sorted run for each output part
+ * in that range; a reduce merges the runs of its part and writes the part. Bounds of ranges and
+ * parts are quantiles of a sample. Without merges (F = 0) W equals R, and a reduce takes the blocks
+ * themselves, which is faster if blocks are large, and is chosen then.
  *
  * This process is the controller: it starts tasks and waits for acknowledgements, one small object
- * a task. Back-pressure: at most as many maps are without an acknowledged merge as two merges take,
- * plus one for each CPU. Data that do not fit the store go to disk. A task whose worker dies is run
- * again; blocks and runs are taken in the order of the input, so the output is the same. If this
- * process dies, the same command continues the job: outputs in the journal are not sorted or
- * written again. */
+ * a task. Back-pressure: the maps whose merge is not acknowledged are at most as many as two merges
+ * take, plus one for each CPU. Data that do not fit the store go to disk. A task whose worker dies
+ * is run again; blocks and runs are merged in the order of the input, so the output is always the
+ * same. If this process dies, the same command continues the job: outputs in the journal are not
+ * sorted or written again. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -40,13 +40,16 @@ static const struct skate_records FORMAT = {SIZE, KEY};
 struct plan { /* passed to all tasks as one object */
     uint32_t ranges, parts;
     bool past_cache;
-    uint8_t keys[]; /* [parts - 1] bounds, then [parts] bytes, each 1 if that part is finished */
+    /* the bounds of the parts, [parts - 1] keys; then [parts] bytes, each 1 if that part is
+     * finished */
+    uint8_t keys[];
 };
 struct job { /* arguments of one task, as bytes */
-    /* map: about how many ranges further the next map of its worker is; merge: number of its range;
-     * reduce: number of its part. */
+    /* map: about how many ranges behind this one the next map of the same worker begins; merge:
+     * number of its range; reduce: number of its part. */
     uint32_t index;
-    struct layout_range range; /* map: the input range; reduce: the name of the part */
+    /* map: the input range; reduce: its member `url` is the name of the part */
+    struct layout_range range;
 };
 struct ack { /* acknowledgement: the last result of each task */
     uint64_t records, gets, puts;
@@ -55,7 +58,7 @@ struct ack { /* acknowledgement: the last result of each task */
 static const uint8_t *finished(const struct plan *p) {
     return p->keys + (size_t)(p->parts - 1) * KEY;
 }
-/* parts of one range */
+/* Returns the number of parts in one merge range. */
 static uint32_t parts_of(const struct plan *p) { return p->parts / p->ranges; }
 
 static int acknowledge(struct skate_task *t, uint64_t records) {
@@ -80,7 +83,8 @@ SKATE_TASK(map) { /* takes job and plan; returns a sorted block for each range, 
         memcpy(bounds + (r - 1) * KEY, p->keys + (r * parts_of(p) - 1) * KEY, KEY);
     struct files_range mine = {j.range.url, j.range.at, in, j.range.n * SIZE};
     if (files_read(&mine, 1)) return skate_fail(t, "%s", files_error());
-    files_ahead(&mine, j.index); /* reads ahead from disk while this range is sorted */
+    /* the next range is read ahead from disk while this one is sorted */
+    files_ahead(&mine, j.index);
     int rc = skate_records_partition(FORMAT, in, j.range.n, bounds, ranges - 1, parts, start);
     for (uint32_t r = 0; r < ranges && !rc; r++) {
         size_t n = range_finished(p, r) ? 0 : start[r + 1] - start[r];
@@ -131,7 +135,7 @@ SKATE_TASK(reduce) { /* takes job, plan and runs; writes a file and returns an a
     struct tool_runs r = tool_runs(t, 2, 0, 0);
     struct files_out *f;
     struct skate_records_merge *m;
-    /* the piece stays in the cache between merge and write */
+    /* the chunk is small enough to stay in the CPU's cache between merge and write */
     uint8_t *chunk = tool_scratch(1, (size_t)CHUNK * SIZE);
     uint64_t total = 0;
     if (skate_arg_copy(t, 0, &j, sizeof j) ||
@@ -159,10 +163,10 @@ static struct {
     uint32_t n[KINDS], begun[KINDS], done[KINDS]; /* numbers of tasks */
     uint32_t mapped;                              /* maps [0, mapped) are acknowledged */
     bool *acked;                                  /* [maps]: the map is acknowledged */
-    /* block[range][map], run[part][group]; the same array without merges */
+    /* block[range][map], run[part][group]; without merges both are the same array */
     skate_ref plan, *block, *run;
-    /* made: for each part 1 + its number of records if the part is finished; in, out: numbers of
-     * records; gets, puts: numbers of requests */
+    /* made: for each part 1 + its number of records, or 0 if the part is not finished; in, out:
+     * numbers of records; gets, puts: numbers of S3 requests */
     uint64_t *made, in, out, gets, puts;
     struct journal journal;
     struct flight { /* a task that is under way */
@@ -174,8 +178,8 @@ static struct {
     double began, mapped_s;
 } c;
 
-/* The finished parts and their journal stay in the output folder; everything else there is
- * removed. */
+/* Ends the program with an error. The finished parts and their journal stay in the output folder;
+ * other files of this job in that folder are removed. */
 static void fail(const char *what) {
     skate_shutdown();
     (void)files_sweep(out);
@@ -206,7 +210,7 @@ static void plan_put(void) {
 }
 
 /* Submits task `at` of a kind. The call takes over and releases the n_in references to its inputs.
- * The references to its n_out results go to every `step`th entry of `result`. */
+ * The references to the task's n_out results are stored in every `step`th entry of `result`. */
 static void submit(enum kind kind, uint32_t at, struct job *j, const skate_ref *in, size_t n_in,
                    skate_ref *result, size_t step, size_t n_out) {
     static const char *const name[] = {"map", "merge", "reduce"};
@@ -218,7 +222,8 @@ static void submit(enum kind kind, uint32_t at, struct job *j, const skate_ref *
     for (size_t i = 0; i < n_in; i++) args[n++] = SKATE_REF(in[i]);
     ok(skate_submit(name[kind], args, n, n_out + 1,
                     &(struct skate_call_opts){.max_retries = RETRIES}, made));
-    for (size_t i = 0; i < n_in; i++) skate_release(in[i]); /* the task holds its inputs now */
+    /* the submitted task has its own references to the inputs */
+    for (size_t i = 0; i < n_in; i++) skate_release(in[i]);
     for (size_t i = 0; i < n_out; i++) result[i * step] = made[i];
     c.ack[c.flights] = made[n_out];
     c.flight[c.flights++] = (struct flight){kind, at};
@@ -226,8 +231,8 @@ static void submit(enum kind kind, uint32_t at, struct job *j, const skate_ref *
     free(args), free(made);
 }
 
-/* Starts the next task that may begin; false: there is none. Merges come before maps, so that fewer
- * blocks wait for a merge. */
+/* Starts the next task that may begin; false: no task may. Merges are started before maps, so that
+ * fewer blocks wait for a merge. */
 static bool begin(void) {
     uint32_t g = c.begun[MERGE] / lay.ranges, w = c.begun[MERGE] % lay.ranges, f = lay.per_merge,
              m = c.begun[MAP], r = c.begun[REDUCE];
@@ -253,7 +258,8 @@ static bool begin(void) {
     return true;
 }
 
-static void take(uint32_t i) { /* Handles acknowledgement i, which has come. */
+/* Handles acknowledgement i, which has arrived. */
+static void take(uint32_t i) {
     struct flight f = c.flight[i];
     struct skate_value v;
     struct ack a;
@@ -348,7 +354,7 @@ int main(int argc, char **argv) {
     plan_put();
     run();
     skate_shutdown();
-    /* removes files of reduces that were killed */
+    /* removes incomplete files of reduces whose workers were killed */
     if (files_sweep(out)) tool_die("%s", files_error());
     journal_remove(&c.journal);
     double s = tool_now() - c.began, mapped_s = c.mapped_s - c.began, gb = (double)lay.bytes / 1e9;

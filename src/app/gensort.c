@@ -21,7 +21,7 @@
 #include "sortrec.h"
 #include "tool.h"
 
-/* numbers of records: PART of one task (32 MB), CHUNK of one write */
+/* numbers of records: PART in one task (32 MB), CHUNK in one write */
 enum { PART = 320000, CHUNK = 2560 };
 
 struct part {
@@ -31,8 +31,8 @@ struct part {
     char path[4096];
 };
 
-/* Writes the records of a part. Returns 0, or -1 and sets errno. *sum grows by their CRCs, if
- * p->sum. at: UINT64_MAX writes at the file's current position. */
+/* Writes the records of a part. Returns 0, or -1 and sets errno. *sum grows by the records' CRCs if
+ * p->sum. at: offset in the file; UINT64_MAX: the file's current position. */
 static int generate(const struct part *p, int fd, uint64_t at, sortrec_u128 *sum) {
     static uint8_t buf[CHUNK * SORTREC_SIZE];
     sortrec_u128 x = sortrec_seek(p->first);

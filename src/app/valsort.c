@@ -6,9 +6,9 @@
  *     valsort [-i] [-q] -s [-o SUMMARY] SUMMARIES
  *         checks the summaries of the parts of one output, which follow each other in a file
  *
- * Tasks summarise a file in parts, and the summaries are joined, as -s does with files. Exit status
- * 1: the file is not in order, or cannot be read. Unlike the original, -i compares the 10 bytes of
- * the key only. */
+ * Tasks summarise the parts of a file, and the summaries are joined, as with -s. Exit status 1: the
+ * file is not in order, or cannot be read. Unlike the original, -i compares the 10 bytes of the key
+ * only. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,7 +21,7 @@
 #include "sortrec.h"
 #include "tool.h"
 
-/* numbers of records: PART of one task (32 MB), CHUNK of one read */
+/* numbers of records: PART in one task (32 MB), CHUNK in one read */
 enum { PART = 320000, CHUNK = 5120 };
 
 struct part {
@@ -59,7 +59,7 @@ static void take(void *ctx, const void *result) {
     sortrec_join(ctx, &part, ignore_case);
 }
 
-/* Adds a summary of `size` bytes of records. */
+/* Summarises the records in a file of `size` bytes. */
 static struct sortrec_summary of_records(const char *path, uint64_t size, double cpus) {
     struct sortrec_summary sum = {0};
     if (size % SORTREC_SIZE)

@@ -8,13 +8,14 @@
 #include <stdint.h>
 
 struct cost_run {
-    /* number of workers; wall time in s; the part of the wall time from the first output on */
+    /* nodes: number of workers; seconds: wall time; reduce_seconds: the part of it after the first
+     * output began */
     double nodes, seconds, reduce_seconds;
-    /* bytes of the input (the output has as many); numbers of requests */
+    /* bytes: size of the input, and also of the output; gets, puts: numbers of S3 requests */
     double bytes, gets, puts;
 };
 struct cost {
-    double compute, storage, requests; /* US dollars */
+    double compute, storage, requests; /* in US dollars */
 };
 struct cost cost_of(const struct cost_run *r);
 void cost_print(const struct cost_run *r); /* prints a line to standard output */

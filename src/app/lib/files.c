@@ -35,7 +35,8 @@ int files_size(const char *url, uint64_t *bytes, uint64_t *version) {
     return o ? o->size(url, bytes, version) : -1;
 }
 int files_read(const struct files_range *r, size_t n) {
-    for (size_t i = 0, k; i < n; i += k) { /* ranges of one kind together */
+    /* successive ranges of the same kind are read by one call */
+    for (size_t i = 0, k; i < n; i += k) {
         const struct files_ops *o = ops_of(r[i].url);
         for (k = 1; i + k < n && ops_of(r[i + k].url) == o; k++) continue;
         if (!o || o->read(r + i, k)) return -1;

@@ -57,8 +57,9 @@ static int read_(const struct files_range *r, size_t n) {
     return 0;
 }
 
-/* A read-ahead runs on a thread of its own, since posix_fadvise waits while the disk's queue is
- * full; each call has a size that the kernel accepts at once. */
+/* Arguments of a read-ahead. It runs on a thread of its own, since posix_fadvise waits while the
+ * disk's queue is full, and calls it for AHEAD bytes at a time, which the kernel accepts at
+ * once. */
 struct ahead {
     char *url;
     uint64_t at, n;
@@ -99,7 +100,7 @@ static int create(const char *path, struct files_out **out) {
     return 0;
 }
 
-/* Writes as much as can be written past the page cache, and returns that number of bytes;
+/* Writes bytes past the page cache, as many as the file system allows, and returns their number;
  * tool_write writes the rest. */
 static size_t write_past(int fd, const uint8_t *from, size_t n, uint64_t at) {
     size_t done = 0;

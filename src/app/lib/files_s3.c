@@ -1,11 +1,11 @@
 /* files_s3.c - objects of S3 (s3://bucket/key) by libcurl, which also signs the requests (SigV4):
  * ranges of 16 MiB, uploads in parts of 16 MiB.
  *
- * A request that fails for a reason that may pass (5xx, 429, 408, a broken connection, an answer
- * that is cut off or stalls) is made again, ten times in all, after 0.1 s, 0.2 s ... with some
- * jitter. Eight ranges and four parts are under way at a time, by one thread (curl_multi). An
- * object appears when its upload is completed; an upload that is not completed is aborted, by
- * sweep() if its process died.
+ * A request that fails for a temporary reason (5xx, 429, 408, a broken connection, an answer that
+ * is cut off or stalls) is repeated, up to ten tries in all, after 0.1 s, 0.2 s ... with some
+ * jitter. One thread (curl_multi) has at most eight reads of ranges and four uploads of parts under
+ * way. An object appears when its upload is completed; an upload that is not completed is aborted,
+ * by sweep() if its process died.
  *
  * Environment: AWS_ENDPOINT_URL (else https://<bucket>.s3.<region>.amazonaws.com), AWS_REGION or
  * AWS_DEFAULT_REGION (us-east-1), AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN.
@@ -34,7 +34,7 @@ enum {
 };
 static const double FIRST_WAIT_S = 0.1, LONGEST_WAIT_S = 5;
 
-struct request { /* a request; the beginning of each try clears the results of the last one */
+struct request { /* a request; each try begins by clearing the results of the one before */
     const char *method;
     uint64_t at;
     size_t range; /* number of bytes to read from `at` on; 0: the request reads no range */
@@ -74,7 +74,8 @@ static size_t take(char *p, size_t size, size_t n, void *ctx) {
         }
         if (status < 300) return 0; /* the server ignores ranges and sends the whole object */
         size_t room = sizeof r->why - 1 - strlen(r->why);
-        strncat(r->why, p, n < room ? n : room); /* keep the beginning of an error's text */
+        /* keeps the beginning of the server's error text */
+        strncat(r->why, p, n < room ? n : room);
         return n;
     }
     r->to = tool_need(realloc(r->to, r->got + n + 1));
@@ -150,8 +151,8 @@ static void try_(CURLM *m, struct request *r) {
         snprintf(range, sizeof range, "%" PRIu64 "-%" PRIu64, r->at, r->at + r->range - 1);
         curl_easy_setopt(r->h, CURLOPT_RANGE, range);
     }
-    /* Headers that curl adds are not removed by an empty one, as libcurl 7.88 signs them all the
-     * same. */
+    /* A header that curl adds is replaced, not removed by an empty one, since libcurl 7.88 would
+     * sign the removed header, too. */
     if (strcmp(r->method, "POST") == 0) add_header(r, "Content-Type: %s", "application/xml");
     if (getenv("AWS_ACCESS_KEY_ID")) {
         char how[128], who[NAME];
@@ -161,7 +162,8 @@ static void try_(CURLM *m, struct request *r) {
                  env("AWS_SECRET_ACCESS_KEY", ""));
         curl_easy_setopt(r->h, CURLOPT_AWS_SIGV4, how);
         curl_easy_setopt(r->h, CURLOPT_USERPWD, who);
-        /* computing the SHA-256 of a part would cost as much as sorting the part */
+        /* parts are not signed, since computing the SHA-256 of a part would cost as much as sorting
+         * it */
         add_header(r, "x-amz-content-sha256: %s", "UNSIGNED-PAYLOAD");
         if (getenv("AWS_SESSION_TOKEN"))
             add_header(r, "x-amz-security-token: %s", getenv("AWS_SESSION_TOKEN"));
@@ -172,7 +174,7 @@ static void try_(CURLM *m, struct request *r) {
                                                                       : &files_count.gets) += 1;
 }
 
-/* A try has ended: decides whether the request is done, has failed or is made again. */
+/* Handles the end of a try: decides whether the request is done, has failed or is tried again. */
 static void ended(CURLM *m, struct request *r, CURLcode code) {
     long status = 0;
     curl_off_t length = -1;
@@ -190,7 +192,8 @@ static void ended(CURLM *m, struct request *r, CURLcode code) {
         good = false,
         snprintf(r->why, sizeof r->why, "%zu bytes came instead of %zu", r->got, r->range);
     if (good && strcmp(r->method, "POST") == 0 && r->to && strstr((char *)r->to, "<Error>"))
-        good = false; /* CompleteMultipartUpload may answer 200 and then report a failure */
+        /* CompleteMultipartUpload may answer with status 200 and report a failure in the body */
+        good = false;
     if (good) {
         r->done = true;
         return;
@@ -220,7 +223,8 @@ static void drive(struct request *const *r, size_t n, size_t left) {
     if (!m) {
         curl_global_init(CURL_GLOBAL_DEFAULT);
         m = tool_need(curl_multi_init());
-        srand48((long)(tool_now() * 1e6)); /* so that two processes wait for different times */
+        /* a seed of its own lets each process wait for different times */
+        srand48((long)(tool_now() * 1e6));
     }
     for (;;) {
         size_t busy = 0;
@@ -277,7 +281,7 @@ static int failed(const char *s3, const struct request *r, const char *what) {
                       r->tries == 1 ? "try" : "tries");
 }
 
-/* Makes one request, whose answer in r->to is to be freed by the caller. */
+/* Makes one request; the answer, in r->to, is to be freed by the caller. */
 static int ask(const char *s3, struct request *r, const char *what) {
     struct request *one = r;
     drive(&one, 1, 0);
@@ -294,7 +298,7 @@ static int size(const char *s3, uint64_t *bytes, uint64_t *version) {
     return rc;
 }
 
-/* Makes a request for the next 16 MiB of the ranges; false: there are no more. */
+/* Prepares a request for the next 16 MiB of the ranges; false: all bytes are requested. */
 static bool next_range(struct request *to, const struct files_range **r, size_t *n, size_t *from) {
     while (*n && *from == (*r)->n) *from = 0, ++*r, --*n;
     if (!*n) return false;
@@ -318,7 +322,7 @@ static int read_(const struct files_range *range, size_t n) {
         if (busy) drive(r, RANGES, busy - 1);
         for (size_t i = 0; i < RANGES; i++) {
             if (!r[i] || !r[i]->done) continue;
-            /* requests under way go on to their end; no new ones begin */
+            /* after a failure, requests under way are finished and no new ones begin */
             if (r[i]->failed) rc = failed(r[i]->url, r[i], "read");
             r[i] = NULL, busy--;
         }
@@ -330,7 +334,7 @@ static int read_(const struct files_range *range, size_t n) {
 
 struct upload {
     struct files_out out;
-    char *s3, *id; /* id: of the upload, escaped for a URL; NULL: no part was sent yet */
+    char *s3, *id; /* id: the upload's id, escaped for a URL; NULL: no part was sent yet */
     uint8_t *buf[PARTS];
     struct request r[PARTS], *busy[PARTS];
     uint32_t number[PARTS], n_parts;
@@ -420,7 +424,7 @@ static void abort_(struct files_out *o) {
         snprintf(query, sizeof query, "uploadId=%s", u->id);
         address(&r, u->s3, false, query);
         struct request *one = &r;
-        drive(&one, 1, 0); /* if this fails, sweep() aborts the upload */
+        drive(&one, 1, 0); /* if this request fails, sweep() will abort the upload */
         free(r.to);
     }
     destroy(u);
@@ -446,7 +450,7 @@ static int complete(struct upload *u) {
 static int commit(struct files_out *o) {
     struct upload *u = (struct upload *)(void *)o;
     int rc;
-    if (!u->id) { /* the whole content fits into one request */
+    if (!u->id) { /* the whole object fits into one request */
         struct request r = {.method = "PUT", .body = u->buf[0], .body_n = u->filled};
         address(&r, u->s3, false, NULL);
         rc = ask(u->s3, &r, "write");

@@ -14,7 +14,8 @@
 
 #include "tool.h"
 
-/* tenths of a second; a killed controller exists until the kernel has freed its memory */
+/* how long to wait for the lock, in 0.1 s: a killed controller holds it until the kernel has freed
+ * its memory */
 enum { PATIENCE = 100 };
 
 static void add(struct journal *j, const char *line) {

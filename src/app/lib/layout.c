@@ -13,7 +13,7 @@
 enum {
     SIZE = SORTREC_SIZE,
     SAMPLES = 256,
-    RUN = 100 /* records of each sample */,
+    RUN = 100, /* records of each sample */
     SMALL = 256 << 10,
     MOST_PARTS = 90000,
     MIB = 1 << 20
@@ -51,8 +51,8 @@ void layout_make(struct layout *l, const char *out, char **url, uint32_t n, uint
     for (uint32_t i = 0; i < n; i++) add_file(l, url[i], in[i].bytes);
     uint64_t parts = tool_clamp(l->bytes / l->part_bytes, 1, MOST_PARTS),
              block = l->map_bytes / parts;
-    /* Small blocks are merged. The number of blocks in a merge is chosen so that runs have 2 MiB,
-     * and the number of ranges so that blocks have 4 MiB. */
+    /* Small blocks are merged: so many blocks at a time that runs have 2 MiB, in so many ranges
+     * that blocks have 4 MiB. */
     if (l->per_merge == LAYOUT_CHOSEN)
         l->per_merge = block >= SMALL ? 0 : (uint32_t)tool_clamp(2 * MIB / (block + 1), 2, 64);
     l->ranges =

@@ -14,8 +14,8 @@ struct layout_range { /* a range of the input, which one map reads */
 };
 struct layout {
     uint64_t map_bytes, part_bytes; /* sizes that the user wants; 0: chosen */
-    /* Blocks that one merge takes; 0: no merges; LAYOUT_CHOSEN: no merges if blocks have at least
-     * 256 KiB. */
+    /* Number of blocks that one merge takes; 0: no merges; LAYOUT_CHOSEN: no merges if blocks have
+     * at least 256 KiB, else a number chosen by layout_make. */
     uint32_t per_merge;
     /* the members from here on are computed by layout_make */
     struct layout_range *map;
@@ -29,8 +29,8 @@ struct layout {
 /* Computes the layout. Ends the program if an input does not exist or its size is not a multiple of
  * a record. */
 void layout_make(struct layout *l, const char *out, char **url, uint32_t n, uint32_t cpus);
-/* A sample of the input, the same each time: *records records, to be freed by the caller. Ends the
- * program if the input cannot be read. */
+/* Returns a sample of the input, which is the same at each call: *records records, to be freed by
+ * the caller. Ends the program if the input cannot be read. */
 uint8_t *layout_sample(const struct layout *l, size_t *records);
 
 #endif

@@ -6,15 +6,15 @@
 #include <string.h>
 
 static const sortrec_u128 A = (sortrec_u128)0x2360ED051FC65DA4 << 64 | 0x4385DF649FCCF645;
-/* the bytes spell "JimGrayRIP"; an odd number */
+/* these bytes spell "JimGrayRIP"; the constant has to be odd */
 static const sortrec_u128 C = (sortrec_u128)0x4A696D4772617952 << 64 | 0x4950202020202001;
 
 sortrec_u128 sortrec_next(sortrec_u128 x) { return A * x + C; }
 
-/* Makes n + 1 steps at once. A step maps x to a x + c, and a sequence of steps has the same
- * form. */
+/* Makes n + 1 steps of the generator in O(log n). A step maps x to a x + c, and a sequence of steps
+ * has the same form. */
 sortrec_u128 sortrec_seek(sortrec_u128 n) {
-    sortrec_u128 a = A, c = C, x = C; /* one step from 0; n more follow */
+    sortrec_u128 a = A, c = C, x = C; /* x is one step from 0; n more steps follow */
     for (; n; n >>= 1) {
         if (n & 1) x = a * x + c;
         c = a * c + c;
@@ -23,7 +23,7 @@ sortrec_u128 sortrec_seek(sortrec_u128 n) {
     return x;
 }
 
-/* Writes the low 4 * digits bits of v. */
+/* Writes the low 4 * digits bits of v as hexadecimal digits; returns the end of the text. */
 static uint8_t *hex(uint8_t *out, uint64_t v, unsigned digits) {
     while (digits--) *out++ = (uint8_t)"0123456789ABCDEF"[v >> (4 * digits) & 0xF];
     return out;
@@ -47,8 +47,8 @@ static uint8_t *number_of(uint8_t *out, sortrec_u128 n) {
 void sortrec_make(uint8_t *out, sortrec_u128 x, sortrec_u128 n, bool ascii) {
     uint64_t high = (uint64_t)(x >> 64), low = (uint64_t)x;
     if (ascii) {
-        /* digits of base 95, printable, the least significant first: eight of the high half, two of
-         * the low half */
+        /* the key consists of digits of base 95, as printable characters, the least significant
+         * first: eight of the high half, two of the low half */
         for (uint64_t v = high, i = 0; i < SORTREC_KEY; i++, v = i == 8 ? low : v / 95)
             *out++ = (uint8_t)(' ' + v % 95);
         out = number_of(bytes(out, "  ", 2), n);
@@ -62,8 +62,8 @@ void sortrec_make(uint8_t *out, sortrec_u128 x, sortrec_u128 n, bool ascii) {
     bytes(filler(bytes(out, "\x88\x99\xAA\xBB", 4), low, 12), "\xCC\xDD\xEE\xFF", 4);
 }
 
-/* CRC of eight bytes a step, by eight tables: the byte that is k places before the end of the step
- * is looked up in table[k]. */
+/* Tables for the CRC of eight bytes at a time: the byte that is k places before the end of the
+ * eight is looked up in table[k]. */
 static uint32_t table[8][256];
 __attribute__((constructor)) static void make_table(void) {
     for (uint32_t b = 0; b < 256; b++) {

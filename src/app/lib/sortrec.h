@@ -1,11 +1,11 @@
 /* sortrec.h - the records of the public sort benchmark (sortbenchmark.org; C. Nyberg's gensort
  * 1.5): 100 bytes, the first 10 of them the key.
  *
- * Record n is a function of n alone: of x(n + 1), where x(0) = 0 and x(i + 1) = a x(i) + c mod
- * 2^128 (L'Ecuyer's multiplier), so that a file can be made in parts. Keys are ordered as unsigned
- * bytes. The checksum of a file is the sum of the CRC-32 (zlib's) of its records, 128 bits wide: it
- * does not depend on their order. Not here: the skewed keys of gensort -s, which a table in that
- * program defines. */
+ * Record n depends on n alone, so that a file can be made in parts: it is made from x(n + 1), where
+ * x(0) = 0 and x(i + 1) = a x(i) + c mod 2^128 (L'Ecuyer's multiplier). Keys are ordered as
+ * unsigned bytes. The checksum of a file is the sum of its records' CRC-32 (as in zlib), 128 bits
+ * wide, and does not depend on the order of the records. Not here: the skewed keys of gensort -s,
+ * which a table in that program defines. */
 #ifndef SORTREC_H
 #define SORTREC_H
 
@@ -17,8 +17,8 @@ typedef unsigned __int128 sortrec_u128;
 
 enum { SORTREC_SIZE = 100, SORTREC_KEY = 10, SORTREC_DEC = 40, SORTREC_HEX = 33 };
 
-/* sortrec_seek returns x(n + 1), from which record n is made; sortrec_next returns the x behind the
- * given one. */
+/* sortrec_seek returns x(n + 1), from which record n is made; sortrec_next returns the successor of
+ * x. */
 sortrec_u128 sortrec_seek(sortrec_u128 n);
 sortrec_u128 sortrec_next(sortrec_u128 x);
 /* Writes the 100 bytes of record n, from x = x(n + 1), to out. */
@@ -37,13 +37,14 @@ struct sortrec_number {
     uint64_t high, low;
 };
 struct sortrec_summary {
-    struct sortrec_number first_unordered; /* index in the part; 0: all records are in order */
+    /* index in the part of the first record that is not in order; 0: all are */
+    struct sortrec_number first_unordered;
     struct sortrec_number unordered, records, duplicates, checksum;
     uint8_t first[SORTREC_SIZE], last[SORTREC_SIZE];
 };
 _Static_assert(sizeof(struct sortrec_summary) == 280, "as in files");
 
-/* compares keys: < 0, 0, > 0 */
+/* Compares the keys of two records; returns < 0, 0 or > 0. */
 int sortrec_compare(const uint8_t *a, const uint8_t *b, bool ignore_case);
 /* Summarises n > 0 records. */
 void sortrec_summarize(const uint8_t *records, size_t n, bool ignore_case,
