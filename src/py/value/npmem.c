@@ -2,12 +2,12 @@
  * by a handler of NumPy's data memory (NEP 49). A block that consists of one such array and little
  * else is sealed in place, which saves a copy and its memory.
  *
- *  open:    an extent leased by this worker: PRE bytes, the array, POST bytes. NumPy gets a second
- *           mapping of the array's part (a window).
- *  sealed: the largest buffer of a block is the whole array: the block's head and its
- * other columns are written around the array, into PRE and POST. The window becomes copy-on-write
- * pages, as in store_array.c: what the function writes later is private, and no reader sees it. A
- * second block with the same array is copied.
+ *  open:    the array is in an extent leased by this worker: PRE bytes, the array, POST bytes.
+ *           NumPy gets a second mapping of the array's part (a window).
+ *  sealed:  after a block was written whose largest buffer is the whole array: the block's head and
+ *           other columns are written around the array, into PRE and POST. The window becomes
+ *           copy-on-write pages, as in store_array.c: what the function writes later is private,
+ *           and no reader sees it. A second block with the same array is copied.
  *
  * The lease ends when NumPy frees the array; a sealed part lives on by itself. If the process is
  * killed, this lease ends with all its others. Memory is leased only if the store has room at once

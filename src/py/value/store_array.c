@@ -1,9 +1,9 @@
 /* store_array.c - arrays that are made in the store, so that passing them on copies nothing: the
  * memory behind skate.empty().
  *
- *  open:    a buffer of the engine, written through a second mapping (a window) sealed:  when the
- *  whole array is put, passed as an argument or returned by a task: the object is
- *           the buffer. The window becomes copy-on-write pages, so that no reader ever sees what
+ *  open:    the array is a buffer of the engine, written through a second mapping (a window).
+ *  sealed:  after the whole array was put, passed as an argument or returned by a task, the object
+ *           is the buffer. The window becomes copy-on-write pages, so that no reader ever sees what
  *           older views of the array still write, and the array itself becomes read-only. The
  *           array's memory holds a view of the object (else the bytes could be reused) and, after a
  *           put, a reference to the object: putting the array again gives the same object.
