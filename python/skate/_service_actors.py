@@ -1,9 +1,9 @@
 """Small named actors through which workers ask the driver for a service.
 
-A worker makes such an actor, the *desk*, in a namespace that names a module (_job.SERVED), and
-calls it. The engine tells the driver that the desk exists; the driver calls serve() of that module,
-which calls work(): a thread takes the requests that workers leave at the desk. A program that asks
-for no service has no desk and no thread.
+A worker makes such an actor in a namespace that names a module (_job.SERVED), and calls it. When
+the actor exists, the engine tells the driver, which calls serve() of that module. serve() calls
+work(), which starts a thread that takes the requests that workers have left at the actor. A program
+that asks for no service has no service actor and no thread.
 """
 
 import threading
@@ -11,9 +11,10 @@ import threading
 import skate
 
 
-def desk(cls, name, space):
-    """In a worker: the desk of that name, made by the first worker that asks. cls: the class of the
-    desk, with a coroutine work() that waits for requests and returns a list of them."""
+def get_or_create(cls, name, space):
+    """In a worker: returns a handle of the service actor with this name and namespace; the first
+    worker that asks creates the actor. cls: the class of the actor; its coroutine work() waits for
+    requests and returns a list of them."""
     how = {
         "name": name,
         "namespace": space,
@@ -26,12 +27,12 @@ def desk(cls, name, space):
 
 
 def work(name, space, do, thread):
-    """In the driver: a thread of this name calls do(desk, item) for each item that the desk's
-    work() returns, until the engine ends."""
+    """In the driver: starts a thread of this name, which calls do(handle of the actor, request) for
+    each request that the service actor's work() returns, until the engine ends."""
     try:
         at = skate.get_actor(name, namespace=space)
     except ValueError:
-        return  # the desk has ended already
+        return  # the service actor has ended already
     threading.Thread(target=_work, args=(at, do), name=thread, daemon=True).start()
 
 

@@ -19,7 +19,7 @@ NAME, SPACE = "graphs", _job.SERVED + __name__
 living = weakref.WeakValueDictionary()  # the compiled graphs of this process, by their names
 
 
-class Desk:
+class GraphService:
     """Calls on their way to the driver, and answers on their way back."""
 
     def __init__(self):
@@ -57,16 +57,17 @@ class Desk:
 
 
 def serve():
-    """In the driver, on the engine's thread: starts to work for the desk that a worker has made."""
+    """In the driver, on the engine's thread: starts to serve the service actor that a worker has
+    made."""
     _service_actors.work(NAME, SPACE, _answer, "skate-graph-calls")
 
 
-def _answer(desk, asked):
+def _answer(service, asked):
     number, graph, given = asked
     try:
-        desk.answer.remote(number, call(None, graph, given), None)
+        service.answer.remote(number, call(None, graph, given), None)
     except Exception as e:
-        desk.answer.remote(number, None, e)
+        service.answer.remote(number, None, e)
 
 
 def call(_, graph, given):
@@ -97,7 +98,7 @@ class Caller:
     """
 
     def __init__(self, graph, owner, outputs):
-        self._id, self._owner, self._outputs, self._desk = graph, owner, outputs, None
+        self._id, self._owner, self._outputs, self._service = graph, owner, outputs, None
 
     def __reduce__(self):
         return here, (self._id, self._owner, self._outputs)
@@ -125,7 +126,7 @@ class Caller:
         if self._owner is not None:
             called = self._owner.__ray_call__.remote(call, self._id, given)
         else:
-            called = self._at_desk().call.remote(self._id, given)
+            called = self._service_actor().call.remote(self._id, given)
         if self._outputs is None:
             return CalledRef(self, called, 0)
         return [CalledRef(self, called, i) for i in range(self._outputs)]
@@ -134,10 +135,10 @@ class Caller:
         """The same as execute()."""
         return self.execute(*args, **kwargs)
 
-    def _at_desk(self):
-        if self._desk is None:
-            self._desk = _service_actors.desk(Desk, NAME, SPACE)
-        return self._desk
+    def _service_actor(self):
+        if self._service is None:
+            self._service = _service_actors.get_or_create(GraphService, NAME, SPACE)
+        return self._service
 
     def teardown(self, kill_actors=False):
         """Raises ValueError: only the owner may tear the graph down."""

@@ -125,7 +125,7 @@ _boards = {}  # in a worker: session -> handle of its board
 def _board():
     session = _job.session()
     if session not in _boards:
-        _boards[session] = _service_actors.desk(_Board, NAME, SPACE)
+        _boards[session] = _service_actors.get_or_create(_Board, NAME, SPACE)
     return _boards[session]
 
 

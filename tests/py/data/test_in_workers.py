@@ -138,8 +138,7 @@ def test_errors_stats_and_dead_letters_come_back():
 
 
 def test_a_task_that_stops_early_or_dies_stops_its_run(tmp_path):
-    """The run's tasks end: those that come after them get the CPUs, and the desk knows of no
-    run."""
+    """The run's tasks end: later tasks get the CPUs, and the service actor has no run left."""
 
     @skate.remote(max_retries=0)
     def first(ds, die):
@@ -154,8 +153,8 @@ def test_a_task_that_stops_early_or_dies_stops_its_run(tmp_path):
     assert skate.get(first.remote(ds, False), timeout=60) == 0
     with pytest.raises(skate.exceptions.WorkerCrashedError):
         skate.get(first.remote(ds, True), timeout=60)
-    desk = skate.get_actor(remote.NAME, namespace=remote.SPACE)
-    skate.get(desk.idle.remote(), timeout=60)
+    service = skate.get_actor(remote.NAME, namespace=remote.SPACE)
+    skate.get(service.idle.remote(), timeout=60)
     assert sd.range(100).map(lambda r: r).count() == 100
 
 
@@ -214,8 +213,8 @@ def test_split_epochs_of_actors_and_what_they_know():
 
 
 def test_a_rank_that_stops_early_does_not_hold_the_others(monkeypatch):
-    """More bytes than the desk holds for one: were its share kept, the other would wait for
-    ever."""
+    """The rank has more bytes than the service actor holds for one consumer: if the actor kept
+    these for a rank that has stopped, the other rank would wait for ever."""
     monkeypatch.setattr(streaming_split, "held_bytes", lambda context, consumers: 1 << 18)
     wide = sd.range(400, override_num_blocks=40).map_batches(
         lambda b: {"id": b["id"], "x": np.zeros((len(b["id"]), 1 << 12))}
@@ -229,7 +228,7 @@ def test_a_rank_that_stops_early_does_not_hold_the_others(monkeypatch):
 
 
 def test_a_rank_that_dies_breaks_the_epoch_for_all_and_the_next_one_is_whole(monkeypatch):
-    """The others cannot end before it dies: the desk holds less for it than its share."""
+    """The ranks cannot end before it dies: the service actor holds less for it than its share."""
     monkeypatch.setattr(streaming_split, "held_bytes", lambda context, consumers: 1 << 18)
     wide = sd.range(400, override_num_blocks=40).map_batches(
         lambda b: {"id": b["id"], "x": np.zeros((len(b["id"]), 1 << 12))}
@@ -253,10 +252,10 @@ def test_a_rank_that_dies_at_the_barrier_breaks_it():
     its = sd.range(100).streaming_split(2)
     ranks = [Rank.remote(it) for it in its]
     waits = ranks[0].epoch.remote()
-    desk = its[0]._desk
-    skate.get(desk.waiting.remote(1), timeout=60)
+    service = its[0]._service
+    skate.get(service.waiting.remote(1), timeout=60)
     skate.kill(ranks[0])
-    skate.get(desk.waiting.remote(0), timeout=60)
+    skate.get(service.waiting.remote(0), timeout=60)
     with pytest.raises(skate.exceptions.RayActorError):
         skate.get(waits, timeout=60)
     ranks[0] = Rank.remote(its[0])
@@ -265,9 +264,9 @@ def test_a_rank_that_dies_at_the_barrier_breaks_it():
     )
 
 
-def test_the_desk_ends_with_the_last_iterator():
+def test_the_service_actor_ends_with_the_last_iterator():
     its = sd.range(100).streaming_split(2)
-    (pid,) = skate.get([its[0]._desk.__ray_call__.remote(lambda self: os.getpid())], timeout=60)
+    (pid,) = skate.get([its[0]._service.__ray_call__.remote(lambda self: os.getpid())], timeout=60)
     fd = os.pidfd_open(pid)
     del its
     import select

@@ -128,7 +128,7 @@ def test_what_a_dataset_needs_is_light():
     assert r.returncode == 0, r.stderr.decode()
 
 
-def test_a_desk_imports_nothing_that_runs_a_plan():
+def test_a_service_actor_imports_nothing_that_runs_a_plan():
     """It holds references, in a process of its own."""
     code = "import sys, skate.data.run.service_actors\n"
     r = fresh(

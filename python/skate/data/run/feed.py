@@ -1,5 +1,5 @@
 """The feeder of a streaming_split: a thread of the driver that runs the Dataset once an epoch and
-deals its blocks out to a SplitDesk."""
+deals its blocks out to a SplitService."""
 
 from __future__ import annotations
 
@@ -36,26 +36,27 @@ class Deal(NamedTuple):
     batch: int | None
 
 
-def start(ds: Dataset, request: RunRequest, desk: Any, deal: Deal) -> None:
-    """Starts the feeder in the driver. The thread holds no reference that keeps the desk alive. ds:
-    the Dataset of the request, which is asked for its schema and statistics."""
-    weak = ActorHandle(_skate.weak_token(desk._token.id), desk._meta)
+def start(ds: Dataset, request: RunRequest, service: Any, deal: Deal) -> None:
+    """Starts the feeder in the driver. The feeder's thread holds no reference that keeps the
+    service actor alive. ds: the Dataset of the request, which is asked for its schema and
+    statistics."""
+    weak = ActorHandle(_skate.weak_token(service._token.id), service._meta)
     threading.Thread(
         target=_feed, args=(ds, request, weak, deal), name="skate-split", daemon=True
     ).start()
 
 
-def _feed(ds: Dataset, request: RunRequest, desk: Any, deal: Deal) -> None:
-    """Runs the request once an epoch and deals its blocks out, until the desk ends."""
+def _feed(ds: Dataset, request: RunRequest, service: Any, deal: Deal) -> None:
+    """Runs the request once an epoch and deals its blocks out, until the service actor ends."""
     try:
         while True:
-            work = skate.get(desk.work.remote())
+            work = skate.get(service.work.remote())
             if work == "schema":
-                skate.get(desk.told.remote([skate.put(ds.schema())]))
+                skate.get(service.told.remote([skate.put(ds.schema())]))
             elif work is not None:
-                error = _epoch(request, desk, deal, *work)
-                skate.get(desk.end.remote(work[0], [sent(error)], ds.stats()))
-    except RayActorError:  # the desk ends with its last iterator
+                error = _epoch(request, service, deal, *work)
+                skate.get(service.end.remote(work[0], [sent(error)], ds.stats()))
+    except RayActorError:  # the service actor ends with its last iterator
         return
     except Exception:
         if skate.is_initialized():
@@ -63,7 +64,7 @@ def _feed(ds: Dataset, request: RunRequest, desk: Any, deal: Deal) -> None:
 
 
 def _epoch(
-    request: RunRequest, desk: Any, deal: Deal, epoch: int, number: int, row: int
+    request: RunRequest, service: Any, deal: Deal, epoch: int, number: int, row: int
 ) -> BaseException | None:
     wanted = None
     try:
@@ -76,7 +77,7 @@ def _epoch(
                 if deal.batch is not None
                 else _deal(blocks, deal.n, bool(deal.equal))
             ):
-                while (wanted := skate.get(desk.put.remote(epoch, dealt))) is None:
+                while (wanted := skate.get(service.put.remote(epoch, dealt))) is None:
                     pass
                 if not wanted:
                     break

@@ -1,5 +1,5 @@
-"""The driver's part of Datasets in workers: a thread takes their plans from the desk (remote.py),
-runs them, and puts the blocks at the desk."""
+"""The driver's part of Datasets in workers: a thread takes their plans from the service actor
+(remote.py), runs the plans, and puts the blocks at the service actor."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from skate.data.run.turns import sent
 
 
 def serve() -> None:
-    """Starts the thread that works for the desk. The engine calls this when a worker has made the
-    desk."""
+    """Starts the thread that serves the service actor. The engine calls this when a worker has made
+    the actor."""
     _service_actors.work(NAME, SPACE, _begin, "skate-data-serve")
 
 
-def _begin(desk: Any, job: Any) -> None:
+def _begin(service: Any, job: Any) -> None:
     number, (ref,) = job
     threading.Thread(
-        target=_job, args=(desk, number, ref), name=f"skate-data-{number}", daemon=True
+        target=_job, args=(service, number, ref), name=f"skate-data-{number}", daemon=True
     ).start()
 
 
-def _job(desk: Any, number: int, ref: Any) -> None:
+def _job(service: Any, number: int, ref: Any) -> None:
     try:
-        outcome = _do(desk, number, ref)
-        skate.get(desk.end.remote(number, [outcome]))
+        outcome = _do(service, number, ref)
+        skate.get(service.end.remote(number, [outcome]))
     except Exception:
         if skate.is_initialized():
             raise
 
 
-def _do(desk: Any, number: int, ref: Any) -> Any:
+def _do(service: Any, number: int, ref: Any) -> Any:
     told = [RunResult()]
     try:
         kind, *job = skate.get(ref)
@@ -49,7 +49,7 @@ def _do(desk: Any, number: int, ref: Any) -> Any:
             for b in blocks:
                 if hasattr(b[0], "num_rows"):
                     b = (_skate.put_block(b[0]), *b[1:])
-                if not skate.get(desk.put.remote(number, b)):
+                if not skate.get(service.put.remote(number, b)):
                     break
         error = None
     except Exception as e:

@@ -9,23 +9,23 @@ from typing import Any
 
 from skate.data.run.turns import Turns
 
-ANSWER_S = 60.0  # seconds within which the driver has to report that it works for a desk
-# seconds after which a feeder's call returns, so that the desk may end between two calls
+ANSWER_S = 60.0  # seconds within which the driver has to start serving a service actor
+# seconds after which a feeder's call returns, so that the service actor may end between two calls
 LOOK_S = 5.0
 WARN_S = 30.0
 AT_ONCE = 64  # the most blocks that an iterator gets from one call
 
 
-class RunDesk:
-    """The desk of Datasets inside workers (remote.py): holds jobs for the driver and, for each job,
-    the blocks that were made and not yet taken."""
+class RunService:
+    """The service actor of Datasets inside workers (remote.py): holds the jobs for the driver and,
+    for each job, the blocks that were made and not yet taken."""
 
     def __init__(self) -> None:
         self.turns = Turns()
         self.jobs: deque[Any] = deque()
         self.runs: dict[int, _Run] = {}
         self.last = 0
-        self.served = False  # whether the driver knows of this desk
+        self.served = False  # whether the driver serves this actor
 
     # ---- Calls by the driver.
 
@@ -65,7 +65,7 @@ class RunDesk:
 
     async def begin(self, job: list[Any], held: int, pid: int) -> int:
         """Adds a job for the driver and returns its number. Up to `held` bytes of its blocks wait
-        here. RuntimeError if the driver does not work for this desk."""
+        here. RuntimeError if the driver does not serve this actor."""
         if not await self.turns.until(lambda: self.served, ANSWER_S):
             raise RuntimeError(
                 f"the driver, which runs the Datasets of tasks and actors, has not answered for {ANSWER_S:.0f} s; see what it does: skate stack"
@@ -107,8 +107,8 @@ class _Run:
         self.end: Any = None
 
 
-class SplitDesk:
-    """The desk of a streaming_split: holds the blocks that the feeder has dealt to each iterator.
+class SplitService:
+    """The service actor of a streaming_split: holds the blocks that were dealt to each iterator.
 
     Args:
         n: The number of iterators.
@@ -198,9 +198,9 @@ class SplitDesk:
     # ---- Calls by the iterators.
 
     async def begin(self, i: int, pid: int, named: Any = None) -> tuple[int, int]:
-        """Waits until all iterators have asked for their next epoch. Returns (the epoch as the desk
-        counts, its number). named: (number, first row) of the epoch, if this iterator was told
-        which one comes next."""
+        """Waits until all iterators have asked for their next epoch. Returns (the service actor's
+        own count of epochs, the number that consumers give the epoch). named: (number, first row)
+        of the epoch, if this iterator was told which epoch comes next."""
         want, breaks = self.asked[i] + 1, self.breaks
         self._leave(i)
         self.asked[i], self.named[i] = want, named

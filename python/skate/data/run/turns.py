@@ -1,5 +1,5 @@
-"""Helpers of the async actors that hold blocks (the desks of streaming_split and of Datasets in
-workers): waiting for conditions, how many bytes to hold, and sending errors to other processes."""
+"""Helpers of the service actors that hold blocks (of streaming_split, and of Datasets in workers):
+they wait for conditions, say how many bytes to hold, and send errors to other processes."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class Turns:
 
 
 def held_bytes(context: Any, consumers: int = 1) -> int:
-    """The most bytes of blocks that a desk holds for one consumer. All consumers together have an
-    eighth of the memory that a run of this DataContext may use, and 64 MiB at most."""
+    """The most bytes of blocks that a service actor holds for one consumer. All consumers together
+    have an eighth of the memory that a run of this DataContext may use, and 64 MiB at most."""
     memory = min(
         skate.cluster_resources().get("object_store_memory", 0) or float("inf"),
         context.execution_options.resource_limits.object_store_memory,

@@ -12,7 +12,7 @@ sends anything else gets an error and is disconnected; the others are not affect
 A *seat* in the driver represents each rank and remembers which rows it has consumed: the rows of
 batches after which the trainer asked for another batch. A trainer that was killed in an epoch can
 be replaced by one that attaches again and continues with the batch that was in progress; the others
-wait meanwhile. The seat therefore begins an epoch at the desk on behalf of its trainer.
+wait meanwhile. The seat therefore begins an epoch at the service actor on behalf of its trainer.
 """
 
 from __future__ import annotations
@@ -207,7 +207,8 @@ class _Seat:
 
     def __init__(self, it: SplitIterator):
         self.it, self.pid, self.pidfd, self.free = it, 0, -1, threading.Condition()
-        # the number of the current epoch at the desk, and the number that consumers give that epoch
+        # # the number of the current epoch at the service actor, and the number that consumers give
+        # this epoch
         self.epoch = self.number = -1
         # the row at which the epoch began, and the number of this rank's rows that are consumed
         self.first = self.had = 0
@@ -257,7 +258,7 @@ class _Seat:
                 self._next(s)
             elif do == "leave" and self.open:
                 self.open = False
-                self.it._desk.leave.remote(self.it._i, self.epoch)
+                self.it._service.leave.remote(self.it._i, self.epoch)
 
     def _begin(self, named: Any) -> None:
         self.sent = 0
@@ -267,11 +268,11 @@ class _Seat:
             return  # the trainer continues the epoch
         self.open = False
         self.epoch, self.number = skate.get(
-            self.it._desk.begin.remote(self.it._i, os.getpid(), tuple(named) if named else None)
+            self.it._service.begin.remote(self.it._i, os.getpid(), tuple(named) if named else None)
         )
         self.first, self.had, self.end, self.open = named[1] if named else 0, 0, None, True
         self.rows.clear()
-        self.coming = self.it._desk.next.remote(self.it._i, self.epoch)
+        self.coming = self.it._service.next.remote(self.it._i, self.epoch)
 
     def _done(self, had: int) -> None:
         if had > (
@@ -297,7 +298,7 @@ class _Seat:
         while self.sent >= len(self.rows) and self.end is None:
             got = skate.get(self.coming)
             if isinstance(got, tuple):
-                self.coming = self.it._desk.next.remote(self.it._i, self.epoch)
+                self.coming = self.it._service.next.remote(self.it._i, self.epoch)
                 self.rows.extend(got)
             else:
                 error = skate.get(got[0])

@@ -1,16 +1,16 @@
 """streaming_split: n iterators over one execution, each for another consumer, in any process.
 
-Three parts: a *feeder* thread of the driver runs the Dataset once per epoch and deals its blocks; a
-small actor, the *desk* (run/service_actors.py), holds the blocks that were dealt and not yet taken
-(as references, at most `held` bytes per consumer); each *SplitIterator* asks the desk for its next
-blocks, one call ahead. An epoch starts when all iterators have asked for it. Which rows an iterator
-gets is a function of the data alone. If a consumer stops taking blocks, the others stop, too, once
-its share at the desk is full.
+Three parts: a *feeder* thread of the driver runs the Dataset once per epoch and deals its blocks to
+the iterators; a *service actor* (run/service_actors.py) holds the blocks that were dealt and not
+yet taken (as references, at most `held` bytes per consumer); each *SplitIterator* requests its next
+blocks from the service actor, one call ahead. An epoch starts when all iterators have asked for it.
+Which rows an iterator gets is a function of the data alone. If a consumer stops taking blocks, the
+others stop, too, once its share at the service actor is full.
 
 Leaving: a consumer that closes its iteration, or begins the next epoch, gets nothing more of this
 epoch, and the others go on. If the process of a consumer ends in the middle of an epoch, the epoch
 is broken: all others get an error at once, and the next epoch is for the consumers that ask then.
-The desk ends with its last iterator, the feeder with the desk.
+The service actor ends with its last iterator, the feeder with the service actor.
 
 Without batch_size and with equal: each block is cut into n ranges of equal row counts (a remainder
 is carried to the next block), so that all iterators get the same number of rows and at most n - 1
@@ -38,7 +38,7 @@ from skate.data.run import conflict, errors, feed, position, remote
 from skate.data.run.blocks import fetch
 from skate.data.run.engine import ensure_engine
 from skate.data.run.errors import in_front
-from skate.data.run.service_actors import SplitDesk
+from skate.data.run.service_actors import SplitService
 from skate.data.run.turns import held_bytes
 from skate.data.values.unify import Widening
 
@@ -54,7 +54,7 @@ class SplitIterator(DataIterator):
 
     def __init__(
         self,
-        desk: Any,
+        service: Any,
         i: int,
         deal: feed.Deal,
         base: tuple[Dataset, Node] | None,
@@ -63,8 +63,8 @@ class SplitIterator(DataIterator):
         rows: int | None,
         seeded: bool,
     ):
-        self._desk, self._i, self._deal, self._base, self._schema, self._context = (
-            desk,
+        self._service, self._i, self._deal, self._base, self._schema, self._context = (
+            service,
             i,
             deal,
             base,
@@ -92,13 +92,13 @@ class SplitIterator(DataIterator):
             self._schema = (
                 self._base[0].schema()
                 if self._base is not None
-                else skate.get(skate.get(self._desk.schema.remote())[0])
+                else skate.get(skate.get(self._service.schema.remote())[0])
             )
         return self._schema
 
     def stats(self) -> str:
         """Statistics of the last epoch that has ended."""
-        return skate.get(self._desk.stats_text.remote())
+        return skate.get(self._service.stats_text.remote())
 
     def materialize(self) -> Any:
         """The rows of this iterator, as a Dataset."""
@@ -226,15 +226,15 @@ class SplitIterator(DataIterator):
             "streaming_split", self._schema.arrow if self._schema is not None else None, sure=False
         )
         at, named, self._named = self._at, self._named, None
-        epoch, number = skate.get(self._desk.begin.remote(self._i, os.getpid(), named))
+        epoch, number = skate.get(self._service.begin.remote(self._i, os.getpid(), named))
         if at is not None:
             at.epoch = number
         at_end = False
         try:
-            coming = self._desk.next.remote(self._i, epoch)
+            coming = self._service.next.remote(self._i, epoch)
             block: Any
             while isinstance(block := skate.get(coming), tuple):
-                coming = self._desk.next.remote(self._i, epoch)
+                coming = self._service.next.remote(self._i, epoch)
                 for b in block:
                     try:
                         rb = fit(fetch(b))
@@ -249,14 +249,14 @@ class SplitIterator(DataIterator):
                 raise in_front(error, self._context)
         finally:
             if not at_end and skate.is_initialized():
-                self._desk.leave.remote(self._i, epoch)
+                self._service.leave.remote(self._i, epoch)
 
     def __reduce__(self) -> Any:
         schema = self._schema
         if schema is None and self._base is not None:
             schema = self._base[0].schema(fetch_if_missing=False)
         return SplitIterator, (
-            self._desk,
+            self._service,
             self._i,
             self._deal,
             None,
@@ -278,13 +278,13 @@ def streaming_split(
             "streaming_split: its iterators are used at the same time, and SKATE_ENGINE=inline runs one task at a time; use Dataset.split() there"
         )
     deal = feed.Deal(n, equal if isinstance(equal, str) else "drop" if equal else "", batch_size)
-    desk = skate.remote(num_cpus=0)(SplitDesk).remote(n, held_bytes(context, n))
+    service = skate.remote(num_cpus=0)(SplitService).remote(n, held_bytes(context, n))
     if _skate.in_worker():
-        remote.feed(ds, request, desk, deal)
+        remote.feed(ds, request, service, deal)
     else:
-        feed.start(ds, request, desk, deal)
+        feed.start(ds, request, service, deal)
     rows = sum(b[2] for b in node.blocks) if node.blocks is not None else request.facts.rows
     return [
-        SplitIterator(desk, i, deal, (ds, node), None, context, rows, position.seeded(node))
+        SplitIterator(service, i, deal, (ds, node), None, context, rows, position.seeded(node))
         for i in range(n)
     ]
