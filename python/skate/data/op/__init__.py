@@ -1,10 +1,11 @@
-"""The operators, one file each. op/<name>.py tells the plan, a run and a worker what they need to
-know about its operator (facts, as data), and has the code that processes rows.
+"""The operators, one file each. op/<name>.py gives the facts about its operator as data, for the
+plan, for runs and for workers, and has the code that processes rows.
 
 Each file defines `operator`, an instance of a subclass of Operator. Facts that hold for each node
 of the operator are attributes; facts that depend on a node's parameters are methods. Nothing
 outside the file compares the operator's name: rules (plan/optimise.py, src/plan/rule_*.c), runs and
-workers read facts. The driver imports these files, too, so third-party packages come from _deps.py.
+workers read the facts. The driver imports these files, too, so third-party packages come from
+_deps.py.
 Operators call into data/worker and data/values.
 """
 
@@ -52,12 +53,12 @@ class Phases(NamedTuple):
 
 
 ALL = Columns(needs=None)
-ITS_OWN = frozenset[str]()  # Columns.keeps of operators that hand on no column of their input
+ITS_OWN = frozenset[str]()  # value of Columns.keeps: the operator hands on no column
 
 
 class Operator:
-    """What is known about an operator. The plan in C gets the facts up to `exchange` (SK_OP_* in
-    src/plan/plan.h says what each promises)."""
+    """The facts about an operator. The facts from `source` to `exchange` go to the plan in C
+    (SK_OP_* in src/plan/plan.h defines each)."""
 
     name: str  # the name of its file
 
@@ -65,39 +66,41 @@ class Operator:
     one_to_one = False  # yields as many rows as it gets, in the same order
     no_more = False  # yields at most as many rows as it gets
     by_row = False  # each output row depends on a single input row only
-    first_rows = False  # takes the first rows; it has no tasks
+    first_rows = False  # yields only the first rows of its input (limit); it has no tasks
     writes = False  # writes to files or other targets; the output rows are reports
     alone = False  # is never fused into the task of another operator
-    numbered = False  # the output depends on the number of the task
-    concatenates = False  # has several inputs, one after another
-    joins = False  # has several inputs, side by side
+    numbered = False  # the output depends on the number of the task, Task.seq
+    concatenates = False  # has several inputs, whose rows follow one another
+    joins = False  # has several inputs, whose rows are put side by side
     packs = False  # the output blocks are packs, for an exchange
-    # the operator takes packs of all its inputs, and needs all of them before it yields a block; a
-    # node's option "exchange" says more
+    # the operator reads packs of all its inputs, and needs all of them before it yields a block;
+    # the option "exchange" of its node has the details
     exchange = False
-    # the operator merges packs into fewer packs; the strategy of the exchange says how many packs
-    # go into one task
+    # the operator merges packs into fewer packs; the strategy of the exchange decides how many
+    # packs one task merges
     merge = False
 
-    moves_rows = False  # between blocks: lower() makes maps and an exchange of it (see phases)
+    # moves rows between blocks: lower() turns the operator into maps and an exchange (see phases)
+    moves_rows = False
     blocking = False  # needs all blocks of its input before it yields one (see arranged)
-    # the way in which the operator runs depends on the size of one of its inputs, which is run
+    # the operator is run in one of several ways, by the size of one of its inputs, which is run
     # first (run/join_sizing.py)
     sizes_first = False
-    # the output may be much smaller than the input, for reasons besides no_more and first_rows
+    # the output may be much smaller than the input, for another reason than no_more or first_rows
     fewer = False
-    makes_blocks = False  # the batches that it yields become blocks as they are
+    makes_blocks = False  # each batch that the operator yields becomes one block
     counts = False  # only the number of output rows matters
-    on_error = False  # handles rows that fail as on_error says
+    on_error = False  # handles failing rows by the policy on_error (data/on_error.py)
     predicates = (
-        # whether a predicate on the output may be pushed below the operator, if the predicate reads
-        # only columns that the operator hands on
+        # whether a predicate on the output may be applied to the input of the operator instead, if
+        # the predicate reads only columns that the operator hands on
         False
     )
 
     @property
     def by_task(self) -> bool:
-        """Whether the operator has as many tasks, or blocks, as its input."""
+        """Whether each task, or block, of the operator belongs to one task, or block, of its
+        input."""
         return not (
             self.source
             or self.first_rows
@@ -109,29 +112,29 @@ class Operator:
         )
 
     def plan_facts(self) -> dict[str, bool]:
-        """The names of the facts that are true, for the plan in C."""
+        """The facts that are true, as a dict of their names, for the plan in C."""
         return {k: True for k in _OF_PLAN if getattr(self, k)}
 
     # ---- Facts that depend on a node's parameters.
 
     def columns(self, params: Params) -> Columns:
-        """What a node of this operator does to columns."""
+        """Returns which columns a node of this operator reads, makes and hands on."""
         return ALL
 
     def sure(self, params: Params) -> bool:
-        """Whether the operator never raises for a row, so that its row count may be told without
-        running it. An operator with a user function may raise, and so may one that computes or
-        casts."""
+        """Whether the operator never raises for a row, so that the number of its rows can be known
+        without running it. An operator with a user function may raise, and so may an operator that
+        computes or casts."""
         return False
 
     def looks(self, params: Params) -> bool:
-        """Whether the operator's result depends on which columns a batch has."""
+        """Whether the operator's result depends on which columns its input has."""
         c = self.columns(params)
         return c.needs is None or bool(c.needs) or c.keeps is not None
 
     def schema(self, params: Params, given: Any) -> Any:
-        """The Arrow schema of the operator's rows, given the schema of its input; None: only a run
-        shows the schema."""
+        """The Arrow schema of the operator's rows; None: the schema is known only after a run.
+        given: the schema of its input."""
         return None
 
     def predicate(self, params: Params) -> Any:
@@ -143,21 +146,22 @@ class Operator:
         return ("pandas",) if params.get("batch_format") == "pandas" else ()
 
     def whole_blocks(self, params: Params) -> bool:
-        """Whether the operator must get each input block as a whole, whatever made the block."""
+        """Whether each batch that the operator gets must be a whole input block, uncut."""
         return False
 
     def frames(self, params: Params) -> bool:
-        """Whether the operator's rows were made from DataFrames."""
+        """Whether the user's function returned DataFrames, so that batch_format=None means
+        pandas."""
         return False
 
     def encoded(self, params: Params) -> bool:
-        """Whether the operator can take and hand on dictionary-encoded strings
+        """Whether the operator can read dictionary-encoded strings and yield them
         (values/encoded_text.py)."""
         return False
 
     def decodes(self, params: Params) -> bool:
-        """Whether the operator can take dictionary-encoded strings within the task that reads them,
-        but never yields such strings."""
+        """Whether the operator can read dictionary-encoded strings in the task that makes them, but
+        yields plain strings."""
         return False
 
     def phases(self, params: Params) -> Phases:
@@ -167,26 +171,26 @@ class Operator:
     # ---- Changes that the optimiser makes to a node.
 
     def narrowed(self, params: Params, columns: set[str]) -> Params | None:
-        """New parameters with which the node yields only these of its columns; None: the node stays
-        as it is."""
+        """New parameters with which the node yields only the columns `columns` of its output; None:
+        the node cannot leave columns out."""
         return None
 
     def filtered(self, params: Params, tests: list[tuple[Any, set[str]]]) -> Params | None:
-        """New parameters with which a source skips rows for which one of these tests is false
-        ("pushed" among them); None: the source skips no rows. tests: expressions, with the columns
-        of each."""
+        """New parameters with which a source leaves out rows for which one of the tests is false;
+        None: the source cannot leave out rows. The tests are stored in the parameter "pushed".
+        tests: expressions, each with the columns that it reads."""
         return None
 
     def units_with(
         self, params: Params, units: list[Any], tests: list[tuple[Any, set[str]]]
     ) -> tuple[list[Any], str] | None:
-        """For a source: (its units, or parts of them, that may have rows for which these tests
-        hold; a text about what was left out); None: nothing is left out."""
+        """For a source: Returns (the units, or parts of units, that may have rows for which the
+        tests hold; a text about the units left out); None: no unit is left out."""
         return None
 
     def first(self, params: Params, rows: int) -> Params | None:
-        """New parameters for a node of which only the first rows of output are needed; None: the
-        node stays as it is."""
+        """New parameters for a node of which only the first `rows` rows of output are needed; None:
+        the node makes no use of this."""
         return None
 
     # ---- Processing rows.
@@ -198,8 +202,8 @@ class Operator:
         raise NotImplementedError(self.name)
 
     def arranged(self, params: Params, blocks: list[Any]) -> list[list[Any]]:
-        """For a blocking operator, in the driver: of which slices of the input blocks each of its
-        own blocks consists. Nothing is copied."""
+        """For a blocking operator, in the driver: returns for each output block the slices of input
+        blocks that it consists of. No rows are copied."""
         raise NotImplementedError(self.name)
 
 

@@ -1,5 +1,5 @@
 """add_column: adds one column that a user function computes from a batch. The column must be as
-long as the batch, but may depend on all of it."""
+long as the batch; each value may depend on all rows of the batch."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class AddColumn(Operator):
 
 
 def _column(v: Any, name: str, fmt: str, n: int, given: Any) -> Any:
-    """Makes a column of what the function returned for a batch of n rows (`given` is the batch in
-    NumPy's form); TypeError if the value does not have the form that the batch format requires."""
+    """Makes a column from the user function's result for a batch of n rows; TypeError if the result
+    is not what the batch format requires. given: the batch in NumPy's form."""
     if fmt != "pandas":
         kind, said = (
             ((pa.Array, pa.ChunkedArray), "pyarrow Array")
@@ -60,7 +60,7 @@ def _column(v: Any, name: str, fmt: str, n: int, given: Any) -> Any:
             v = v.iloc[:, 0]
         if hasattr(v, "dtype"):
             return frames.from_series(v if hasattr(v, "iloc") else v.to_series(), None)
-    # pandas gives a single value to every row
+    # pandas repeats a single value for every row
     elif isinstance(v, (str, bytes)) or not hasattr(v, "__len__"):
         return to_arrow.from_objects([v] * n, None)
     elif not hasattr(v, "dtype"):

@@ -16,18 +16,19 @@ from skate.data.values import selection
 
 
 class Calls:
-    """States of aggregates of which one is the user's (user_aggregates.py); like kernel_aggregates.States."""
+    """Merges the states of a list of aggregates that contains an aggregate of the user's
+    (user_aggregates.py). It has the methods of kernel_aggregates.States."""
 
     def __init__(self, of: user_aggregates.Aggregates):
         self.of = of
         self.states: Any = None
 
     def add(self, batch: Any) -> None:
-        """Adds states."""
+        """Merges a batch of states into those held."""
         self.states = self.of.combined([batch] if self.states is None else [self.states, batch])
 
     def add_rows(self, batches: Batches) -> None:
-        """Adds the rows of blocks."""
+        """Aggregates the rows of blocks into the states held."""
         for states in self.of.made(batches):
             self.add(states)
 
@@ -59,7 +60,7 @@ def _states(of: Any) -> Any:
 
 
 def states_of(params: Params, wide: bool = False) -> Any:
-    """The object that collects rows, and states of tasks."""
+    """The object that aggregates rows and merges the states of tasks."""
     return _states(_of(params, wide))
 
 
@@ -74,7 +75,8 @@ class Aggregate(Operator):
         return () if self.decodes(params) else GroupPartial().modules(params)
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
-        if "of" not in params:  # the tasks of a stage have one and the same parameters
+        # all tasks of a stage share the parameters, so the aggregates are made once
+        if "of" not in params:
             params["of"] = _of(params, wide=True)
         held = _states(params["of"])
         held.add_rows(batches)

@@ -15,12 +15,13 @@ from skate.data.op import Batches, Operator, Params
 from skate.data.op.exchange_map import gathered
 from skate.data.values import unify
 
-# approximate bytes that are aggregated at once; at most 1/8 of the bytes of the hash table
+# approximate bytes of input that are aggregated in one step; at most 1/8 of the bytes of the hash
+# table
 STEP = 4 << 20
 
 
 def kernel(params: Params) -> Any:
-    """The aggregates of a node."""
+    """Makes the aggregates of a node, computed by the kernel."""
     return kernel_aggregates.Kernel(params["by"], params["fns"], params["names"], params["label"])
 
 
@@ -41,9 +42,9 @@ class AggregateMap(Operator):
 
 
 def _made(of: Any, what: bytes, batches: Batches, task: Any) -> Batches:
-    """Yields batches of states and then of the rows that were left as rows. Each batch comes from
-    at most what a map takes at a time (MAP_BLOCKS), or from a table of at most half a block's
-    bytes: making the results needs about as much memory again."""
+    """Yields batches of states, and then the rows that were not aggregated. The states held are
+    given out before they would exceed the limit of a map (MAP_BLOCKS), or a table exceed half a
+    block's bytes: making the output needs about as much memory again."""
     most, share = _skate.MAP_BLOCKS * task.target, task.target // 2
     states = schema = empty = None
     rows: list[Any] = []  # rows that are passed on without aggregation
@@ -65,7 +66,7 @@ def _made(of: Any, what: bytes, batches: Batches, task: Any) -> Batches:
 
 
 def _held(states: Any, rows: list[Any]) -> Batches:
-    """Yields the states, if there are any, and then the rows, which are released."""
+    """Yields the states, if there are any, then the rows, and empties both."""
     if states is not None and states.rows:
         yield states.batch()
     if rows:

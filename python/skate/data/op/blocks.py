@@ -1,4 +1,5 @@
-"""blocks: blocks that exist already. They are passed on unchanged, or the next stage reads them."""
+"""blocks: a source of blocks that exist already. Its task passes them on unchanged, or the next
+stage reads them without such a task."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""conform: casts rows to a schema that holds them exactly: other types, and columns of nulls that
-only other inputs of a union have (run/unions.py).
+"""conform: casts rows to a schema that can hold all their values: it changes types, and adds
+columns of nulls that only other inputs of a union have (run/unions.py).
 
 params: schema, lacks (names of columns that the input does not have), seen (whether the input's
 schema is known from its first rows only), sure (whether no cast can fail)."""
@@ -20,8 +20,8 @@ class Conform(Operator):
         return bool(params["sure"])
 
     def columns(self, params: Params) -> Columns:
-        """The operator may read all columns: later rows may have a column that the first rows
-        lack."""
+        """The operator may read all columns, because later rows may have columns that the first
+        rows lack."""
         return ALL if params["seen"] else Columns(makes=frozenset(params["lacks"]))
 
     def looks(self, params: Params) -> bool:
@@ -40,8 +40,8 @@ class Conform(Operator):
 
 
 def fitting(params: Params, has: Any) -> Any:
-    """The target schema for a batch. Columns that were projected away are left out; columns that
-    were not seen before stay as they are."""
+    """The target schema for one batch: without the columns that a projection removed, and with the
+    columns of the batch that the target does not name, unchanged."""
     lacks, fields = set(params["lacks"]), []
     for f in params["schema"]:
         i = has.get_field_index(f.name)

@@ -1,4 +1,4 @@
-"""count: yields one row for each task, its number of rows; the caller adds these up."""
+"""count: yields one row for each task: the number of the task's rows; the caller adds these up."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class DecodeImages(Operator):
             out: list[Any] = to_arrow.record_batches(
                 list(rb.schema.names), [made if k == i else c for k, c in enumerate(rb.columns)]
             )
-            task.aside[params["at"]] += aside  # a batch that fails is not counted
+            task.aside[params["at"]] += aside  # images of a batch that fails are not counted
             return out
 
         for rb in batches:
@@ -50,7 +50,7 @@ ROWS = 32  # images that are decoded into one batch
 
 
 def _decoded(column: Any, want: Any) -> tuple[Any, int]:
-    """The images as a column, and the number of images that Pillow decoded."""
+    """Returns (the images as a column, the number of images that Pillow decoded)."""
     stack = pictures.Stack(len(column), 1 << 62)
     aside, nulls = 0, []
     for k, value in enumerate(column):

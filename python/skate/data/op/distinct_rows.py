@@ -1,5 +1,5 @@
-"""distinct_rows: the first row of each key within a task. If all rows of a key are in one task,
-that is the first row of the key."""
+"""distinct_rows: yields the first row of each key within a task. If all rows of a key are in one
+task, this is the first row of the key in the Dataset."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class DistinctRows(Operator):
         elif (
             not last and empty is not None and all(k in empty.schema.names for k in params["keys"])
         ):
-            yield empty  # an empty batch, to tell the columns
+            yield empty  # an empty batch, which shows the columns
 
 
 operator = DistinctRows()

@@ -2,8 +2,8 @@
 and turns the output of a task into packs of partitions, or into sorted runs.
 
 params: what (the description of the exchange in the plan's node), keys (names of columns that must
-exist), boundaries (of a sort whose user says where blocks begin; else None). C code moves the rows
-(src/shuffle/work.h); here, batches are collected until they are large enough for a pack, in one
+exist), boundaries (of a sort for which the user says at which keys blocks begin; else None). C code
+moves the rows
 schema (values/unify.py).
 """
 
@@ -25,7 +25,7 @@ class ExchangeMap(Operator):
         row0 = 0
         bounds: dict[Any, Any] = {}
         for rb in gathered(batches, _skate.MAP_BLOCKS * task.target, task.nbytes):
-            if not rb.num_columns:  # a batch without rows and columns
+            if not rb.num_columns:  # a batch that has neither rows nor columns
                 continue
             check_keys(rb.schema, params.get("keys", ()))
             limits = None
@@ -63,15 +63,15 @@ def gathered(batches: Batches, most: int, nbytes: Any) -> Batches:
 
 
 def _one(held: list[Any]) -> Any:
-    """Joins all batches into one and empties the list, so that the batches and the result need not
-    be in memory at once (10 ms of work for 100 MB)."""
+    """Joins all batches into one and empties the list, so that the batches do not stay in memory
+    beside the result (10 ms of work for 100 MB)."""
     whole = plain(unify.merge(held))
     held.clear()
     return whole
 
 
 PARTS = 256  # approximate number of parts of a batch; each part has whole dictionaries
-SMALL = 4 << 20  # total bytes of dictionaries below which repeating them does not matter
+SMALL = 4 << 20  # total bytes of dictionaries up to which each part may repeat them
 
 
 def plain(rb: Any) -> Any:
@@ -90,8 +90,8 @@ def plain(rb: Any) -> Any:
 
 
 def check_keys(schema: Any, keys: Any) -> None:
-    """Raises MissingColumn for a missing key, or TypeError for one that holds objects without an
-    order."""
+    """Raises MissingColumn for a key that is missing; TypeError for a key column of Python objects,
+    which have no order."""
     for key in keys:
         i = schema.get_field_index(key)
         if i < 0 and key not in schema.names:
@@ -107,8 +107,8 @@ def check_keys(schema: Any, keys: Any) -> None:
 
 
 def boundaries(values: list[float], key: str, t: Any) -> Any:
-    """The boundaries as a batch with one column of the key's type: a row belongs after a boundary
-    if it is not less than it."""
+    """The boundaries that the user gave, as a batch with one column of the key's type. A row that
+    is not less than a boundary goes behind this boundary."""
     is_ = pa.types
     if is_.is_dictionary(t):
         t = t.value_type

@@ -1,6 +1,6 @@
-"""exchange_merge: between the halves of an exchange, merges packs of the same partitions into one,
-or sorted runs into one run, so that reduces read fewer and longer parts. The strategy decides how
-many are merged (src/shuffle/shuffle.h); without a merge, no task of this runs.
+"""exchange_merge: runs between the halves of an exchange. It merges packs of the same partitions
+into one pack, or sorted runs into one run, so that reduces read fewer and longer parts. The
+strategy decides how many are merged (src/shuffle/shuffle.h), or that there are no merges.
 
 params: what (the description of the exchange in the plan's node, which C reads, too). C code moves
 the rows (src/shuffle/work.h); packs of different schemas are first cast to one schema, as in a

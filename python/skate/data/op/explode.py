@@ -1,5 +1,5 @@
 """explode: makes one row for each element of a list column; the other columns are repeated. A row
-whose list is empty or null stays, with null."""
+whose list is empty or null becomes one row with null."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Explode(Operator):
 
 
 def _values(field: Any) -> Any:
-    """The type of the elements of a column of lists; TypeError if it is no column of lists."""
+    """The type of the elements of a list column; TypeError if the column has no lists."""
     t = field.type
     if not (
         pa.types.is_list(t)
@@ -55,7 +55,7 @@ def _exploded(rb: Any, i: int) -> Any:
     lists = selection.listed(rb.column(i)) if _view(rb.schema.field(i).type) else rb.column(i)
     n = np.array(pc.fill_null(pc.list_value_length(lists), 0).to_pylist(), np.int64)
     parent = np.repeat(np.arange(rb.num_rows), np.maximum(n, 1))
-    none = np.repeat(n == 0, np.maximum(n, 1))  # output rows that come from no element
+    none = np.repeat(n == 0, np.maximum(n, 1))  # true for output rows of an empty or null list
     element = np.cumsum(~none) - 1
     at = pc.if_else(
         to_arrow.array_from_numpy(none, None),

@@ -1,4 +1,4 @@
-"""filter: the rows for which a user's function, or an expression, is true (null counts as
+"""filter: keeps the rows for which a user's function or an expression is true (null counts as
 false)."""
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Filter(Operator):
         return params.get("expr") is not None
 
     def narrowed(self, params: Params, columns: set[str]) -> Params | None:
-        """Drops columns that only the test needs: these are not filtered."""
+        """Drops columns from the output that only the test needs: the test reads them, but they are
+        not filtered."""
         return None if params.get("expr") is None else {**params, "keep": columns}
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
@@ -47,7 +48,7 @@ class Filter(Operator):
             def kept(rb: Any) -> list[Any]:
                 mask = test(params["expr"], encoded_text.plain_columns(rb, used))
                 if keep is not None:
-                    # one column is kept, since the number of rows must be known
+                    # one column stays at least, because the number of rows must be known
                     few = [n for n in rb.schema.names if n in keep] or rb.schema.names[:1]
                     rb = rb.select(few) if len(few) < rb.num_columns else rb
                 return [

@@ -1,4 +1,4 @@
-"""flat_map: applies a user function from a row to any number of rows."""
+"""flat_map: applies a user function that makes any number of rows of one row."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""group_aggregate: aggregates, one row for each group. The kernel computes them (kernel_aggregates.py); if
-one of them is the user's own, all are computed in Python (user_aggregates.py). params: as in
+"""group_aggregate: computes aggregates, one row for each group. The kernel computes them
+(kernel_aggregates.py), or Python code (user_aggregates.py) if one of them is the user's own.
+params: as in
 group_partial, and n (the number of partitions that the user asked for; 0: chosen from sizes)."""
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class GroupAggregate(Operator):
         reduce = Phase(
             "aggregate_reduce", f"AggregateReduce({few(by)})", given, what, {"exchange": cut}
         )
-        # maps yield two kinds of batches: states and rows
+        # maps yield two kinds of batches: states, and rows that were not aggregated
         return Phases(
             (Phase("aggregate_map", f"AggregateMap({few(by)})", given, what),), reduce, merges=False
         )

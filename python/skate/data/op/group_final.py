@@ -15,7 +15,7 @@ class GroupFinal(Operator):
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
         of = aggregates(params)
-        last: list[Any] = []  # states of the last group, which may continue in the next batch
+        last: list[Any] = []  # the states of the last group, which may continue in the next batch
         none = None
         for rb in batches:
             none = rb
@@ -29,7 +29,7 @@ class GroupFinal(Operator):
         if last:
             yield of.results(last[0])
         elif none is not None:
-            yield of.results(none)  # an empty batch, to tell the columns
+            yield of.results(none)  # an empty batch, which shows the columns
 
 
 operator = GroupFinal()

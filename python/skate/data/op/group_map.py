@@ -1,5 +1,6 @@
-"""group_map: the first half of an exchange by order, combined with the operator params["before"],
-so that both run in one task, whatever the fusion rule decides."""
+"""group_map: the first half of an exchange by order (sorted runs). It applies the operator
+params["before"] to the rows first, so that both run in one task even where the fusion rule would
+not fuse them."""
 
 from __future__ import annotations
 

@@ -11,14 +11,14 @@ from skate.data.op import ALL, ITS_OWN, Batches, Columns, Operator, Params
 
 
 def aggregates(params: Params) -> Any:
-    """The aggregates of a node."""
+    """Makes the aggregates of a node."""
     return user_aggregates.Aggregates(
         params["by"], params["fns"], params["names"], params["one_key"], params["label"]
     )
 
 
 def used(params: Params) -> Columns:
-    """Which columns aggregates read and make."""
+    """Which columns the aggregates read and make."""
     each = [f.columns() for f in params["fns"]]
     return (
         ALL if None in each else Columns(needs=frozenset(params["by"]).union(*each), keeps=ITS_OWN)

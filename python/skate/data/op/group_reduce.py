@@ -1,6 +1,6 @@
-"""group_reduce: the second half of an exchange by order, combined with the operator
-params["behind"], which gets whole groups, so that both run in one task, whatever the fusion rule
-decides."""
+"""group_reduce: the second half of an exchange by order (sorted runs). It passes whole groups to
+the operator params["behind"], so that both run in one task even where the fusion rule would not
+fuse them."""
 
 from __future__ import annotations
 

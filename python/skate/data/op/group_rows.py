@@ -1,6 +1,6 @@
-"""group_rows: brings rows of equal keys together, in the order of the keys, in blocks that end at
-the end of a group. params: keys, n (the number of partitions that the user asked for; 0: chosen
-from sizes)."""
+"""group_rows: puts rows of equal keys next to each other, in the order of the keys, in blocks that
+end at the end of a group. params: keys, n (the number of partitions that the user asked for; 0:
+chosen from sizes)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from skate.data.values.unify import few
 
 
 def by_order(name: str, params: Params, keys: list[str], before: str | None, behind: str) -> Phases:
-    """The phases of an exchange of sorted runs that are cut between keys only. before, behind: the
-    operators that the maps and the reduces apply to rows. keys: key columns of the rows in the
-    exchange.
-    name: the name in plans."""
+    """The phases of an exchange of sorted runs in which no partition begins inside a group. before,
+    behind: the operators that the maps and the reduces apply to rows. keys: key columns of the rows
+    in the exchange. name: the operator's name in plans."""
     what = _skate.exchange_what(
         "sort", keys=[(k, False, False) for k in keys], groups=True, own_reduce=True
     )

@@ -1,10 +1,10 @@
 """group_states: turns the rows of a task into states of aggregates, one row for each group, with
-the numbers that error bounds of results need (src/shuffle/online.h). run/partial.py merges the
-states of many tasks while they arrive. A task's unit is several pieces of the input; task.about has
-their number and whether bounds are wanted.
+the numbers from which the error bounds of results are computed (src/shuffle/online.h). A task's
+unit is several pieces of the input. run/partial.py merges the states of the tasks as they arrive.
+task.about has the number of pieces, and whether bounds are wanted.
 
-params: as in group_partial; user: how many of the aggregates are the user's; those after them are
-added to compute the bounds of means.
+params: as in group_partial; user: the number of aggregates that the user asked for; the aggregates
+behind them were added for the bounds of means.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from skate.data import aggregate as ag
 from skate.data.op import Batches, Params
 from skate.data.op.aggregate import Aggregate, states_of
 
-SUM_OF, COUNT_OF = "\1sum {}", "\1count {}"  # columns from which a mean's bound is computed
-# the names of columns of products begin so: "\1" and the number of the aggregate; then follows aa,
-# ab or bb
+SUM_OF, COUNT_OF = "\1sum {}", "\1count {}"  # columns from which the bound of a mean is computed
+# prefix of the names of columns of products; the aggregate's number and aa, ab or bb follow it
 PRODUCT = "\1"
 
 
 def bounded(params: Params) -> dict[int, tuple[int, ...]]:
-    """For each aggregate (by number) that has error bounds: the columns of results with its sums or
-    counts, (a,), or for a mean with sums and counts, (a, b)."""
+    """For each aggregate that has error bounds, by number: the result columns that its bound needs:
+    (column of sums or counts,), or for a mean (column of sums, column of counts)."""
     out: dict[int, tuple[int, ...]] = {}
     n = len(params["by"])
     for i, f in enumerate(params["fns"][: params["user"]]):
@@ -38,7 +37,7 @@ def bounded(params: Params) -> dict[int, tuple[int, ...]]:
 
 
 def doubles(values: Any) -> Any:
-    """Numbers of an Arrow column as doubles."""
+    """Converts the numbers of an Arrow column to doubles."""
     return np.ascontiguousarray(values.cast("float64", safe=False).to_numpy(zero_copy_only=False))
 
 
@@ -52,11 +51,11 @@ class GroupStates(Aggregate):
 
 
 def with_products(params: Params, held: Any, pieces: int) -> Any:
-    """Yields the states, with the columns that the bounds need."""
+    """Yields the states with the columns of products that the bounds need."""
     states = held.batch()
     try:
         results = held.results(True)
-    except OverflowError:  # the sum overflows in this part only: treated as if it had no value
+    except OverflowError:  # the sum of this part overflows: the part counts as one without a value
         results = None
     for i, columns in bounded(params).items():
         of = tuple(

@@ -1,16 +1,16 @@
-"""join: the rows of two inputs that have equal keys, side by side. Both inputs are partitioned by
-the hashes of their keys, and each partition is joined alone (join_reduce). params: join, n (the
-number of partitions that the user asked for; 0: chosen from sizes), resources; larger (set by
-run/join_sizing.py: the side that has more rows before some were filtered out; else each partition
-compares its own counts)."""
+"""join: puts rows of two inputs with equal keys side by side. Both inputs are partitioned by the
+hashes of their keys, and each partition is joined by itself (join_reduce). params: join, n (the
+number of partitions that the user asked for; 0: chosen from sizes), resources; larger (the side
+that had more rows before its filter; run/join_sizing.py sets it; without it each partition compares
+its own numbers of rows)."""
 
 from __future__ import annotations
 
 from skate import _skate
 from skate.data.op import ALL, Columns, Operator, Params, Phase, Phases
 
-# the third number of the node's key ids, a flag: the side that has more rows in a partition sets
-# the order (sk_exchange_desc in src/plan/plan.h)
+# flag in the third number of the node's key ids: the side with more rows in a partition gives the
+# order of the output rows (sk_exchange_desc in src/plan/plan.h)
 LARGER = 2
 
 
@@ -24,7 +24,9 @@ class Join(Operator):
         join, n = (
             params["join"],
             params["n"] or _skate.PARTITIONS,
-        )  # each is a reduce, so that the order of rows follows from the data alone
+            # one reduce for each: their number is fixed, so the order of rows follows from the data
+            # alone
+        )
         spread = {
             "spread": 1 + params.get("larger", LARGER),
             "tells": _skate.join_rules(join.kind)[2],

@@ -1,7 +1,8 @@
-"""join_broadcast: joins the rows of one side block by block with the whole other side, which is
-small, without an exchange. The order is that of this side's rows, then that of the small side.
+"""join_broadcast: joins each block of one side with the whole other side, which is small, without
+an exchange. The output follows the order of the first side, then that of the small side.
 
-params: join, side (the side that comes block by block), small (a batch: the other side).
+params: join, side (the number of the side that comes block by block), small (the other side, as one
+batch).
 run/join_sizing.py makes this operator."""
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ class JoinBroadcast(Operator):
 
 
 def _gathered(batches: Batches, least: int, nbytes: Any) -> Iterator[list[Any]]:
-    """Collects batches until they have as many bytes as the small side, because each join reads the
-    whole small side."""
+    """Yields lists of batches with at least as many bytes as the small side, because each join
+    reads the whole small side."""
     held: list[Any] = []
     size = 0
     for rb in batches:
-        if not rb.num_columns:  # a batch without rows and columns
+        if not rb.num_columns:  # a batch that has neither rows nor columns
             continue
         if held and not rb.num_rows:
             continue

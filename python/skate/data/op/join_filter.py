@@ -1,6 +1,6 @@
-"""join_filter: drops rows whose keys are not on the other side of a join, according to a Bloom
-filter of the keys there, so that rows without a partner are not moved. In a task where most rows
-pass, it stops filtering. params: keys, filter (bytes). run/join_sizing.py makes this operator."""
+"""join_filter: drops rows that have no partner on the other side of a join, so that an exchange
+need not move them. A Bloom filter holds the keys of the other side. A task in which most rows pass
+stops filtering. params: keys, filter (bytes). run/join_sizing.py makes this operator."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""join_reduce: the second half of a join: joins the rows of a partition of both sides, or a share
-of a hot partition (join_args.py). params: join."""
+"""join_reduce: the second half of a join: joins the rows of one partition of both sides, or of a
+share of a hot partition (join_args.py). params: join."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class JoinReduce(Operator):
         return ("pyarrow.compute", "skate.data.by_key.join_kernel")
 
     def run(self, params: Params, batches: Any, task: Any) -> Any:
-        """Yields batches, or BlockOuts of the last operator of a stage. A split reduce, which has a
-        share of a hot partition, yields its match report first."""
+        """Yields BlockOuts if this is the last operator of a stage, else batches. A split reduce,
+        which works on a share of a hot partition, yields its match report first."""
         x = task.exchange
         sides: tuple[list[Any], list[Any]] = ([], [])
         for part in x.parts:
@@ -37,8 +37,8 @@ class JoinReduce(Operator):
             joined = join_kernel.Joining(params["join"], sides, task.target, first, told)
             if x.phase == _skate.PHASE_SPLIT_REDUCE:
                 yield _skate.BlockOut(joined.tell(), told=True)
-            # Without rows, a side of unknown schema cannot tell which columns it has besides the
-            # key, so no empty batch is yielded.
+            # A side without rows and without a known schema has unknown columns besides the key,
+            # so empty batches, whose schema would be wrong, are not yielded.
             made = joined.batches() if known else (rb for rb in joined.batches() if rb.num_rows)
         else:
             made = iter(())

@@ -1,5 +1,5 @@
-"""limit: the first n rows. It has no task: exec counts the rows of finished blocks, and tells the
-stage before where it may stop (src/plan/rule_limit.c)."""
+"""limit: the first n rows. It has no task: exec counts the rows of finished blocks, and limits the
+rows that tasks of the stage before make (src/plan/rule_limit.c)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""map: applies a user function from a row to a row."""
+"""map: applies a user function that makes one row of one row."""
 
 from __future__ import annotations
 

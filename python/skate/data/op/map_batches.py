@@ -27,8 +27,8 @@ class MapBatches(Operator):
         return params["batch_format"] == "pandas"
 
     def encoded(self, params: Params) -> bool:
-        """The operator takes encoded strings: the function sees plain strings, and columns that it
-        hands on stay encoded."""
+        """The operator accepts dictionary-encoded strings: the function gets plain strings, and the
+        columns that it returns unchanged stay encoded."""
         return params["batch_format"] in ("default", "numpy") and params["batch_size"] is None
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
@@ -64,7 +64,7 @@ class MapBatches(Operator):
 
 
 def called(params: Params, rb: Any) -> Batches:
-    """The batches that the function makes of one batch."""
+    """Calls the function with one batch; yields the batches that it makes."""
     label, fmt = params["label"], params["batch_format"]
     numpy = fmt == "numpy" or fmt == "default"
     given = (
@@ -77,7 +77,7 @@ def called(params: Params, rb: Any) -> Batches:
 
 
 def returned(params: Params, given: Any) -> Iterator[Any]:
-    """The values that the function returns for one batch: one, or several."""
+    """Yields what the function returns for one batch: one result, or those of a generator."""
     before = (
         _skate.arrays_begin(params["in_store"], tasks.task.turn) if params.get("in_store") else None
     )
@@ -85,7 +85,7 @@ def returned(params: Params, given: Any) -> Iterator[Any]:
         out = params["fn"](given, *params["fn_args"], **params["fn_kwargs"])
     finally:
         _skate.arrays_end(before)
-    if type(out) is dict:  # the usual case is tested before the expensive ones
+    if type(out) is dict:  # the most frequent case comes first: the other tests are slower
         yield out
         return
     if inspect.isawaitable(out) or inspect.isasyncgen(out):

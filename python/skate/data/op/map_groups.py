@@ -1,5 +1,5 @@
-"""map_groups: applies a user function to groups: rows of equal keys, which are adjacent and whole
-in a batch (group_reduce). Each group is one call, however large it is.
+"""map_groups: applies a user function to groups. group_reduce has put the rows of a group next to
+each other into one batch. Each group is one call, however large it is.
 
 DataFrames of groups are slices of one DataFrame of the batch, and DataFrames that the function
 returns are concatenated before they become columns: pandas takes 0.1 ms for each step, whatever the
@@ -44,7 +44,7 @@ class MapGroups(Operator):
 
 
 class _Place:
-    """The group that the function is working on."""
+    """The group that the function is called for, for the text of an error."""
 
     def __init__(self, params: Params, task: Any, rb: Any, row: int):
         self.params, self.task, self.rb, self.row = params, task, rb, row

@@ -37,7 +37,7 @@ class Project(Operator):
             try:
                 made = {name: evaluation.column(e, rb) for name, e in exprs}
             except BaseException:
-                numbers.counts = numbered  # in a retry after an error, row numbers stay the same
+                numbers.counts = numbered  # a retry after an error gives the rows the same numbers
                 raise
             cols = {**(dict(zip(rb.schema.names, rb.columns, strict=True)) if keep else {}), **made}
             out: list[Any] = to_arrow.record_batches(list(cols), list(cols.values()))

@@ -1,4 +1,4 @@
-"""project_numbered: project with an expression that numbers the rows of its task."""
+"""project_numbered: the operator project with an expression that numbers the rows of a task."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from skate.data.op.project import Project
 
 class ProjectNumbered(Project):
     numbered = True
-    predicates = False  # rows that a predicate drops have numbers, too
+    predicates = False  # a predicate must not drop rows before they are numbered
 
 
 operator = ProjectNumbered()

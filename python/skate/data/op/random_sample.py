@@ -1,5 +1,5 @@
-"""random_sample: keeps each row with a probability. The choice depends on the row's place in the
-task, so not on the row alone."""
+"""random_sample: keeps each row with a given probability. The choice depends on the row's place in
+the task, not on the values of the row."""
 
 from __future__ import annotations
 

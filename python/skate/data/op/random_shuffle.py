@@ -1,6 +1,6 @@
-"""random_shuffle: the rows in a random order: each row goes to a random partition, and each
-partition is permuted. The order is the same for a seed and an input, whatever workers and memory
-there are."""
+"""random_shuffle: puts the rows into a random order: each row goes to a random partition, and each
+partition is permuted. The order depends on the seed and the input only, not on the number of
+workers or the memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skate.data.op import Columns, Operator, Params, Phase, Phases
 
 
 class RandomShuffle(Operator):
-    moves_rows = True  # no predicate is pushed below: a row's place depends on the rows before it
+    moves_rows = True  # no predicate is moved below: a row's place depends on the rows before it
 
     def sure(self, params: Params) -> bool:
         return True

@@ -1,5 +1,5 @@
-"""read: rows from outside (files, ranges, items); each unit of the source is one task. The module
-of the format reads it: data/read/formats/<format>.py."""
+"""read: reads rows from outside (files, ranges, items); each unit of the source is one task. The
+module of the format does it: data/read/formats/<format>.py."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Read(Operator):
         return can is not None and can(params)
 
     def narrowed(self, params: Params, columns: set[str]) -> Params | None:
-        """Gives the reader the columns that are needed, for formats that can skip columns and whose
-        column names are known."""
+        """Tells the reader which columns are needed, where the format can skip columns and the
+        names of its columns are known."""
         names = params.get("names")
         if names is None or params["columns"] is not None or not columns <= set(names):
             return None
@@ -35,10 +35,10 @@ class Read(Operator):
         return {**params, "columns": read} if len(read) < len(names) else None
 
     def filtered(self, params: Params, tests: list[tuple[Any, set[str]]]) -> Params | None:
-        """Gives the tests to the reader, for formats that can skip rows, by statistics and then row
-        by row. Tests with columns that are not stored, or with user functions, are left to the
-        filter operator; so are tests of values that only the path has, which units_with()
-        handles."""
+        """Gives the tests to the reader, where the format can skip rows: it skips by statistics,
+        then row by row. Tests that read columns which are not stored, or that call user functions,
+        stay with the filter operator. Tests of columns whose values only the path has are done by
+        units_with()."""
         if params.get("names") is None or params.get("udf") is not None:
             return None
         stored = set(params["stored"]) - set(params.get("tensors") or ())
@@ -50,17 +50,18 @@ class Read(Operator):
     def units_with(
         self, params: Params, units: list[Any], tests: list[tuple[Any, set[str]]]
     ) -> tuple[list[Any], str] | None:
-        """Leaves out files by their folders' names, where these define columns: files that these
-        values exclude are not read."""
+        """Leaves out files whose folders' names (such as year=2024) give columns values that fail a
+        test; these files are not read."""
         if params.get("partitioning") is None or params.get("udf") is not None:
             return None
-        # a late import: programs without such folders save 2 ms
+        # imported late: a program without such folders saves 2 ms
         from skate.data.read import files
 
         return files.units_with(params, units, tests)
 
     def run(self, params: Params, batches: None, task: Any) -> Any:
-        known: Any = params.get("read_before")  # set by an earlier task of this stage
+        # set by an earlier task of this stage in the same process
+        known: Any = params.get("read_before")
         for rb in _format(params["format"]).run(params, task):
             if known is None or not rb.schema.equals(known):
                 params["read_before"] = known = rb.schema

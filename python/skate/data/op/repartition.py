@@ -1,4 +1,4 @@
-"""repartition: the same rows, in order, in blocks of a given maximum number of rows."""
+"""repartition: the same rows in the same order, in blocks of at most a given number of rows."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from skate.data.op import Columns, Operator, Params, Phase, Phases
 
 
 class RepartitionShuffled(Operator):
-    moves_rows = True  # no predicate is pushed below: a row's place depends on the rows before it
+    moves_rows = True  # no predicate is moved below: a row's place depends on the rows before it
 
     def sure(self, params: Params) -> bool:
         return not params["keys"]

@@ -1,4 +1,4 @@
-"""select_columns: some columns, in the requested order."""
+"""select_columns: yields the named columns, in the order of the names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SelectColumns(Operator):
         return pa.schema([given.field(name) for name in params["cols"]])
 
     def narrowed(self, params: Params, columns: set[str]) -> Params | None:
-        # one column is kept, since the number of rows must be known
+        # one column stays at least, because the number of rows must be known
         few = [c for c in params["cols"] if c in columns] or params["cols"][:1]
         return {**params, "cols": few} if len(few) < len(params["cols"]) else None
 

@@ -1,5 +1,6 @@
-"""sort: the rows in the order of keys. Each map sorts its rows, one cut task decides where blocks
-begin, and reduces merge. With boundaries from the user, maps cut at these, one block each."""
+"""sort: puts the rows in the order of keys. Each map sorts its rows, one task decides at which keys
+blocks begin, and reduces merge. If the user gave boundaries, maps divide their rows at these, one
+block for each range."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""split_rows: one side of streaming_train_test_split. The side of a row follows from (seed, task,
-row), or from the value of a column."""
+"""split_rows: keeps the rows of one side of streaming_train_test_split. The side of a row follows
+from (seed, task, row), or from the value of a column."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""stratify: of each group, which is whole in a block, either the first rows or the last ones; the
-last ones are the share `share` of the group. params: keys, share, test."""
+"""stratify: divides each group, which lies whole in one block, into a training part (its first
+rows) and a test part (its last rows, the share `share` of them), and yields one part. params: keys,
+share, test."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""union: several inputs, one after another. It has no task: exec passes blocks on. params: schemas
-(one for each input; None: only a run shows it), seen ({number of an input: schema of its first
-rows}, which runs fill in: run/unions.py)."""
+"""union: the rows of several inputs, one input after another. It has no task: exec passes the
+blocks on. params: schemas (one for each input; None: known only after a run), seen ({number of an
+input: the schema of its first rows}; run/unions.py fills it in)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""unpivot: turns columns into rows: for each row and each of these columns one row, with the name
-of the column, its value, and the index columns of the original row."""
+"""unpivot: turns columns into rows: each row becomes one row for each of these columns, with the
+name of the column, its value, and the index columns of the original row."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Unpivot(Operator):
                 pa.RecordBatch.from_arrays([rb.column(n)], schema=s) for n, s in zip(on, schemas)
             ]
             stacked = unify.merge([unify.cast_batch(c, value) for c in columns]).column(0)
-            # `stacked` holds column after column; the result needs the rows one after another
+            # `stacked` has the values column after column; the output has them row after row
             at = np.arange(len(stacked)).reshape(len(on), rb.num_rows).T.ravel()
             row, which = np.divmod(np.arange(len(stacked)), len(on))
             beside = selection.take(rb.select(index), row) if index else None
@@ -66,7 +66,8 @@ class Unpivot(Operator):
 
 
 def _values(params: Params, given: Any) -> tuple[list[Any], list[str]]:
-    """(the schema with the value column for each column that becomes rows, their names)"""
+    """Returns (for each column that becomes rows a schema with its type for the value column, the
+    names of these columns)."""
     on = params["on"]
     if on is None:
         on = [n for n in given.names if n not in params["index"]]

@@ -1,5 +1,5 @@
-"""whole_groups: makes blocks that end at the end of a group, from rows that come in the order of
-their keys, for operators that need whole groups."""
+"""whole_groups: makes blocks that end at the end of a group, for operators that need whole groups.
+The rows arrive in the order of their keys."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""write: writes rows to files or elsewhere. It yields reports of what was written, one or more rows
-for each task. The module of the format writes: data/write/<format>.py."""
+"""write: writes rows to files or elsewhere. Each task yields one or more rows that report what it
+wrote. The module of the format does the writing: data/write/<format>.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""zip_rows: the rows of several inputs side by side; a name that is taken gets the suffix _1, _2,
-... params: order (of the sides), equal (whether they are known to have the same number of rows)."""
+"""zip_rows: puts the rows of several inputs side by side; a column whose name is taken gets the
+suffix _1, _2, ... params: order (the order of the sides), equal (whether all sides are known to
+have the same number of rows)."""
 
 from __future__ import annotations
 
