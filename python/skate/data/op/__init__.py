@@ -5,7 +5,7 @@ Each file defines `operator`, an instance of a subclass of Operator. Facts that 
 of the operator are attributes; facts that depend on a node's parameters are methods. Nothing
 outside the file compares the operator's name: rules (plan/optimise.py, src/plan/rule_*.c), runs and
 workers read the facts. The driver imports these files, too, so third-party packages come from
-_deps.py.
+_deps.py. Operators call into data/worker and data/values.
 Operators call into data/worker and data/values.
 """
 

@@ -3,8 +3,8 @@ and turns the output of a task into packs of partitions, or into sorted runs.
 
 params: what (the description of the exchange in the plan's node), keys (names of columns that must
 exist), boundaries (of a sort for which the user says at which keys blocks begin; else None). C code
-moves the rows
-schema (values/unify.py).
+moves the rows (src/shuffle/work.h); the code here collects batches until they are large enough for
+a pack, and casts them to one schema (values/unify.py).
 """
 
 from __future__ import annotations

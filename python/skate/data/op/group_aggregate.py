@@ -1,7 +1,7 @@
 """group_aggregate: computes aggregates, one row for each group. The kernel computes them
 (kernel_aggregates.py), or Python code (user_aggregates.py) if one of them is the user's own.
-params: as in
-group_partial, and n (the number of partitions that the user asked for; 0: chosen from sizes)."""
+params: as in group_partial, and n (the number of partitions that the user asked for; 0: chosen from
+sizes)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lowers the nodes of a Dataset to a _skate.Plan, for one run or for people to read (explain)."""
+"""Lowers the nodes of a Dataset to a _skate.Plan, for one run or for explain()."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from skate.terminal.words import nbytes
 
 
 def dumped(node: Node, context: DataContext, hold: list[Any] | None) -> bytes:
-    """The pickled parameters of a node, for the workers. The settings of the Dataset go along with
-    users' functions, and with any operator that reads settings which differ from the defaults.
-    hold: see captured.py."""
+    """The pickled parameters of a node, for the workers. They include the Dataset's settings if the
+    node has a user's function, or reads settings that differ from the defaults. hold: see
+    captured.py."""
     matters = context.matters_in_workers()
     if not node.params and not matters:
         return b""
     code = next(
         (k for k in ("fn", "expr", "exprs", "fns", "code") if node.params.get(k) is not None), None
     )
-    if node.params.get("builtin"):  # built-in aggregates: their functions are skate's own
+    if node.params.get("builtin"):  # the functions of built-in aggregates are skate's own
         code = None
     own = node.params.get("fn") is not None or bool(node.params.get("by_settings")) or matters
     if code is None and not own and not node.params.get("shared"):
@@ -94,7 +94,7 @@ def lower(
     own: list[tuple[Any, Any, int]] = []
     place = context.scheduling_strategy if context is not None else None
     everywhere = group({"scheduling_strategy": place}) if not isinstance(place, str) else {}
-    # The knob max_retries holds for tasks, not for calls of a pool's actors, as in Ray.
+    # As in Ray, the setting max_retries applies to tasks, not to calls of a pool's actors.
     if "max_retries" in _job.facts():
         everywhere = {**everywhere, "max_retries": _job.facts()["max_retries"]}
     stack = [root]
@@ -156,7 +156,8 @@ def lower(
 
 
 def _wired(way: Any, inputs: int, own: list[tuple[Any, Any, int]]) -> Any:
-    """A strategy in the form that _skate.Plan takes. One written in Python is appended to `own`."""
+    """A strategy in the form that _skate.Plan takes. A strategy written in Python is appended to
+    `own`."""
     if isinstance(way, str):
         return way
     own.append((_skate.Told(type(way).__name__), way, inputs))
@@ -168,9 +169,9 @@ def _params(node: Node, context: DataContext | None, hold: list[Any] | None) -> 
 
 
 def phases(node: Node, merges: bool) -> tuple[list[list[Node]], Node]:
-    """The phases of an exchange: (for each input its map, followed by a merge if there may be one;
-    the reduce). A map takes the resources of its input, so that the two fuse, unless the node says
-    otherwise; a merge takes those of the reduce."""
+    """The phases of an exchange: (for each input its map, followed by a merge if `merges` allows
+    it; the reduce). A map gets the resources of its input, so that the two fuse, unless the node
+    says otherwise; a merge gets the resources of the reduce."""
     found = node.operator.phases(node.params)
     chains = [
         [Node(m.op, m.label, m.params, (), what=m.what, **(m.options or as_input(i)))]
@@ -200,14 +201,14 @@ def phases(node: Node, merges: bool) -> tuple[list[list[Node]], Node]:
 
 
 def strategy(context: DataContext | None) -> Any:
-    """The strategy of exchanges that name none, a name or an object; the names of Ray's strategies
+    """The strategy of exchanges that name none: a name or an object. The names of Ray's strategies
     mean "auto"."""
     named: Any = context.shuffle_strategy if context is not None else "auto"
     return named if not isinstance(named, str) or named in _skate.SHUFFLES else "auto"
 
 
 def may_merge(way: Any) -> bool:
-    """Whether a strategy may merge packs; a strategy in Python may."""
+    """Whether a strategy may merge packs; every strategy written in Python may."""
     return not isinstance(way, str) or _skate.SHUFFLES[way]
 
 
@@ -224,8 +225,8 @@ def expected(roots: tuple[Node, ...]) -> str:
 
 
 def explain(root: Node, on_error: str = "raise", shuffle: Any = "auto") -> str:
-    """The text of Dataset.explain(): the plan, what the optimiser has changed, and below it the
-    plans of what its blocking operators wait for."""
+    """The text of Dataset.explain(): the plan, the changes of the optimiser, and below it the plans
+    of the inputs that blocking operators wait for."""
     plan, at, rules, _ = lower(root, on_error=on_error, shuffle=shuffle)
     text: str = plan.explain(at)
     moving = [n for n in below(root) if n.operator.moves_rows]

@@ -1,5 +1,5 @@
-"""The nodes of the logical plan, and what is known of a node without running it. A Dataset points
-at a Node: one operator with its parameters and inputs, never changed."""
+"""The nodes of the logical plan, and what is known about a node without running it. A Dataset
+points at a Node: one operator with its parameters and inputs, which never change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from skate.data.op import find
 
-# ObjectRef (or a RecordBatch of this process), first row, rows, bytes
+# (ObjectRef or a RecordBatch of this process, first row, rows, bytes)
 Block = tuple[Any, int, int, int]
 
 
@@ -20,9 +20,9 @@ class Node:
         label: The name of the node for people.
         params: The parameters of the operator.
         inputs: The nodes that it takes rows from.
-        each_run: A function from the number of a run (0, 1, ...) to options and, under "params", to
-            parameters that differ in each run, such as seeds.
-        options: Keyword arguments of _skate.Plan.add beyond the first four and the facts.
+        each_run: A function from the number of a run (0, 1, ...) to the options that are different
+        in each run and, under "params", to such parameters, for example seeds.
+        options: Keyword arguments of _skate.Plan.add besides the first four and the facts.
     """
 
     __slots__ = ("op", "operator", "label", "params", "inputs", "options", "each_run", "counter")
@@ -50,7 +50,8 @@ class Node:
 
     @property
     def blocks(self) -> list[Block] | None:
-        """The blocks of a node that has them; None: the node has to be run."""
+        """The blocks of the node, if it stands for existing blocks; None: the node has to be
+        run."""
         return self.options.get("blocks")
 
     @property
@@ -63,7 +64,8 @@ class Node:
 
     @property
     def runs(self) -> int:
-        """The number of runs begun so far in which the node draws something at random anew."""
+        """The number of runs that have begun so far, if the node makes new random choices in each
+        run; else 0."""
         return self.counter[0]
 
     @runs.setter
@@ -71,8 +73,8 @@ class Node:
         self.counter[0] = n
 
     def __reduce__(self) -> Any:
-        """Pickles the nodes below as a flat list: pickle cannot nest as deep as a chain of
-        thousands of nodes."""
+        """Pickles the node and its inputs as a flat list, because pickle cannot nest as deep as a
+        chain of thousands of nodes."""
         nodes = below(self)
         number = {id(n): i for i, n in enumerate(nodes)}
         rows = [
@@ -106,8 +108,8 @@ class Node:
         options: dict[str, Any] | None = None,
         each_run: Callable[[int], dict[str, Any]] | None = None,
     ) -> Node:
-        """The same operator with other parameters, inputs, options or each_run (None: unchanged).
-        Both nodes share one counter of runs."""
+        """A node of the same operator with other parameters, inputs, options or each_run (None:
+        unchanged). It shares the counter of runs with this node."""
         new = Node(
             self.op,
             self.label,
@@ -120,8 +122,8 @@ class Node:
         return new
 
     def beside(self, options: dict[str, Any]) -> Node:
-        """For a reader without resources of its own: the same reader in the placement group of its
-        consumer, since that group may hold all resources that there are."""
+        """For a reader that was given no resources: the same reader in the placement group of its
+        consumer, since this group may hold all resources of the machine."""
         own = self.options.keys() & {"num_cpus", "num_gpus", "memory", "resources", "group", "env"}
         if "group" not in options or "units" not in self.options or own:
             return self
@@ -130,7 +132,7 @@ class Node:
 
 
 def _of_rows(rows: list[Any]) -> Node:
-    """Unpickles what Node.__reduce__ has made."""
+    """Makes a node of the flat list from Node.__reduce__."""
     made: dict[int, Node] = {}
     todo = [0]
     while todo:
@@ -150,7 +152,7 @@ def _of_rows(rows: list[Any]) -> Node:
 
 
 def below(root: Node) -> list[Node]:
-    """The nodes that root is made of, root first, each once."""
+    """All nodes of the plan that ends with root, root first, each once."""
     out: dict[int, Node] = {}
     todo = [root]
     while todo:
@@ -162,7 +164,7 @@ def below(root: Node) -> list[Node]:
 
 
 def bytes_of(node: Node) -> int | None:
-    """The bytes of a node's rows, if they are known without running anything; else None."""
+    """The bytes of a node's rows if they are known without a run; else None."""
     if node.parts is None:
         return None
     known = [size for _, _, size in node.parts]

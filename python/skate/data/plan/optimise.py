@@ -3,14 +3,15 @@ from a plan to a plan that gives the same rows for less work.
 
 The rules here change parameters: which columns a reader gives, which rows it may skip, whether
 strings stay dictionary-encoded. The two rules that change the shape of a plan, limit and fusion,
-are in C and use the same facts (src/plan/rule_limit.c, rule_fuse.c), since exec runs what they
-make. Each rule says in words what it has changed; Dataset.explain() shows these texts below the
-stages. OFF has the names of rules to leave out: tests use it to show that the rows stay the same.
+are in C (src/plan/rule_limit.c, rule_fuse.c) and use the same facts, since exec runs the stages
+that they make. Each rule describes in words what it has changed; Dataset.explain() shows these
+texts below the stages. OFF has the names of rules to leave out: with it, tests show that the rows
+stay the same.
 
-A rule is a pass over the nodes when a plan is lowered; the Dataset's own nodes stay unchanged. It
-follows chains of nodes with one consumer; a node with several consumers, or one that needs all of
-its input first, is asked for everything. There is no recursion: plans may be thousands of nodes
-deep. Calls: op, and of C the plan.
+The rules run one after another when a plan is lowered; the Dataset's own nodes stay unchanged. A
+rule follows chains of nodes that each have one consumer. A node with several consumers, or one that
+needs all of its input first, has to give all its columns and rows. There is no recursion: plans may
+be thousands of nodes deep. This module calls the operators (op) and, in C, the plan.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ T = TypeVar("T")
 IN_C = ("limit", "fusion")
 OFF: set[str] = set()
 
-# The most predicates that a reader is given: each skips a little, and they become one nested
-# expression.
+# The most predicates that a reader is given: each one skips a few rows, and together they become
+# one nested expression.
 PREDICATES_MOST = 32
 
 Predicate = tuple[Any, frozenset[str]]  # an expression, and the columns that it reads
 
 
 def optimised(root: Node, on_error: str) -> tuple[Node, list[str]]:
-    """Returns (a plan that gives the same rows for less work, what was changed, in words).
-    on_error: the policy of operators that name none."""
+    """Returns (a plan that gives the same rows for less work, texts about the changes). on_error:
+    the policy of operators that name none."""
     said: list[str] = []
     if "projection" not in OFF:
         root = projection(root, said)
@@ -53,7 +54,7 @@ def optimised(root: Node, on_error: str) -> tuple[Node, list[str]]:
 
 
 def new_plan() -> Any:
-    """A _skate.Plan without the rules in C that OFF names."""
+    """A _skate.Plan without those C rules that OFF names."""
     return _skate.Plan(**{rule: rule not in OFF for rule in IN_C})
 
 
@@ -78,7 +79,7 @@ def projection(root: Node, said: list[str]) -> Node:
 
 
 def _columns_of_input(n: Node, need: set[str] | None) -> set[str] | None:
-    """The columns that n needs of its input when the columns `need` of n's own rows are wanted
+    """The columns that n has to get from its input so that it can give its own columns `need`
     (None: all)."""
     c = n.operator.columns(n.params)
     if c.needs is None or (need is None and c.keeps is None):
@@ -89,8 +90,8 @@ def _columns_of_input(n: Node, need: set[str] | None) -> set[str] | None:
     handed_on = {c.renamed.get(name, name) for name in need - c.makes}
     if c.keeps is None:
         return needs | handed_on
-    # Only the number of rows is wanted: keep one column, by which the rows of the narrowed input
-    # are counted.
+    # Only the number of rows is needed: one column stays, so that the rows of the input can be
+    # counted.
     if not handed_on & c.keeps:
         return needs | set(
             n.operator.columns(n.operator.narrowed(n.params, need) or n.params).keeps or ()
@@ -99,8 +100,8 @@ def _columns_of_input(n: Node, need: set[str] | None) -> set[str] | None:
 
 
 def predicates(root: Node, said: list[str]) -> Node:
-    """Tells sources which rows the filters above them drop. The filters stay in place, so a source
-    may skip fewer rows than it could."""
+    """Tells sources which rows will be dropped by filters behind them. The filters stay in the
+    plan, so a source may give rows that it could have skipped."""
     nothing: list[Predicate] = []
     asked = _asked(root, nothing, _predicates_on_input)
 
@@ -124,13 +125,14 @@ def predicates(root: Node, said: list[str]) -> Node:
     return _rebuilt(root, filtered)
 
 
-# Modules of values that any process can unpickle.
+# Modules whose objects any process can unpickle, for the values in a predicate.
 _PLAIN = {"builtins", "datetime", "decimal", "numpy", "pandas", "pyarrow"}
 
 
 def _tests(predicates: list[Predicate]) -> list[tuple[Any, set[str]]]:
-    """The conditions that rows have to fulfil, split into parts as small as possible, each with its
-    columns. Leaves out conditions that call users' functions or hold values of users' classes."""
+    """The conditions that rows must meet, split into parts as small as possible, each with the
+    columns that it reads. Leaves out conditions that call users' functions or hold objects of
+    users' classes."""
     parts = [part for e, _ in predicates for part in expressions.conjuncts(e)]
     return [
         (e, used)
@@ -152,16 +154,16 @@ def _is_plain(e: Any) -> bool:
 def _left(
     n: Node, units: list[Any], tests: list[tuple[Any, set[str]]]
 ) -> tuple[list[Any], str] | None:
-    """Returns (the units of a source that may have rows which pass the tests, a text about them);
-    None: all units may."""
+    """Returns (those units of a source that may have rows which pass the tests, a text about the
+    units left out); None: all units may have such rows."""
     return n.operator.units_with(n.params, units, tests) if units else None
 
 
 def _with_units(
     n: Node, params: dict[str, Any] | None, units: list[Any], tests: list[tuple[Any, set[str]]]
 ) -> Node:
-    """A source that reads these units only. Where each run draws its units anew, the tests are
-    applied to the units drawn."""
+    """A source that reads only `units`. If the source draws its units anew in each run, the tests
+    are applied to the units that it draws."""
     draws = n.each_run
 
     def each_run(k: int) -> dict[str, Any]:
@@ -189,12 +191,13 @@ def in_words(tests: tuple[Any, ...]) -> str:
 def _said(e: Any) -> str:
     try:
         return str(e.to_pyarrow())
-    except Exception:  # the expression has no text form
+    except Exception:  # the expression cannot be written as text
         return str(expressions.inline(e))
 
 
 def _predicates_on_input(n: Node, above: list[Predicate]) -> list[Predicate]:
-    """The predicates that rows of n's input have to fulfil to pass n and then `above`."""
+    """The predicates that a row of n's input must meet if its output is to pass n and then
+    `above`."""
     if not n.operator.predicates:
         return []
     c, own = n.operator.columns(n.params), n.operator.predicate(n.params)
@@ -205,7 +208,7 @@ def _predicates_on_input(n: Node, above: list[Predicate]) -> list[Predicate]:
 
 
 def top_k(root: Node, said: list[str]) -> Node:
-    """Tells operators whose first rows alone are wanted by a limit how many rows these are."""
+    """If a limit needs only the first rows of an operator, tells the operator how many."""
     asked: dict[int, int | None] = _asked(root, None, _rows_of_input)
 
     def first(n: Node) -> Node | None:
@@ -219,8 +222,8 @@ def top_k(root: Node, said: list[str]) -> Node:
 
 
 def _rows_of_input(n: Node, most: int | None) -> int | None:
-    """The number of first rows that n needs of its input when the first `most` of n's own rows are
-    wanted (None: all)."""
+    """The number of first rows that n needs of its input to give its own first `most` rows (None:
+    all)."""
     if n.operator.first_rows:
         limit = int(n.options["limit"])
         return limit if most is None else min(limit, most)
@@ -253,10 +256,11 @@ def dictionary_encoding(root: Node, said: list[str], on_error: str) -> Node:
             or not source.operator.encoded(source.params)
         ):
             continue
-        # a node with several consumers is left alone: another consumer does not expect dictionaries
+        # a node with several consumers is not changed, because another consumer expects plain
+        # strings
         if any(takers[id(n)] > 1 for n in chain[1:]):
             continue
-        # Dead letters hold rows as users see them, without dictionaries.
+        # Dead letters show rows to users, so these rows must not be dictionary-encoded.
         if any(
             (n.params.get("on_error") or on_error) != "raise"
             for n in chain[1:-1]
@@ -282,8 +286,8 @@ def dictionary_encoding(root: Node, said: list[str], on_error: str) -> Node:
 
 
 def _one_task(chain: list[Node]) -> bool:
-    """Whether the fusion rule makes one stage of this chain, source first; of an exchange at its
-    end, of its map."""
+    """Whether the fusion rule makes one stage of this chain, which begins with the source. If the
+    chain ends with an exchange, its map is what counts."""
     plan = new_plan()
     at: tuple[Any, ...] = ()
     end = chain[-1]
@@ -313,8 +317,8 @@ def add(plan: Any, n: Node, params: bytes, inputs: tuple[int, ...], options: dic
 
 
 def in_order(root: Node, whole: bool = False) -> list[Node]:
-    """All nodes that root needs, inputs before their consumers. whole: also those below a node that
-    needs all of its input first, which are run by themselves."""
+    """All nodes of the plan that ends with root, inputs before their consumers. whole: includes the
+    nodes below a node that needs all of its input first, which are run by themselves."""
     order: list[Node] = []
     todo: list[tuple[Node, bool]] = [(root, False)]
     seen: set[int] = set()
@@ -332,9 +336,9 @@ def in_order(root: Node, whole: bool = False) -> list[Node]:
 
 
 def _asked(root: Node, everything: T, of_input: Callable[[Node, T], T]) -> dict[int, T]:
-    """For each node, by its id, the value that its consumers ask of it. everything: the value for a
-    node of which all is needed; of_input: what a node asks its inputs for when it is asked for a
-    given value itself."""
+    """Returns by the node's id what the consumers of each node need from it (such as a set of
+    columns). everything: the value that means all; of_input: a function from (node, what its
+    consumers need of it) to what the node needs of its input."""
     order = in_order(root)
     uses: dict[int, int] = {}
     for n in order:
@@ -351,7 +355,7 @@ def _asked(root: Node, everything: T, of_input: Callable[[Node, T], T]) -> dict[
 
 
 def _rebuilt(root: Node, changed: Callable[[Node], Node | None]) -> Node:
-    """The plan with changed(node) in place of each node (None: the node itself)."""
+    """Rebuilds the plan with changed(node) in place of each node (None: the node stays)."""
     made: dict[int, Node] = {}
     for n in in_order(root):
         inputs = n.inputs if n.operator.blocking else tuple([made[id(i)] for i in n.inputs])

@@ -1,5 +1,5 @@
-"""Translates the resources of a stage from users' keyword arguments, with Ray's names, to keyword
-arguments of _skate.Plan.add."""
+"""Translates the resources of a stage from users' keyword arguments, which have Ray's names, to
+keyword arguments of _skate.Plan.add."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skate.data.plan.node import Node
 from skate.exceptions import TaskUnschedulableError
 from skate.runtime_env import check
 
-# The keywords of each method that takes resources, for suggestions about an unknown keyword.
+# The keywords of each method that takes resources, from which an error suggests one.
 ARGUMENTS = {
     *(
         "batch_format",
@@ -39,8 +39,8 @@ ARGUMENTS = {
 
 
 def resources(given: dict[str, Any]) -> dict[str, Any]:
-    """Keyword arguments of Plan.add from arguments with Ray's names. ValueError or TypeError for an
-    argument that is not understood."""
+    """Translates arguments with Ray's names to keyword arguments of Plan.add. ValueError or
+    TypeError for an argument that is unknown or has a wrong value."""
     out: dict[str, Any] = {}
     for k, v in given.items():
         if v is None:
@@ -81,7 +81,7 @@ def resources(given: dict[str, Any]) -> dict[str, Any]:
 def remote_args(
     args: dict[str, Any], args_fn: Callable[[], dict[str, Any]] | None
 ) -> dict[str, Any]:
-    """ray_remote_args merged with the result of ray_remote_args_fn. (Ray calls that function for
+    """Merges ray_remote_args with the result of ray_remote_args_fn. (Ray calls that function for
     each task, to spread tasks over machines; skate calls it once.)"""
     if args_fn is None:
         return args
@@ -99,7 +99,7 @@ def _meant(keyword: str) -> str:
 
 
 def group(given: dict[str, Any]) -> dict[str, Any]:
-    """The placement group that tasks are to run in, as keyword arguments of Plan.add."""
+    """The placement group for tasks, as keyword arguments of Plan.add."""
     g = group_of({k: v for k, v in given.items() if v is not None}, 1, "a stage")
     why = g["unfit"]() if "unfit" in g else None
     if why is not None:
@@ -108,8 +108,8 @@ def group(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_input(node: Node) -> dict[str, Any]:
-    """The resources of an operator that cannot be given any: those of its input if that runs in
-    tasks, so that the two fuse."""
+    """The resources of an operator for which the user cannot name any: those of its input if the
+    input runs in tasks, so that the two fuse."""
     if node.options.get("pool"):
         return {}
     return {

@@ -1,4 +1,4 @@
-"""Takes items from an iterator on a background thread, some items ahead of the consumer."""
+"""Takes items from an iterator on a background thread, before the consumer asks for them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any
 
 from skate._deps import futures
 
-# Seconds that close() waits for the thread. A thread that is inside a function of the user at that
-# time ends when the function returns.
+# Seconds that close() waits for the thread. If the thread is in a function of the user, it ends
+# after close(), when the function returns.
 LEAVE_S = 5.0
 
 
 class Ahead:
-    """Iterates over items() on a background thread, up to n items ahead of the consumer and in
-    order. An error is raised at the place of the item that failed.
+    """Runs the iterator that items() makes on a background thread, up to n items ahead of the
+    consumer, and gives the items in order. An error is raised when the consumer reaches the item
+    that failed.
 
     Args:
         items: Makes the iterator; the thread calls it, runs the iterator and closes it.
@@ -89,7 +90,7 @@ class Ahead:
         return item.result() if self._workers is not None else item
 
     def close(self) -> None:
-        """Stops the thread and closes the iterator; no more items are given out."""
+        """Stops the thread and closes the iterator; the consumer gets no more items."""
         with self._changed:
             early = not self._ended
             self._closed = True

@@ -1,9 +1,9 @@
-"""Answers of shuffle strategies that are written in Python. Each exchange with such a strategy has
-a thread that waits for questions of the run (src/shuffle/told.h), calls the strategy and passes its
+"""Runs shuffle strategies that are written in Python. Each exchange with such a strategy has a
+thread that waits for questions of the run (src/shuffle/told.h), calls the strategy and passes its
 answer on.
 
-The thread waits without the GIL, and enters the run without it. The run ends without waiting for
-the thread, since user code may take long.
+The thread waits without the GIL, and passes answers to the run without it. The run ends without
+waiting for the thread, since the user's code may take long.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from skate.data.exchange_strategy import Over, Pack, Shuffle, Sizes, checked_val
 
 
 class Own(NamedTuple):
-    """An exchange of a plan whose strategy is written in Python. told: the _skate.Told that the
-    plan has for it."""
+    """An exchange of a plan whose strategy is written in Python. told: the _skate.Told object that
+    stands for the strategy in the plan."""
 
     told: Any
     strategy: Any
@@ -25,9 +25,8 @@ class Own(NamedTuple):
 
 
 class Answers:
-    """The threads that answer for the strategies of one run. error: the exception that a strategy
-    raised, which becomes the failure of the run. Raises TypeError for a strategy that cannot be
-    copied."""
+    """The threads that call the strategies of one run. error: the exception that a strategy raised;
+    the run fails with it. Raises TypeError for a strategy that cannot be copied."""
 
     def __init__(self, own: list[Own]) -> None:
         self.error: BaseException | None = None
@@ -41,7 +40,7 @@ class Answers:
             ).start()
 
     def end(self) -> None:
-        """Tells the threads that the run is over; waits for none of them."""
+        """Tells the threads that the run is over, and does not wait for them."""
         for told, _ in self._todo:
             told.close()
 
@@ -73,7 +72,7 @@ def _copied(strategy: Any) -> Any:
 
 
 def _ask(strategy: Any, shuffle: Shuffle, what: str, pack: Pack) -> None:
-    """Puts one question to a strategy, which answers through `shuffle`."""
+    """Passes one question to a strategy, which answers by calling methods of `shuffle`."""
     if what == "values":
         n = strategy.values(shuffle.sizes)
         shuffle._say("values", checked_values(f"{type(strategy).__name__}.values()", n))

@@ -1,5 +1,5 @@
-"""Blocks of a run, as the driver sees them: a reference and a range of rows, never copied. Joining
-or casting blocks is done by one task for each result."""
+"""Blocks of a run, as the driver sees them: a reference and a range of rows; the driver copies no
+rows. One task for each result joins or casts blocks."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def fetch(block: Block) -> Any:
 
 
 def reference(block: Block) -> Any:
-    """A reference to a batch of exactly the block's rows: the block's own reference where that is
-    so; a new one where the block is a range of a larger batch, or a batch of this process."""
+    """A reference to a batch of exactly the block's rows: the block's own reference if the block is
+    a whole batch; a new one if it is a range of a larger batch, or a batch of this process."""
     whole, rb = _fetch(block)
     return block[0] if whole is rb and not hasattr(block[0], "num_rows") else _skate.put(rb)
 
@@ -35,9 +35,9 @@ def _fetch(block: Block) -> tuple[Any, Any]:
 
 
 def join(parts: list[list[Block]], empty: Block | None) -> list[Block]:
-    """One block for each part: the piece itself where a part consists of one piece, else a task
-    that concatenates its pieces. Empties `parts` meanwhile, so that a block is freed when the tasks
-    that need it are over."""
+    """One block for each part: the part's only piece, or the output of a task that concatenates its
+    pieces. Empties `parts` on the way, so that a block is freed as soon as the tasks that need it
+    have ended."""
     out: list[Any] = []
     waiting: list[tuple[int, Any, Any]] = []
     for k, part in enumerate(parts):
@@ -62,7 +62,7 @@ def join(parts: list[list[Block]], empty: Block | None) -> list[Block]:
 
 
 def cast(blocks: list[Block], schema: Any) -> list[Block]:
-    """The blocks cast to a schema that can hold them, by one task a block."""
+    """The blocks, cast to a schema that can hold their values, by one task for each block."""
     ensure_engine()
     task = skate.remote(num_cpus=1, num_returns=2)(_cast)
     made = [task.remote(schema, row0, n, _ref(b)) for b in blocks for _, row0, n, _ in [b]]

@@ -1,5 +1,5 @@
 """Names the files whose columns have conflicting types. Blocks do not know their files, so after
-such an error the first rows of the files are read again, for a few seconds at most."""
+such an error the first rows of files are read again, for LOOK_S seconds at most."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ LOOK_S = 5.0  # seconds spent on reading files again, in all
 
 
 def of_files(e: BaseException, node: Node) -> BaseException:
-    """Explains an error of a run of `node`. If e says that a column has two types (as `unify` does)
-    and files that the plan reads have these types, returns an error whose text names two such files
-    and what to do; else returns e."""
+    """Explains an error of a run of `node`. If e says that a column has two types (as `unify`
+    reports) and files that the plan reads have these types, returns an error that names two such
+    files and says what to do; else returns e."""
     cause = e.cause if isinstance(e, RayTaskError) else e
     said = getattr(cause, "skate_types", None)
     found = said and _found(node, *said)
@@ -37,7 +37,7 @@ def of_files(e: BaseException, node: Node) -> BaseException:
 
 @contextlib.contextmanager
 def by_files(node: Node) -> Iterator[None]:
-    """A context manager that passes errors raised inside of it through of_files()."""
+    """A context manager that passes errors raised in its block through of_files()."""
     try:
         yield
     except TypeError as e:
@@ -46,7 +46,7 @@ def by_files(node: Node) -> Iterator[None]:
 
 def _found(node: Node, column: str, a: str, b: str) -> str | None:
     until = monotonic() + LOOK_S
-    # type -> the first file that has it, its reader, the label of the read
+    # type of the column -> (the first file that has this type, its reader, the label of the read)
     has: dict[str, tuple[str, Any, str]] = {}
     for n in below(node):
         if n.op != "read" or n.options.get("units") is None:
@@ -63,7 +63,7 @@ def _found(node: Node, column: str, a: str, b: str) -> str | None:
                 )
                 rb = next(reader.run(n.params, task), None)
             except Exception:
-                # the next file cannot be read: that is another error, and is not reported here
+                # the file cannot be read; that error is not reported here
                 continue
             if rb is not None and column in rb.schema.names:
                 has.setdefault(str(rb.schema.field(column).type), (path, reader, n.label))

@@ -1,5 +1,5 @@
-"""The dead letters of a run in the driver: their blocks, counts and limits (policies:
-on_error.py)."""
+"""The dead letters of a run, in the driver: their blocks, counts and limits (on_error.py has the
+policies)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skate.data.values import types as value_types
 from skate.data.values.unify import unify
 from skate.exceptions import RayError
 
-FIRST = 5  # causes that an error message shows
+FIRST = 5  # the most causes that an error message shows
 
 
 class TooManyErrors(RayError):
@@ -35,16 +35,15 @@ class Errors:
         self.first: list[str] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickles the dead letters as those of a run that is over."""
+        """Pickles the dead letters; the copy takes no further ones."""
         return {k: v for k, v in self.__dict__.items() if k not in ("x", "lock")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, x=None, lock=_forked.lock())
 
     def drain(self, log: Any = None, more: int = 0) -> None:
-        """Takes the dead letters that have arrived since the last call. log: the logger that is
-        told of failed tasks whose output was left out; more: how many tasks may still fail (-1: any
-        number)."""
+        """Takes the dead letters that have arrived since the last call. log: a logger for failed
+        tasks whose output was left out; more: how many further tasks may fail (-1: any number)."""
         with self.lock:
             for stage, bad, ref, message in self.x.failures() if self.x is not None else ():
                 if bad:
@@ -55,7 +54,7 @@ class Errors:
                         self._tell(log, ref, message, more)
 
     def end(self) -> None:
-        """Takes the last dead letters of a stopped run, and releases the run."""
+        """Takes the last dead letters of a stopped run, and releases the run object."""
         self.drain()
         self.x = None
 
@@ -127,8 +126,8 @@ class Errors:
             raise self.too_many(f"the share {share:g} of {rows:,} rows that came in")
 
     def _rows_in(self, stats: dict[str, Any]) -> int:
-        """The input rows of the run: rows given by the stages that bring data in, and those that
-        could not be read."""
+        """The number of input rows of the run: those that its sources gave, and those that could
+        not be read."""
         rows = 0
         for o in stats.get("ops") or []:
             fused = o.get("fused") or []
@@ -141,9 +140,9 @@ class Errors:
         )
 
     def letters(self, operator: str | None = None) -> tuple[list[Any], Any]:
-        """Returns (blocks of the dead letters that arrived until now, of one operator if it is
-        named; their schema). Where columns of operators have one name and types without a common
-        type, it returns (batches, None)."""
+        """Returns (blocks of the dead letters that have arrived, of one operator if it is named;
+        their schema). If a column of two operators has the same name and types without a common
+        type, returns (batches, None)."""
         self.drain()
         with self.lock:
             blocks = [b for _, b in sorted(self.blocks, key=lambda b: b[0])]
@@ -159,7 +158,7 @@ class Errors:
 
 
 def _rows_as_objects(rb: Any) -> Any:
-    """Dead letters with the column `row` as Python dicts."""
+    """Dead letters whose column `row` has Python dicts."""
     i = rb.schema.get_field_index("row")
     rows = value_types.python_objects(from_arrow.to_objects("row", rb.column(i)))
     return rb.set_column(i, pa.field("row", rows.type), rows)

@@ -1,5 +1,5 @@
-"""The engine of a run: starts one if none is open, and tells its fork server which modules the
-stages will import."""
+"""The engine of a run: starts one if none is open, and makes its fork server import the modules
+that the stages need."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from skate.data.plan.node import Node, below
 _STAGES = (
     "skate.data.worker.stage",
     "numpy.ma",
-)  # numpy.ma is what numpy imports when it first looks for masked arrays
+)  # )  # numpy imports numpy.ma when it first checks for masked arrays
 
 
 def ensure_engine(node: Node | None = None) -> None:
-    """Starts the engine if there is none, and has the fork server import the modules that the
-    stages of `node` need, while the driver goes on."""
+    """Starts the engine if there is none, and makes the fork server import the modules that the
+    stages of `node` need, while the driver continues."""
     if not skate.is_initialized():
         skate.init()
     if not _skate.in_worker():
@@ -31,7 +31,8 @@ def ensure_engine(node: Node | None = None) -> None:
 
 
 def _in_workers(n: Node) -> list[tuple[Operator, Params]]:
-    """The operators of a node that run in workers: its own, or the phases of an exchange."""
+    """Returns the operators of a node that run in workers: its own, or the phases of an
+    exchange."""
     if not n.operator.moves_rows:
         return [(n.operator, n.params)]
     phases = n.operator.phases(n.params)
@@ -39,13 +40,13 @@ def _in_workers(n: Node) -> list[tuple[Operator, Params]]:
 
 
 def preload(modules: Iterable[str]) -> None:
-    """Has the fork server import these modules, so that workers forked from now on have them."""
+    """Makes the fork server import these modules, so that workers forked later have them."""
     _skate.preload(_hooks.preload_note(sorted(modules)))
 
 
 def expect(*modules: str) -> None:
-    """Tells that a run will need these modules beside those of its stages. The fork server of an
-    open engine imports them while the driver does its own part (lists files, imports the same
+    """Announces that a run will need these modules besides those of its stages. The fork server of
+    an open engine imports them while the driver does its own part (lists files, imports the same
     modules)."""
     if skate.is_initialized() and not _skate.in_worker():
         preload({*_STAGES, *modules})

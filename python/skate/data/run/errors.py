@@ -1,6 +1,6 @@
 """Errors of Datasets as users see them: short, and an error of a user's function shows only the
-user's frames (src/py/core/front.c removes the others). Here is decided which errors are shown
-so."""
+user's frames. This module decides which errors are shown in this form; src/py/core/front.c removes
+the other frames."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ C = TypeVar("C", bound=type)
 
 
 def methods(cls: C) -> C:
-    """A class decorator: calls of the public methods of cls go through C, which removes frames of
-    skate from tracebacks and adds a suggestion to errors about an unknown keyword."""
+    """A class decorator: the public methods of cls are called through C code that removes skate's
+    frames from tracebacks and adds a suggestion to errors about an unknown keyword."""
     for name, f in list(vars(cls).items()):
         if inspect.isfunction(f) and (
             not name.startswith("_") or name in ("__init__", "__iter__", "__next__")
@@ -28,11 +28,11 @@ def methods(cls: C) -> C:
 
 
 def in_front(e: BaseException, context: DataContext) -> BaseException:
-    """Marks e to be shown without frames of skate (py/core/front.c), and returns it.
-    DataContext.log_internal_stack_trace_to_stdout keeps the frames."""
+    """Marks e to be shown without skate's frames (py/core/front.c), and returns it. If
+    DataContext.log_internal_stack_trace_to_stdout is set, the frames stay."""
     try:
         e._skate_front = not context.log_internal_stack_trace_to_stdout  # type: ignore[attr-defined]
-    except AttributeError:  # the user's class accepts no attribute: all frames are shown
+    except AttributeError:  # the user's class allows no new attribute: all frames are shown
         pass
     return e
 
@@ -47,9 +47,9 @@ _LINKS = ("The above exception was the direct cause", "During handling of the ab
 
 
 def brief(text: str) -> str:
-    """Cuts the text of an error of a user's function to LINES lines: of exceptions that came before
-    it only their messages stay; of the last traceback the first frame and those next to the place
-    where it was raised. RayTaskError.traceback_str keeps the whole text."""
+    """Cuts the text of an error of a user's function to LINES lines. Of the exceptions that led to
+    the last one only the messages stay; of the last traceback, the first frame and the frames next
+    to the raise. RayTaskError.traceback_str keeps the whole text."""
     lines = text.splitlines()
     heads = [i for i, line in enumerate(lines) if line == _HEAD]
     if len(lines) <= LINES or not heads:
@@ -68,10 +68,10 @@ def brief(text: str) -> str:
         frames[-1].append(lines[at])
         at += 1
     before = lines[:first] + [f"after: {line}" for line in said]
-    # two of the lines are the head line and the line about frames left out
+    # two lines are the head line and the line that says how many frames were left out
     room = LINES - len(before) - (len(lines) - at) - 2
     kept = frames[-1:]
-    # Whether there is room for the frame of the user's function, which is the first.
+    # Whether the first frame, which is that of the user's function, fits.
     left = sum(map(len, frames[:1])) + sum(map(len, kept)) <= room and len(frames) > 1
     room -= sum(map(len, kept)) + (len(frames[0]) if left else 0)
     for f in reversed(frames[1:-1]):
@@ -97,11 +97,11 @@ _user_classes: dict[tuple[type, ...], type] = {}
 
 
 def of_user_code(e: BaseException, context: DataContext) -> BaseException:
-    """Turns the error of a user's function into a UserCodeException that is caught by its own
-    class, too; returns other errors unchanged. An error of a user's constructor stays an
-    ActorDiedError, caught by its own class as those of calls are. The error is logged as well if
-    the program has set up logging: without that, logging would write it to stderr, where the
-    exception is shown anyway."""
+    """Turns the error of a user's function into a UserCodeException that an except clause for the
+    user's own class catches, too; returns other errors unchanged. An error of a user's constructor
+    stays an ActorDiedError, and is caught by its own class as well. The error is also logged if the
+    program has set up logging: else logging would write it to stderr, which shows the exception
+    anyway."""
     also: tuple[type, ...] = (UserCodeException,)
     cause: Any
     if isinstance(e, ActorDiedError) and e.actor_init_failed and e.cause is not None:
@@ -138,6 +138,6 @@ def of_user_code(e: BaseException, context: DataContext) -> BaseException:
         )
     try:
         e.__class__ = _user_classes[key]
-    except TypeError:  # the user's class cannot be combined with UserCodeException
+    except TypeError:  # the user's class cannot be a base class together with UserCodeException
         pass
     return e

@@ -1,8 +1,7 @@
 """Runs a plan, and takes blocks, batches and aggregates out of it.
 
-A run lowers the nodes that it needs into a fresh _skate.Plan and drives a _skate.Exec: so nothing
-is kept of runs that are over, and Datasets of different sources can be united. All scheduling is in
-C.
+A run lowers the nodes that it needs into a new _skate.Plan and drives a _skate.Exec, so nothing of
+a finished run stays, and Datasets of different sources can be united. All scheduling is in C.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def conf(context: DataContext) -> dict[str, Any]:
             ("gpu", limits.gpu, less.gpu, has.get("GPU", 0)),
         ):
             if min(most, n - without) < n:
-                # For the engine a limit of 0 means "no limit", so the least limit is 1
+                # The engine takes a limit of 0 as "no limit", so the smallest limit is 1
                 out[f"most_{key}_e4"] = max(1, round(min(most, n - without) * 1e4))
         if less.object_store_memory:
             out["memory_bytes"] = max(
@@ -94,11 +93,11 @@ def run(
         return
     ensure_engine(node)
     if _skate.in_worker():
-        # Only a worker loads `remote`: it brings asyncio and ssl, a tenth of the import time of the
-        # first rows.
+        # Only a worker imports `remote`, because it imports asyncio and ssl, which would take a
+        # tenth of the time to the first rows.
         yield from remote.run(request)
         return
-    before: list[Any] = []  # stats of runs that had to end before this one
+    before: list[Any] = []  # stats of runs that this run depended on
     if node.operator.blocking:
         request.tell()
         blocks = _rearranged(node.this_run(), context, before)
@@ -108,7 +107,7 @@ def run(
         return
     check_policy(context.on_error)
     share = error_limit(context.max_errors)[1]
-    # References that captured values of the user's functions need while the run lives.
+    # References to captured values of the user's functions, which must live as long as the run.
     held: list[Any] | None = [] if _skate.engine() == "local" else None
     found: list[str] = []
     with by_files(node):
@@ -136,7 +135,7 @@ def run(
     request.tell(errors)
     log = logging.getLogger("ray.data")
     bar = Progress(x, context, node)
-    # The driver needs this module, pyarrow and NumPy for the blocks: it imports them while the
+    # The driver needs this module, pyarrow and NumPy for the blocks, and imports them while the
     # workers start.
     load(batch)
     try:
@@ -178,12 +177,12 @@ def run(
 
 
 def first_schema(request: RunRequest, most: Callable[[int], Node] | None = None) -> Any:
-    """The schema of the first rows of the plan, which is run for them; None: there are no rows.
+    """The schema of the first rows of the plan, which is run for this; None: there are no rows.
 
     Args:
         request: The plan and its settings.
-        most: A function from a number n to a node that gives the first n rows; None: a limit is put
-            on the plan.
+        most: A function from a number n to a node that gives the first n rows; None: the plan gets
+        a limit.
     """
     tolerant = any(
         (n.params.get("on_error") or request.context.on_error) != "raise"
@@ -191,8 +190,8 @@ def first_schema(request: RunRequest, most: Callable[[int], Node] | None = None)
         if n.operator.on_error
     )
     schema = None
-    # The first row shows no type for a column that is null in it, and may be a bad row: then 1,024
-    # rows are looked at.
+    # If a column is null in the first row, this row shows no type for it, and the first row may be
+    # bad: then the first 1,024 rows are read.
     for n in (1024,) if tolerant else (1, 1024):
         schema, fit = None, Widening(request.node.label)
         node = most(n) if most else Node("limit", f"limit={n}", {}, (request.node,), limit=n)
@@ -204,21 +203,21 @@ def first_schema(request: RunRequest, most: Callable[[int], Node] | None = None)
 
 
 def _seen(node: Node, context: Any) -> Any:
-    """The schema of a node's first rows, before a run of the nodes above it. As little as possible
-    is run."""
+    """The schema of a node's first rows, found before the run of the nodes above it. Runs as little
+    of the plan as possible."""
     quiet = context.copy()
     quiet.enable_progress_bars = False
     part = RunRequest(node, quiet)
     schema = first_schema(part, lambda n: unions.sampled(node, n))
-    # The first rows of its inputs gave no row: run the node on all of them.
+    # The first rows of its inputs gave no output row: run the node on all of its input.
     if schema is None and any(unions.needs_all(n) for n in below(node)):
         schema = first_schema(part)
     return schema
 
 
 def input_blocks(node: Node, context: Any, before: list[Any] | None = None) -> list[Block]:
-    """Runs a node and returns its blocks without the empty ones; if all are empty one is kept,
-    which has the columns. before: receives the stats of that run."""
+    """Runs a node and returns its blocks without the empty ones; if all are empty, returns one, for
+    its columns. before: the stats of the run are appended to it."""
     if node.blocks is not None:
         found = list(node.blocks)
     else:
@@ -230,7 +229,8 @@ def input_blocks(node: Node, context: Any, before: list[Any] | None = None) -> l
 
 
 def _rearranged(node: Node, context: Any, before: list[Any]) -> list[Block]:
-    """Runs the input of a node that rearranges all of its input, and returns the node's blocks."""
+    """Runs the input of a node that rearranges whole inputs (repartition, block order), and returns
+    the node's blocks."""
     given = input_blocks(node.inputs[0], context, before)
     parts, empty = node.operator.arranged(node.params, given), given[0] if given else None
     given.clear()
@@ -239,8 +239,8 @@ def _rearranged(node: Node, context: Any, before: list[Any]) -> list[Block]:
 
 
 def batches(request: RunRequest, blocks: Any = None) -> Generator[Any, None, None]:
-    """Runs the plan of a request and yields its record batches, empty ones included. blocks: an
-    iterator over the blocks of a run that has begun already; None: a new run."""
+    """Runs the plan of a request and yields its record batches, empty ones included. blocks: the
+    blocks of a run that has begun already; None: starts a run."""
     it = run(request) if blocks is None else blocks
     trusted = request.context.trust_pickled_columns
     try:
@@ -253,13 +253,13 @@ def batches(request: RunRequest, blocks: Any = None) -> Generator[Any, None, Non
 def in_one_schema(
     request: RunRequest, first: Node | None = None, blocks: Any = None
 ) -> Generator[Any, None, None]:
-    """Yields batches() in one schema: the known one, or the one that holds all batches so far
-    (values/unify.py: Widening). A run of all rows hands its schema back to the request.
+    """Yields batches() in one schema: the known one, or one that can hold all batches so far
+    (values/unify.py: Widening). After a run of all rows the schema is stored in the request.
 
     Args:
         request: The plan and its settings.
-        first: A node of the first rows, which is run in place of the request's node.
-        blocks: As of batches().
+        first: A node that gives only the first rows, which is run instead of the request's node.
+        blocks: See batches().
     """
     known = request.facts.known_schema()
     earlier = request.seen if known is None else known
@@ -281,12 +281,12 @@ def in_one_schema(
 
 
 def conformed(node: Node, blocks: list[Block], keys: list[int]) -> tuple[list[Block], Any]:
-    """Brings the blocks of a run to one schema. Returns (blocks, of which those with another schema
-    were cast; the common schema). keys: the checksums that run() gave for the schemas of its
-    blocks; shorter than `blocks` where blocks existed before or came from another process."""
+    """Brings the blocks of a run to one schema. Returns (the blocks, cast where their schema was
+    another one; the common schema). keys: the checksums of the blocks' schemas from run(); fewer
+    than `blocks` if blocks existed before or come from another process."""
     if len(keys) != len(blocks):
-        # There are no checksums, because the blocks existed before or came from another process:
-        # each block's schema is read.
+        # Without checksums (the blocks existed before, or come from another process) the schema of
+        # each block is read.
         keys = list(range(-len(blocks), 0))
     first: dict[int, int] = {}
     for i, (key, b) in enumerate(zip(keys, blocks, strict=True)):
@@ -318,7 +318,7 @@ def conformed(node: Node, blocks: list[Block], keys: list[int]) -> tuple[list[Bl
 def aggregate(
     request: RunRequest, fns: Sequence[Any], names: Sequence[str], what: str
 ) -> list[Any] | None:
-    """Runs aggregates over all rows. Returns one value for each aggregate; None when there are no
+    """Computes aggregates over all rows. Returns one value for each aggregate; None if there are no
     rows. Tasks compute partial states (op/aggregate.py), which are merged here in the order of the
     data."""
     label = f"Aggregate({what})"

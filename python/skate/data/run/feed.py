@@ -1,5 +1,5 @@
-"""The feeder of a streaming_split: a thread of the driver that runs the Dataset once an epoch and
-deals its blocks out to a SplitService."""
+"""The feeder of a streaming_split: a thread of the driver that runs the Dataset once per epoch and
+deals its blocks to the iterators through a SplitService."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Deal(NamedTuple):
     """The way in which rows are dealt out to n consumers.
 
     Args:
-        batch: Rows that a consumer gets at a time; None: whole blocks or, with `equal`, each block
-            cut into n.
+        batch: The rows that a consumer gets at a time; None: whole blocks or, with `equal`, each
+        block cut into n ranges.
         equal: "drop" or "pad": all consumers get equally many rows, for which up to n - 1 rows are
-            left out or given twice; "": no such promise.
+        left out or given twice; "": the numbers of rows may differ.
     """
 
     n: int
@@ -47,7 +47,7 @@ def start(ds: Dataset, request: RunRequest, service: Any, deal: Deal) -> None:
 
 
 def _feed(ds: Dataset, request: RunRequest, service: Any, deal: Deal) -> None:
-    """Runs the request once an epoch and deals its blocks out, until the service actor ends."""
+    """Runs the request once per epoch and deals its blocks out, until the service actor ends."""
     try:
         while True:
             work = skate.get(service.work.remote())
@@ -68,7 +68,8 @@ def _epoch(
 ) -> BaseException | None:
     wanted = None
     try:
-        # The random order of an epoch follows from its number, in whichever process it is resumed.
+        # The random order of an epoch follows from the epoch's number, so it is the same if another
+        # process resumes the epoch.
         if deal.batch is not None:
             position.set_runs(request.node, [number] * len(position.runs_of(request.node)))
         with closing(position.blocks_from(request, row)) as blocks:
@@ -116,11 +117,11 @@ def _deal(blocks: Iterator[Any], n: int, equal: bool) -> Iterator[list[tuple[int
 
 
 def _by_batch(blocks: Iterator[Any], deal: Deal) -> Iterator[list[tuple[int, Any]]]:
-    """Deals rows in steps, in each of which every consumer in turn gets the next `batch` rows. So
-    after any step the rows given out are n times those of one consumer."""
+    """Deals rows in steps. In each step every consumer in turn gets the next `batch` rows, so after
+    each step all consumers have equally many rows."""
     n, batch = deal.n, deal.batch or 1
     held: list[Any] = []
-    first: list[Any] = []  # the first rows, enough to fill up the last step
+    first: list[Any] = []  # the first rows, enough to fill up the last step for "pad"
     total = kept = 0
     for b in blocks:
         if not b[2]:

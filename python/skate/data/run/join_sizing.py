@@ -1,12 +1,12 @@
-"""Chooses how joins are done by measuring their small sides: before a run, the side of a join that
-may be small is run by itself, and src/shuffle/join_sizing.h decides by its rows and bytes.
+"""Chooses how a join is done by measuring its small side: before a run, the side of a join that may
+be small is run by itself, and src/shuffle/join_sizing.h decides by its rows and bytes.
 
 - *Broadcast*: each block of the other side is joined with the whole small side
-  (op/join_broadcast.py). Nothing else is moved, and the join is fused with the operators around it.
-- *Filters*: the measured blocks are an input of the exchange, and a Bloom filter of their keys goes
-  to the maps of the other side (op/join_filter.py), which drop rows without a partner before they
-  are moved.
-- *Moved*: the measured blocks are an input of the exchange.
+(op/join_broadcast.py). No other rows are moved, and the join is fused with the operators around it.
+- *Filters*: the blocks of the measured side are an input of the exchange, and a Bloom filter of
+their keys goes to the maps of the other side (op/join_filter.py), which drop rows without a partner
+before these are moved.
+- *Moved*: an exchange moves the blocks of both sides.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from skate.terminal.words import nbytes
 def decided(
     root: Node, context: Any, first: Callable[[Node], list[Block]], said: list[str]
 ) -> Node:
-    """The plan with its joins as they are to be done.
+    """Returns the plan in which each join is replaced by the join that was chosen.
 
     Args:
         root: The last node of the plan.
@@ -86,7 +86,8 @@ def _join(
     first: Callable[[Node], list[Block]],
     said: list[str],
 ) -> Node:
-    """A join as it is to be done. was: the same join in the plan from which `takers` was made."""
+    """The join that was chosen in place of `node`. was: the same join in the plan from which
+    `takers` was made."""
     join, most = node.params["join"], min(context.broadcast_join_bytes, sys.maxsize)
     sizes = [_expected(i) for i in node.inputs]
     facts = (
@@ -131,15 +132,15 @@ def _join(
         )
         told = f"moved; a Bloom filter of its keys ({nbytes(len(params['filter']))}) goes to the other side"
     said.append(f"{measured}: {told}")
-    # A filter may give up, so the number of rows that it leaves does not follow from the data
-    # alone: the exchange is told which side is the larger one.
+    # A task may stop filtering, so the number of rows behind a filter does not follow from the data
+    # alone: the exchange is told which side is the larger one, for the order of the output.
     larger = {"larger": other} if use == "filters" and KINDS[join.kind].pairs else {}
     return node.replaced(params={**node.params, **larger}, inputs=tuple(inputs))
 
 
 def _alone(join: Node, takers: dict[int, list[Node]]) -> list[bool]:
-    """For each side, whether this join is the only consumer of its nodes: then measuring does not
-    run them twice. A side that is blocks already has nothing to run."""
+    """For each side, whether this join is the only consumer of its nodes, so that measuring the
+    side does not run them twice. A side of existing blocks has nothing to run."""
     out = []
     for node in join.inputs:
         mine = {id(n) for n in below(node)}
@@ -151,8 +152,8 @@ def _alone(join: Node, takers: dict[int, list[Node]]) -> list[bool]:
 
 
 def _expected(node: Node) -> int:
-    """An estimate of the bytes that a node gives, by the bytes of its sources; -1: unknown, also
-    where operators in between drop rows."""
+    """An estimate of the bytes that a node gives, from the bytes of its sources; -1: unknown, also
+    if operators in between may drop rows."""
     known = [bytes_of(n) for n in below(node) if not n.inputs]
     return (
         sum(k for k in known if k is not None) if None not in known and not _shrinks(node) else -1
@@ -170,9 +171,9 @@ def _shrinks(node: Node) -> bool:
 
 
 def _one(blocks: list[Block]) -> Any:
-    """All rows of the blocks as one batch, in memory of its own."""
+    """Joins all rows of the blocks into one batch, which keeps no larger batch alive."""
     rb = unify.merge([fetch(b) for b in blocks])
-    # a slice that would keep a much larger batch alive
+    # the batch is a slice that would keep a much larger batch alive: copy it
     if rb.get_total_buffer_size() > 2 * rb.nbytes:
         rb = _skate.BlockOut(rb).written()
         (rb,) = _skate.blocks(rb)

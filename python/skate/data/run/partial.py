@@ -1,7 +1,8 @@
-"""Aggregates by group that become known step by step, as GroupedData.iter_partial gives them.
-src/shuffle/online.h says which pieces of the input a task works on, after which pieces there is a
-result, and how exact that is. A task merges the states of its pieces (op/group_states.py); here the
-states of the tasks are merged as they arrive, and a result is made of them after each round."""
+"""Aggregates by group whose results become more exact step by step (GroupedData.iter_partial).
+src/shuffle/online.h decides which pieces of the input a task works on, after which pieces there is
+a result, and how exact it is. A task merges the states of its pieces (op/group_states.py); the
+driver merges the states of the tasks as they arrive, and makes a result of them after each
+round."""
 
 from __future__ import annotations
 
@@ -24,14 +25,16 @@ from skate.data.run.request import RunRequest
 
 
 class Partial(NamedTuple):
-    """A result before all rows were seen: what GroupedData.iter_partial gives.
+    """A result computed from a part of the rows, as GroupedData.iter_partial gives it.
 
     Args:
-        fraction: The share of the input's pieces that were seen; 1.0: this is the last result.
-        table: A pyarrow.Table as that of aggregate(): a row a group that was seen, in the order of
-            the keys. Counts and sums are estimates of the whole (float64 before the last one).
-        errors: By the name of an aggregate that has one the half width of its confidence interval,
-            a NumPy array with an item a row of table; NaN while a single piece was seen.
+        fraction: The share of the input's pieces that this result is computed from; 1.0: the last
+        result.
+        table: A pyarrow.Table like that of aggregate(): one row for each group seen so far, in the
+        order of the keys. Counts and sums are estimates for the whole input (float64 except in the
+        last result).
+        errors: By the name of an aggregate that has error bounds: a NumPy array with half the width
+        of the confidence interval for each row of table; NaN while only one piece was seen.
     """
 
     fraction: float
@@ -39,8 +42,8 @@ class Partial(NamedTuple):
     errors: dict[str, Any]
 
     def to_pandas(self) -> Any:
-        """The table as a DataFrame, with a column "name +-" for each aggregate that has an
-        error."""
+        """The table as a DataFrame, with a column "name +-" for each aggregate that has error
+        bounds."""
         df = self.table.to_pandas()
         for name, error in self.errors.items():
             df[f"{name} +-"] = error
@@ -49,7 +52,7 @@ class Partial(NamedTuple):
 
 def pieces_of(node: Node, what: str) -> list[Node]:
     """The chain of nodes from `node` to its source, whose units are the pieces. ValueError if the
-    plan is not a chain in which a task can work on one piece alone."""
+    plan is not a chain in which a task can work on a single piece."""
     chain = [node]
     while len(chain[-1].inputs) == 1 and chain[-1].operator.by_task:
         chain.append(chain[-1].inputs[0])
@@ -76,12 +79,13 @@ class Unit(NamedTuple):
     """The pieces that one task works on (online.h)."""
 
     pieces: int
-    ends: bool  # a result is given after this unit
-    bounds: bool  # the products for the error bounds are wanted of this unit
+    ends: bool  # whether a result is given after this unit
+    bounds: bool  # whether the products for the error bounds are computed for this unit
 
 
 def in_units(chain: list[Node], seed: int | None) -> tuple[Node, list[Unit]]:
-    """The chain over the pieces of its source in a random order, several pieces a task."""
+    """Rebuilds the chain: its source has the pieces in random order, several pieces for each
+    task."""
     source = chain[-1].this_run()
     pieces = list(enumerate(source.options["units"]))
     random.Random(seed).shuffle(pieces)
@@ -104,11 +108,11 @@ def in_units(chain: list[Node], seed: int | None) -> tuple[Node, list[Unit]]:
 
 class Fold:
     """The merged state of all units so far: the states of the aggregates, and the sums of products
-    that the error bounds are computed from.
+    from which the error bounds are computed.
 
     Args:
-        params: Of the aggregate's node: the user's aggregates, followed by those that the bounds
-            are computed from.
+        params: Of the aggregate's node: the user's aggregates, then those from which the bounds are
+        computed.
         pieces: The number of pieces of the whole input.
         confidence: The confidence level of the bounds, between 0 and 1.
     """
@@ -121,7 +125,7 @@ class Fold:
         self.seen = self.units = 0
 
     def take(self, batch: Any) -> None:
-        """Merges states of a unit, all of them or some."""
+        """Merges a batch of states, which has some or all states of a unit."""
         columns = [n for n in batch.schema.names if n.startswith(PRODUCT)]
         states = batch.select(range(batch.num_columns - len(columns)))
         self.of.add(states)
@@ -138,7 +142,7 @@ class Fold:
         )
 
     def result(self) -> Partial:
-        """The result after the units so far."""
+        """The result after the units that were merged so far."""
         last = self.seen == self.pieces
         results = self.of.results()
         table = pa.Table.from_batches([results]).select(range(len(self.by) + len(self.names)))
@@ -169,7 +173,7 @@ class Fold:
 def partials(
     request: RunRequest, params: dict[str, Any], confidence: float, seed: int | None
 ) -> Iterator[Partial]:
-    """Yields the results of aggregates as they become known."""
+    """Yields the results of the aggregates, each more exact than the one before."""
     chain = pieces_of(request.node, params["label"])
     fns, names = list(params["fns"]), list(params["names"])
     for i, f in enumerate(params["fns"]):
@@ -196,8 +200,8 @@ def _results(
     run = execute.run(request.over(node, bytes(len(units))))
 
     def to(unit: int) -> Iterator[Partial]:
-        """Takes results of tasks until all units before `unit` are complete; yields the results
-        that follow from them."""
+        """Takes the outputs of tasks until all units before `unit` are complete; yields the results
+        that are ready after them."""
         while fold.units < unit:
             done = next(left)
             fold.seen += done.pieces

@@ -1,9 +1,9 @@
-"""The blocks of a run from a given row on. The part before that row is not computed where the
-number of rows of each part is known; else it is computed and dropped.
+"""The blocks of a run from a given row on. What comes before that row is not computed if the number
+of rows of each part is known; else it is computed and dropped.
 
-The rows are known of blocks that exist (materialize), of sources that know the rows of their units
-(range, Parquet, arrays), and of operators above them that give one row for each of theirs, in
-order.
+The number of rows is known for existing blocks (materialize), for sources that know the rows of
+their units (range, Parquet, arrays), and for operators above them that make one row of each input
+row, in order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Ways = list[Any]
 def blocks_from(
     request: RunRequest, row: int, live: Ways | None = None
 ) -> Generator[Any, None, None]:
-    """The blocks of a run from row `row` on. live: as of execute.run."""
+    """The blocks of a run from row `row` on. live: see execute.run."""
     node, skip, left = request.node, None, row
     chain = _chain(node) if row else None
     if (
@@ -51,13 +51,14 @@ def blocks_from(
 
 
 def runs_of(node: Node) -> list[int]:
-    """For each node that draws something at random anew in each run: how many runs of it have
-    begun. This is a part of the state of an iterator that is resumed."""
+    """For each node that makes random choices anew in each run: how many of its runs have begun. A
+    resumed iterator needs this as a part of its state."""
     return [n.runs for n in below(node) if n.each_run is not None]
 
 
 def set_runs(node: Node, runs: list[int]) -> None:
-    """Makes the next run draw what the run drew that began when runs_of() gave `runs`."""
+    """Makes the next run repeat the random choices of the run that began when runs_of() gave
+    `runs`."""
     nodes = [n for n in below(node) if n.each_run is not None]
     if len(nodes) != len(runs):
         raise ValueError(
@@ -68,13 +69,13 @@ def set_runs(node: Node, runs: list[int]) -> None:
 
 
 def seeded(node: Node) -> bool:
-    """Whether the random choices of each run of a plan follow from a seed."""
+    """Whether the random choices of each run of a plan follow from a seed alone."""
     return all(n.each_run(0) == n.each_run(0) for n in below(node) if n.each_run is not None)
 
 
 def _chain(node: Node) -> list[Node] | None:
-    """The nodes from `node` down to its source, if each row of the node is one row of the source,
-    in order, and the number of rows of each part is known; else None."""
+    """The nodes from `node` to its source, if each row of the node is made of one row of the
+    source, in order, and the number of rows of each part is known; else None."""
     chain = [node]
     while (
         len(chain[-1].inputs) == 1
@@ -92,8 +93,8 @@ def _chain(node: Node) -> list[Node] | None:
 
 
 def _before(parts: list[Any], row: int) -> tuple[int, int]:
-    """Returns (how many of the parts end before this row, how many rows of the next part come
-    before it)."""
+    """Returns (the number of parts that end before this row, the number of rows of the next part
+    that come before it)."""
     n = 0
     for _, rows, _ in parts:
         if row < rows:

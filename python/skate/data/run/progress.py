@@ -1,6 +1,7 @@
-"""The signs of progress that a user sees while a run goes on: a progress line (skate/terminal/progress_line.py;
-none if DataContext.enable_progress_bars is False), and a warning in the log that says which
-operator waits for what, if nothing has moved for some seconds (stall.py)."""
+"""What a user sees of a run while it goes on: a progress line 
+(skate/terminal/progress_line.py; none if DataContext.enable_progress_bars is False), and a warning
+in the log if nothing has moved for some seconds, which says which operator waits for what
+(stall.py)."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ from skate.terminal.words import clock, nbytes
 
 
 class Progress:
-    """Stands between the caller and Exec.next: next() is the same but draws the progress line while
-    it waits. node: the last node of the plan, for the sizes of inputs."""
+    """Wraps Exec.next: its method next() also draws the progress line while it waits. node: the
+    last node of the plan, for the sizes of inputs."""
 
     def __init__(self, x: Any, context: Any, node: Any = None):
         self.x, self.node = x, node
@@ -39,14 +40,14 @@ class Progress:
             return item
 
     def look(self, seconds: float) -> Look:
-        """The contents of the progress line now."""
+        """The content of the progress line at this time."""
         if self.sizes is None:
             self.sizes = sizes(self.node)
         return looked(self.x.stats(), seconds, self.sizes, self.verbose, self.ended)
 
     def warn(self) -> None:
         if debugged():
-            return  # A worker that stands at a breakpoint() is no stall.
+            return  # A worker that stops at a breakpoint() is no stall.
         seconds, who = self.x.quiet()
         if not self.quiet.wants(seconds) or not self.quiet.look(
             seconds, stall.sample(), stall.longest_s(self.x.stats())
@@ -59,8 +60,8 @@ class Progress:
         )
 
     def close(self) -> None:
-        """Draws the last line, which says how the run ended. Has to be called while the exception
-        that ended the run, if any, is being handled."""
+        """Draws the last line, which says how the run ended. If an exception ended the run, the
+        caller has to call this while it handles the exception."""
         error = sys.exc_info()[0]
         self.ended = (
             "done"
@@ -73,7 +74,8 @@ class Progress:
 
 
 def sizes(node: Any) -> dict[str, list[tuple[int, int]]]:
-    """(rows, bytes) of the inputs of each source of a plan, by its label; -1 rows: unknown."""
+    """(rows, bytes) of each input of each source of a plan, by the source's label; rows of -1:
+    unknown."""
     out: dict[str, list[tuple[int, int]]] = {}
     todo, seen = [node] if node is not None else [], set()
     while todo:
@@ -93,11 +95,12 @@ def looked(
     verbose: bool = False,
     ended: str | None = None,
 ) -> Look:
-    """The contents of the progress line of a run: "Read->Map ━━━━ 30% · 120/400 inputs read · 1,234
+    """The content of the progress line of a run: "Read->Map ━━━━ 30% · 120/400 inputs read · 1,234
     rows/s · 5.6 MiB · 0:00:05 left · limited by MapBatches(Model)". The percentage is the share of
-    work done (share()); rows and bytes are those of the inputs read so far, bytes as their files or
-    ranges say. verbose: show the tasks of each operator. ended: for the last line, how the run
-    ended; only a run that has finished its work has a bar, a full one."""
+    the work that is done (share()); rows and bytes are those of the inputs read so far, where bytes
+    are the sizes of files or byte ranges. verbose: also shows the tasks of each operator. ended:
+    how the run ended, for the last line; a run that has finished all work has a full bar, any other
+    has none."""
     ops = stats.get("ops") or []
     over = bool(stats.get("done")) or ended == "done"
     done = total = rows = size = 0
@@ -109,7 +112,7 @@ def looked(
             rows += fused[0]["rows_out"] if fused else o.get("rows_out", 0)
             known = inputs.get(o["label"].split("->")[0], ())
             size += sum(b for _, b in known[:mine]) if len(known) == n else 0
-        # The blocks exist: the tasks of the consumer tell how far the run is.
+        # The source is blocks that exist already: the tasks of their consumer show the progress.
         elif o.get("kind") == "blocks":
             n = o.get("blocks_out", 0)
             mine = min(n, ops[i + 1].get("tasks_done", 0)) if i + 1 < len(ops) else n
@@ -159,16 +162,17 @@ def _tasks(o: dict[str, Any]) -> str:
 def share(ops: list[dict[str, Any]], elapsed: float) -> float | None:
     """The share of a run's work that is done, below 1; None: not known yet.
 
-    The share of an operator is that of its tasks: the tasks done, of those that are known times
-    what the operators in front of it have yet to give. Its weight is the time that all of its tasks
-    will take, by the mean of those done. An operator with no task done yet has as weight its tasks
-    times the elapsed time, which its first task may have taken; an operator without any task yet,
-    such as a reduce, has the mean weight of the others.
+    The share of an operator is the number of its finished tasks, divided by the number of all its
+    tasks; that number is estimated from the known tasks and the share of the operator in front. The
+    weight of an operator is the time that all of its tasks will take, by the mean of the finished
+    tasks. If no task is finished, the weight is the number of tasks times the elapsed time, which
+    the first task may have taken. An operator without tasks so far, such as a reduce, has the mean
+    weight of the others.
     """
     parts: list[float] = []
     weights: list[float | None] = []
     sources: list[float] = []
-    before = 1.0  # the share of the operator in front
+    before = 1.0  # the share of the operator in front of this one
     for o in ops:
         done, total = o.get("tasks_done", 0), o.get("total_units", -1)
         came = done + o.get("tasks_queued", 0) + o.get("tasks_running", 0)
@@ -177,7 +181,7 @@ def share(ops: list[dict[str, Any]], elapsed: float) -> float | None:
             sources.append(before)
             expected = float(total)
         elif o.get("kind") in ("blocks", "limit", "union") or o.get("merges") and not came:
-            # limits and unions run no tasks; merges run only if the strategy asks for them
+            # limits and unions have no tasks; merges exist only if the strategy asks for them
             continue
         else:
             before = min([before, *sources]) * (done / came if came else 0.0)

@@ -42,7 +42,8 @@ def run(request: RunRequest) -> Iterator[Any]:
     here = RunRequest(request.node, request.context, skip=request.skip)
     service, number = _begin(("run", here), request.context)
     request.tell()
-    for n in below(request.node):  # Each node counts this run, so that the next one draws anew.
+    # Each node counts this run, so that the next run makes new random choices.
+    for n in below(request.node):
         n.runs += n.each_run is not None
     at_end = False
     try:

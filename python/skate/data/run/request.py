@@ -1,8 +1,8 @@
-"""RunRequest, which goes down from a Dataset that is run, and RunResult, which comes back.
+"""RunRequest, which a Dataset passes down to a run, and RunResult, which the run passes back.
 
-A run knows its RunRequest only, never the Dataset: the Dataset may live in another process, and the
-node may be one in the middle of a plan. A run hands what it has found out to RunRequest.back; the
-Dataset keeps it from there.
+A run knows its RunRequest only, never the Dataset: the Dataset may be in another process, and the
+node may be one in the middle of a plan. A run passes what it has found out to RunRequest.back, and
+the Dataset stores it.
 """
 
 from __future__ import annotations
@@ -35,16 +35,18 @@ class RunResult(NamedTuple):
 
 
 class RunRequest(NamedTuple):
-    """A plan that is to be run, and the facts known about it beforehand.
+    """A plan to run, and the facts known about it beforehand.
 
     Args:
         node: The last operator of the plan.
         context: The settings.
         facts: The facts known without running the plan.
-        seen: The pyarrow.Schema that an earlier run of all rows has brought its batches to.
-        skip: A byte for each unit of the only source, not 0 if the unit is left out. Units are
-            kept apart then: blocks have the number of their unit as a fifth item.
-        back: Takes a RunResult when a run begins, and another one when the run is over.
+        seen: The pyarrow.Schema of all batches of an earlier run of all rows.
+        skip: A byte for each unit of the only source; a unit is left out if its byte is not 0. With
+        it, blocks of different units are not joined, and have the number of their unit as a fifth
+        item.
+        back: A function that is called with a RunResult when a run begins, and again when the run
+        is over.
     """
 
     node: Node
@@ -55,19 +57,19 @@ class RunRequest(NamedTuple):
     back: Callable[[RunResult], None] | None = None
 
     def over(self, node: Node, skip: bytes | None = None) -> RunRequest:
-        """The same request for another node, which is made of this request's node or takes its
-        place."""
+        """The same request for another node, which is built on this request's node or replaces
+        it."""
         return self._replace(node=node, skip=skip)
 
     def tell(
         self, errors: Errors | None = None, stats: DatasetStats | None = None, schema: Any = None
     ) -> None:
-        """Hands a RunResult to `back`, if there is one."""
+        """Passes a RunResult to `back`, if there is one."""
         if self.back is not None:
             self.back(RunResult(errors, stats, schema))
 
     def frames(self) -> bool:
-        """Whether the blocks of the plan are DataFrames, as batch_format=None gives them."""
+        """Whether the blocks of the plan are shown as DataFrames with batch_format=None."""
         node = self.node
         while node.operator.first_rows or node.operator.blocking:
             node = node.inputs[0]

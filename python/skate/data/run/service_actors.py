@@ -1,5 +1,5 @@
-"""The actors that hold blocks of a run for their consumers, as references, never rows. Their
-processes import this module, so it imports nothing that runs a plan."""
+"""The actors that hold blocks of a run for their consumers, as references. Their processes import
+this module, so it imports nothing that runs a plan."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 from skate.data.run.turns import Turns
 
 ANSWER_S = 60.0  # seconds within which the driver has to start serving a service actor
-# seconds after which a feeder's call returns, so that the service actor may end between two calls
+# seconds after which a call of the feeder returns, so that the service actor can end between two
+# calls
 LOOK_S = 5.0
 WARN_S = 30.0
 AT_ONCE = 64  # the most blocks that an iterator gets from one call
@@ -40,7 +41,8 @@ class RunService:
         return out
 
     async def put(self, number: int, block: Any) -> bool:
-        """Adds a block of a run when there is room. False: the consumer wants no more."""
+        """Adds a block of a run when the run has room for it. False: the consumer takes no more
+        blocks."""
         await self.turns.until(
             lambda: number not in self.runs or self.runs[number].bytes < self.runs[number].held
         )
@@ -64,8 +66,8 @@ class RunService:
     # ---- Calls by workers.
 
     async def begin(self, job: list[Any], held: int, pid: int) -> int:
-        """Adds a job for the driver and returns its number. Up to `held` bytes of its blocks wait
-        here. RuntimeError if the driver does not serve this actor."""
+        """Adds a job for the driver and returns its number. Up to `held` bytes of the job's blocks
+        wait in this actor. RuntimeError if the driver does not serve this actor."""
         if not await self.turns.until(lambda: self.served, ANSWER_S):
             raise RuntimeError(
                 f"the driver, which runs the Datasets of tasks and actors, has not answered for {ANSWER_S:.0f} s; see what it does: skate stack"
@@ -112,25 +114,25 @@ class SplitService:
 
     Args:
         n: The number of iterators.
-        held: The most bytes that lie here for one iterator.
+        held: The most bytes of blocks that wait here for one iterator.
     """
 
     def __init__(self, n: int, held: int):
         self.n, self.held, self.turns = n, held, Turns()
-        # the epoch that is being dealt out, or was dealt last: the number of epochs begun before it
+        # the current or last epoch, as the number of epochs that began before it
         self.epoch = -1
         self.asked = [-1] * n  # the newest epoch that each iterator has asked for
         self.named: list[Any] = [
             None
-            # for each iterator: the epoch that the iterator has asked for as its next one, as
-            # (number, first row); None: the epoch after the current one, from its first row
+            # for each iterator: (number, first row) of the epoch that it wants next; None: the
+            # epoch after the current one, from its first row
         ] * n
         # the number that consumers give the current epoch, and the first row of that epoch
         self.number, self.row = -1, 0
         self.out = [True] * n  # whether the iterator takes no more blocks of `epoch`
         self.queues: list[deque[Any]] = [deque() for _ in range(n)]
         self.bytes = [0] * n
-        # the outcome that end() was called with; None while the epoch goes on
+        # the outcome that end() was called with; None while the epoch runs
         self.end_of: Any = None
         self.broken, self.breaks, self.why = -1, 0, ""  # epochs up to this one are broken
         self.stats: str = ""
@@ -139,8 +141,8 @@ class SplitService:
     # ---- Calls by the feeder.
 
     async def work(self) -> Any:
-        """What the feeder is to do next: (epoch, its number, its first row), or "schema". None:
-        nothing to do within LOOK_S."""
+        """Returns the feeder's next work: (epoch, its number, its first row), or "schema". None:
+        there is no work within LOOK_S."""
         if not await self.turns.until(
             lambda: self.schema_wanted or min(self.asked) > self.epoch, LOOK_S
         ):
@@ -168,8 +170,8 @@ class SplitService:
         return epoch <= self.broken or all(self.out)
 
     async def put(self, epoch: int, dealt: list[tuple[int, Any]]) -> bool | None:
-        """Adds (iterator, block) pairs, all of them or none. False: no iterator wants more; None:
-        there was no room within LOOK_S."""
+        """Adds (iterator, block) pairs, all of them or none. False: no iterator takes more blocks;
+        None: there was no room within LOOK_S."""
         to = {i for i, _ in dealt}
         if not await self.turns.until(
             lambda: self._over(epoch) or all(self.out[i] or self.bytes[i] < self.held for i in to),
@@ -222,8 +224,8 @@ class SplitService:
         return want, self.number
 
     async def next(self, i: int, epoch: int) -> Any:
-        """The next blocks for an iterator, as a tuple; at the end of the epoch what end() was given
-        as its outcome."""
+        """The next blocks for an iterator, as a tuple; at the end of the epoch the outcome that
+        end() was called with."""
         await self.turns.until(
             lambda: (
                 self.queues[i]
@@ -251,7 +253,7 @@ class SplitService:
         return self.end_of
 
     async def leave(self, i: int, epoch: int) -> None:
-        """Says that iterator i wants no more blocks of this epoch."""
+        """Records that iterator i takes no more blocks of this epoch."""
         if self.asked[i] == epoch == self.epoch:
             self._leave(i)
             await self.turns.changed()
@@ -283,7 +285,7 @@ class SplitService:
         )
 
     async def _break(self, why: str) -> None:
-        """Ends the epochs that were asked for with an error that has this text."""
+        """Breaks the current epochs: all iterators get an error with this text."""
         self.why = why
         self.broken = max(self.asked)
         self.asked = [self.broken] * self.n

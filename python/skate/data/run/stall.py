@@ -1,11 +1,11 @@
-"""Tells a stalled run from a busy one. The policy (Quiet) is pure: it decides on samples that it is
-given, and is simulated in tests/py/unit/test_data_stall.py. sample() looks at the processes,
-through /proc.
+"""Tells a stalled run from a busy one. The policy (Quiet) is pure: it decides from samples, and
+tests/py/unit/test_data_stall.py simulates it. sample() reads the counters of the processes from
+/proc.
 
-Nothing has moved for some seconds means: no task has ended or given a block, and no block was
-taken. That is usual while tasks take long. So the workers that are at a task, and the processes
-that they started, are looked at twice. A worker counts as at work if it has used a CPU or waited
-for one (the machine is loaded), has read or written, waits for a disk, or is just starting.
+A run is *quiet* if for some seconds no task has ended or given a block, and no block was taken.
+That is usual while tasks take long. So the workers that run a task, and the processes that they
+started, are checked twice. A worker counts as at work if between the checks it has used a CPU or
+waited for one (the machine is loaded), has read or written, waits for a disk, or is starting.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from typing import Any
 
 from skate import _skate
 
-# seconds without movement before the first look; the second look, LOOK_S later, can be the first to
+# seconds of quiet before the first check; the second check, LOOK_S later, is the first that can
 # warn
 QUIET_S = 3.0
-LOOK_S = 1.0  # seconds from a look to the next: a look reads two files for each thread at work
-WORKING_S = 60.0  # seconds of quiet after which even workers that are at work are reported
-SHARE = 1 / 50  # the least share of time on a CPU or waiting for one that counts as work
-# from this share of time spent waiting for a CPU on, this process may itself be the cause of the
-# delay
+LOOK_S = 1.0  # seconds between two checks: a check reads two files for each thread at work
+WORKING_S = 60.0  # seconds of quiet after which a run is reported even if workers are at work
+SHARE = 1 / 50  # the least share of time, on a CPU or waiting for one, that counts as work
+# if this process has waited for a CPU for at least this share of the time, it may itself be the
+# cause of the delay
 DRIVER = 1 / 4
-USUAL = 3.0  # a warning waits for this many times the longest task so far
+USUAL = 3.0  # the quiet must last this many times as long as the longest task so far
 
 
 @dataclass
 class Sample:
-    """Counters of the workers so far, summed over processes. Processes that have ended are missing,
-    so a sum that falls is movement, too."""
+    """Counters of the workers so far, summed over processes. Processes that have ended are not in
+    the sums, so a sum that falls also shows movement."""
 
     worked_s: float = 0.0  # seconds on a CPU, or waiting for one
     io_bytes: int = 0
@@ -40,24 +40,24 @@ class Sample:
 
 
 class Quiet:
-    """Decides when to tell the user that nothing moves."""
+    """Decides when to warn the user that nothing moves."""
 
     def __init__(self) -> None:
         self.last: tuple[float, Sample] | None = None
-        # the length of the quiet, in seconds, when a worker was last seen at work
+        # seconds of quiet at the last check that found a worker at work
         self.idle_from = 0.0
-        self.told = 0.0  # the length of the quiet, in seconds, at the last warning
+        self.told = 0.0  # seconds of quiet at the last warning
 
     def wants(self, quiet_s: float) -> bool:
-        """Whether look() is to be called: nothing has moved for long enough, and the last look was
-        not just now."""
+        """Whether it is time for another check, look(): the quiet has lasted long enough, and the
+        last check was LOOK_S ago or more."""
         if quiet_s < QUIET_S or (self.last is not None and quiet_s < self.last[0]):
             self.__init__()  # type: ignore[misc]
         return quiet_s >= (QUIET_S if self.last is None else self.last[0] + LOOK_S)
 
     def look(self, quiet_s: float, now: Sample, longest_s: float = 0.0) -> bool:
-        """Whether to warn now. longest_s: the time of the longest task of the operators that are
-        running."""
+        """Decides from the sample `now` whether to warn. longest_s: the seconds of the longest task
+        of the running operators."""
         before, self.last = self.last, (quiet_s, now)
         if before is None:
             return False
@@ -79,12 +79,12 @@ class Quiet:
 
 
 def sample() -> Sample:
-    """Counters of the workers that are starting or at a task, and of the processes that they
-    started."""
+    """Reads the counters of the workers that are starting or run a task, and of the processes that
+    they started."""
     s = Sample()
     s.late_s = _schedule(os.getpid())[1]
     todo = []
-    # the processes of a guest engine may run on other machines: they always count as working
+    # the processes of a guest engine may be on other machines, so they always count as at work
     if _skate.engine() == "guest":
         s.begins = True
         return s
@@ -116,8 +116,8 @@ def _read(path: str) -> str:
 
 
 def _schedule(pid: int) -> tuple[float, float, bool]:
-    """(seconds on a CPU, seconds waiting for one, whether a thread waits for a disk), over all
-    threads of a process."""
+    """(seconds on a CPU, seconds spent waiting for one, whether a thread waits for a disk), summed
+    over all threads of a process."""
     ran = waited = 0
     disk = False
     try:
@@ -129,7 +129,7 @@ def _schedule(pid: int) -> tuple[float, float, bool]:
         if len(numbers) >= 2:
             ran, waited = ran + int(numbers[0]), waited + int(numbers[1])
         disk |= _read(f"/proc/{pid}/task/{t}/stat").rpartition(") ")[2][:1] == "D"
-    if not ran:  # a kernel without schedstat: take the CPU time of the process
+    if not ran:  # a kernel without schedstat: use the CPU time of the process
         fields = _read(f"/proc/{pid}/stat").rpartition(") ")[2].split()
         ran = (
             int((int(fields[11]) + int(fields[12])) * 1e9 / os.sysconf("SC_CLK_TCK"))
@@ -155,7 +155,7 @@ def _children(pid: int) -> list[int]:
 
 
 def longest_s(stats: dict[str, Any]) -> float:
-    """Seconds that the longest task of the operators with running tasks took."""
+    """The seconds of the longest task so far of the operators that have running tasks."""
     return (
         max(
             (o.get("task_ns_max", 0) for o in stats.get("ops") or [] if o.get("tasks_running")),

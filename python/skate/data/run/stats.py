@@ -1,5 +1,5 @@
-"""Statistics of a run: as text with a table, and as a dict. Made from the dict that
-_skate.Exec.stats() gives (see exec.h)."""
+"""Statistics of a run, as text with a table and as a dict, made from the dict of
+_skate.Exec.stats() (see exec.h)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skate.terminal.words import nbytes, seconds, short
 
 
 def before_a_run(request: RunRequest) -> str:
-    """The text of stats() for a plan that was not run: its operators, and what is known of its
+    """The text of stats() for a plan that was not run: its operators, and what is known about its
     input."""
     node, facts, labels = request.node, request.facts, []
     if node.blocks is not None:
@@ -55,7 +55,7 @@ class DatasetStats:
         if "write" in self.extra:
             more["write"] = self.extra["write"]
         if self.extra.get("rules"):
-            more["rules"] = self.extra["rules"]  # what the optimiser has changed
+            more["rules"] = self.extra["rules"]  # the changes that the optimiser has made
         if self.extra.get("before"):
             more["before"] = [b.to_dict() for b in self.extra["before"] if b is not None]
         return {
@@ -72,9 +72,9 @@ class DatasetStats:
         return json.dumps(self.to_dict(), default=str, **kwargs)
 
     def log(self, context: Any) -> None:
-        """Logs to the logger "ray.data": the statistics if DataContext.enable_auto_log_stats is set
-        (with verbose_stats_logs all numbers as well), and at the level DEBUG a line for each
-        operator."""
+        """Logs the statistics to the logger "ray.data" if DataContext.enable_auto_log_stats is set
+        (with verbose_stats_logs, all numbers as well), and one line for each operator at the level
+        DEBUG."""
         log = logging.getLogger("ray.data")
         if context.enable_auto_log_stats:
             log.info(
@@ -91,9 +91,9 @@ class DatasetStats:
         return self._sum("io_retries")
 
     def _sum(self, what: str) -> int:
-        """The sum over operators of a count that each fused operator has (exec.h): aside (images
-        that Pillow decoded as a fallback), in_place (blocks around an array that was made in the
-        store), no_room (arrays for which the store had no room)."""
+        """The sum over all operators of one count of exec.h: aside (images that Pillow decoded as a
+        fallback), in_place (blocks around an array that was made in the store), no_room (arrays
+        that did not fit into the store)."""
         return sum(f.get(what, 0) for o in self.ops for f in o.get("fused") or [])
 
     @property
@@ -112,7 +112,7 @@ class DatasetStats:
         busy = o.get("task_ns_total", 0)
         numbers = f"busy {seconds(busy)} in {seconds(wall)}, {busy / wall:.1f} workers on average"
         fused, names = o.get("fused") or [], o["label"].split("->")
-        # Of several fused operators, the one that takes most of the time is named.
+        # Of several fused operators, only the slowest is named.
         if len(fused) > 1 and len(names) == len(fused):
             ns, name = max(
                 (f["ns"] if isinstance(f, dict) else f[1], n)
@@ -122,13 +122,13 @@ class DatasetStats:
         return o["label"], f"{why + '; ' if why else ''}{numbers}"
 
     def __str__(self) -> str:
-        """A table for each run, with the runs that had to come first above it."""
+        """A table for each run; the runs that this run depended on come first."""
         return "\n\n".join(
             [str(b) for b in self.extra.get("before") or [] if b is not None] + [self._table()]
         )
 
     def _exchanged(self, o: dict[str, Any]) -> str:
-        """Describes the exchange that an operator begins with: its maps and merges, and its
+        """Describes the exchange at the start of an operator: its maps and merges, and its
         strategy."""
         x = o["exchange"]
         size, limit = x["pack_bytes"], self.raw.get("memory_limit") or 0
@@ -159,7 +159,7 @@ class DatasetStats:
         rows: list[list[str]] = []
         for o in ops:
             done = o.get("tasks_done", 0)
-            if o.get("merges") and not done:  # the strategy has made no merges
+            if o.get("merges") and not done:  # the strategy has asked for no merges
                 continue
             total = o.get("task_ns_total", 0)
             waits = sorted(((o.get(k, 0), name) for k, name in _WAITS), reverse=True)

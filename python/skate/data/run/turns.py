@@ -30,7 +30,7 @@ class Turns:
             return True
 
     async def changed(self) -> None:
-        """Has all that wait in until() look at their conditions again."""
+        """Wakes all coroutines that wait in until(), which check their conditions again."""
         async with self.cv:
             self.cv.notify_all()
 
@@ -70,7 +70,7 @@ def held_bytes(context: Any, consumers: int = 1) -> int:
 
 
 def sent(error: BaseException | None) -> Any:
-    """A reference to an error, or to as much of it as can be pickled."""
+    """A reference to an error, or to a form of the error that can be pickled."""
     try:
         return skate.put(error)
     except Exception as e:

@@ -1,9 +1,9 @@
-"""Unions of inputs whose columns are known by running them only.
+"""Unions of inputs whose columns are known only after a run.
 
-Where one schema is known of all inputs, Dataset.union has made them conform. Else the first rows of
-the inputs in question are computed before a run (unless it only counts rows). They show the columns
-of each input, and each input is given the columns that only others have, as nulls (op/conform.py).
-The schemas found are kept with the union's node for later runs.
+If the schemas of all inputs are known, Dataset.union has made the inputs conform. Else the first
+rows of the other inputs are computed before a run (unless it only counts rows). They show the
+columns of each input, and each input gets the columns that only others have, as nulls
+(op/conform.py). The schemas found are stored in the union's node for later runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ First = Callable[[Node], Any]  # runs a node and returns the schema of its rows;
 
 
 def conformed(root: Node, first: First, said: list[str]) -> Node:
-    """The plan with all inputs of each union in one schema.
+    """Rebuilds the plan: all inputs of each union get one schema.
 
     Args:
         root: The last node of the plan.
@@ -46,13 +46,13 @@ def conformed(root: Node, first: First, said: list[str]) -> Node:
 
 
 def conform(node: Node, has: Any, schema: Any, seen: bool = False) -> Node:
-    """A node whose rows have schema `has`, brought to a schema that can hold it.
+    """Adds a cast to a node whose rows have schema `has`, if needed.
 
     Args:
         node: The last node of a plan.
         has: The schema of its rows.
-        schema: The schema that its rows are to have.
-        seen: `has` was seen on the first rows only; later rows may differ.
+        schema: The schema that the rows are cast to.
+        seen: Whether `has` is known from the first rows only; later rows may differ.
     """
     if has is not None and has.equals(schema):
         return node
@@ -80,7 +80,7 @@ def _union(node: Node, first: First, said: list[str]) -> Node:
                     f"union: the first rows of input {i + 1} ({n.label}) show its columns: {few(schemas[i].names)}"
                 )
     known = [s for s in schemas if s is not None]
-    if not known:  # no input has any rows
+    if not known:  # no input has a row
         return node
     try:
         whole = unify(
@@ -101,9 +101,8 @@ def _union(node: Node, first: First, said: list[str]) -> Node:
 
 
 def schema_of(node: Node, first: First) -> Any:
-    """The schema of a node's rows, as far as its first rows show it; None: there are no rows. Runs
-    only as much as is needed: operators that can derive their schema from that of their input are
-    not run."""
+    """The schema of a node's rows, as its first rows show it; None: there are no rows. Operators
+    whose schema follows from that of their input are not run."""
     known: list[Node] = []
     while len(node.inputs) == 1 and type(node.operator).schema is not Operator.schema:
         known.append(node)
@@ -118,8 +117,8 @@ def schema_of(node: Node, first: First) -> Any:
 
 
 def sampled(node: Node, rows: int) -> Node:
-    """The first rows of a node. An operator that needs all of its input is given the first rows of
-    that input."""
+    """A node that gives the first rows of a node. An operator that needs all of its input gets the
+    first rows of that input."""
     made: dict[int, Node] = {}
 
     def few_of(n: Node) -> Node:
@@ -130,10 +129,10 @@ def sampled(node: Node, rows: int) -> Node:
         if needs_all(n):
             inputs = [few_of(i) for i in inputs]
         made[id(n)] = new = n.replaced(inputs=tuple(inputs))
-        new.counter = [n.runs]  # does not count as a run of the Dataset's own node
+        new.counter = [n.runs]  # this is no run of the Dataset's own node
     return few_of(made[id(node)])
 
 
 def needs_all(node: Node) -> bool:
-    """Whether a node may take all of its input before it gives a row."""
+    """Whether a node may need all of its input before it gives a row."""
     return node.operator.moves_rows or node.operator.blocking or node.operator.joins

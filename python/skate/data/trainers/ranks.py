@@ -207,7 +207,7 @@ class _Seat:
 
     def __init__(self, it: SplitIterator):
         self.it, self.pid, self.pidfd, self.free = it, 0, -1, threading.Condition()
-        # # the number of the current epoch at the service actor, and the number that consumers give
+        # the number of the current epoch at the service actor, and the number that consumers give
         # this epoch
         self.epoch = self.number = -1
         # the row at which the epoch began, and the number of this rank's rows that are consumed

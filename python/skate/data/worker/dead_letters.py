@@ -1,12 +1,13 @@
 """The dead letters of one task: rows whose function raises, and lines and files that cannot be read
 (on_error.py).
 
-Dead letters leave the task as blocks beside its output (_skate.BlockOut(batch, bad=n)), so that the
-engine's replay of a retried task gives each exactly once.
+Dead letters leave the task as blocks beside its output (_skate.BlockOut(batch, bad=n)). If a task
+is retried, the engine drops the blocks that it has received already, so each dead letter arrives
+once.
 
-Cost without errors: a try statement a row or batch. With errors: a function over batches is called
-again with halves of the batch until single rows fail: about 2 * log2(n) calls for one bad row among
-n rows; 2n if all rows are bad.
+Cost without errors: a try statement for each row or batch. With errors: a function over batches is
+called again with halves of the batch until single rows fail: about 2 * log2(n) calls for one bad
+row among n rows; 2n if all rows are bad.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from skate.data.values.unify import merge
 if TYPE_CHECKING:
     from skate.data.op import Operator
 
-# the most dead letters that a task holds before it gives them out
+# the most dead letters, and bytes of these, that a task collects before it yields them
 FLUSH_ROWS, FLUSH_BYTES = 256, 1 << 20
 TRACEBACK_CHARS = 8000
 
@@ -39,7 +40,7 @@ class Letters:
         self.letters: list[tuple[dict[str, Any], pa.RecordBatch | None]] = []
         self.skipped: dict[tuple[str, str], dict[str, Any]] = {}
         self.bytes = 0
-        self.some = False  # whether there are dead letters to take
+        self.some = False  # whether there are dead letters for take()
 
     def add(
         self,
@@ -52,9 +53,10 @@ class Letters:
         raw: bytes | None = None,
         line: int | None = None,
     ) -> None:
-        """Adds one bad record. params: of its operator; e: the error; rb: the row as the operator
-        got it; number: of the row in the task's input; source, source_row: the file and the row in
-        it; raw: bytes as read; line: line of a text file, from 1."""
+        """Adds one bad record. params: of the operator that failed; e: the error; rb: a batch with
+        the bad row as the operator got it; number: the number of the row in the task's input;
+        source, source_row: the file, and the number of the row in the file; raw: the record's bytes
+        as read; line: the number of the line in a text file, from 1."""
         self.some = True
         label, kind = params["label"], type(e).__name__
         where = {
@@ -80,8 +82,9 @@ class Letters:
         return len(self.letters) >= FLUSH_ROWS or self.bytes >= FLUSH_BYTES
 
     def take(self, last: bool) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Yields (block, number of rows that it stands for) of the dead letters added since the
-        last call. Counts of skipped rows come only at the end of the task."""
+        """Yields (block of dead letters, number of rows that it stands for) for what was added
+        since the last call. last: the task has ended; only then does it yield the counts of skipped
+        rows."""
         groups: list[tuple[Any, list[tuple[dict[str, Any], Any]]]] = []
         for letter in self.letters:
             rb = letter[1]
@@ -117,7 +120,7 @@ _LETTER = [*_FIELDS, ("traceback", "string"), ("raw", "binary")]
 
 
 def _trace(e: BaseException) -> str:
-    """The traceback from the first frame of user code on; only its end if it is long."""
+    """The traceback of e from the first frame of user code on; only its end if it is long."""
     tb = e.__traceback__
     while (
         tb is not None
@@ -139,7 +142,7 @@ def _table(fields: list[tuple[str, str]], rows: list[dict[str, Any]], row: Any) 
 
 
 def _clean(v: Any) -> Any:
-    """Replaces what cannot be encoded as text (lone surrogates) in a message."""
+    """Replaces characters of a message that UTF-8 cannot encode (lone surrogates)."""
     return v.encode("utf-8", "backslashreplace").decode() if isinstance(v, str) else v
 
 
@@ -153,14 +156,14 @@ def _block(schema: pa.Schema | None, group: list[tuple[dict[str, Any], Any]]) ->
 
 
 def empty() -> pa.RecordBatch:
-    """A batch without dead letters, for a run that had none."""
+    """A batch without rows that has the columns of dead letters."""
     return _block(None, [])
 
 
 class Trail:
-    """Where the rows of a task come from: the batches that its reader gave, and the rows that its
-    operators have dropped. Serves operators whose input rows are still in the order in which they
-    were read."""
+    """Records from where the rows of a task come: the batches of its reader, and the rows that its
+    operators have dropped. It knows the origin of a row only as long as the operators keep the
+    order in which rows were read."""
 
     def __init__(self, ops: tuple[Operator, ...]):
         # (first row, rows, source or list of sources, row in the source) of each batch read
@@ -171,7 +174,7 @@ class Trail:
         self.reads = bool(ops) and ops[0].source
 
     def follow(self, batches: Iterator[pa.RecordBatch], task: Any) -> Iterator[pa.RecordBatch]:
-        """Passes the reader's batches on, and records them."""
+        """Passes the reader's batches on and records each."""
         for rb in batches:
             of = task.rows_of
             task.rows_of = None
@@ -184,8 +187,8 @@ class Trail:
             task.reads()
 
     def origin(self, at: int, row: int | None) -> tuple[str | None, int | None]:
-        """(source, row in it) of the input row `row` of operator number `at`; None for what is
-        unknown."""
+        """Returns (source, number of the row in the source) of the input row `row` of operator
+        number `at`; None in place of what is unknown."""
         if not self.reads or not self.read:
             return None, None
         if row is not None and self.known[at]:
@@ -205,8 +208,8 @@ class Trail:
 
 @functools.cache
 def _rows_known(ops: tuple[Operator, ...]) -> list[bool]:
-    """For each operator of a stage, whether its input rows are the rows that were read, minus those
-    that operators before it have dropped."""
+    """For each operator of a stage: whether its input rows are the rows that were read, in order,
+    except rows that earlier operators have dropped."""
     return [
         bool(ops) and ops[0].source and all(o.one_to_one for o in ops[1:i]) for i in range(len(ops))
     ]
@@ -219,9 +222,9 @@ def isolate(
     work: Callable[[pa.RecordBatch], list[pa.RecordBatch]],
     bad: Callable[[BaseException, Any, int], None],
 ) -> Iterator[pa.RecordBatch]:
-    """Finds the bad rows of a batch. work() has raised `first` for the whole of rb: halves are
-    tried, and single rows that fail go to bad(). Yields what work() gives for the good rows, in
-    order. row: the number of rb's first row."""
+    """Finds the bad rows of a batch, after work() has raised `first` for the whole batch rb: tries
+    halves of it again and again, and passes single rows that fail to bad(). Yields the results of
+    work() for the good rows, in order. row: the number of rb's first row in the task's input."""
     todo: list[tuple[int, pa.RecordBatch]] = []
 
     def failed(e: BaseException, part: pa.RecordBatch, at: int) -> None:

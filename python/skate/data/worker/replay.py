@@ -1,12 +1,12 @@
-"""Keeps the batch on which a user's function failed, so that `skate replay ID` can run it again
-under pdb, in a process of its own.
+"""Saves the batch on which a user's function failed, so that `skate replay ID` can run the function
+on it again under pdb, in a process of its own.
 
-What is kept: the operator with its function (as sent to the workers), and the one batch or row that
-the function had; nothing of the run or of other data. The worker writes the file while the error is
-on its way, into a folder of this user alone (below the temporary folder, mode 0700; a folder of
-another owner is refused). There are 16 files at most, each of DataContext.replay_bytes at most (0:
-nothing is kept). The files hold pickles, which are code like scripts: replaying refuses the files
-of other users.
+A file has the operator with its function (as sent to the workers), and the one batch or row that
+the function was called with; nothing else of the run. The worker writes the file before it reports
+the error, into a folder that only this user may read (below the temporary folder, mode 0700; a
+folder of another owner is refused). There are at most 16 files, each of at most
+DataContext.replay_bytes (0: nothing is saved). The files are pickles, which run code when loaded,
+so replaying refuses the files of other users.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ MOST = 16
 
 
 def folder() -> str:
-    """The folder of this user's files, made if it is missing. PermissionError if it does not belong
-    to this user alone."""
+    """The folder of this user's files; makes it if it is missing. PermissionError if another user
+    owns the folder or may read it."""
     path = os.path.join(tempfile.gettempdir(), f"skate-replay-{os.getuid()}")
     try:
         os.mkdir(path, 0o700)
@@ -40,8 +40,8 @@ def folder() -> str:
 
 
 def keep(params: dict[str, Any], rb: Any, where: str, most: int) -> str | None:
-    """Writes a batch with the operator that failed on it into a file. Returns the file's id; None
-    if it would be larger than `most` bytes."""
+    """Writes the operator that failed and its batch into a file. where: the place of the failure,
+    in words. Returns the file's id; None if the file would be larger than `most` bytes."""
     if rb is None or rb.nbytes > most:
         return None
     sink = pa.BufferOutputStream()
@@ -50,7 +50,7 @@ def keep(params: dict[str, Any], rb: Any, where: str, most: int) -> str | None:
         w.write_batch(bare)
     made = {k: v for k, v in params.items() if k not in ("whole", "at")}
     if "ctor" in made:
-        made["fn"] = type(made["fn"])  # replay makes the instance anew
+        made["fn"] = type(made["fn"])  # the class is saved; replay makes a new instance
     data = by_value.dumps(
         {
             "params": made,
@@ -86,7 +86,7 @@ def _forget_old(at: str) -> None:
     for e in os.scandir(at):
         try:
             files.append((e.stat().st_mtime_ns, e.path))
-        except FileNotFoundError:  # another worker has removed it
+        except FileNotFoundError:  # another worker has removed the file
             pass
     for _, path in sorted(files)[:-MOST]:
         try:
@@ -96,8 +96,8 @@ def _forget_old(at: str) -> None:
 
 
 def load(name: str) -> dict[str, Any]:
-    """Reads what keep() wrote. LookupError if there is no such file, PermissionError if it does not
-    belong to this user alone."""
+    """Reads a file that keep() wrote. LookupError if it does not exist, PermissionError if it does
+    not belong to this user alone."""
     path = os.path.join(folder(), os.path.basename(name))
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)

@@ -1,4 +1,4 @@
-"""`skate replay`: runs the batch on which a function failed again, under pdb."""
+"""`skate replay`: runs a function again under pdb, on the batch on which it failed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from skate.data.worker import replay, task
 
 
 def run(name: str, step: bool = False) -> None:
-    """Runs the batch again, with pdb at the frame that raises. step: stop at the function's first
-    line, too."""
-    faulthandler.enable()  # shows a stack if the function ends the process
+    """Runs the function again on the saved batch `name`, with pdb at the frame that raises. step:
+    also stops at the function's first line."""
+    faulthandler.enable()  # prints a stack if the function ends the process
     sys.path.insert(0, "")
     try:
         data = replay.load(name)

@@ -1,8 +1,8 @@
-"""Calls users' functions on the rows or batches of a task, checks their results, and sets failing
-rows aside as dead letters.
+"""Calls users' functions on the rows or batches of a task, checks their results, and turns failing
+rows into dead letters.
 
-Row functions (map, flat_map, filter) go through a batch in pieces, whose size follows the bytes of
-the output and never the clock: so the cuts are the same on every run.
+Row functions (map, flat_map, filter) go through a batch in pieces. The size of a piece follows the
+bytes of the output, never the clock, so the pieces are the same in each run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from skate.data.values.unify import columns_are, merge, misfits
 from skate.data.worker.dead_letters import isolate
 from skate.data.worker.task import ROWS, Task, tolerates
 
-PIECE_BYTES = 1 << 20  # bytes that one piece of a row function should give
+PIECE_BYTES = 1 << 20  # the bytes of output that a row function should make of one piece
 PIECE_MIN, PIECE_FIRST, PIECE_MAX = 8, 64, 16384
 
 
@@ -34,7 +34,8 @@ def by_batch(
     task: Task,
     work: Callable[[pa.RecordBatch], list[pa.RecordBatch]],
 ) -> Batches:
-    """Applies work() to batches whose rows are independent of each other."""
+    """Applies work() to batches. If work() fails, halves of a batch are tried, since rows do not
+    depend on each other."""
     row = 0
     tolerant = tolerates(params)
     for rb in batches:
@@ -59,9 +60,9 @@ def pieces(
     whole: bool,
     keeps: bool,
 ) -> Batches:
-    """Applies work() to row ranges of each batch, whose size follows the bytes of the output.
-    whole: joins the results again, for an operator that wants blocks. keeps: the output has the
-    columns of the input, so a batch without rows is passed on unchanged."""
+    """Applies work() to ranges of rows of each batch, whose sizes follow the bytes of the output.
+    whole: joins the results of a batch again, for an operator that needs whole batches. keeps: the
+    output has the columns of the input, so a batch without rows is passed on unchanged."""
     size = PIECE_FIRST
     for rb in batches:
         n, at = rb.num_rows, 0
@@ -94,8 +95,9 @@ def by_row(
     lists: bool = False,
     keeps: bool = False,
 ) -> Batches:
-    """The common part of the row operators. check raises for an invalid result; build makes batches
-    of the results for a batch of rows. lists: results may be generators. keeps: see pieces()."""
+    """The common part of the row operators: calls the function for each row. check() raises for an
+    invalid result; build() makes batches of the results for a batch of rows. lists: results may be
+    generators. keeps: see pieces()."""
     fn = _bound(params)
     base = [0]
     if task.careful:
@@ -137,7 +139,9 @@ def by_row(
         failed: dict[int, BaseException] = {}
         while len(got) < n:
             try:
-                got.extend(it)  # results before an exception stay; a loop costs 15 ns a row more
+                # results before an exception stay; a loop in place of extend() takes 15 ns more for
+                # each row
+                got.extend(it)
                 if len(got) < n:  # the function raised StopIteration, which has ended extend()
                     raise RuntimeError("the function raised StopIteration")
             except Exception as e:
@@ -147,7 +151,8 @@ def by_row(
                 got.append(None)
         if any(inspect.isawaitable(g) or inspect.isasyncgen(g) for g in got[:FIRST_FEW]):
             got = _tolerant_finished(got, failed)
-        # Read generators here: one that fails half-way cannot be read again.
+        # Generators are read to their end here, because one that fails half-way cannot be read
+        # again.
         if lists and not set(map(type, got)) <= {list, tuple}:
             for i, v in enumerate(got):
                 if i not in failed:
@@ -157,7 +162,7 @@ def by_row(
                         if is_fatal(e):
                             raise
                         failed[i], got[i] = e, None
-        if not failed:  # the usual case: no row has failed
+        if not failed:  # in most calls no row has failed
             try:
                 check(got)
                 return build(got, rb)
@@ -177,7 +182,7 @@ def by_row(
 def _row_by_row(
     fn: Callable[[Any], Any], params: dict[str, Any], task: Task, again: list[str]
 ) -> Callable[[Any], Any]:
-    """fn, wrapped so that before each call it records the row that it is called for."""
+    """Wraps fn: before each call it records the row that fn is called for."""
     rows = itertools.count()
 
     def called(row: Any) -> Any:
@@ -190,11 +195,13 @@ def _row_by_row(
     return called
 
 
-FIRST_FEW = 64  # the number of results that are checked: rows before them may have failed
+# the number of first results that are searched for coroutines: an early row may have failed, so one
+# is not enough
+FIRST_FEW = 64
 
 
 def _tolerant_finished(got: list[Any], failed: dict[int, BaseException]) -> list[Any]:
-    """The results of async calls; exceptions go to `failed`, by row."""
+    """Returns the results of async calls in which exceptions, by row, are moved to `failed`."""
 
     async def settled() -> list[Any]:
         async def plain(v: Any) -> Any:
@@ -223,8 +230,8 @@ def _settle(
     check: Callable[[list[Any]], None],
     build: Callable[[list[Any], pa.RecordBatch], list[pa.RecordBatch]],
 ) -> list[pa.RecordBatch]:
-    """Builds batches of the good results, checked one by one and beside each other: where their
-    types do not go together see dominant_type.py. The other rows go to `failed`."""
+    """Builds batches of the good results. Each result is checked by itself, and whether its types
+    fit those of the others (dominant_type.py). The rows with bad results are added to `failed`."""
     good: list[tuple[list[int], list[pa.RecordBatch]]] = []
     todo = [[i for i in range(len(got)) if i not in failed]]
     while todo:
@@ -263,8 +270,8 @@ def _bound(params: dict[str, Any]) -> Callable[[dict[str, Any]], Any]:
 
 
 def awaited(out: Any) -> Any:
-    """Runs a coroutine and returns its result; for an async generator an iterator over what it
-    yields."""
+    """Runs a coroutine and returns its result; for an async generator, returns an iterator over its
+    items."""
     if inspect.isasyncgen(out):
         return iter(evaluation.run_async(_collected(out)))
     return evaluation.run_async(out)
@@ -275,16 +282,16 @@ async def _collected(agen: Any) -> list[Any]:
 
 
 async def _all(work: list[Any]) -> list[Any]:
-    """Runs coroutines and async generators side by side; returns their results (lists of what
-    generators yield)."""
+    """Runs coroutines and async generators concurrently; returns their results (for a generator the
+    list of its items)."""
     return list(
         await asyncio.gather(*[_collected(w) if inspect.isasyncgen(w) else w for w in work])
     )
 
 
 def _finished(got: list[Any]) -> list[Any]:
-    """The results of a row function, row by row. Those of an async function are complete when all
-    rows of the piece are done; its calls run side by side."""
+    """The results of a row function, one for each row. The calls of an async function run
+    concurrently; all of them end before this returns."""
     if got and (inspect.isawaitable(got[0]) or inspect.isasyncgen(got[0])):
         return evaluation.run_async(_all(got))
     return got

@@ -1,13 +1,14 @@
 """A stage in the worker: a chain of fused operators over the input of one task, with the output cut
 into blocks.
 
-The engine runs the generator run_stage as a streaming task; it yields one _skate.BlockOut(batch) a
-block. stage_init and stage_call are the same for an actor, whose constructor makes the instances of
-callable classes. There is no scheduling here, and no memory is held but one pending block.
+The engine runs the generator run_stage() as a streaming task; it yields one _skate.BlockOut(batch)
+for each block. For an actor, stage_init() makes the instances of callable classes in the actor's
+constructor, and stage_call() runs a task. Nothing is scheduled here, and at most one pending block
+is in memory.
 
 Invariant: the output is a pure function of the arguments. Cuts depend on bytes and rows only, so a
-retried task gives the same blocks. Rows are never split. Cost: about 60 us a task and block beside
-the operators themselves.
+retried task gives the same blocks. A row is never split. Cost: about 60 us for each task and for
+each block, besides the operators themselves.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from skate.data.worker import captured
 from skate.data.worker.dead_letters import Letters, Trail
 from skate.data.worker.task import Exchange, Part, task
 
-# the fork server imports these for all workers; batch registers skate's Arrow types
+# the fork server imports these for all workers; the module `batch` registers skate's Arrow types
 WORKERS_IMPORT = (
     "numpy",
     "pyarrow",
@@ -54,7 +55,7 @@ class Chain:
         load(batch)  # registers skate's types with Arrow before anything is read
         self.ops: list[tuple[Operator, dict[str, Any]]] = []
         self.context: DataContext | None = None
-        self.objects: set[int] = set()  # ids of the objects in the store that parameters refer to
+        self.objects: set[int] = set()  # ids of objects in the store to which parameters refer
         for name, label, data, what in stage:
             params, number = captured.load(data) if data else ({}, 0)
             if number:
@@ -102,8 +103,8 @@ class Chain:
         told: _skate.StageTask,
         blocks: tuple[pa.RecordBatch, ...],
     ) -> Generator[Any, None, None]:
-        """Runs the task, and begins it anew after an error of one of these classes if it has given
-        nothing out yet."""
+        """Runs the task. After an error of one of the classes `again` it runs the task once more,
+        unless the task has yielded output already."""
         for left in range(TRIES, -1, -1):
             given = False
             try:
@@ -119,12 +120,12 @@ class Chain:
         self, told: _skate.StageTask, blocks: tuple[pa.RecordBatch, ...]
     ) -> Generator[Any, None, None]:
         target = told.target
-        # The settings are set anew for each task: another stage, with other settings, may have run
-        # in this process.
+        # The settings are set for each task, because a stage with other settings may have run in
+        # this process before.
         if self.context is not None and settings.current is not self.context:
             DataContext._set_current(self.context)
         elif self.context is None and settings.current is not None and _skate.in_worker():
-            # The settings of another Dataset do not hold for this one, which has the defaults.
+            # The settings of another Dataset must not apply to this stage, which has the defaults.
             settings.current = None
         t = task
         running = _skate.current_task()
@@ -136,7 +137,7 @@ class Chain:
             target,
             told.values,
         )
-        t._source = ""  # nothing is read yet
+        t._source = ""  # no file has been opened yet
         t.nbytes = _skate.block_nbytes
         t.sides = [b.side for b in told.blocks]
         numbering.begin(told.seq)
@@ -148,7 +149,7 @@ class Chain:
             t.exchange = _exchange(told.exchange, told.blocks, blocks)
             blocks = ()
             if t.exchange.phase == _skate.PHASE_CUT:
-                # the operators fused behind an exchange operator take no part in this task
+                # operators that are fused behind an exchange operator get no rows in this task
                 ops = ops[:1]
         n = len(ops)
         ns, rows, tries = [0] * n, [0] * n, [0] * n
@@ -164,13 +165,13 @@ class Chain:
         else:
             first = self._chained(ops[:1], 0, it, t, ns, rows, tries)
             if told.exchange and t.exchange.phase == _skate.PHASE_SPLIT_REDUCE:
-                # the first output of a split reduce is its match report, which the operators fused
-                # behind the reduce do not get
+                # the first output of a split reduce is its match report, which is not passed to the
+                # operators that are fused behind the reduce
                 yield next(first)
             it = self._chained(ops[1:], 1, first, t, ns, rows, tries)
         last = ops[-1][0]
         if last.makes_blocks:
-            target = 0  # batches are neither joined nor cut here
+            target = 0  # each batch becomes one block: batches are neither joined nor cut here
         for block in (
             it if last.packs or last.exchange else cut(it, target, told.cap, _skate.BlockOut)
         ):
@@ -186,7 +187,7 @@ class Chain:
             for rows_of, bad in letters.take(last=True):
                 yield _skate.BlockOut(rows_of, bad)
         if n > 1 and tries[-1]:
-            tries[-1] -= tries[0]  # the count of a writer includes that of the reader
+            tries[-1] -= tries[0]  # the count of a writer includes the reader's
         now = _skate.arrays_counts()
         in_place, no_room = (
             [0] * (n - 1) + [now[1] - arrays[1]],
@@ -198,7 +199,7 @@ class Chain:
     def _pieces(
         self, ops: Any, t: Any, ns: list[int], rows: list[int], tries: list[int]
     ) -> Iterator[pa.RecordBatch]:
-        """Yields the output of these operators for each unit of a task with several units
+        """Yields the output of the operators for each unit of a task with several units
         (run/partial.py), as if each unit were a task of its own."""
         t.about, units = pickle.loads(t.unit)
         for seq, unit in units:
@@ -216,9 +217,9 @@ class Chain:
         rows: list[int],
         tries: list[int],
     ) -> Any:
-        """Chains operators over batches; ops[0] is number `first` of the stage. it: the batches;
-        None: ops[0] reads. The lists ns, rows and tries receive the time, rows and retries of each
-        operator."""
+        """Passes batches through operators; ops[0] is number `first` of the stage. it: the batches;
+        None: ops[0] reads its own. The time, rows and retries of each operator are added to the
+        lists ns, rows and tries."""
         for i, (operator, params) in enumerate(ops, first):
             it = operator.run(params, it if it is not None or i == 0 else iter(()), t)
             if i == 0 and t.trail.reads:
@@ -229,13 +230,14 @@ class Chain:
         return it
 
 
-# the most retries of a call of an actor, where DataContext.actor_task_retry_on_errors asks for
-# retries
+# the most retries of one call of an actor, if the user has set
+# DataContext.actor_task_retry_on_errors
 TRIES = 16
 
 
 def _retried(on: Any) -> tuple[type[BaseException], ...]:
-    """The classes of errors to retry after, from a setting: True means all."""
+    """The classes of errors after which a call is retried, from the user's setting; True means
+    all."""
     return (Exception,) if on is True else tuple(on or ())
 
 
@@ -248,15 +250,16 @@ def _constructed(cls: Any, args: Any, kwargs: Any) -> Any:
         except again:
             if left == 0:
                 raise
-            left -= 1  # a number below 0 never reaches 0: retries without end
+            left -= 1  # a negative number never reaches 0, so it means retries without end
 
 
 _tuned = False
 
 
 def _tune() -> None:
-    """Tunes the garbage collector of a worker that runs its first stage. Rows are many small,
-    short-lived dicts: to look for cycles after every 700 of them costs a third of a flat_map."""
+    """Tunes the garbage collector of a worker before its first stage. Rows are many small,
+    short-lived dicts: searching for cycles after every 700 of them takes a third of the time of a
+    flat_map."""
     global _tuned
     _tuned = True
     gc.freeze()
@@ -306,9 +309,9 @@ def _marked(
 def _timed(
     it: Iterator[pa.RecordBatch], ns: list[int], rows: list[int], i: int, then: str
 ) -> Iterator[pa.RecordBatch]:
-    """Counts the rows of `it` and the time inside it, operators above included: the difference of
-    neighbours is the time of one operator. then: the label of the consumer of the batches. Cost:
-    0.4 us a batch."""
+    """Counts the rows that `it` gives, and the time inside it, which includes the operators that
+    feed it: the difference of two neighbours is the time of one operator. then: the label of the
+    consumer of the batches. Cost: 0.4 us a batch."""
     now, spent, n, doing = perf_counter_ns, 0, 0, _skate.doing
     try:
         t = now()
@@ -339,11 +342,12 @@ def _tried(it: Iterator[pa.RecordBatch], tries: list[int], i: int) -> Iterator[p
 
 
 def cut(batches: Iterator[pa.RecordBatch], target: int, cap: int, out: Any) -> Iterator[Any]:
-    """Cuts batches into blocks of about `target` bytes. Neighbours are joined up to that size, and
-    a larger batch is sliced evenly by rows (0: batches are blocks). The first block has a 16th of
-    that size and each following one twice the size of the one before, so that consumers can start
-    early. Stops after `cap` rows (-1: never). If there are no rows at all, one empty batch keeps
-    the schema. out: _skate.BlockOut, which measures a batch once and joins without a copy."""
+    """Cuts batches into blocks of about `target` bytes (0: each batch is a block). Neighbours are
+    joined up to that size, and a larger batch is sliced evenly by rows. The first block has a 16th
+    of that size and each following block twice the size of the one before, so that consumers can
+    start early. Stops after `cap` rows (-1: never). If there are no rows at all, yields one empty
+    batch, which carries the schema. out: _skate.BlockOut, which measures a batch once and joins
+    batches without a copy."""
     held: list[Any] = []
     held_bytes = 0
     schema = empty = None
@@ -410,32 +414,32 @@ def _chain(stage: list[_skate.StageNode]) -> Chain:
 
 
 def forget() -> None:
-    """Drops the stages of runs that are over if they keep objects of the store alive."""
+    """Drops the stages of finished runs if they keep objects of the store alive."""
     over = [
         key for key, c in _chains.items() if c.objects and not all(map(_skate.exists, c.objects))
     ]
     for key in over:
         del _chains[key]
     if over:
-        gc.collect()  # frees cycles: recursive functions, classes
+        gc.collect()  # frees objects in reference cycles: recursive functions, classes
 
 
 def run_stage(
     stage: list[_skate.StageNode], told: _skate.StageTask, *blocks: pa.RecordBatch
 ) -> Iterator[Any]:
-    """Runs one task of a stage (a streaming task of the engine)."""
+    """Runs one task of a stage, as a streaming task of the engine."""
     if _skate.in_worker():
         return _chain(stage).run(told, blocks)
     own = settings.current
     try:
-        chain = _chain(stage)  # it may set those of the task
+        chain = _chain(stage)  # decoding a stage may set the settings, which belong to this task
     finally:
         settings.current = own
     return _lent(chain.run(told, blocks))
 
 
 def stage_init(stage: list[_skate.StageNode]) -> Chain:
-    """The constructor of an actor of a stage."""
+    """The constructor of an actor that runs tasks of a stage."""
     if not _tuned and _skate.in_worker():
         _tune()
     if _skate.in_worker():
@@ -449,8 +453,8 @@ def stage_init(stage: list[_skate.StageNode]) -> Chain:
 
 def _lent(steps: Generator[Any, None, None]) -> Iterator[Any]:
     """Runs a task in a process that has settings of its own: the driver, with the inline engine.
-    The task's settings hold during its steps only; the process has its own between them and
-    afterwards."""
+    The task's settings are in force during its steps only; between and after the steps the process
+    has its own settings."""
     own = of_task = settings.current
     try:
         while True:

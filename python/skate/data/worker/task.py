@@ -1,8 +1,8 @@
-"""The task that this process is running, as sources, writers and operators see it, and where in its
-input it is, for the texts of errors.
+"""The task that this process runs, as sources, writers and operators see it, and its place in the
+input, for the texts of errors.
 
-A user's exception leaves a worker unchanged but for one note with operator, input and row. The same
-text is kept where the message about the worker's death finds it, if the process is killed.
+A user's exception leaves a worker unchanged except for one note with operator, input and row. The
+same text is also stored where the driver can read it if the process is killed.
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ BATCH = "the batch of input rows"
 
 
 class Part(NamedTuple):
-    """A part of a pack, a sample, or bounds, as a task of an exchange gets it
+    """A part of a pack, a sample, or the bounds, as a task of an exchange gets them
     (src/shuffle/pack.h)."""
 
     blocks: Any  # a buffer with whole blocks
-    rows: int  # the number of rows of the part; 0: none of its rows is wanted
+    rows: int  # the number of rows of the part; 0: the task needs none of its rows
     side: int  # the number of the stage's input that the part belongs to
     run: int
     row: int
-    # for a pack that is to be merged: the lengths of the parts of the pack (uint32, in units of 64
-    # bytes)
+    # of a pack that is merged with others: the lengths of its parts (uint32, in units of 64 bytes)
     lengths: bytes = b""
 
 
@@ -47,34 +46,35 @@ class Exchange(NamedTuple):
     parts: list[Part]
     bounds: Any  # a buffer with a block of the bounds; None: there are none
     shared: int  # 1 + the number of the input that several split reduces may share; 0: none
-    told: list[Any]  # the match report of each split reduce: a buffer with a block
+    told: list[Any]  # the match report of each split reduce, each a buffer with a block
 
 
 class Task:
     """The task that this process is running."""
 
-    # The number of the task in its stage, the same on every run; None: the task was started ahead
-    # of its turn.
+    # The number of the task in its stage, the same in every run; None: the task was started before
+    # its turn, so its number is not known.
     seq: Any = 0
     unit: bytes = b""  # parameters of a source's unit
-    about: Any = None  # an opaque value from the code that put several units into one task
+    about: Any = None  # an opaque value set by the code that put several units into one task
     reader: str = ""  # label of the operator that reads
-    # An earlier attempt's process died: batches are kept for replay before functions get them.
+    # An earlier attempt of the task died: each batch is saved for `skate replay` before a function
+    # gets it.
     careful: bool = False
-    kept: str | None = None  # the name of the file with the batch that was kept
+    kept: str | None = None  # the name of the file with the batch that was saved
     source_row: int | None = None  # the row of the source at which the reader's batch begins
-    # where source_row does not apply: the file of each row of the reader's batch
+    # where one source_row does not fit the whole batch: the file of each row of the reader's batch
     rows_of: list[str] | None = None
     letters: Letters  # the dead letters of this task
     trail: Trail
     cap: int = -1  # the number of output rows after which a task may stop; -1: none
     target: int = 16 << 20
     nbytes: Callable[[pa.RecordBatch], int] = staticmethod(lambda rb: rb.nbytes)
-    values: int = 1  # the number of values into which the task's packs are put
+    values: int = 1  # the number of values that the task writes its packs into
     exchange: Exchange  # the input of a stage that begins with an exchange
-    sides: list[int]  # for each input block the number of the stage's input that it belongs to
-    turn: int = 0  # how many tasks this process has begun
-    # For each operator, the rows that went to its fallback (images that Pillow decoded).
+    sides: list[int]  # for each input block, the number of the stage's input that it belongs to
+    turn: int = 0  # the number of tasks that this process has begun
+    # For each operator, the number of rows that took its fallback (images that Pillow decoded).
     aside: list[int]
     _source: str = ""
 
@@ -83,7 +83,7 @@ class Task:
 
     @property
     def source(self) -> str:
-        """The file that is being read, for error notes."""
+        """The file that is being read, for the notes of errors."""
         return self._source
 
     @source.setter
@@ -92,7 +92,7 @@ class Task:
         self.reads()
 
     def reads(self) -> None:
-        """Records that the task begins to read, for the message about this process's death."""
+        """Records that the task begins to read, for the message in case this process dies."""
         if self._source:
             _skate.doing(self.reader, "reading " + self._source)
 
@@ -106,9 +106,9 @@ class Task:
         row: int | None = None,
         rb: pa.RecordBatch | None = None,
     ) -> None:
-        """Adds a note to e that says where a user's function failed, once, at the innermost
-        operator. row: the first input row in question; rb: what the function was given, to be kept
-        for `skate replay`."""
+        """Adds a note to e with the place where a user's function failed. Only the innermost
+        operator adds one. row: the number of the first input row that may be at fault; rb: the
+        batch that the function was called with, which is saved for `skate replay`."""
         if not getattr(e, "__skate_noted__", False):
             try:
                 e.__skate_noted__ = True  # type: ignore[attr-defined]
@@ -136,9 +136,9 @@ class Task:
         return f" (task {self.seq})" if self.seq is not None else ""
 
     def at_hand(self, params: dict[str, Any], what: str, row: int, rb: pa.RecordBatch) -> str:
-        """Records that a function is about to be called with rb, whose first row is `row`, for the
-        message about this process's death. If an earlier attempt died, rb is kept for `skate
-        replay` first. Returns the text that follows the place in the message."""
+        """Records that a function is about to be called with rb, whose first row is number `row`,
+        for the message in case this process dies. If an earlier attempt died, first saves rb for
+        `skate replay`. Returns the text that follows the place in the message."""
         last = row + rb.num_rows - 1
         if self.careful:
             return self._at_hand_again(
@@ -154,7 +154,7 @@ class Task:
             most = DataContext.get_current().replay_bytes
             try:
                 kept = replay.keep(params, rb, where, most) if most > 0 else None
-            # No file is kept if the function cannot be pickled again or the disk is full.
+            # Nothing is saved if the function cannot be pickled again, or the disk is full.
             except Exception:
                 kept = None
             self.let_go()
@@ -164,7 +164,7 @@ class Task:
         return again
 
     def let_go(self) -> None:
-        """Removes the batch kept beforehand: the call has not ended the process."""
+        """Removes the batch that was saved before a call: the call did not end the process."""
         if self.kept is not None:
             replay.drop(self.kept)
             self.kept = None
@@ -174,8 +174,8 @@ class Task:
     def bad_row(
         self, params: dict[str, Any], e: BaseException, rb: pa.RecordBatch | None, row: int
     ) -> None:
-        """Records that the input row `row` of an operator has failed: it goes to the dead letters
-        and is left out of the output."""
+        """Turns the input row `row` of an operator, which has failed, into a dead letter; the
+        output has no row for it."""
         at = params.get("at", 0)
         source, source_row = self.trail.origin(at, row)
         self.letters.add(params, e, rb, row, source, source_row)
@@ -187,7 +187,7 @@ task = Task()
 
 
 def tolerates(params: dict[str, Any]) -> bool:
-    """Whether an operator goes on after bad records."""
+    """Whether an operator continues after bad records."""
     return (params.get("on_error") or "raise") != "raise"
 
 
@@ -199,8 +199,8 @@ def _kept(e: BaseException, params: dict[str, Any], rb: pa.RecordBatch | None, w
         return "; not kept for `skate replay`: what the function takes along is large"
     try:
         name = replay.keep(params, rb, where, most)
-    # The function cannot be pickled again, or the disk is full: report the user's error all the
-    # same.
+    # The batch cannot be saved (its function cannot be pickled again, or the disk is full): the
+    # user's error is reported all the same.
     except Exception as why:
         return f"; not kept for `skate replay`: {str(why).splitlines()[0] if str(why) else type(why).__name__}"
     return f"; `skate replay {name}` runs it again under pdb" if name else ""
