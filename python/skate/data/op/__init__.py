@@ -6,7 +6,6 @@ of the operator are attributes; facts that depend on a node's parameters are met
 outside the file compares the operator's name: rules (plan/optimise.py, src/plan/rule_*.c), runs and
 workers read the facts. The driver imports these files, too, so third-party packages come from
 _deps.py. Operators call into data/worker and data/values.
-Operators call into data/worker and data/values.
 """
 
 from __future__ import annotations

@@ -54,8 +54,8 @@ class _Writer:
             raise
 
     def _name(self, table: Any) -> None:
-        """TypeError that names the first column that CSV does not take; nothing where each by
-        itself is taken."""
+        """Raises a TypeError that names the first column that CSV cannot represent; returns if it
+        can represent each column by itself."""
         for f in table.schema:
             try:
                 pacsv.write_csv(table.select([f.name]), pa.BufferOutputStream())

@@ -1,10 +1,10 @@
-"""The part of a write that runs in its tasks: writes batches into files of a format, one after the
-other, and reports them. The formats are in their own files.
+"""The part of a write that runs in its tasks: writes batches into files of a format, one file after
+another, and reports the files. The formats are in their own modules.
 
-An incomplete local file has no name under which anybody reads: the driver (job.py) gives files
-their names when all are complete. A remote file exists once it is closed. Names begin with the id
-of the write, so no other write has them. Names from a user's filename_provider may belong to
-another write, which is an error.
+An incomplete local file has a name that no reader uses: the driver (job.py) gives files their final
+names when all are complete. A remote file exists only after it is closed. Names begin with the id
+of the write, so no other write has them. Names from a user's filename_provider may already belong
+to another write, which is an error.
 """
 
 from __future__ import annotations
@@ -30,23 +30,25 @@ class Files:
     def __init__(self, params: dict[str, Any], task: Any, extension: str, make: Any):
         self.p, self.seq, self.ext, self.make = params, task.seq, extension, make
         self.base = f"{params['prefix']}{self.seq:06d}"
-        # seq is unit * 2^20 + place where another task has read the unit (exec.h: keep_units)
+        # if another task has read the unit, seq is unit * 2^20 + the task's place in the unit
+        # (exec.h: keep_units)
         if params.get("by_unit") and not task.unit:
             self.base = f"{params['prefix']}{self.seq >> 20:06d}_{self.seq & 0xFFFFF:06d}"
         self.index = 0
         self.reports: list[tuple[str, int, int]] = []
         self.schemas: list[Any] = []  # the schema of each reported file that has rows
         self.schema: Any = None
-        self.made: set[str] = set()  # remote folders that exist already
+        self.made: set[str] = set()  # remote folders that this task knows to exist
 
     def write(self, tables: Iterator[Any], folder: str = "") -> None:
-        """Writes all tables into one file, or into several with max_rows; a new file begins where
-        the schema changes."""
+        """Writes all tables into one file, or with max_rows into several; each change of the schema
+        begins a new file."""
         writer: Any = None
         name = full = ""
         rows = 0
         limit = self.p["max_rows"]
-        above = False  # whether an error comes from the operators that make the rows
+        # whether an error comes from the operators that make the rows, not from this write
+        above = False
         try:
             schema = None
             it = iter(tables)
@@ -88,7 +90,7 @@ class Files:
             raise error from None
 
     def without_rows(self, t: Any) -> None:
-        """Writes one file of a Table without rows."""
+        """Writes a file that has the columns of t and no rows."""
         name = self.file_name()
         full = f"{self.p['folder']}/{name}"
         writer: Any = None
@@ -110,7 +112,7 @@ class Files:
         if type(p).get_filename_for_block is not FilenameProvider.get_filename_for_block:
             return p.get_filename_for_block(None, self.p["uuid"], self.seq, self.index)
         name = p.get_filename_for_task(self.p["uuid"], self.seq)
-        if self.ext == "parquet":  # for Parquet Ray's providers give a template and an ending
+        if self.ext == "parquet":  # Ray's providers give a template and an ending for Parquet
             name = name if "." in name else f"{name}.parquet"
             if "{i}" in name:
                 return name.replace("{i}", str(self.index))
@@ -127,7 +129,7 @@ class Files:
         return row_filename(p.get_filename_for_task(self.p["uuid"], self.seq), 0, i)
 
     def whole(self, name: str, data: bytes, rows: int) -> None:
-        """Writes one file with these bytes."""
+        """Writes one file that consists of these bytes."""
         full = f"{self.p['folder']}/{name}"
         try:
             with self._open(full) as f:
@@ -147,7 +149,7 @@ class Files:
                 self.p["fs"], full, self.p.get("stream", {}), self._may_replace(full)
             )
         at = self.p["folder"]
-        # No makedirs here: it would make the staging folder again after the job is over.
+        # No makedirs here: it could make the staging folder again after the job has ended.
         for part in full[len(at) + 1 :].split("/")[:-1]:
             at = f"{at}/{part}"
             try:
@@ -159,9 +161,9 @@ class Files:
         return open(full, "wb")
 
     def _may_replace(self, full: str) -> bool:
-        """Whether no other write owns the remote file of that name. With names given by the user,
-        files that existed when the write began belong to others, and so does a file that exists
-        when a task runs for the first time (a retried task finds its own files)."""
+        """Whether this write may replace the remote file of that name. With names given by the
+        user, a file may belong to another write: if it existed when the write began, or if it
+        exists when a task runs for the first time (a retried task finds its own files)."""
         name = full[len(self.p["folder"]) + 1 :]
         if name in self.p.get("taken", ()):
             raise taken(full)
@@ -182,7 +184,7 @@ class Files:
         self.schemas.append(self.schema)
 
     def _sync(self, full: str) -> None:
-        """Syncs a file to disk, if the job asks for it, so that it survives a crash of the
+        """Syncs a file to disk if the job asks for it, so that the file survives a crash of the
         machine."""
         if self.p.get("sync"):
             fd = os.open(full, os.O_RDONLY)
@@ -192,8 +194,7 @@ class Files:
                 os.close(fd)
 
     def _abort(self, writer: Any, full: str, error: BaseException) -> None:
-        """Removes an incomplete file. A failure of that is added to `error`, which is the one to
-        report, as a note."""
+        """Removes an incomplete file after `error`. If that fails, `error` gets a note about it."""
         for w in writer:
             try:
                 w.abort() if isinstance(w, RetriedOutput) else w.close()
@@ -208,7 +209,7 @@ class Files:
                 error.add_note(f"{full} could not be removed after that: {e}")
 
     def _explain(self, e: OSError, full: str) -> OSError:
-        if isinstance(e, FileExistsError):  # a FileExistsError needs no more text
+        if isinstance(e, FileExistsError):  # the text of a FileExistsError says enough
             return e
         if e.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left" in str(e):
             free = "?"
@@ -228,7 +229,7 @@ class Files:
                 if e.errno
                 else OSError(f"write {full}: {e}")
             )
-        except TypeError:  # a foreign class whose constructor takes other arguments
+        except TypeError:  # a class of a library whose constructor takes other arguments
             e.add_note(f"write {full}")
             return e
 
@@ -241,7 +242,7 @@ class Files:
 
 
 def tables(batches: Iterator[Any], nbytes: Any, limit: int) -> Iterator[Any]:
-    """Gathers batches into Tables of about `limit` bytes. A Table has the schema that holds all
+    """Gathers batches into Tables of about `limit` bytes. A Table has the schema that can hold all
     batches so far; the schema changes at a batch that does not fit into it (arrays of another
     shape, floats after ints). TypeError if two batches have no common schema."""
     held: list[Any] = []
@@ -255,7 +256,7 @@ def tables(batches: Iterator[Any], nbytes: Any, limit: int) -> Iterator[Any]:
         except TypeError as e:
             raise retold(e, "write: ", f": {ADVICE}") from None
         if not both.equals(schema):
-            if given:  # a file was begun
+            if given:  # some Tables have been yielded
                 if held:
                     yield pa.Table.from_batches(held, schema)
                 held, size = [], 0
@@ -273,10 +274,10 @@ def tables(batches: Iterator[Any], nbytes: Any, limit: int) -> Iterator[Any]:
 
 
 def partitions(table: Any, cols: list[str], flavor: str | None) -> Iterator[tuple[str, Any]]:
-    """Splits a table by the values of the columns `cols`. Yields (the beginning of the name, the
-    rows without these columns) for each combination of values, in order of appearance: "a=1/b=x/"
-    (flavor "hive"), "1/x/" (None) or "1_x_" ("filename"). ValueError for a null, which only "hive"
-    can name."""
+    """Splits a table by the values of the columns `cols`. Yields (the beginning of the file's name,
+    the rows without these columns) for each combination of values, in order of appearance:
+    "a=1/b=x/" (flavor "hive"), "1/x/" (None) or "1_x_" ("filename"). ValueError for a null, for
+    which only "hive" has a name."""
     rest = [n for n in table.column_names if n not in cols]
     if not rest:
         raise ValueError(
@@ -309,8 +310,8 @@ def partitions(table: Any, cols: list[str], flavor: str | None) -> Iterator[tupl
 def run(
     params: dict[str, Any], batches: Iterator[Any], task: Any, extension: str, make: Any, limit: int
 ) -> Iterator[Any]:
-    """The body of a format's run(). Yields a report of the files or, if there were no rows, their
-    schema."""
+    """The common body of the formats' run(). Yields a report of the files or, if there were no
+    rows, a report of their schema."""
     files = Files(params, task, extension, make)
     if params["format"] in TYPED:
         batches = map(marks.bare, batches)
@@ -333,7 +334,7 @@ def run(
 
 
 def _watched(batches: Iterator[Any], seen: list[Any]) -> Iterator[Any]:
-    """Passes batches on, and puts the schema of the first one into `seen`."""
+    """Passes batches on, and appends the schema of the first one to `seen`."""
     for rb in batches:
         if not seen:
             seen.append(rb.schema)

@@ -1,11 +1,11 @@
-"""The fingerprint of a job: a list of (label, digest) of its operators with their functions' code
-and arguments, its input files with size and time, and its options.
+"""The fingerprint of a job: a list of (label, digest) of its operators (their functions' code and
+arguments), its input files (size and time), and its options.
 
-Two programs with equal fingerprints do the same, as far as can be seen. Seen are the code of
-functions, of classes and of functions in the same module that they call; defaults, closures and
-constants. Not seen are other modules, files that functions open, and the time of day. Nothing here
-depends on the process (no addresses, no hash seeds), so the same program gives the same list each
-time it is started.
+Two programs with equal fingerprints do the same work, as far as the fingerprint can see. It sees
+the code of functions, of classes and of functions in the same module that they call; defaults,
+closures and constants. It does not see other modules, files that functions open, or the time of
+day. Nothing in it depends on the process (no addresses, no hash seeds), so the same program gives
+the same list each time it is started.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def fingerprint(request: RunRequest, write: dict[str, Any]) -> list[tuple[str, b
     for n in reversed(nodes):
         more = n.each_run(n.runs) if n.each_run is not None else {}
         params = {**n.params, **more.get("params", {})}
-        params.pop("stamps", None)  # the input files have a part of their own in the list
+        params.pop("stamps", None)  # the input files have their own part of the list
         units = more.get("units", n.options.get("units"))
         out.append((n.label, of(n.op, params, n.options.get("batch_rows", 0), units)))
     files = list(dict.fromkeys(request.facts.files))
@@ -81,7 +81,7 @@ class _Walk:
     def __init__(self, h: Any):
         self.h = h
         self.seen: dict[int, int] = {}
-        self.keep: list[Any] = []  # keeps objects alive, so that no id is used twice
+        self.keep: list[Any] = []  # keeps objects alive, so that no two have the same id()
 
     def put(self, kind: str, data: bytes = b"") -> None:
         self.h.update(f"{kind}:{len(data)}:".encode() + data)
@@ -197,7 +197,7 @@ class _Walk:
 
 
 def _names(c: types.CodeType) -> list[str]:
-    """The names that a function, and functions defined inside it, may take from its module."""
+    """The names that a function, and functions defined inside it, may look up in its module."""
     out = list(c.co_names)
     for x in c.co_consts:
         if isinstance(x, types.CodeType):

@@ -1,4 +1,4 @@
-"""Images: one file a row, encoded by Pillow."""
+"""Images: each row becomes a file, which Pillow encodes."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""A write from start to end: the target, staging, commit and clean-up. files.py has the part of the
-tasks; the formats are in their own files.
+"""A write from start to end: the target, staging, commit and clean-up. files.py has the part that
+runs in tasks; the formats are in their own modules.
 
 All files of a write have one schema (unify_file_schemas.py). Tasks write into a hidden staging
-folder inside the target (stage.py), under names of the write's id and the task's number. When all
-is written the driver renames the files into place. So a failed or killed job leaves the target as
-it was, a retried task overwrites its own files, and the same Dataset gives files with the same
-bytes each time; their names differ in the id and sort the same. Files that other programs write
-into the folder meanwhile stay whole: see stage.py. The next write into the folder removes what
-killed drivers have left. On remote file systems a rename is a copy, so there the files are written
-in place.
+folder inside the target (stage.py), under names with the write's id and the task's number. When all
+files are complete the driver renames them into the target. So a failed or killed job leaves the
+target unchanged, a retried task overwrites its own files, and the same Dataset gives files with the
+same bytes each time; only the ids in their names differ, and the names sort in the same order.
+Files that other programs write into the folder in the meantime are not damaged: see stage.py. The
+next write into the folder removes the staging folders of killed drivers. On remote file systems a
+rename is a copy, so files are written in place there.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def write(
     args_fn: Any = None,
     partition_cols: Any = None,
 ) -> dict[str, Any] | None:
-    """Runs the plan of a request into files of a format. Returns what the statistics say of the
-    write; None: nothing was written.
+    """Runs the plan of a request into files of a format. Returns the write's entry in the
+    statistics; None: nothing was written.
 
     Args:
         request: The plan and its settings.
@@ -79,7 +79,7 @@ def write(
             [partition_cols] if isinstance(partition_cols, str) else list(partition_cols)
         )
         request.facts.check_columns(partition_cols, "write partition_cols")
-        if args.get("schema") is not None:  # the schema that the files get
+        if args.get("schema") is not None:  # the user's schema of the files
             args = {**args, "schema": _schema_without(args["schema"], partition_cols)}
     flavor, args = _flavor(fmt, partition_cols, args)
     path, fs = os.fspath(path), options.get("filesystem")
@@ -146,7 +146,8 @@ def _label(fmt: str) -> str:
 def _flavor(
     fmt: str, partition_cols: Any, args: dict[str, Any]
 ) -> tuple[str | None, dict[str, Any]]:
-    """Returns (how the folders of partitions are named, the other arguments of the format)."""
+    """Returns (how the folders of partitions are named: a flavor of files.partitions; the other
+    arguments of the format)."""
     if fmt != "parquet" or "partitioning_flavor" not in args:
         return "hive", args
     args = dict(args)
@@ -171,8 +172,8 @@ def _at_once(
     options: dict[str, Any],
     known: Any,
 ) -> list[tuple[str, int, int]] | None:
-    """A write whose files appear together at its end. Returns (name, rows, bytes) of each file;
-    None: mode "ignore" has found files."""
+    """Runs a write whose files appear together at its end. Returns (name, rows, bytes) of each
+    file; None: mode "ignore" has found files."""
     old = target.begin(how)
     if old is None:
         return None
@@ -200,16 +201,18 @@ def _at_once(
 
 
 def _check(fmt: str, args: dict[str, Any], schema: Any) -> None:
-    """Raises for what is known to be wrong before anything runs."""
+    """Raises an error for arguments, and for a known schema, that the format cannot take, before
+    anything runs."""
     check = getattr(importlib.import_module(f"skate.data.write.{fmt}"), "check", None)
     if check is not None:
         check(args, schema)
 
 
 class Orderly:
-    """A context manager inside of which SIGTERM unwinds the program as Ctrl-C does, and then ends
-    it as it would have. A handler of the program's own is called instead. On threads other than the
-    main one it has no effect. After wait() a signal is held back until the end of the block."""
+    """A context manager. In its block SIGTERM raises an exception, as Ctrl-C does, so that the
+    program cleans up; then the program ends by SIGTERM. If the program has its own handler, that
+    handler is called instead. On threads other than the main one it has no effect. After wait() a
+    signal is held back until the end of the block."""
 
     def __init__(self) -> None:
         self.mine = self.came = self.waits = False
@@ -240,11 +243,12 @@ class Orderly:
 
 
 class _Terminated(BaseException):
-    """Raised by SIGTERM."""
+    """The exception that SIGTERM raises."""
 
 
 def _check_names(provider: Any, uuid: str) -> None:
-    """ValueError for names that the next write into the folder would use, too."""
+    """ValueError if the user's provider gives names that its next write into the folder would use
+    as well."""
     if type(provider).get_filename_for_block is FilenameProvider.get_filename_for_block:
         name = provider.get_filename_for_task(uuid, 0)
         if uuid not in name:
@@ -255,7 +259,7 @@ def _check_names(provider: Any, uuid: str) -> None:
 
 
 def _wrote(path: str, files: list[tuple[str, int, int]]) -> dict[str, Any]:
-    """The entry about a write in the statistics of a run."""
+    """The entry of a write in the statistics of a run."""
     return {
         "path": path,
         "files": len(files),
@@ -274,7 +278,7 @@ def _resumable(
     logs: str | None,
     forget: bool,
 ) -> list[Any]:
-    """A write that can be resumed: does the part of it that is missing. Returns the files of the
+    """Runs a write that can be resumed: does the part that is missing. Returns the files of the
     whole job."""
     at = None
     if logs is not None:
@@ -298,7 +302,7 @@ def _resumable(
                     job.level(label, params)
             job.commit()
         files = [f for u in sorted(job.files) for f in job.files[u]]
-        if job.log is None:  # mode "ignore", and there are files
+        if job.log is None:  # mode "ignore" has found files
             return files
         job.tidy()
         if forget:
@@ -308,7 +312,7 @@ def _resumable(
         job.close()
 
 
-_TITLES = {  # of the formats of files
+_TITLES = {  # how the formats are written in the labels of plans
     "arrow": "Feather",
     "csv": "CSV",
     "images": "Images",
@@ -334,8 +338,8 @@ class _Local:
         self.before: stage.Before = []
 
     def begin(self, how: SaveMode) -> list[str] | None:
-        """Makes the folders. Returns the names that are in the target now, or None if mode "ignore"
-        leaves nothing to do."""
+        """Makes the folders. Returns the names that exist in the target; None: mode "ignore" has
+        found files, so nothing is to be done."""
         old = stage.look(self.path, how)
         if old is None:
             return None
@@ -350,7 +354,7 @@ class _Local:
         return old
 
     def commit(self, names: list[str], how: SaveMode) -> bool:
-        """Moves the files to their places. False: mode "ignore" has found files of another
+        """Moves the files to their final paths. False: mode "ignore" has found files of another
         write."""
         moves = [(os.path.join(self.folder, n), n) for n in names]
         with stage.alone(self.path, how):
@@ -394,12 +398,12 @@ class _Remote:
             for f in info
             if f.type == pafs.FileType.File
         }
-        # Leave out the folders of writers to whom the target is a local folder.
+        # Without the staging folders of writers for whom the target is a local folder.
         return {n: v for n, v in found.items() if not n.startswith(".skate-")}
 
     def begin(self, how: SaveMode) -> list[str] | None:
-        """Makes the folder. Returns the names that are in the target now, or None if mode "ignore"
-        leaves nothing to do."""
+        """Makes the folder. Returns the names that exist in the target; None: mode "ignore" has
+        found files, so nothing is to be done."""
         # Make the folder before listing it: listing fails if another write makes the folder at that
         # moment.
         retried(lambda: self.fs.create_dir(self.path, recursive=True), f"make {self.path}")
@@ -413,8 +417,8 @@ class _Remote:
         return list(self.before)
 
     def commit(self, names: list[str], how: SaveMode) -> bool:
-        """Mode "error": looks for files of other writes again. Mode "overwrite": removes the files
-        that were there before."""
+        """Mode "error": checks again for files of other writes. Mode "overwrite": removes the files
+        that existed before the write."""
         if how is SaveMode.ERROR and (
             others := sorted(n for n in self.files() if n not in names and self.id not in n)
         ):
@@ -425,7 +429,7 @@ class _Remote:
         return True
 
     def clear(self, before: dict[str, tuple[int, int]], mine: set[str]) -> None:
-        """Removes the files of `before` that are unchanged, but for those in `mine`."""
+        """Removes the files of `before` that have not changed since, except those in `mine`."""
         there = self.files()
         self.remove([n for n, v in before.items() if n not in mine and there.get(n) == v])
 
@@ -442,7 +446,7 @@ def _schema_without(schema: Any, names: list[str]) -> Any:
 
 
 def of_tasks(given: TaskOptions) -> dict[str, Any]:
-    """The options of a plan's node for the tasks of a write."""
+    """The options of the plan's node for the tasks of a write."""
     options = resources(given.get("ray_remote_args") or {})
     if given.get("concurrency") is not None:
         options["max_tasks"] = given.get("concurrency")
@@ -450,7 +454,7 @@ def of_tasks(given: TaskOptions) -> dict[str, Any]:
 
 
 def write_sql(request: RunRequest, sql: str, connection_factory: Any, given: TaskOptions) -> None:
-    """Runs the plan of a request into a database."""
+    """Runs the plan of a request and inserts its rows into a database."""
     params = {"format": "sql", "sql": sql, "connect": cloudpickled(connection_factory)}
     node = Node("write", "WriteSQL", params, (request.node,), **of_tasks(given))
     for _ in execute.batches(request.over(node)):
@@ -458,7 +462,7 @@ def write_sql(request: RunRequest, sql: str, connection_factory: Any, given: Tas
 
 
 def write_sink(request: RunRequest, sink: Any, given: TaskOptions) -> None:
-    """Runs the plan of a request into a Datasink."""
+    """Runs the plan of a request and writes its rows into a Datasink."""
     options = of_tasks(given)
     params = {"format": "sink", "fn": sink, "uuid": os.urandom(8).hex()}
     results = []
@@ -470,7 +474,7 @@ def write_sink(request: RunRequest, sink: Any, given: TaskOptions) -> None:
     )
     try:
         sink.on_write_start(request.facts.known_schema())
-        if getattr(sink, "_skip_write", False):  # mode "ignore" has found files: write no row
+        if getattr(sink, "_skip_write", False):  # mode "ignore" has found files: no row is written
             rows = None
         if rows is not None:
             params.update(rows.begin(params["uuid"]))

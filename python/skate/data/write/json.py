@@ -1,5 +1,5 @@
-"""JSON files, one object a line. Values without a JSON form (dates, decimals) are written as text;
-bytes are an error."""
+"""JSON files, one object on each line. Values without a JSON form (dates, decimals) are written as
+text; bytes are an error."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check(args: dict[str, Any], schema: Any) -> None:
 
 
 def _bytes_in(t: Any) -> Any:
-    """t if it is a type of bytes, or the first such type nested in it."""
+    """Returns t if it is a type of bytes, or else the first such type nested in it."""
     if (
         pa.types.is_binary(t)
         or pa.types.is_large_binary(t)
@@ -65,7 +65,7 @@ class _Writer:
             self.sink.write(text.encode())
 
     def _named(self, e: Exception, rows: list[dict[str, Any]]) -> Exception:
-        """The error e with a text that names the column."""
+        """Returns the error e with a text that names the column."""
         for r in rows:
             for name, v in r.items():
                 try:

@@ -19,7 +19,7 @@ class TaskOptions(TypedDict, total=False):
     Args:
         ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory
             (bytes), resources, runtime_env, ...
-        concurrency: Write tasks at once, at most; None: as many as fit.
+        concurrency: The most write tasks that run at once; None: as many as fit.
     """
 
     ray_remote_args: dict[str, Any] | None
@@ -31,15 +31,15 @@ class WriteOptions(TaskOptions, total=False):
 
     Args:
         filesystem: The pyarrow (or fsspec) file system of the path; None: it follows from the path.
-        try_create_dir: Without effect: folders that are missing are made.
+        try_create_dir: Has no effect: missing folders are always made.
         arrow_open_stream_args: Arguments of pyarrow's open_output_stream: compression,
             buffer_size, metadata.
         filename_provider: Names the files (skate.data.datasource.FilenameProvider).
-        mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing
-            is written when there are).
-        resume: The same program, run again after it was killed, does only what is missing, and
-            nothing when all is there (see the head of skate.data.write). A text: the local folder of
-            the log.
+        mode: "append", "overwrite", "error" (ValueError if files exist) or "ignore" (nothing is
+        written if files exist).
+        resume: True: if the program is killed and run again, it does only what is missing, and
+        nothing if all files are there (see the docstring of skate.data.write). A text: the local
+        folder for the log.
     """
 
     filesystem: FileSystem | None
@@ -54,8 +54,8 @@ class RowOptions(WriteOptions, total=False):
     """Options of writers whose files hold several rows.
 
     Args:
-        min_rows_per_file: Rows of a file, at least; None: any number.
-        max_rows_per_file: Rows of a file, at most; None: any number.
+        min_rows_per_file: The least number of rows of a file; None: any number.
+        max_rows_per_file: The largest number of rows of a file; None: any number.
         num_rows_per_file: Ray's older name of min_rows_per_file.
     """
 
@@ -64,7 +64,7 @@ class RowOptions(WriteOptions, total=False):
     num_rows_per_file: int | None
 
 
-if TYPE_CHECKING:  # the same arguments, for writers that pass other keywords on to a library
+if TYPE_CHECKING:  # the same arguments, for writers that pass further keywords to a library
 
     class OpenRowOptions(RowOptions, total=False, extra_items=Any): ...
 
@@ -76,7 +76,7 @@ takes_rows = functools.partial(takes, RowOptions, **_FILES)
 
 
 def save_mode(options: WriteOptions) -> SaveMode:
-    """The SaveMode of a name: what happens to existing files. ValueError for an unknown name."""
+    """The SaveMode with the name in the options. ValueError for an unknown name."""
     mode = options.get("mode")
     return SaveMode(str(getattr(mode, "value", mode)).lower())
 

@@ -1,10 +1,10 @@
-"""Parquet files: row groups of about 32 MiB, dictionaries for columns with repeated values.
+"""Parquet files: row groups of about 32 MiB; columns with repeated values have dictionaries.
 
 Arrow's writer puts each value of every column into a hash table until the dictionary is full. For
-columns of distinct values that costs more than all the rest of the writing. So the number of
-distinct values of each column is estimated by a sample of its first rows, and columns whose
-dictionary would save less than a quarter are written plain. If the user gives use_dictionary or
-column_encoding, that alone decides. Cost: about 0.2 ms a column and file.
+columns of distinct values this takes longer than all the rest of the writing. So the number of
+distinct values of each column is estimated from a sample of its first rows, and a column whose
+dictionary would save less than a quarter of its bytes is written without one. If the user gives
+use_dictionary or column_encoding, no estimate is made. Cost: about 0.2 ms for each column and file.
 """
 
 from __future__ import annotations
@@ -43,12 +43,13 @@ def check(args: dict[str, Any], schema: Any) -> None:
 
 
 def _as_stored(schema: Any) -> Any:
-    """The schema in which Parquet accepts these columns. Only columns of a few kinds of types are
+    """The schema in which Parquet accepts these columns. Only columns whose types may fail are
     tried, since a try takes long."""
 
     def write(s: Any) -> None:
         with pq.ParquetWriter(pa.BufferOutputStream(), s) as w:
-            # One row: without rows the writer does not look at the values of a dictionary.
+            # The table needs one row: without rows the writer does not look at the values of a
+            # dictionary.
             w.write_table(pa.table([pa.nulls(1, f.type) for f in s], schema=s))
 
     doubtful = [f for f in schema if _doubtful(f.type)]
@@ -82,7 +83,7 @@ def _doubtful(t: Any) -> bool:
 class _Writer:
     def __init__(self, sink: Any, schema: Any, args: dict[str, Any]):
         self.sink, self.args = sink, dict(args)
-        # The user's schema: values are cast to it without loss, or it is an error.
+        # The user's schema: values that cannot be cast to it without loss are an error.
         self.given = self.args.pop("schema", None)
         self.schema = _as_stored(schema) if self.given is None else self.given
         self.row_group_size = self.args.pop("row_group_size", None)
@@ -113,7 +114,7 @@ class _Writer:
         said = encoded_text.file_schema(self.schema)
         if said.equals(self.schema):
             self.w = pq.ParquetWriter(self.sink, self.schema, **self.args)
-        else:  # else the file's schema would have dictionaries for encoded columns
+        else:  # without this, the file's schema would have dictionaries for encoded columns
             self.w = pq.ParquetWriter(self.sink, table.schema, store_schema=False, **self.args)
             self.w.add_key_value_metadata(
                 {"ARROW:schema": base64.b64encode(said.serialize()).decode()}
@@ -121,8 +122,8 @@ class _Writer:
 
 
 def _distinct(col: Any) -> bool:
-    """Whether a dictionary of a column would save less than a quarter of its bytes, estimated by
-    two samples: rows from all over the column, and neighbours."""
+    """Whether a dictionary of a column would save less than a quarter of its bytes. It is estimated
+    from two samples: rows spread over the column, and neighbouring rows."""
     if not len(col):
         return False
     t, rows, col = col.type, len(col), col.chunk(0)

@@ -1,4 +1,4 @@
-"""The reports of a write, by which its tasks tell the driver about the files that they wrote."""
+"""The reports of a write, in which its tasks tell the driver which files they wrote."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Report = tuple[str, int, int]
 
 
 def said(schemas: list[Any]) -> dict[bytes, bytes]:
-    """The metadata of a report: the schema of each of its files."""
+    """Makes the metadata of a report: the schema of each of its files."""
     texts: dict[bytes, int] = {}
     known: dict[int, int] = {}
     at = []
@@ -31,7 +31,7 @@ def said(schemas: list[Any]) -> dict[bytes, bytes]:
 
 
 def heard(rb: Any) -> list[bytes]:
-    """The schemas of the files of a report, as bytes; empty for formats without types."""
+    """Reads the schemas of the files of a report, as bytes; empty for formats without types."""
     text = (rb.schema.metadata or {}).get(KEY)
     if text is None:
         return []
@@ -40,7 +40,7 @@ def heard(rb: Any) -> list[bytes]:
 
 
 def report(files: list[tuple[str, int, int]]) -> Any:
-    """A batch of (name, rows, bytes) of files."""
+    """Makes a report: a batch with name, rows and bytes of each file."""
     schema = pa.schema([("path", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
     cols = list(zip(*files, strict=True)) if files else [(), (), ()]
     return pa.RecordBatch.from_arrays(
@@ -50,8 +50,8 @@ def report(files: list[tuple[str, int, int]]) -> Any:
 
 
 class Reports:
-    """Collects the reports of the tasks of a write: their files or, for a task without rows, its
-    columns. known: the schema, if it is known before the run."""
+    """Collects the reports of a write's tasks. A report names files or, if the task had no rows,
+    the columns. known: the schema, if it is known before the run."""
 
     def __init__(self, known: Any):
         self.known = known
@@ -68,13 +68,13 @@ class Reports:
         return list(zip(*(c.to_pylist() for c in rb.columns), strict=True))
 
     def without_rows(self, params: dict[str, Any]) -> list[tuple[str, int, int]]:
-        """Writes the one file of a write that had no rows, so that its columns can be read back; no
-        file if the columns are not known."""
+        """Writes one file for a write that had no rows, so that its columns can be read back; no
+        file if the columns are unknown."""
         schema = self.known
         if self.schemas:
             try:
                 schema = unify.unify(self.schemas)
-            except TypeError:  # the columns of tasks without rows may conflict
+            except TypeError:  # the columns of tasks without rows may have conflicting types
                 schema = self.schemas[0]
         schema = params["args"].get("schema", schema)
         if schema is None or not len(schema) or params["format"] == "images":

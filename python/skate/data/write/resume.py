@@ -1,5 +1,5 @@
-"""Writes that can be resumed: a driver that was killed is started again with the same program and
-does only what is missing.
+"""Writes that can be resumed: if the driver is killed, the same program is started again and does
+only what is missing.
 
     <target>/.skate-job/log            what is done (src/base/log/joblog.h): a head with the
                                        fingerprint of the job, a record for each unit of the input,
@@ -8,26 +8,27 @@ does only what is missing.
                                        of
 
 Units of the input (row groups, ranges of bytes, files: the pieces that become tasks) have the same
-numbers whenever the same program reads the same input. Such a run keeps them apart: no task works
-on rows of two units, blocks leave in the order of units (exec.h, keep_units), so when the report of
-a later unit comes, all of the earlier ones are whole. Then a unit goes into the log with its files,
-and the next run leaves it out. When all are there: COMMIT; files move to their places under names
-of the job's id, unit and number; DONE. The id is in the log, so it is the same in each run.
+numbers whenever the same program reads the same input. Such a run does not mix units: no task works
+on rows of two units, and blocks leave in the order of units (exec.h, keep_units). So when the
+report of a later unit arrives, all earlier units are complete. A complete unit is recorded in the
+log with its files, and the next run leaves it out. When all units are complete, COMMIT is logged;
+the files move to their final names, which have the job's id, the unit and a number; then DONE is
+logged. The id is in the log, so it is the same in each run.
 
-A target that is not local (RemoteJob): the log is in a local folder that the user names; a rename
-would be a copy there, so files are written in their places under such names, whole or not at all,
-and what a killed run has left under such names is removed at the end.
+If the target is not local (RemoteJob), the log is in a local folder that the user names. Since a
+rename would be a copy there, each file is written at its final path, complete or not at all; files
+with such names that a killed run has left are removed at the end.
 
-Invariant: a file moves to its (local) place only after COMMIT, and once. Whichever process is
-killed at whatever point, the next run ends with the files of an undisturbed run. Lost are only
-units that were done behind a slow one. Files are synced by the workers that write them, the log at
-most 20 times a second and at each mark.
+Invariant: a file moves to its final (local) path only after COMMIT, and once. Whichever process is
+killed at whatever point, the next run ends with the files of an undisturbed run. Only units that
+were complete while an earlier, slow unit was not are done again. The workers sync the files that
+they write; the log is synced at most 20 times a second, and at COMMIT and DONE.
 
-Mode "overwrite" keeps a list of what was there when the job began (<target>/.skate-job/before, or
-beside a log that is elsewhere), and removes that alone; stage.py says what holds beside other
-writers.
+With mode "overwrite" a list of the files that existed when the job began is stored
+(<target>/.skate-job/before, or beside a log in another folder), and only these files are removed.
+stage.py says what holds if there are other writers.
 
-Refused: a log of another job that has not ended (the message names the part that differs); sources
+Refused: a log of another job that has not ended (the error names the part that differs); sources
 without lasting units; plans that are no chain.
 """
 
@@ -55,10 +56,9 @@ from skate.data.write.unify_file_schemas import again, misfits, of_file
 
 SYNC_S = 0.05
 _HEAD, _UNIT, _COMMIT, _DONE = 1, 2, 3, 4
-# the name of a staged file; its groups are the partition values in front of the number and the
-# ending behind it
+# the name of a staged file; groups: the partition values before the number, and the ending
 _STAGED = re.compile(r"(.*_|)\d{6,}_\d{6}(\..*|)")
-LOOKS = 16  # the number of files whose schemas are read at the same time
+LOOKS = 16  # the number of files whose schemas are read concurrently
 
 # (staged name relative to the folder of the job, final name relative to the target, rows, bytes)
 File = tuple[str, str, int, int]
@@ -84,11 +84,12 @@ class Job:
         self.path = log_path or os.path.join(self.folder, "log")
         self.files: dict[int, list[File]] = {}
         self.prefix = ""
-        self.names = params["names"] is not None  # whether the user names the files
+        # whether the user names the files (filename_provider)
+        self.names = params["names"] is not None
         self.committed = self.over = False
         self.log: Any = None
         self.synced = 0.0
-        # the schemas of all files; None unless this run has written all files
+        # the schemas of all files; None unless this run wrote all of them
         self.schemas: list[bytes] | None = None
 
     def _units(self, node: Node) -> int:
@@ -109,7 +110,7 @@ class Job:
     # ---- Starting: what an earlier run has done.
 
     def open(self) -> bool:
-        """Reads the log and decides what to do. False: nothing is to be done."""
+        """Reads the log and decides what to do. False: there is nothing to do."""
         if not os.path.exists(self.path) and self._look() is None:
             return False
         self._make_folders()
@@ -152,16 +153,16 @@ class Job:
         return True
 
     def _look(self) -> list[str] | None:
-        """The names in the target; None: mode "ignore" has found files. ValueError: mode "error"
-        has."""
+        """Lists the names in the target; None: mode "ignore" has found files. ValueError: mode
+        "error" has found files."""
         return stage.look(self.target, self.how)
 
     def _make_folders(self) -> None:
         os.makedirs(self.folder, exist_ok=True)
 
     def _same(self, records: list[Any]) -> bool:
-        """Compares the log with this job. True: a log of this job. False: a log of another job that
-        has ended. ValueError: a log of another job that has not."""
+        """Compares the log with this job. True: the log is of this job. False: it is of another
+        job, which has ended. ValueError: it is of another job, which has not ended."""
         _, units, mode, _, parts = records[0]
         mine = [*self.parts, ("mode", self.how.value.encode())]
         theirs = [*[tuple(p) for p in parts], ("mode", mode.encode())]
@@ -202,7 +203,7 @@ class Job:
         os.replace(path + ".part", path)
 
     def _check_files(self) -> None:
-        """Forgets units whose files do not exist as recorded."""
+        """Drops the records of units whose files are missing or differ from the record."""
         for unit, files in list(self.files.items()):
             if not all(self._size(f) == f[3] for f in files):
                 log.warning(
@@ -227,7 +228,7 @@ class Job:
     def write(
         self, request: RunRequest, label: str, params: dict[str, Any], options: dict[str, Any]
     ) -> None:
-        """Runs the missing part; each unit goes into the log when it is whole."""
+        """Runs the missing part; records each unit in the log when it is complete."""
         run, where = self._stage()
         uuid = self.prefix.removesuffix("_")  # the id is the same in each run of the job
         node = Node("write", label, {**params, "uuid": uuid, **where}, (request.node,), **options)
@@ -251,10 +252,10 @@ class Job:
 
     def level(self, label: str, params: dict[str, Any]) -> None:
         """Brings all files to one schema (unify_file_schemas.py): files with another schema are
-        written again beside the old ones, then the log is told so."""
+        written again beside the old ones, and then recorded in the log."""
         files = [(u, i) for u in sorted(self.files) for i in range(len(self.files[u]))]
         if self.schemas is None:
-            # In a remote store each look costs a round trip.
+            # In a remote store each read of a schema costs a round trip.
             with futures.ThreadPoolExecutor(LOOKS) as pool:
                 self.schemas = list(
                     pool.map(lambda f: of_file(params, self._at(self.files[f[0]][f[1]])), files)
@@ -279,7 +280,7 @@ class Job:
         self.log.sync()
 
     def _at(self, f: File) -> str:
-        """Where a file is now: staged, or in its place if the commit had come that far."""
+        """The present path of a file: staged, or final if the commit has already moved it."""
         staged = os.path.join(self.folder, f[0])
         return staged if os.path.exists(staged) else os.path.join(self.target, f[1])
 
@@ -289,14 +290,15 @@ class Job:
         )
 
     def _stage(self) -> tuple[str, dict[str, Any]]:
-        """(name of this run, parameters of the writer)."""
+        """Returns (name of this run's staging folder, parameters of the writer)."""
         run = f"run-{os.urandom(6).hex()}"
         stage = os.path.join(self.folder, run)
         os.mkdir(stage)
         return run, {"folder": stage, "prefix": "", "sync": True}
 
     def _whole(self, run: str, unit: int, reports: list[tuple[str, int, int]], upto: int) -> None:
-        """Logs that `unit` is whole, and so are the units before `upto` that gave no file."""
+        """Records that `unit` is complete, and so are the earlier units before `upto` without
+        files."""
         for u in range(max(unit, 0), upto):
             if u in self.files:
                 continue
@@ -324,7 +326,7 @@ class Job:
     # ---- Ending: the commit and the clean-up.
 
     def commit(self) -> None:
-        """Moves all files to their places; may be repeated safely."""
+        """Moves all files to their final paths; may be called again safely."""
         files = self._all_files()
         self.log.commit()
         self.log.sync()
@@ -355,8 +357,8 @@ class Job:
             self.log.sync()
 
     def _place(self, files: list[File], mine: Any) -> None:
-        """Moves files that are not in their places yet. mine: says which existing files may be
-        replaced, beside those with the job's id."""
+        """Moves files that are not at their final paths yet. mine: says which existing files may be
+        replaced, besides those with the job's id."""
         mine_by_name, folders = self.prefix.removesuffix("_"), {self.target}
         for staged, final, _, size in files:
             to = os.path.join(self.target, final)
@@ -372,7 +374,7 @@ class Job:
                     "write: a file that the log has is in neither place; run again to write it anew",
                     to,
                 )
-            while to not in folders:  # the parents of the folder may be new, too
+            while to not in folders:  # the folder's parents may be new, too
                 to = os.path.dirname(to)
                 folders.add(to)
         for f in sorted(folders):
@@ -384,8 +386,8 @@ class Job:
         return files
 
     def tidy(self) -> None:
-        """Removes what runs have left. Tasks of a killed run may still be writing there: a folder
-        is renamed first, so that nothing can be added to it."""
+        """Removes the staged files of all runs. Tasks of a killed run may still be writing into a
+        folder, so it is renamed first, and they can add nothing to it."""
         for n in os.listdir(self.folder):
             if n == stage.BEFORE or n.startswith(stage.TOLD):
                 os.unlink(os.path.join(self.folder, n))
@@ -422,8 +424,8 @@ class RemoteJob(Job):
         self.remote, self.fs = target, target.fs
 
     def _look(self) -> list[str] | None:
-        """The names in the target; None: mode "ignore" has found files. ValueError: mode "error"
-        has."""
+        """Lists the names in the target; None: mode "ignore" has found files. ValueError: mode
+        "error" has found files."""
         return self.remote.begin(self.how)
 
     def _make_folders(self) -> None:
@@ -449,8 +451,8 @@ class RemoteJob(Job):
         return report[0], *report
 
     def commit(self) -> None:
-        """Removes files that are not of this job; its own are in their places already. May be
-        repeated safely."""
+        """Removes files that are not of this job; the job's files are at their final paths already.
+        May be called again safely."""
         mine = {f[1]: f[3] for f in self._all_files()}
         self.log.commit()
         self.log.sync()
@@ -489,7 +491,7 @@ class RemoteJob(Job):
 
 
 def digest(*parts: bytes) -> bytes:
-    """A digest of 16 bytes of all parts."""
+    """A digest of 16 bytes over all parts."""
     h = hashlib.blake2b(digest_size=16)
     for p in parts:
         h.update(len(p).to_bytes(8, "little"))

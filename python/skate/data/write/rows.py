@@ -1,14 +1,14 @@
-"""Writes into a Datasink that can be resumed (CheckpointConfig): the driver notes the ids of the
-rows of each task that has ended, and a later run leaves those rows out.
+"""Writes into a Datasink that can be resumed (CheckpointConfig): the driver records the ids of the
+rows of each task that has ended, and a later run leaves these rows out.
 
     <checkpoint_path>/rows-<digest of the sink's path>/<write_uuid>.run              a run has begun
     <checkpoint_path>/rows-<digest of the sink's path>/<write_uuid>_<task>.parquet   a task of it
     has ended: the ids of its rows
 
-The files of a file sink have write_uuid and task in their names, so files of tasks without a note
-are found, and removed when the next run begins. Of other sinks only the rows are known: rows of a
-task that wrote and was not noted are written twice, as in Ray. A note is on disk before the next
-report is read; the sink's own files are as durable as the sink makes them.
+The files of a file sink have write_uuid and task in their names, so files of tasks without a record
+are found, and removed when the next run begins. For other sinks only the rows are known: rows of a
+task that wrote them, but was not recorded, are written twice, as in Ray. A record is on disk before
+the next report is read; the sink's own files are as durable as the sink makes them.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _NOTE = re.compile(r"(.+)_(\d+)\.parquet")
 
 
 class Rows:
-    """The notes about the rows of one sink.
+    """The records about the rows of one sink.
 
     Args:
-        config: Says the column of the ids and the folder.
+        config: Has the column of the ids and the folder.
         sink: The Datasink that gets the rows.
 
     Raises:
@@ -72,9 +72,9 @@ class Rows:
 
     def begin(self, uuid: str) -> dict[str, Any]:
         """Begins a run: removes what unfinished tasks of earlier runs have left. Returns parameters
-        for the tasks: the column of ids, and the ids that are done (or None)."""
+        for the tasks: the column of ids, and the ids of rows that are done (or None)."""
         os.makedirs(self.folder, exist_ok=True)
-        # mode "overwrite" removes the noted rows as well
+        # mode "overwrite" removes the recorded rows, too
         if self.files and _mode(self.sink) is SaveMode.OVERWRITE:
             self.forget()
             os.makedirs(self.folder)
@@ -102,13 +102,13 @@ class Rows:
             inside = f.path[len(path) + 1 :]
             if f.type != pafs.FileType.File or not any(uuid in inside for uuid in tasks):
                 continue
-            # the name of a row's file has two numbers behind the number of the task
+            # the file of a row has two numbers behind the number of the task
             stem = _stem(inside)
             if stem not in whole and re.sub(r"_\d{6,}_\d{6,}$", "", stem) not in whole:
                 fs.delete_file(f.path)
 
     def note(self, uuid: str, task: int, ids: list[Any]) -> None:
-        """Notes that a task of this run has ended: its rows are not written again."""
+        """Records that a task of this run has ended: its rows are not written again."""
         to = os.path.join(self.folder, f"{uuid}_{task}.parquet")
         with open(to + ".part", "wb") as f:
             pq.write_table(marks.bare(pa.table({self.column: pa.chunked_array(ids)})), f)
@@ -117,12 +117,12 @@ class Rows:
         os.replace(to + ".part", to)
 
     def end(self) -> None:
-        """Ends the run: all is written."""
+        """Ends the run: all rows are written."""
         if self.forgets:
             self.forget()
 
     def forget(self) -> None:
-        """Removes the notes."""
+        """Removes the records."""
         for name in os.listdir(self.folder):
             os.unlink(os.path.join(self.folder, name))
         os.rmdir(self.folder)

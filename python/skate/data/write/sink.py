@@ -1,5 +1,5 @@
-"""Writes into a user's Datasink: write() is called once a task, and its result goes to the driver
-pickled."""
+"""Writes into a user's Datasink: write() is called once for each task, and its pickled result goes
+to the driver."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[A
 
     ctx = datasink.TaskContext(task.seq, kwargs={datasink.WRITE_UUID_KWARG_NAME: params["uuid"]})
     out = params["fn"].write(tables(), ctx)
-    for _ in batches:  # run the input to its end, also where the sink has not read it
+    for _ in batches:  # run the input to its end, even if the sink stopped reading
         pass
     yield pa.RecordBatch.from_arrays(
         [to_arrow.from_objects([cloudpickled((seen[0], seen[1], out, task.seq, ids))], None)],

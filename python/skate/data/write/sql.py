@@ -1,4 +1,5 @@
-"""Rows into a database over DB-API: executemany() of an INSERT, one transaction a task."""
+"""Inserts rows into a database over DB-API: executemany() of an INSERT, one transaction for each
+task."""
 
 from __future__ import annotations
 

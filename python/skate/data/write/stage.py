@@ -1,27 +1,27 @@
-"""The staging folder of a writer, how other writers of the same local folder see that it is alive,
-and what a commit may replace and remove.
+"""The staging folder of a writer, how other writers of the same local folder see that the writer is
+alive, and what a commit may replace and remove.
 
     <target>/.skate-<write id>/             files of one write until its commit
     <target>/.skate-<write id>/.lease       says that the write lives
     <target>/.skate-<write id>/.told-<id>   names that another write, of mode "overwrite", put into
                                             the target after this one began
 
-The writer holds a lock (flock) on its lease, which goes with its process, and touches the file
+The writer holds a lock (flock) on its lease, which ends with its process, and touches the file
 every BEAT_S. Another writer, in whatever container or on whatever machine, removes a staging folder
-whose lease nobody locks: at once on a file system of this machine, where all see one lock;
-elsewhere, where two clients may each hold "the" lock, when the lease has not been touched for
-LIMIT_S as well. Ages are differences of times that the file system itself gave; clocks of machines
-play no part. A folder gets its name when its lease is held.
+whose lease is not locked: at once on a file system of this machine, where all processes see the
+same lock; on other file systems, where two clients may each hold "the" lock, only if the lease has
+also not been touched for LIMIT_S. Ages are differences of times that the file system itself gave,
+so the clocks of machines do not matter. A folder gets its name only after its lease is locked.
 
-Names of files are unique, since each has the id of its write in it (write_id). Only names that the
-user gives can meet, and a commit does not replace what is there: FileExistsError. What modes
-do about others: "append" takes no notice of them. "error" and "ignore" look again when they commit
-("ignore" not in a write that can be resumed). "overwrite" removes what was there when it began, and
-what other writes of that mode have put there since (they tell it): of two, the one that commits
-last has the folder; files that were appended meanwhile stay. Its own files are in their places
-before anything goes. Commits of these three modes exclude each other and appends by a lock on the
-folder; on a file system without locks on folders (NFS) nothing keeps two of them apart that commit
-in the same instant.
+Names of files are unique, since each contains the id of its write (write_id). Only names that the
+user gives can collide, and then a commit does not replace the existing file: FileExistsError. The
+modes treat other writers so: "append" ignores them. "error" and "ignore" check again when they
+commit ("ignore" not in a write that can be resumed). "overwrite" removes what existed when it
+began, and what other writes of that mode have added since (they leave a list, .told-<id>): of two
+such writes, the one that commits last has the folder; files that were appended in the meantime
+stay. Its own files are at their final paths before any file is removed. A lock on the folder keeps
+commits of these three modes apart from each other and from appends; on a file system without locks
+on folders (NFS) two that commit at the same instant are not kept apart.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ BEAT_S, LIMIT_S = 15.0, 900.0
 COMMIT_S = 600.0  # seconds to wait for the commits of other writes
 LEASE = ".lease"
 JOB = ".skate-job"  # the folder of a write that can be resumed (resume.py)
-# a file in that folder: the list of files that a write of mode "overwrite" found when it began
+# a file in the folder JOB: the list of files that a write of mode "overwrite" found when it began
 BEFORE = "before"
-_OURS = ".skate-"  # files whose names begin so are skate's, not data
+_OURS = ".skate-"  # files whose names begin with this are skate's, not data
 TOLD = ".told-"
-# types of file systems on which a lock is seen by every process that can see the file
+# types of file systems on which every process that can see a file sees its locks
 _SEEN_BY_ALL = set(
     "bcachefs btrfs exfat ext2 ext3 ext4 f2fs jfs nilfs2 ntfs3 overlay ramfs reiserfs tmpfs ubifs vfat xfs zfs".split()
 )
 
-# the files found: (name in the target, inode, time of the last change) of each
+# the files found: (name in the target, inode, time of the last change)
 Before = list[tuple[str, int, int]]
 
 
@@ -65,10 +65,11 @@ class Stage:
         self.path = os.path.join(target, f"{_OURS}{write_id}")
 
     def make(self) -> None:
-        """Makes the folder, and removes the folders of writers that are gone."""
+        """Makes the folder, and removes the folders of dead writers."""
         os.makedirs(self.target, exist_ok=True)
         new = f"{self.path}.new"
-        # Under the lock: so a new folder that nobody holds belongs to a writer that is gone.
+        # Under the lock, since a new folder whose lease is not locked yet would look like that of a
+        # dead writer.
         with alone(self.target, SaveMode.APPEND):
             os.mkdir(new)
             self.fd = os.open(
@@ -90,8 +91,8 @@ class Stage:
 
     def _touch(self) -> None:
         try:
-            # The lease is touched by its name: after the write's end the number of a descriptor may
-            # belong to another file
+            # The lease is touched by its name, because after the write's end the number of its
+            # descriptor may belong to another file.
             os.utime(os.path.join(self.path, LEASE))
         except OSError:  # the target was removed; the next file of the write will report it
             pass
@@ -104,12 +105,12 @@ class Stage:
                 _remove_if_dead(os.path.join(self.target, name), now)
 
     def end(self) -> None:
-        """Removes the folder. Tasks of a failed run may still be writing there: it is renamed
-        first, so that nothing can be added to it."""
+        """Removes the folder. Tasks of a failed run may still be writing into it, so it is renamed
+        first, and they can add nothing to it."""
         gone = self.path + "x"
         try:
             os.rename(self.path, gone)
-        except FileNotFoundError:  # the target was removed meanwhile
+        except FileNotFoundError:  # the target was removed in the meantime
             gone = ""
         try:
             if gone:
@@ -120,8 +121,8 @@ class Stage:
 
 
 def _lock(fd: int, kind: int = fcntl.LOCK_EX) -> bool | None:
-    """Tries to lock a file, without waiting. Returns whether this process has the lock now; None:
-    its file system has no locks."""
+    """Tries to lock a file, without waiting. Returns whether this process now has the lock; None:
+    the file system has no locks."""
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -132,18 +133,19 @@ def _lock(fd: int, kind: int = fcntl.LOCK_EX) -> bool | None:
 
 
 def is_gone(free: bool | None, seen: bool, age_s: float) -> bool:
-    """Decides whether the writer of a staging folder is gone; pure.
+    """Decides whether the writer of a staging folder has ended; pure.
 
     Args:
-        free: Whether nobody holds the lock on its lease; None: the file system has no locks.
-        seen: Whether a lock is seen by all who can see the folder.
+        free: Whether no process holds the lock on the folder's lease; None: the file system has no
+        locks.
+        seen: Whether every process that can see the folder sees the lock.
         age_s: Seconds since the lease was touched, by the clock of the file system.
     """
     return free is not False and (free is True and seen or age_s >= LIMIT_S)
 
 
 def _remove_if_dead(path: str, now: float) -> None:
-    """Removes a staging folder if its writer is gone. A folder stays if that cannot be told, or if
+    """Removes a staging folder if its writer has ended. The folder stays if this is unknown, or if
     it cannot be removed. now: the time by the clock of the file system."""
     if not os.path.isdir(path):
         return
@@ -155,7 +157,7 @@ def _remove_if_dead(path: str, now: float) -> None:
             else os.open(os.path.dirname(path), os.O_RDONLY | os.O_CLOEXEC)
         )
         leased = True
-    except OSError:  # the folder comes from a version of skate without leases, or is half removed
+    except OSError:  # the folder is of a version of skate without leases, or partly removed
         try:
             fd, leased = os.open(path, os.O_RDONLY | os.O_CLOEXEC), False
         except OSError:
@@ -169,15 +171,15 @@ def _remove_if_dead(path: str, now: float) -> None:
             os.rename(path, path + "x")  # tasks of a killed run may still be writing into it
             path += "x"
         shutil.rmtree(path, ignore_errors=True)
-    except OSError:  # another writer has removed it
+    except OSError:  # another writer has removed the folder
         pass
     finally:
         os.close(fd)
 
 
 def seen_by_all(path: str) -> bool:
-    """Whether a lock on a file is seen by everybody who can see the file, because the file system
-    belongs to this machine's kernel."""
+    """Whether every process that can see a file sees a lock on it, because the file system belongs
+    to this machine's kernel."""
     at, kind, longest = os.path.realpath(path), "", -1
     try:
         with open("/proc/self/mountinfo") as f:
@@ -197,7 +199,7 @@ def seen_by_all(path: str) -> bool:
 
 
 def names(target: str) -> list[str]:
-    """The names in the folder, without skate's own; empty if there is no folder."""
+    """The names in the folder, without skate's own; empty if the folder does not exist."""
     try:
         return sorted(n for n in os.listdir(target) if not n.startswith(_OURS))
     except FileNotFoundError:
@@ -205,7 +207,7 @@ def names(target: str) -> list[str]:
 
 
 def files(target: str) -> Before:
-    """All files in the folder and below it, and the folders that are empty."""
+    """All files in the folder and below it, and the empty folders."""
     out = []
     for at, folders, found in os.walk(target):
         inside = os.path.relpath(at, target)
@@ -224,12 +226,12 @@ def files(target: str) -> Before:
 
 @contextmanager
 def alone(target: str, how: SaveMode = SaveMode.OVERWRITE) -> Iterator[None]:
-    """A context manager inside of which no other write commits into the folder. With mode "append":
-    no write of another mode, so that such a write sees all files of an append or none."""
+    """A context manager: in its block no other write commits into the folder. With mode "append",
+    only writes of other modes are kept out, so that these see all files of an append or none."""
     kind = fcntl.LOCK_SH if how is SaveMode.APPEND else fcntl.LOCK_EX
     fd = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        # Poll, with an event that is never set: flock knows no deadline.
+        # Poll, with an event that is never set: flock has no timeout.
         pause, until = threading.Event(), time.monotonic() + COMMIT_S
         while _lock(fd, kind) is False:
             if time.monotonic() > until:
@@ -244,7 +246,7 @@ def alone(target: str, how: SaveMode = SaveMode.OVERWRITE) -> Iterator[None]:
 
 def place(target: str, moves: list[tuple[str, str]], mine: Callable[[str], bool]) -> None:
     """Moves staged files to their names in the target, all of them or none. mine: whether an
-    existing file may be replaced. FileExistsError: there is a file that may not."""
+    existing file may be replaced. FileExistsError: a file exists that may not be replaced."""
     done = []
     try:
         for staged, name in moves:
@@ -282,8 +284,8 @@ def move(staged: str, to: str, name: str, mine: Callable[[str], bool]) -> bool:
 
 
 def tell(target: str, write_id: str, placed: list[str]) -> None:
-    """Tells all other writes the names that this one, of mode "overwrite", is about to put into the
-    target."""
+    """Leaves in the folders of all other writes a list of the names that this write, of mode
+    "overwrite", is about to put into the target."""
     for n in os.listdir(target):
         at = os.path.join(target, n)
         if (
@@ -297,13 +299,13 @@ def tell(target: str, write_id: str, placed: list[str]) -> None:
             with open(os.path.join(at, f".{write_id}"), "w") as f:
                 json.dump(placed, f)
             os.rename(os.path.join(at, f".{write_id}"), os.path.join(at, f"{TOLD}{write_id}"))
-        # the other write has just ended, and its folder is gone
+        # the other write has just ended and removed its folder
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             pass
 
 
 def told(folder: str) -> set[str]:
-    """The names that other writes have told the write that stages in this folder."""
+    """The names that other writes have listed for the write that stages in this folder."""
     out: set[str] = set()
     for n in os.listdir(folder):
         if n.startswith(TOLD):
@@ -313,7 +315,7 @@ def told(folder: str) -> set[str]:
 
 
 def unchanged(target: str, before: Before) -> Callable[[str], bool]:
-    """A function that says whether the file of a name is still the one in `before`."""
+    """Returns a function that says whether the file with a name is the same as in `before`."""
     known = {n: (inode, changed) for n, inode, changed in before}
 
     def same(name: str) -> bool:
@@ -327,7 +329,8 @@ def unchanged(target: str, before: Before) -> Callable[[str], bool]:
 
 
 def clear(target: str, goes: Callable[[str], bool], found: list[str]) -> None:
-    """Removes those of the files `found` that are to go, and the folders that are empty then."""
+    """Removes those of the files `found` for which goes() is true, and the folders that this leaves
+    empty."""
     folders = set()
     for name in found:
         if goes(name):
@@ -342,13 +345,13 @@ def clear(target: str, goes: Callable[[str], bool], found: list[str]) -> None:
     for name in sorted(folders, reverse=True):
         try:
             os.rmdir(os.path.join(target, name))
-        except OSError:  # other files are in it
+        except OSError:  # the folder has other files
             pass
 
 
 def forget_job(target: str) -> None:
-    """Removes the log of a resumable write, whose files are gone. A log that a running write uses
-    stays."""
+    """Removes the log of a resumable write whose files are gone, unless a running write uses the
+    log."""
     at = os.path.join(target, JOB)
     try:
         fd = os.open(os.path.join(at, "log"), os.O_RDWR | os.O_CLOEXEC)
@@ -365,7 +368,7 @@ def forget_job(target: str) -> None:
 
 
 def look(path: str, how: SaveMode) -> list[str] | None:
-    """The names in a local target; None: mode "ignore" has found files. A folder that only has
+    """The names in a local target; None: mode "ignore" has found files. A folder that has only
     staging folders of other writes counts as missing."""
     if os.path.exists(path) and not os.path.isdir(path):
         raise NotADirectoryError(20, "write: the target is a file, not a folder", path)
@@ -397,8 +400,8 @@ def overwrite(
     put: Callable[[Callable[[str], bool]], None],
 ) -> None:
     """Commits a write of mode "overwrite" into a local target: calls put() with a function that
-    says which files may be replaced, then removes the files that were there before. folder: the
-    staging folder, where other writes have told their names."""
+    says which files may be replaced, then removes the files that existed before. folder: the
+    staging folder, where other writes have left lists of their names."""
     same, also = unchanged(path, before), told(folder)
 
     def goes(name: str) -> bool:

@@ -1,12 +1,13 @@
-"""One schema for all files of a write: those that differ are written again before anything is
-committed.
+"""One schema for all files of a write: files with another schema are written again before the
+commit.
 
-A task knows the types of its own rows only; where users' functions make the rows, a null or an int
-in one task may be a float in another. So tasks report the schemas of their files. If these differ,
-the schema that holds all is found (values/unify.py: a TypeError names two files), and files with
-another schema are cast, a task each. It costs nothing if all are the same. Formats whose files have
-types: Parquet, Arrow, ORC. A write that was resumed reads the schemas of all its files, and its log
-says where those are that were written again (resume.py).
+A task knows the types of its own rows only; where users' functions make the rows, a column may be
+null or int in one task and float in another. So tasks report the schemas of their files. If these
+differ, a schema that can hold all files is found (values/unify.py: a TypeError names two files),
+and files with another schema are cast, by one task for each. If all schemas are the same, this
+costs nothing. Formats whose files have types: Parquet, Arrow, ORC. A write that was resumed reads
+the schemas of all its files, and its log records which files were written again, and where
+(resume.py).
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from skate.data.write.reports import TYPED, Report
 
 
 def wanted(params: dict[str, Any]) -> bool:
-    """Whether the files of a write are to have one schema: true for a format with types, unless the
-    user has given the schema or has the files compressed as a whole."""
+    """Whether the files of a write have to have one schema: true for a format with types, unless
+    the user has given the schema or has the files compressed as a whole."""
     return params["format"] in TYPED and "schema" not in params["args"] and not params["stream"]
 
 
 def level(
     label: str, params: dict[str, Any], reports: list[Report], schemas: list[bytes]
 ) -> list[Report]:
-    """The reports of files that all have one schema."""
+    """Brings all files to one schema; returns their reports."""
     other, text = misfits(label, [r[0] for r in reports], schemas)
     sizes = dict(
         zip(
@@ -51,8 +52,9 @@ def level(
 
 
 def misfits(label: str, names: list[str], schemas: list[bytes]) -> tuple[list[int], bytes]:
-    """Returns (which files have another schema than all are to have, that schema). TypeError naming
-    the operator, two files, the column and both types if there is no common schema."""
+    """Returns (the numbers of the files whose schema is not the common one, the common schema).
+    TypeError if there is no common schema; it names the operator, two files, the column and both
+    types."""
     if len(set(schemas)) < 2 or len(schemas) != len(names):
         return [], b""
     load(tensor_types)  # registers skate's types, which the schemas may have
@@ -71,8 +73,8 @@ def misfits(label: str, names: list[str], schemas: list[bytes]) -> tuple[list[in
 
 
 def again(params: dict[str, Any], files: list[tuple[str, str]], text: bytes) -> list[int]:
-    """Writes files again in a schema that holds what they have, a task each, and returns their
-    sizes. files: (where a file is, its name in the folder of params) of each."""
+    """Writes files again in the schema `text`, which can hold their values, by one task for each
+    file, and returns their sizes. files: (present path, name in the folder of params) of each."""
     if not files:
         return []
     task = skate.remote(num_cpus=1)(_again)

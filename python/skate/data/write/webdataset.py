@@ -1,5 +1,5 @@
-"""WebDataset tar files: each row's columns become members key.column; see read/webdataset.py for
-which values are understood."""
+"""WebDataset tar files: each row's columns become members key.column; read/webdataset.py says which
+values these can have."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Writer:
                 raise TypeError(
                     f"column {k!r} of row {key!r} is {type(v).__name__} after encoding, not bytes or text; name it by an ending such as .json, or pass encoder="
                 )
-            # The member gets no time of change: so the same rows give the same bytes
+            # The member gets no modification time, so that the same rows give the same bytes
             info = tarfile.TarInfo(f"{key}.{k}")
             info.size, info.mode, info.uname, info.gname = len(v), 0o644, "data", "data"
             self.tar.addfile(info, io.BytesIO(v))
@@ -51,7 +51,7 @@ class _Writer:
 
 
 def encode(row: dict[str, Any], how: Any) -> dict[str, Any]:
-    """Values by the last part of their column's name."""
+    """Encodes each value of a row by the last part of its column's name (such as jpg or json)."""
     out = dict(row)
     for k, v in row.items():
         end = k.rsplit(".", 1)[-1].lower()
@@ -83,6 +83,7 @@ def encode(row: dict[str, Any], how: Any) -> dict[str, Any]:
 
 
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
-    # No id of the write in the names of members: the same rows give the same bytes.
+    # The names of members do not have the id of the write, so that the same rows give the same
+    # bytes.
     params["args"]["stem"] = f"{task.seq:06d}_"
     yield from files.run(params, batches, task, "tar", _Writer, 8 << 20)
