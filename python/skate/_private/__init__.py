@@ -1,4 +1,4 @@
-"""The command line; and, from compat/ray, names of Ray's internals that some programs use."""
+"""The command line, and those of Ray's internal names (from compat/ray) that some programs use."""
 
 from skate import _lazy
 

@@ -22,7 +22,7 @@ def _replay(args):
 def main(argv=None):
     """Runs one command; returns the exit status."""
     argv = sys.argv[1:] if argv is None else argv
-    if argv[:1] == ["run"]:  # arguments after the script belong to the script
+    if argv[:1] == ["run"]:  # arguments after the script's name are for the script
         return run.main(argv[1:])
     parser = argparse.ArgumentParser(
         prog="skate",

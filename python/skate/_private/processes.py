@@ -1,6 +1,6 @@
-"""`skate memory`: memory of each process of an engine, from another terminal. A list of the objects
-that the driver's program holds in the store is given by
-skate._private.internal_api.memory_summary(), called in the driver."""
+"""`skate memory`: shows, from another terminal, the memory of each process of an engine. For a list
+of the objects that the driver's program holds in the store, call
+skate._private.internal_api.memory_summary() in the driver."""
 
 import os
 
@@ -9,7 +9,7 @@ from skate._private import stack
 
 def _pss(pid):
     """The memory of a process in bytes: its private memory, and its share of shared memory. None if
-    it cannot be read."""
+    /proc cannot be read."""
     try:
         with open(f"/proc/{pid}/smaps_rollup") as f:
             for line in f:
@@ -21,7 +21,7 @@ def _pss(pid):
 
 
 def _store(pid):
-    """(bytes in memory, size) of the object store's segment; None if it cannot be read."""
+    """(bytes in memory, size) of the object store's segment; None if /proc cannot be read."""
     try:
         for fd in os.listdir(f"/proc/{pid}/fd"):
             path = f"/proc/{pid}/fd/{fd}"

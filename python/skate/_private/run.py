@@ -1,5 +1,5 @@
-"""`skate run`: runs an unmodified program written for Ray. The same as `python SCRIPT`, but `import
-ray` means skate, here and in the workers."""
+"""`skate run`: runs an unmodified program written for Ray. It does the same as `python SCRIPT`,
+except that `import ray` means skate, in the program and in the workers."""
 
 import builtins
 import importlib.util
@@ -34,7 +34,8 @@ def _read(path):
 
 
 def _module(name):
-    """(spec, code) of a module, or of the __main__ of a package. _Refused if there is none."""
+    """(spec, code) of a module, or of the __main__ of a package. _Refused if there is no such
+    module."""
     try:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.submodule_search_locations is not None:
@@ -52,7 +53,7 @@ def _module(name):
 
 
 def _hide_own_frames():
-    """Makes an error that ends the program show the program's frames only."""
+    """If an error ends the program, makes the traceback show the program's frames only."""
     before = sys.excepthook
 
     def hook(kind, error, trace):
@@ -100,7 +101,8 @@ def main(argv):
         if kind == "-c"
         else os.path.dirname(os.path.realpath(what))
     )
-    if not sys.flags.safe_path:  # sys.path[0] is the folder of `skate`
+    # sys.path[0] is the folder of `skate`: the script's folder replaces it
+    if not sys.flags.safe_path:
         sys.path[0] = first
     try:
         if kind == "-m":

@@ -1,8 +1,7 @@
-"""`skate stack`: shows, from another terminal, what the processes of an engine are doing. Without a
-port or a
-daemon: engines are found by the name of their control segment in /proc/<pid>/fd, what runs where is
-read from it, and each process writes its stacks to a pipe when a signal asks it
-(src/py/worker/stack.c)."""
+"""`skate stack`: shows, from another terminal, what the processes of an engine are doing. It needs
+no port and no daemon: it finds engines by the name of their control segment in /proc/<pid>/fd,
+reads from the segment which task runs where, and sends each process a signal, after which the
+process writes its stacks to a pipe (src/py/worker/stack.c)."""
 
 import os
 import pwd
@@ -13,13 +12,13 @@ from skate import _skate
 from skate.exceptions import RaySystemError
 
 _SEGMENT = "/memfd:skate-ctl"
-# a process that has not answered after this time is stopped, or is waiting in the kernel
+# a process that has not answered after these seconds is stopped, or waits in the kernel
 SECONDS = 5.0
 
 
 def _segment(pid):
-    """The path of the control segment that a process holds; None if it holds none, or if we may not
-    look."""
+    """The path of the control segment that a process holds open; None if it has none, or if this
+    user may not read its /proc entry."""
     try:
         for fd in os.listdir(f"/proc/{pid}/fd"):
             path = f"/proc/{pid}/fd/{fd}"
@@ -40,7 +39,7 @@ def _owner(pid):
 
 
 def _holds(pid, path):
-    """Whether a process holds this control segment. The contents of a segment are written by its
+    """Whether a process holds this control segment open. The content of a segment comes from its
     maker and may be false; this answer comes from the kernel."""
     try:
         mine = _segment(pid)
@@ -54,8 +53,8 @@ def _holds(pid, path):
 
 
 def _look(path):
-    """(pid of the driver, what it waits for, its workers) as the segment has it; None if its engine
-    is just starting or ending, or is of another version."""
+    """Reads a segment: (pid of the driver, what the driver waits for, its workers); None if the
+    engine is starting or ending, or is of another version."""
     try:
         return _skate.stack_look(path)
     except (OSError, ValueError, RuntimeError, RaySystemError):
@@ -64,9 +63,9 @@ def _look(path):
 
 def engines(pid=None, others=None):
     """All engines of this user: [(the driver's pid, what it waits for, [(worker's pid, task, ns,
-    name)])]. With pid: the engine of that process, whoever owns it. Only processes that hold the
-    engine's segment are listed, whatever the segment says. others: a list that receives (pid, user)
-    of the drivers of other users, which root can see."""
+    name)])]. With pid: only the engine of that process, whoever owns it. Only processes that hold
+    the engine's segment open are listed, whatever the segment says. others: a list to which (pid,
+    user) of the drivers of other users, which root can see, are appended."""
     out = {}
     for p in [str(pid)] if pid else filter(str.isdigit, os.listdir("/proc")):
         path = _segment(p)
@@ -80,22 +79,23 @@ def engines(pid=None, others=None):
         if (found := _look(path)) is None:
             continue
         driver, waits, workers = found
-        # a driver, and not a worker, which holds the segment as well
+        # only if p is the driver: a worker holds the segment open, too
         if (str(driver) == p or pid) and _holds(driver, path):
             out[driver] = (driver, waits, [w for w in workers if _holds(w[0], path)])
     return list(out.values())
 
 
 def _become_owner(pid):
-    """If root looks at the process of another user: becomes that user, so that it can do no more
-    than that user could."""
+    """If root inspects the process of another user: becomes that user, so that this process can do
+    no more than that user."""
     owner = _owner(pid)
     if os.geteuid() == 0 and owner is not None and owner[0] != 0:
         _skate.stack_become(*owner)
 
 
 def _listens(pid):
-    """Whether the process has a handler for the signal. Without one the signal would end it."""
+    """Whether the process has a handler for the signal; without a handler the signal would end
+    it."""
     try:
         with open(f"/proc/{pid}/status") as f:
             for line in f:
@@ -116,13 +116,13 @@ def _state(pid):
 
 def stacks(pids, seconds=SECONDS, segment=None):
     """{pid: text}: the Python stacks of all threads of each process, or in brackets the reason why
-    there is none. segment: only of processes that hold it."""
+    there are none. segment: skips processes that do not hold it open."""
     out, waiting = {}, {}
     poll = select.poll()
     try:
         for pid in pids:
             try:
-                # the open pidfd keeps the pid from being reused for another process
+                # an open pidfd keeps the kernel from giving the pid to another process
                 end = os.pidfd_open(pid)
             except OSError as e:
                 out[pid] = f"({e.strerror})"
@@ -178,15 +178,15 @@ def _user(uid):
 
 
 def _is_driver(pid):
-    """Whether a process is a driver by its segment: for display only, since the segment could
-    lie."""
+    """Whether a process is a driver, according to its segment. For display only, since the segment
+    may be false."""
     path = _segment(pid)
     found = _look(path) if path is not None else None
     return found is not None and found[0] == pid
 
 
 def command(pid):
-    """The command line of a process, for people."""
+    """The command line of a process, as text."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as f:
             return f.read().rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")[:120]
@@ -199,7 +199,7 @@ def _indent(text):
 
 
 def report(pid=None, seconds=SECONDS):
-    """The text of `skate stack`. LookupError if there is no process to ask."""
+    """The text of `skate stack`. LookupError if no process is found."""
     others: list = []
     if pid:
         _become_owner(pid)

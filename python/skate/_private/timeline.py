@@ -8,13 +8,13 @@ from skate import _job, _skate, ids
 from skate._deps import json
 
 # The flow of blocks in the runs of this engine: (blocks made, blocks taken) of the last runs that
-# ended, and the runs under way. See exec.h: sk_exec_flows.
+# have ended, and the runs that are active. See exec.h: sk_exec_flows.
 past = deque(maxlen=32)
 running = set()
 
 
 def ended(x):
-    """Keeps the block flow of a run that is about to be stopped."""
+    """Saves the block flow of a run that is about to be stopped."""
     running.discard(x)
     found = x.flows()
     if found is not None and found[1]:
@@ -36,9 +36,9 @@ def _flows():
 
 
 def _lanes(runs):
-    """Assigns each of [(start, end, ...)] to a lane, so that none overlaps another in its lane
-    (calls of an actor that run side by side). Returns the lanes."""
-    free, out = [], []  # free[i]: when lane i ends
+    """Assigns each of [(start, end, ...)] to a lane, so that no two in a lane overlap (calls of an
+    actor may run concurrently). Returns the lanes."""
+    free, out = [], []  # free[i]: the time at which lane i becomes free
     for start, end, *_ in runs:
         lane = next((i for i, t in enumerate(free) if t <= start), len(free))
         free[lane:] = [end, *free[lane + 1 :]]
@@ -53,14 +53,15 @@ def _event(ph, cat, name, pid, tid, ns, **more):
 
 def events():
     """A list of trace events (Chrome's JSON format): a slice for each run of a task on its worker,
-    its time in the queue, and an arrow from where it was submitted; in pipelines an arrow from the
-    task that made a block to each that took it. Of the last 10,000 attempts that ended, and of
-    those still running. Times in microseconds of the engine's clock."""
+    the task's time in the queue, and an arrow from the place of its submission; in pipelines, an
+    arrow from the task that made a block to each task that read it. It covers the last 10,000
+    attempts that have ended and those that are running. Times are microseconds of the engine's
+    clock."""
     _job.ensure()
     rows, _ = _skate.state("tasks", _job.facts().get("custom", []))
     now = _skate.monotonic_ns()
     driver = os.getpid() if not _skate.in_worker() else 0
-    where = {r[0]: r[7] for r in rows if r[7]}  # task -> its process
+    where = {r[0]: r[7] for r in rows if r[7]}  # task -> the process that ran it
     pids, slices = {driver: []}, {}
     at = {}  # task -> (process, lane, start, end) of its last attempt
     out = []
@@ -95,7 +96,7 @@ def events():
             if state == 5:
                 out[-2]["cname"] = "terrible"
             if attempt:
-                continue  # a retry: the task was submitted once only
+                continue  # a retry has no arrow, since the task was submitted once
             out += [
                 _event("X", "submit", f"submit {name}", source, source, submit, dur=1, args=args),
                 _event("s", "flow", "submit", source, source, submit, id=flow),
@@ -105,7 +106,7 @@ def events():
     for block, maker, ns, taker in _flows():
         if maker in at and taker in at:
             for ph, (pid, tid, start, end), when in (("s", at[maker], ns), ("f", at[taker], 0)):
-                ts = max(start, min(when, end - 1))  # inside the slice
+                ts = max(start, min(when, end - 1))  # a time within the slice
                 arrow = _event(ph, "block", "block", pid, tid, ts, id=f"{block}.{taker}")
                 out.append({**arrow, "bp": "e"} if ph == "f" else arrow)
     for pid, tids in pids.items():
@@ -127,12 +128,12 @@ def events():
 
 
 def timeline(filename=None):
-    """The trace events as a list, or written to a JSON file that chrome://tracing and
-    ui.perfetto.dev open. OSError when it cannot be written.
+    """The trace events as a list, or in a JSON file that chrome://tracing and ui.perfetto.dev open.
+    OSError if the file cannot be written.
 
-    The last 10,000 attempts of tasks that ended are in it, and those that run: a slice on its
-    worker, the time in the queue, an arrow from the submission, and of Datasets an arrow (category
-    "block") from the task that made a block to each task that took it.
+    It covers the last 10,000 attempts of tasks that have ended, and those that are running: a slice
+    on the worker, the time in the queue, an arrow from the submission, and for Datasets an arrow
+    (category "block") from the task that made a block to each task that read it.
 
     Args:
         filename: The file to write; None: the events are returned.

@@ -1,2 +1,2 @@
-"""Modules that only programs written for Ray need: `import ray` that means skate, and names that no
-other program asks for."""
+"""Modules for programs written for Ray: they make `import ray` mean skate, and have names that only
+such programs use."""

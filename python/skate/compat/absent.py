@@ -1,5 +1,5 @@
-"""Which of Ray's names skate lacks, and whether they are planned: for the error of a program that
-asks for one."""
+"""Lists the names of Ray that skate does not have, with the reason, and whether they are planned;
+the errors about these names use it."""
 
 from skate import _did_you_mean
 
@@ -11,7 +11,7 @@ _SINK = (
 )
 _LISTS = "readers list files themselves; partition_filter and file_extensions choose among them"
 
-# A name below skate -> why it does not exist. The reason holds for names below it, too.
+# A name below skate -> why skate does not have it. The reason holds for names below it, too.
 ABSENT = {
     "_private.ray_client_microbenchmark": _NOT + "there is no client and no server",
     "_private.ray_microbenchmark_helpers": _NOT + "a part of Ray's own benchmarks",
@@ -114,7 +114,7 @@ ABSENT = {
 
 
 def why(dotted):
-    """Why a name below skate does not exist; None if no reason is known."""
+    """Why skate does not have a name; None if no reason is known."""
     parts = dotted.split(".")[1:]
     while parts:
         if ".".join(parts) in ABSENT:
@@ -124,8 +124,8 @@ def why(dotted):
 
 
 def attribute(of, dotted, name):
-    """The AttributeError for an object (whose public class is called skate.<dotted>) without such
-    an attribute."""
+    """The AttributeError about an attribute that an object (whose public class is skate.<dotted>)
+    does not have."""
     said = f"{type(of).__name__!r} object has no attribute {name!r}"
     reason = why(f"skate.{dotted}.{name}")
     if reason:
@@ -139,6 +139,6 @@ def attribute(of, dotted, name):
 
 
 def text(dotted):
-    """The message for a module that skate lacks, in the words of a program that imports it from
-    ray."""
+    """The message about a module that skate does not have, with the name that a program imports
+    from ray."""
     return f"skate has no ray{dotted[5:]} ({why(dotted) or 'docs/design/ray_api.md lists what is left out'})"

@@ -1,11 +1,11 @@
 """skate.as_ray(): makes `import ray`, and everything below it, mean skate, in this process and in
 the workers of its engine.
 
-A finder at the front of sys.meta_path gives `ray.x.y` the very module object of `skate.x.y`: there
-is one class of each name, and pickles have skate's names everywhere. An installed Ray is never
-imported. Workers learn of it from the note to their fork server (_hooks.preload_note); processes
-that multiprocessing spawns find a `ray` for them on sys.path. Other programs that the driver starts
-find their Ray as before."""
+A finder at the front of sys.meta_path returns the module object of `skate.x.y` for `ray.x.y`, so
+each class exists once, and pickles contain skate's names everywhere. An installed Ray is never
+imported. Workers get the finder through the note to their fork server (_hooks.preload_note);
+processes that multiprocessing spawns find a package `ray` on sys.path that installs it. Other
+programs that the driver starts find an installed Ray."""
 
 import importlib
 import importlib.abc
@@ -27,15 +27,15 @@ VERSION = "2.55.0"
 
 
 def _ours(name):
-    """The name of skate's module for one of ray's; None if the name is not below ray."""
+    """The name of skate's module for a module of ray; None if the name is not below ray."""
     return "skate" + name[3:] if name == "ray" or name.startswith("ray.") else None
 
 
 def _link():
-    """Enters every loaded module of skate in sys.modules under ray's name, too, all at once:
-    importlib sets a freshly imported module as an attribute of its package, where a function of the
-    same name may be (util.placement_group), but leaves modules that are in sys.modules already as
-    they are."""
+    """Enters every loaded module of skate in sys.modules under ray's name as well. All modules are
+    entered at once, because importlib sets a freshly imported module as an attribute of its
+    package, where a function of the same name may exist (util.placement_group), but does not do so
+    for modules that are already in sys.modules."""
     for name, module in list(sys.modules.items()):
         if name == "skate" or name.startswith("skate."):
             sys.modules.setdefault("ray" + name[5:], module)
@@ -83,8 +83,8 @@ class _Distribution(importlib.metadata.Distribution):
 
 
 def _asked_by_find_spec():
-    """Whether the finder was called by importlib.util.find_spec(), which returns None for a missing
-    module; an import gets an error with the reason instead."""
+    """Whether importlib.util.find_spec() called the finder. It returns None for a missing module;
+    an import gets an error with the reason."""
     frame = sys._getframe(2)
     while frame is not None and frame.f_globals.get("__name__", "").startswith(
         ("importlib", "_frozen_importlib")
@@ -104,7 +104,8 @@ class _Finder(importlib.abc.MetaPathFinder):
         if not spec:
             if _asked_by_find_spec():
                 return None
-            # `from ray import x` asks for skate.x, and hides an error that has this very name.
+            # `from ray import x` tries to import ray.x, and ignores only a ModuleNotFoundError with
+            # this name.
             raise ModuleNotFoundError(absent.text(ours or name), name=ours or "ray" + name[5:])
         out = importlib.machinery.ModuleSpec(
             name,
@@ -130,22 +131,23 @@ def active():
 
 
 def install():
-    """Puts the finder at the front in this process, and sets skate's version to Ray's."""
+    """Puts the finder at the front of sys.meta_path, and sets skate's version to Ray's."""
     if active():
         return
     sys.meta_path.insert(0, _finder)
     if SPAWNED not in sys.path:
-        sys.path.insert(1, SPAWNED)  # after the folder of the script, before an installed Ray
+        sys.path.insert(1, SPAWNED)  # behind the script's folder, before an installed Ray
     vars(sys.modules["skate"])["__version__"] = VERSION
 
 
 def as_ray():
-    """From here on `import ray`, and everything below it, means skate: in this process, and in the
+    """From now on `import ray`, and every import below it, means skate: in this process, and in the
     workers of the engine that it starts.
 
-    To be called before the first `import ray` and before skate.init(): RuntimeError otherwise.
-    skate.__version__ becomes that of the Ray whose names skate has, for packages that compare it.
-    `python -m skate run SCRIPT` does the same for a whole program. A second call does nothing.
+    It must be called before the first `import ray` and before skate.init(), else it raises
+    RuntimeError. skate.__version__ becomes the version of the Ray whose names skate has, because
+    packages compare it. `python -m skate run SCRIPT` does the same for a whole program. A second
+    call does nothing.
 
     >>> import skate
     >>> skate.as_ray()

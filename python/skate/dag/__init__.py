@@ -1,5 +1,5 @@
 """Graphs of tasks and actor calls that are described before they run: `f.bind(...)`, InputNode,
-MultiOutputNode, `node.execute(...)`. The same as Ray's ray.dag."""
+MultiOutputNode, `node.execute(...)`. The interface is that of Ray's ray.dag."""
 
 from skate import _lazy
 from skate.dag.class_node import ClassMethodNode, ClassNode

@@ -1,4 +1,4 @@
-"""The base class of nodes, in a module of its own so that the scanner of values need not import
+"""The base class of nodes, in its own module so that py_obj_scanner.py need not import all kinds of
 nodes."""
 
 

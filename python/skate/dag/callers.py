@@ -1,9 +1,9 @@
-"""Executes a compiled graph from processes other than its owner, which is the one that compiled it.
-A caller's arguments go to the owner, which executes them in the order of arrival; results are
-objects, which go back to the caller.
+"""Executes a compiled graph from processes other than its owner, the process that compiled it. A
+caller sends its arguments to the owner, which executes them in the order of arrival; the results
+are objects, which the caller gets references to.
 
-An owner that is an actor is called like any actor. The driver cannot be called: for it a small
-named actor keeps calls until a thread of the driver takes them (_service_actors.py).
+If the owner is an actor, it is called like any actor. The driver cannot be called: a service actor
+(_service_actors.py) holds calls until a thread of the driver takes them.
 """
 
 import asyncio
@@ -20,7 +20,8 @@ living = weakref.WeakValueDictionary()  # the compiled graphs of this process, b
 
 
 class GraphService:
-    """Calls on their way to the driver, and answers on their way back."""
+    """The service actor: passes calls on to the driver, and the driver's answers back to the
+    callers."""
 
     def __init__(self):
         self._calls, self._some, self._answers, self._number = (
@@ -31,7 +32,7 @@ class GraphService:
         )
 
     async def call(self, graph, given):
-        """Called by a caller: passes on a call and waits for the references of its results. given:
+        """Called by a caller: passes a call on, and returns the references of its results. given:
         [a reference to (args, kwargs)]."""
         number = next(self._number)
         self._answers[number] = asyncio.get_running_loop().create_future()
@@ -40,7 +41,7 @@ class GraphService:
         return await self._answers[number]
 
     async def work(self):
-        """Called by the driver: waits for calls, and returns those that arrived."""
+        """Called by the driver: waits for calls, and returns those that have arrived."""
         await self._some.wait()
         self._some.clear()
         calls = list(self._calls)
@@ -48,7 +49,7 @@ class GraphService:
         return calls
 
     async def answer(self, number, results, error):
-        """Called by the driver: answers a call with references of results, or an error."""
+        """Called by the driver: answers a call with references of its results, or with an error."""
         answer = self._answers.pop(number)
         if error is None:
             answer.set_result(results)
@@ -83,8 +84,8 @@ def call(_, graph, given):
 
 
 def here(graph, owner, outputs):
-    """The value to which a pickled CompiledDAG is unpickled: the graph itself in the process that
-    compiled it, elsewhere a Caller."""
+    """The value that a pickled CompiledDAG is unpickled to: the graph itself in the process that
+    compiled it, a Caller in other processes."""
     return living.get(graph) or Caller(graph, owner, outputs)
 
 
@@ -94,7 +95,7 @@ class Caller:
     Args:
         graph: The name of the graph.
         owner: The handle of the actor that compiled it; None: the driver did.
-        outputs: How many outputs the graph has; None: one, whose result is not in a list.
+        outputs: The number of the graph's outputs; None: one output, whose result is not in a list.
     """
 
     def __init__(self, graph, owner, outputs):
@@ -114,7 +115,7 @@ class Caller:
         """Begins an execution; the owner runs executions in the order in which they arrive.
 
         Args:
-            args: What the InputNode stands for; input[0], input[1].
+            args: The values that the InputNode stands for; several: input[0], input[1].
             kwargs: input.name.
 
         Returns:
@@ -169,7 +170,7 @@ class CalledRef(Result):
         """The value.
 
         Args:
-            timeout: Seconds; None: as long as it takes.
+            timeout: Seconds; None: waits without a limit.
         """
         until = None if timeout is None else time.monotonic() + timeout
         if self._object is None:
@@ -178,8 +179,7 @@ class CalledRef(Result):
 
     @staticmethod
     def get_all(refs, timeout=None):
-        """The values of several results, given as a list that may hold CalledRefs and
-        ObjectRefs."""
+        """The values of several results, given as a list of CalledRefs and ObjectRefs."""
         objects = [ref._as_object() if isinstance(ref, Result) else ref for ref in refs]
         return _skate.get(objects, timeout)
 

@@ -1,5 +1,5 @@
 """ClassNode: an actor that the graph makes; ClassMethodNode: a call of such an actor, or of an
-existing one."""
+actor that exists already."""
 
 from skate.calls import options
 from skate.dag.constants import (
@@ -63,7 +63,8 @@ class _Method:
         )
 
     def bind(self, *args, **kwargs):
-        """A node for a call of the method, which runs after the calls bound before."""
+        """Makes a node for a call of the method; the call runs after the calls that were bound
+        before it."""
         actor = self._actor
         other = {PARENT_CLASS_NODE_KEY: actor, PREV_CLASS_METHOD_CALL_KEY: actor._last_call}
         declared, function = actor._actor_class._base._all_methods.get(self._name, ({}, None))
@@ -89,16 +90,16 @@ class _Method:
 
 
 class ClassMethodNode(DAGNode):
-    """A call of an actor's method, or one of the values of a call that has several.
+    """A call of an actor's method, or one of the values of a call with several values.
 
     Args:
-        name: The method's.
-        args: Positional arguments; of a value of a call: (the call, its index).
+        name: The name of the method.
+        args: Positional arguments; for one value of a call: (the call, the value's index).
         kwargs: Keyword arguments.
         given: The options of the call.
-        other: The actor, and the call before this one: see skate.dag.constants.
-        returns: How many values the call has.
-        method: The ActorMethod, with its options, of an existing actor.
+        other: The actor, and the previous call of it: see skate.dag.constants.
+        returns: The number of values that the call has.
+        method: The ActorMethod with its options, if the actor exists already.
     """
 
     def __init__(self, name, args, kwargs, given, other, returns: int | None = 1, method=None):
@@ -131,7 +132,7 @@ class ClassMethodNode(DAGNode):
 
     @property
     def num_returns(self):
-        """How many values the call has."""
+        """The number of values that the call has."""
         return 1 if self._returns is None else self._returns
 
     @property
@@ -156,7 +157,7 @@ class ClassMethodNode(DAGNode):
 
 
 def bind_method(handle, method, args, kwargs):
-    """handle.method.bind(*args, **kwargs): a node, or a tuple of nodes where the method has several
+    """handle.method.bind(*args, **kwargs): a node, or a tuple of nodes if the method has several
     values. method: the ActorMethod."""
     check_arguments(method._func, 1, args, kwargs, method._name)
     given = {k: v for k, v in method._given.items() if k != "_decorate"}

@@ -1,6 +1,6 @@
-"""Collective operations of a graph. Each actor takes the values of all actors through shared
-memory, and reduces or joins them itself, in the order of the actors, so the result is the same in
-each. Values are NumPy arrays or torch tensors on CPUs."""
+"""Collective operations of a graph. Each actor reads the values of all actors from shared memory,
+and reduces or joins them itself, in the order of the actors, so all actors get the same result.
+Values are NumPy arrays or torch tensors on CPUs."""
 
 import enum
 import functools
@@ -91,8 +91,9 @@ def reduce_scatter(instance, *values, op, rank):
 
 
 def bind(name, nodes, op, transport, function_of):
-    """Returns the nodes of an operation, one for each actor of `nodes`, which may be a list of such
-    lists; that gives tuples. function_of(rank): the function that the actor with that rank runs."""
+    """Returns the nodes of an operation, one for each node of `nodes`. If `nodes` is a list of
+    lists of nodes, returns tuples. function_of(rank): the function that the actor with that rank
+    runs."""
     lists = [list(n) for n in nodes] if nodes and isinstance(nodes[0], list) else [list(nodes)]
     actors = None
     if not lists[0]:

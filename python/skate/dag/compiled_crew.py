@@ -1,10 +1,11 @@
-"""The actors of a compiled graph: how each starts its part, and starts it again in its next
-process. C replays what was lost (src/dag/replay.h, loop.c).
+"""The actors of a compiled graph: starts the loop of each actor, and starts it again when the
+actor's process has been replaced. C code replays the executions that were lost (src/dag/replay.h,
+loop.c).
 
-An actor is restarted for a graph under the same rules as for plain calls: max_restarts limits its
-processes, max_task_retries how often an execution is retried. Its state is restored if it has the
-methods __skate_checkpoint__(self), which returns the state, and __skate_restore__(self, state);
-without them the next process has the state of the constructor.
+The rules for restarting an actor are those of plain calls: max_restarts limits its processes,
+max_task_retries how often an execution is retried. Its state is restored if it has the methods
+__skate_checkpoint__(self), which returns the state, and __skate_restore__(self, state); without
+them the new process has the state that the constructor makes.
 """
 
 import threading
@@ -19,7 +20,7 @@ class Crew:
 
     Args:
         graph: The _skate.Graph.
-        actors: Their handles.
+        calls: For each actor, by its number, the operations that it runs.
         calls: The operations of each, by its number.
     """
 
@@ -27,8 +28,8 @@ class Crew:
         self._graph, self._actors, self._calls = graph, actors, calls
 
     def begin(self, i):
-        """Asks actor number `i` to start its part, or its next process if this one dies before it
-        has. Returns the reference."""
+        """Makes actor number `i` start its loop; if its process dies before that, the next process
+        starts it. Returns a reference to the call."""
         actor = self._actors[i]
         call = actor.__ray_call__.options(max_task_retries=-1)
         return call.remote(
@@ -39,8 +40,8 @@ class Crew:
         )
 
     def tend(self, dag):
-        """Starts a thread that has the next process of each dead actor start its part, until the
-        graph is closed, as it is when `dag` is garbage."""
+        """Starts a thread that, for each dead actor, makes the actor's next process start the loop.
+        The thread ends when the graph is closed, which also happens when `dag` is garbage."""
         closer = weakref.finalize(dag, self._graph.close)
         closer.atexit = False
         thread = threading.Thread(

@@ -1,6 +1,6 @@
-"""CompiledDAG: a graph of actors' methods whose values go through shared memory. Here a graph is
-numbered for C (src/py/graph/graph.c), and results are kept until they are taken; channels,
-schedules and loops are in C."""
+"""CompiledDAG: a graph of actors' methods whose values go through shared memory. This module
+numbers the graph for C (src/py/graph/graph.c) and holds results until the program takes them;
+channels, schedules and loops are in C."""
 
 import collections
 import logging
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 NO_NODE = 0xFFFFFFFF
 _CALLS = (ClassMethodNode, FunctionNode)
-# the most results that each reader keeps, beyond the executions under way, before the writer waits
-# for a reader
+# the most results that a reader may hold, besides the executions in progress, before the writer
+# waits for the reader
 MANY = 512
 
 
 class _Numbers:
-    """A graph as numbers: its nodes in the order of bind(), the actor and the computation of each,
-    and its edges."""
+    """A graph in numbers, for C: its nodes in the order of bind(), the actor and the computation of
+    each node, and the edges."""
 
     def __init__(self, root):
         self.order = root._ordered()
@@ -179,7 +179,7 @@ def _check_input(order, source):
 
 
 def _check_others(root, order, source):
-    """Raises for nodes that come from the same input and are no part of the graph."""
+    """Raises if other nodes of the same input are no part of the graph."""
     bound = [n for n in source._bound if not isinstance(n, InputAttributeNode)]
     other = next((n for n in bound if n is not root and n._compiled), None)
     if other is not None:
@@ -200,12 +200,13 @@ class CompiledDAG(Results):
 
     Args:
         root: The node that the graph ends with.
-        submit_timeout: Seconds that execute() waits for room; -1: as long as it takes; None:
-            DAGContext's.
-        enable_asyncio: execute_async() instead of execute().
-        max_inflight_executions: Executions that may be under way; None: DAGContext's.
-        max_buffered_results: Results that may wait to be taken; None: DAGContext's.
-        overlap: Actors receive values from other actors before they are needed; None: DAGContext's.
+        submit_timeout: Seconds that execute() waits for room; -1: without a limit; None: the value
+        of DAGContext.
+        enable_asyncio: Whether the graph is used by execute_async() and not by execute().
+        max_inflight_executions: The most executions in progress; None: the value of DAGContext.
+        max_buffered_results: The most results that wait to be taken; None: the value of DAGContext.
+        overlap: Whether actors receive values from other actors before they need them; None: the
+        value of DAGContext.
 
     Raises:
         ValueError, NotImplementedError: The graph cannot be compiled.
@@ -237,7 +238,7 @@ class CompiledDAG(Results):
         numbers = _Numbers(root)
         self._actors, self._returns_list = numbers.actors, isinstance(root, MultiOutputNode)
         self._workers = list(set(numbers.workers.values()))
-        # an output node is read once, though it may be listed as an output twice
+        # an output node is read once, even if it is listed as an output twice
         nodes = [i for i, _ in numbers.edges[-len(numbers.outputs) :]]
         distinct = sorted(set(nodes))
         super().__init__([distinct.index(n) for n in nodes])
@@ -304,9 +305,9 @@ class CompiledDAG(Results):
         """Draws the graph, or gives it as text.
 
         Args:
-            filename: The path of the picture, without its ending.
+            filename: The path of the picture, without the suffix.
             format: A format of graphviz ("png", "pdf" ...); "ascii": only text.
-            view: Opens what was drawn.
+            view: Opens the picture.
             channel_details: Shows the transport of each edge.
 
         Returns:
@@ -329,7 +330,7 @@ class CompiledDAG(Results):
         return tuple(args[k] if isinstance(k, int) else kwargs[k] for k in self._keys)
 
     def _submit(self, args, kwargs):
-        with self._submit_lock:  # executions of other processes arrive on another thread
+        with self._submit_lock:  # an execution for another process runs on another thread
             return self._submit_next(args, kwargs)
 
     def _submit_next(self, args, kwargs):
@@ -348,15 +349,15 @@ class CompiledDAG(Results):
                 f"execute(): no room for the input within {self._submit_timeout} s (RAY_CGRAPH_submit_timeout): an actor of the graph is slow, or hangs. ({e})"
             ) from None
         except exceptions.RayChannelError:
-            # where the graph does not go on, reading the result raises ActorDiedError, as for a
-            # call of a dead actor
+            # if the graph cannot continue, reading the result raises ActorDiedError, like a call of
+            # a dead actor
             if self._graph.dead is None:
                 raise self._over() from None
         self._execution_index += 1
         return self._execution_index
 
     def _make_room(self):
-        """Reads and drops results that are ready and that nobody wants."""
+        """Reads and drops results that are ready and will not be taken."""
         self._release()
         under_way = self._execution_index - self._max_finished_execution_index
         if under_way >= self._max_inflight_executions:
@@ -376,15 +377,15 @@ class CompiledDAG(Results):
             kwargs: input.name.
 
         Returns:
-            A CompiledDAGRef; of a graph that ends with MultiOutputNode a list of them. Where an
-            actor of the graph has died they raise ActorDiedError, as the reference to a plain call
-            of that actor does.
+            A CompiledDAGRef; for a graph that ends with MultiOutputNode a list of them. If an actor
+            of the graph has died, reading them raises ActorDiedError, like the reference of a plain
+            call of that actor.
 
         Raises:
-            ValueError: Arguments do not fit; the graph is for execute_async().
-            RayCgraphCapacityExceeded: Too many executions are under way: get some results.
-            RayChannelTimeoutError: There was no room in time.
-            RayChannelError: It was torn down.
+            ValueError: Arguments do not fit the graph; the graph is for execute_async().
+            RayCgraphCapacityExceeded: Too many executions are in progress: get some results.
+            RayChannelTimeoutError: There was no room within submit_timeout.
+            RayChannelError: The graph was torn down.
         """
         if self._enable_asyncio:
             raise ValueError("Use execute_async if enable_asyncio=True")
@@ -424,8 +425,8 @@ class CompiledDAG(Results):
         return exceptions.RayChannelError("Channel closed.")
 
     def _execute_for_caller(self, args, kwargs):
-        """Returns the results of an execution for another process. It waits for room where
-        execute() would raise; meanwhile results are read and kept."""
+        """Returns the results of an execution for another process. Where execute() would raise
+        because there is no room, it waits; while it waits it reads and holds results."""
         with self._submit_lock:
             while (
                 self._execution_index - self._max_finished_execution_index
@@ -443,11 +444,11 @@ class CompiledDAG(Results):
     # ---- Teardown.
 
     def teardown(self, kill_actors=False):
-        """Ends the graph: calls that wait for its results return, and its actors go on as ordinary
-        actors. Waits for running methods, DAGContext.teardown_timeout at most.
+        """Ends the graph: calls that wait for its results return, and its actors become ordinary
+        actors again. Waits for running methods, at most DAGContext.teardown_timeout seconds.
 
         Args:
-            kill_actors: Kills the actors of the graph, too.
+            kill_actors: Whether the actors of the graph are killed, too.
         """
         if self._is_teardown or self._graph is None:
             return
@@ -466,7 +467,7 @@ class CompiledDAG(Results):
             _skate.actor_kill(actor._token, True)
         if self._tending is not None:
             self._tending.join(timeout)
-        self._graph = None  # its memory is freed now, or with the last view of a message
+        self._graph = None  # the graph's memory is freed now, or with the last view of a message
         self._forget_results()
 
 

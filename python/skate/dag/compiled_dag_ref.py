@@ -1,5 +1,5 @@
-"""The results of an execution of a compiled graph: CompiledDAGRef (get), CompiledDAGFuture (await).
-Each can be taken once."""
+"""The results of an execution of a compiled graph: CompiledDAGRef (for get()) and CompiledDAGFuture
+(for await). Each result can be taken once."""
 
 import collections
 import sys
@@ -36,8 +36,8 @@ class Result:
         return _itself, (self._as_object(),)
 
     def _as_object(self):
-        """The ObjectRef that the result becomes when it is passed on; its value may not have
-        arrived yet."""
+        """The ObjectRef that stands for this result when it is passed on as an argument; its value
+        may arrive later."""
         if self._object is None:
             if self._taken:
                 raise ValueError(
@@ -55,26 +55,26 @@ class Result:
 
 
 class CompiledDAGRef(Result):
-    """A result of compiled.execute(): skate.get(ref), once.
+    """A result of compiled.execute(), for one call of skate.get(ref).
 
     Args:
         dag: The CompiledDAG.
-        execution_index: Which execution.
-        channel_index: Which of its outputs; None: its only one.
+        execution_index: The number of the execution.
+        channel_index: The number of the output; None: the only output.
     """
 
     def get(self, timeout=None):
         """The value.
 
         Args:
-            timeout: Seconds; None: DAGContext.get_timeout; -1: as long as it takes.
+            timeout: Seconds; None: DAGContext.get_timeout; -1: waits without a limit.
 
         Raises:
             RayChannelTimeoutError: The value has not arrived in time. get() may be called again.
             RayChannelError: The graph was torn down.
             ActorDiedError: An actor of the graph died.
-            ValueError: It was taken already.
-            Exception: What the user's method raised.
+            ValueError: The value was taken already.
+            Exception: The exception that the user's method raised.
         """
         if self._object is not None:
             return _skate.get(self._object, timeout)
@@ -84,7 +84,7 @@ class CompiledDAGRef(Result):
             )
         dag, index = self._dag, self._execution_index
         if index == dag._max_finished_execution_index + 1 and self._channel_index is None:
-            value = dag._read_next(index, timeout)  # the usual case: results are taken in order
+            value = dag._read_next(index, timeout)  # most programs take results in order
             self._taken = True
         else:
             value, self._taken = dag._get(index, self._channel_index, timeout)
@@ -99,7 +99,7 @@ class CompiledDAGRef(Result):
 
         Args:
             refs: A list or tuple of CompiledDAGRefs.
-            timeout: Seconds for all of them; None: DAGContext.get_timeout for each.
+            timeout: Seconds for all of them together; None: DAGContext.get_timeout for each.
         """
         together = collections.defaultdict(list)
         for ref in refs:
@@ -136,12 +136,12 @@ class CompiledDAGRef(Result):
 
 
 class CompiledDAGFuture(Result):
-    """A result of compiled.execute_async(): await it, once.
+    """A result of compiled.execute_async(), for one await.
 
     Args:
         dag: The CompiledDAG.
-        execution_index: Which execution.
-        channel_index: Which of its outputs; None: its only one.
+        execution_index: The number of the execution.
+        channel_index: The number of the output; None: the only output.
     """
 
     _what = "CompiledDAGFuture"

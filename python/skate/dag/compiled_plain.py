@@ -1,4 +1,4 @@
-"""A compiled graph on an engine without channels: the same results, by plain calls."""
+"""A compiled graph on an engine without channels: plain calls give the same results."""
 
 from skate import _skate, exceptions
 from skate.dag import task_workers
@@ -9,7 +9,7 @@ class Plain:
 
     Args:
         numbers: The graph in numbers.
-        outputs: The numbers of the nodes that are read, each once.
+        outputs: The numbers of the nodes whose values are read, each once.
     """
 
     dead = broke = None
@@ -44,10 +44,10 @@ class Plain:
         self._under_way.append([at[o] for o in self._outputs])
 
     def _next(self, seconds):
-        """The first output of the next execution whose result is ready; None: none is ready within
-        that time."""
+        """The first output of the next execution that is ready; None: none became ready in
+        `seconds`."""
         missing = [i for i, ref in enumerate(self._under_way[0]) if ref is not None]
-        # The inline engine runs a task only when the task's result is asked for
+        # The inline engine runs a task only when the program gets the task's result.
         if _skate.engine() == "inline":
             return missing[0]
         refs = [self._under_way[0][i] for i in missing]
@@ -55,7 +55,7 @@ class Plain:
         return missing[refs.index(ready[0])] if ready else None
 
     def under_way(self, execution, output):
-        """The reference of a result that was not read yet; None if the result was read."""
+        """The reference of a result that was not read yet; None if it was read."""
         at = execution - self._read
         return self._under_way[at][output] if at >= 0 else None
 
@@ -64,8 +64,8 @@ class Plain:
         return bool(self._under_way) and self._next(0) is not None
 
     def read(self, seconds, output):
-        """(output, its value or exception, whether it failed) for the next output of the current
-        execution, whichever is ready first."""
+        """Returns (output, its value or exception, whether it failed) for that output of the
+        current execution that is ready first."""
         i = self._next(seconds)
         if i is None:
             raise exceptions.RayChannelTimeoutError(f"no result within {seconds} s")
@@ -84,5 +84,5 @@ class Plain:
         """Does nothing: there are no channels to close."""
 
     def join(self, seconds):
-        """Whether the loops have ended within that time: true, since there are none."""
+        """Returns whether the actors' loops have ended: true, since there are none."""
         return True

@@ -1,5 +1,5 @@
-"""The results of a compiled graph between its channels and their consumers: read in order, kept
-until they are taken, dropped if nobody will take them."""
+"""The results of a compiled graph between its channels and the program: they are read in order,
+held until the program takes them, and dropped if it will not take them."""
 
 import collections
 import threading
@@ -13,8 +13,8 @@ TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from typing import Any
 
-STEP = 0.25  # seconds between two looks of the reading thread for requests whose deadline is over
-WHOLE = -1  # in the place of an output: all outputs
+STEP = 0.25  # the reading thread checks this often (seconds) for requests whose deadline has passed
+WHOLE = -1  # stands for all outputs where a function takes the number of an output
 IDLE = 0.2  # seconds without a request after which the reading thread ends
 
 
@@ -36,12 +36,12 @@ class _Asked:
 
 
 class Results:
-    """The part of a CompiledDAG that keeps the results of executions. One thread at a time reads
-    messages: the one that needs a result, or a thread of its own if an event loop or several
-    threads wait.
+    """The part of CompiledDAG that holds the results of executions. One thread at a time reads
+    messages: the thread that needs a result, or, if an event loop or several threads wait, a
+    reading thread.
 
     Args:
-        place: The number of the channel of each output.
+        place: For each output, the number of its channel.
     """
 
     _graph: "Any"
@@ -51,12 +51,12 @@ class Results:
     def __init__(self, place):
         self._place, self._n_channels = place, len(set(place))
         self._max_finished_execution_index = -1
-        self._came = 0  # the number of messages read so far of the next execution
-        # execution -> {output: value or Failed}: the results that were read and not yet taken
+        self._came = 0  # the number of messages of the next execution that were read
+        # execution -> {output: value or Failed}: results that were read and not taken yet
         self._result_buffer = collections.defaultdict(dict)
-        # execution -> {outputs}; None in the place of the set stands for the only output of a graph
+        # execution -> {outputs}; None instead of a set stands for the only output of a graph
         self._got_ref_idxs, self._destructed_ref_idxs = {}, {}
-        self._unwanted = set()  # future executions whose results nobody wants
+        self._unwanted = set()  # future executions whose results will not be taken
         self._lock = _forked.lock(threading.RLock)
         self._read_lock = _forked.lock()  # held by the thread that reads
         self._asked, self._answering, self._reader, self._wake = [], False, None, threading.Event()
@@ -78,8 +78,8 @@ class Results:
 
     def _get(self, index, output, timeout=None, others=()):
         """Returns (the value or Failed, True) of an output that was not taken yet. others: outputs
-        that are asked for together with it: if one of them has failed before it was ready, (that
-        Failed, False) is returned."""
+        that are taken together with it: if one of them failed first, returns (its Failed,
+        False)."""
         timeout = self._get_timeout if timeout is None else timeout
         if not self._settled(index, output, others):
             if not self._answering and self._read_lock.acquire(blocking=False):
@@ -114,12 +114,13 @@ class Results:
         )
 
     def _read_next(self, index, timeout):
-        """The value or Failed of execution `index`, which is the next one, of a graph with one
-        output. Nothing has to be kept."""
+        """The value or Failed of execution `index`, the next one, in a graph with one output. The
+        result need not be stored."""
         if self._answering or not self._read_lock.acquire(blocking=False):
             return self._get(index, None, timeout)[0]
         try:
-            if index <= self._max_finished_execution_index:  # another thread has read it meanwhile
+            # another thread has read the execution in the meantime
+            if index <= self._max_finished_execution_index:
                 return self._take(index, None)
             _, value, failed = self._read_one(self._get_timeout if timeout is None else timeout)
             self._max_finished_execution_index = index
@@ -136,7 +137,7 @@ class Results:
         return value
 
     def _delete_execution_results(self, index, output):
-        """Drops a result that nobody will take."""
+        """Drops a result that will not be taken."""
         with self._lock:
             self._destructed_ref_idxs.setdefault(index, set()).add(output)
             if index in self._result_buffer:
@@ -220,9 +221,9 @@ class Results:
             self._answer()
 
     def _release(self):
-        """Reads and drops executions whose results nobody wants, as far as they are ready."""
+        """Reads and drops executions whose results will not be taken, if they are ready."""
         if not self._unwanted or not self._read_lock.acquire(blocking=False):
-            return  # the thread that is reading will do it
+            return  # the reading thread will do this
         try:
             while (
                 self._graph is not None and self._max_finished_execution_index + 1 in self._unwanted
@@ -238,8 +239,8 @@ class Results:
     # ---- Reading for event loops and threads that wait.
 
     def _ask(self, index, output, timeout, others=()):
-        """A concurrent.futures.Future that is done when _get() need not wait, or that has the
-        exception which _get() would raise."""
+        """Requests an output. Returns a concurrent.futures.Future that is done when _get() need not
+        wait, or has the exception that _get() would raise."""
         asked = _Asked(index, output, others, timeout)
         with self._lock:
             self._asked.append(asked)
@@ -256,8 +257,8 @@ class Results:
         return asked.future
 
     def _answer(self, error=None):
-        """Answers requests whose output is ready or whose deadline is over; with an error, all of
-        them. The caller holds the lock."""
+        """Answers requests whose output is ready or whose deadline has passed; with an error, all
+        requests. The caller holds the lock."""
         now, rest = time.monotonic() if error is not None else 0, []
         for a in self._asked:
             there = self._settled(a.index, a.output, a.others)
@@ -276,8 +277,8 @@ class Results:
         self._asked = rest
 
     def _promise(self, index, output):
-        """An ObjectRef that gets the value of an output when it is ready. The output was not taken
-        yet."""
+        """Returns an ObjectRef that gets the value of an output when it is ready. The output must
+        not have been taken."""
         if isinstance(self._graph, Plain):  # the results of a Plain are objects
             ref = self._graph.under_way(index, self._place[output or 0])
             if ref is not None:
@@ -304,7 +305,7 @@ class Results:
         try:
             _skate.keep(ref, error, "compiled graph")
         except exceptions.RaySystemError:
-            pass  # the engine was shut down meanwhile
+            pass  # the engine was shut down in the meantime
 
     def _read_for_others(self):
         while True:

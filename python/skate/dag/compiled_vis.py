@@ -8,8 +8,8 @@ from skate.dag.output_node import MultiOutputNode
 
 
 def _parts(root):
-    """([(label, short name, actor or None) of each node], [(from, to, whether the value stays in
-    its actor)])."""
+    """Returns ([(label, short name, actor or None) of each node], [(from, to, whether the value
+    stays in its actor) of each edge])."""
     order = _in_layers(root)
     number = {id(n): i for i, n in enumerate(order)}
     nodes, edges = [], []
@@ -23,8 +23,8 @@ def _parts(root):
 
 
 def _in_layers(root):
-    """The nodes in layers: the input, then the nodes that take it, then those that take these, and
-    so on."""
+    """The nodes in layers: the input, then the nodes that take the input, then the nodes that take
+    these, and so on."""
     order = root._ordered()
     feeds = {id(n): [] for n in order}
     for n in order:
@@ -109,7 +109,7 @@ def _dot(nodes, edges, details):
 
 
 def visualize(compiled, filename, format, view, channel_details):
-    """The code of CompiledDAG.visualize."""
+    """The body of CompiledDAG.visualize()."""
     nodes, edges = _parts(compiled._root)
     if format == "ascii":
         if channel_details:

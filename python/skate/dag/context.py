@@ -18,12 +18,12 @@ class DAGContext:
         submit_timeout: Seconds that execute() waits for room.
         get_timeout: Seconds that get() waits if it is given no timeout.
         teardown_timeout: Seconds that teardown() waits for methods that run.
-        read_iteration_timeout: At most get_timeout; without other effect.
-        buffer_size_bytes: Without effect: buffers grow with the messages.
-        max_inflight_executions: Executions that may be under way.
-        max_buffered_results: Results that may wait to be taken.
-        overlap_gpu_communication: An actor receives values from other actors before they are
-            needed.
+        read_iteration_timeout: At most get_timeout; it has no other effect.
+        buffer_size_bytes: Has no effect: buffers grow with the messages.
+        max_inflight_executions: The most executions in progress.
+        max_buffered_results: The most results that wait to be taken.
+        overlap_gpu_communication: Whether an actor receives values from other actors before it
+        needs them.
     """
 
     _current: "ClassVar[DAGContext | None]" = None

@@ -1,5 +1,5 @@
-"""DAGNode: the base of all nodes. A node and its arguments are fixed when it is bound. So a graph
-has no cycle, and its order is computed once."""
+"""DAGNode: the base of all nodes. A node and its arguments cannot change after bind(). So a graph
+has no cycle, and the order of its nodes is computed once."""
 
 import copy
 import heapq
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def check_arguments(function, skip, args, kwargs, what):
     """TypeError if arguments do not fit a function (None: the function is unknown, and nothing is
-    checked). skip: the number of leading parameters (self) that are given elsewhere."""
+    checked). skip: the number of leading parameters (self) that the caller does not pass."""
     if getattr(function, "__code__", None) is None:
         return
     signature = inspect.signature(function, follow_wrapped=False)
@@ -41,12 +41,12 @@ class DAGNode(DAGNodeBase):
         args: Positional arguments: values, nodes, and values with nodes inside.
         kwargs: Keyword arguments.
         options: Options of the call.
-        other_args_to_resolve: What the node needs besides its arguments; nodes among these run
-            before it.
+        other_args_to_resolve: What the node depends on besides its arguments; nodes in it run
+        before this node.
     """
 
     is_input = False
-    _compiler: "Any" = None  # the class CompiledDAG, which sets this when it is imported
+    _compiler: "Any" = None  # the class CompiledDAG; its module sets this when it is imported
 
     def __init__(self, args, kwargs, options, other_args_to_resolve):
         self._bound_args = args
@@ -54,8 +54,8 @@ class DAGNode(DAGNodeBase):
         self._bound_options = options
         self._bound_other_args_to_resolve = other_args_to_resolve
         self._stable_uuid = uuid.uuid4().hex
-        self._number = next(_numbers)  # the order of bind()
-        self._deep = set()  # the arguments (index or name) with nodes inside
+        self._number = next(_numbers)  # the place of this node in the order of bind()
+        self._deep = set()  # the arguments (by index or name) that contain nodes
         before = list(args) + list(kwargs.values())
         for key, value in [*enumerate(args), *kwargs.items()]:
             if not isinstance(value, DAGNode):
@@ -89,15 +89,15 @@ class DAGNode(DAGNodeBase):
         return self._bound_options.copy()
 
     def get_other_args_to_resolve(self):
-        """What the node needs besides its arguments, by the names in skate.dag.constants."""
+        """What the node depends on besides its arguments, by the keys in skate.dag.constants."""
         return self._bound_other_args_to_resolve.copy()
 
     def get_stable_uuid(self):
-        """A name of this node, which copies and unpickled nodes keep."""
+        """A name of this node; copies of the node and unpickled nodes have the same name."""
         return self._stable_uuid
 
     def _get_toplevel_child_nodes(self):
-        """The nodes that are arguments themselves, each once."""
+        """The nodes that are themselves arguments, each once."""
         values = [
             *self._bound_args,
             *self._bound_kwargs.values(),
@@ -106,7 +106,7 @@ class DAGNode(DAGNodeBase):
         return list({id(v): v for v in values if isinstance(v, DAGNode)}.values())
 
     def _get_all_child_nodes(self):
-        """The nodes that are arguments, or inside of arguments, each once."""
+        """The nodes that are arguments or are contained in arguments, each once."""
         found = find(
             [list(self._bound_args), self._bound_kwargs, self._bound_other_args_to_resolve]
         )
@@ -115,22 +115,23 @@ class DAGNode(DAGNodeBase):
     # ---- Running a graph.
 
     def execute(self, *args, **kwargs):
-        """Runs the graph that ends here: each node once, calls in the order of their bind().
+        """Runs the graph that ends with this node: each node once, calls in the order of their
+        bind().
 
         Args:
             args: The values that the InputNode stands for; several: input[0], input[1].
             kwargs: input.name.
 
         Returns:
-            The ObjectRef of this call (several values: a list; MultiOutputNode: a list of those of
-            its nodes); of a ClassNode, the handle of a new actor.
+            The ObjectRef of this call (of a call with several values, a list; of a MultiOutputNode,
+            a list with the ObjectRef of each of its nodes); of a ClassNode, the handle of a new
+            actor.
 
         Raises:
-            TypeError: Arguments do not fit a function. Nothing has run then.
-            ValueError: An input is not given; an argument has changed since it was bound; there is
-                a cycle.
+            TypeError: Arguments do not fit a function. No node has run then.
+            ValueError: An input is missing; an argument has changed since bind(); there is a cycle.
             AssertionError: The InputNode was not made by `with InputNode() as ...`; there are
-                several.
+            several InputNodes.
         """
         if self._order is None:
             order = self._ordered()
@@ -143,8 +144,8 @@ class DAGNode(DAGNodeBase):
         return values[id(self)]
 
     def _ordered(self):
-        """All nodes that this node needs, and itself: each after the nodes that it needs; among
-        nodes that could come next, the one bound first comes first."""
+        """This node and all nodes that it depends on, each after the nodes that it depends on;
+        where several could come next, the node that was bound first."""
         work: list[DAGNode] = [self]
         nodes = {id(self): work[0]}
         while work:
@@ -176,12 +177,12 @@ class DAGNode(DAGNodeBase):
         return order
 
     def _check(self):
-        """TypeError if the arguments do not fit. Checks what bind() could not, before the first
-        node of a graph runs."""
+        """TypeError if the arguments do not fit. It checks, before the first node of a graph runs,
+        what bind() could not check."""
 
     def _run(self, values, args, kwargs):
-        """The value of this node. values: a _Values with those of the nodes before it; args and
-        kwargs: those of execute()."""
+        """The value of this node. values: a _Values with the values of the nodes before it; args
+        and kwargs: the arguments of execute()."""
         raise NotImplementedError
 
     def experimental_compile(
@@ -194,33 +195,34 @@ class DAGNode(DAGNodeBase):
         _overlap_gpu_communication=None,
         _default_communicator="create",
     ):
-        """A graph that ends here, whose values go through shared memory: each execution costs
-        microseconds (docs/design/graphs.md).
+        """Compiles the graph that ends with this node: its values go through shared memory, so an
+        execution costs microseconds (docs/design/graphs.md).
 
-        An actor with max_restarts and max_task_retries that is killed goes on in its next process,
+        If an actor with max_restarts and max_task_retries is killed, its next process continues,
         and no execution is lost; with the methods __skate_checkpoint__(self) and
-        __skate_restore__(self, state) its state goes along. Else its death ends the graph, with
-        ActorDiedError.
+        __skate_restore__(self, state) its state is restored, too. The death of another actor ends
+        the graph, with ActorDiedError.
 
         Args:
-            _submit_timeout: Seconds that execute() waits for room; -1: as long as it takes; None:
-                DAGContext's.
-            _buffer_size_bytes: Without effect: buffers grow with the messages.
-            enable_asyncio: For execute_async() instead of execute().
-            _max_inflight_executions: Executions that may be under way before results are taken;
-                None: DAGContext's.
-            _max_buffered_results: Results that may wait to be taken; None: DAGContext's.
-            _overlap_gpu_communication: Actors receive values from other actors before they are
-                needed.
+            _submit_timeout: Seconds that execute() waits for room; -1: without a limit; None: the
+            value of DAGContext.
+            _buffer_size_bytes: Has no effect: buffers grow with the messages.
+            enable_asyncio: Whether the graph is used by execute_async() and not by execute().
+            _max_inflight_executions: The most executions in progress whose results were not taken;
+            None: the value of DAGContext.
+            _max_buffered_results: The most results that wait to be taken; None: the value of
+            DAGContext.
+            _overlap_gpu_communication: Whether actors receive values from other actors before they
+            need them.
             _default_communicator: The communicator of collective operations that name none.
 
         Returns:
             The CompiledDAG: execute(), execute_async(), teardown().
 
         Raises:
-            ValueError: It was compiled already, or cannot be compiled.
+            ValueError: The graph was compiled already, or cannot be compiled.
             NotImplementedError: A task has several values, or retry_exceptions; a transport is not
-                supported.
+            supported.
         """
         if self._compiled:
             raise ValueError(
@@ -241,17 +243,17 @@ class DAGNode(DAGNodeBase):
     def with_tensor_transport(
         self, transport="auto", device="default", _static_shape=False, _direct_return=False
     ):
-        """Says how the tensors of this node's value go to its consumers. Returns the node.
+        """Sets how the tensors of this node's value are sent to its consumers. Returns the node.
 
         Args:
             transport: "auto", "shm", or a Communicator of actors without GPUs; "nccl" and
                 "accelerator" are refused when the graph is compiled.
             device: "default", "cpu"; "gpu" and "cuda" are refused when the graph is compiled.
-            _static_shape: Without effect.
-            _direct_return: Without effect.
+            _static_shape: Has no effect.
+            _direct_return: Has no effect.
 
         Raises:
-            ValueError: There is no such transport or device.
+            ValueError: The transport or device is unknown.
         """
         self._transport = TorchTensorType(transport, device, _static_shape, _direct_return)
         return self
@@ -264,9 +266,9 @@ class DAGNode(DAGNodeBase):
     # ---- Other walks over a graph.
 
     def apply_recursive(self, fn):
-        """Calls fn(node) for this node and all nodes that it needs, each once, needed nodes first.
-        fn gets a copy of each node that has the results of fn in the place of its nodes. Returns
-        the result for this node."""
+        """Calls fn(node) for this node and all nodes that it depends on, each once, in the order of
+        dependency. fn gets a copy of the node in whose arguments nodes are replaced by the results
+        of fn. Returns the result for this node."""
         once = fn if isinstance(fn, _Once) else _Once(fn)
         if self._stable_uuid in once.cache:
             return once.cache[self._stable_uuid]
@@ -275,8 +277,8 @@ class DAGNode(DAGNodeBase):
         )
 
     def _apply_and_replace_all_child_nodes(self, fn):
-        """A copy of this node with fn(node) in the place of each node in its arguments; fn is
-        called once for each."""
+        """A copy of this node in whose arguments each node is replaced by fn(node); fn is called
+        once for each node."""
         table = {}
 
         def new(node):
@@ -343,13 +345,13 @@ def _text(value, line):
 
 
 class _Values:
-    """The arguments of a node with the values of other nodes in their places."""
+    """The arguments of a node, in which other nodes are replaced by their values."""
 
     def __init__(self, node, values):
         self.node, self.values = node, values
 
     def of(self, node):
-        """The value of a node that came before."""
+        """The value of a node that ran before."""
         try:
             return self.values[id(node)]
         except KeyError:
@@ -363,11 +365,11 @@ class _Values:
         return replace(value, self.of) if key in self.node._deep else value
 
     def args(self):
-        """The positional arguments, with values in the places of nodes."""
+        """The positional arguments, in which nodes are replaced by their values."""
         return [self._resolved(i, v) for i, v in enumerate(self.node._bound_args)]
 
     def kwargs(self):
-        """The keyword arguments, with values in the places of nodes."""
+        """The keyword arguments, in which nodes are replaced by their values."""
         return {k: self._resolved(k, v) for k, v in self.node._bound_kwargs.items()}
 
 

@@ -10,7 +10,7 @@ class FunctionNode(DAGNode):
         remote: The RemoteFunction, with its options.
         args: Positional arguments of the function.
         kwargs: Keyword arguments.
-        options: Its options, for get_options().
+        options: The options, for get_options().
     """
 
     def __init__(self, remote, args, kwargs, options):
@@ -31,8 +31,8 @@ class FunctionNode(DAGNode):
 
 
 def bind(remote, own, args, kwargs):
-    """f.bind(*args, **kwargs). own: whether the options are the ones given to @remote; options from
-    f.options() leave max_calls out, as in Ray."""
+    """f.bind(*args, **kwargs). own: whether the options are those of @remote; as in Ray, options
+    from f.options() leave max_calls out."""
     options = dict(remote._options)
     if not own:
         options.pop("max_calls", None)

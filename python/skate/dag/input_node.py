@@ -1,4 +1,5 @@
-"""InputNode: where the arguments of execute() enter a graph; InputAttributeNode: a part of them."""
+"""InputNode: stands for the arguments of execute() in a graph; InputAttributeNode: for a part of
+them."""
 
 from skate.dag.dag_node import DAGNode
 
@@ -6,11 +7,11 @@ IN_CONTEXT_MANAGER = "__in_context_manager__"
 
 
 class InputNode(DAGNode):
-    """Stands for the arguments of execute(): the one argument itself, or all of them as
+    """Stands for the arguments of execute(): a single argument itself, or several arguments as
     DAGInputData. input[0], input["x"] and input.x are parts of it. A graph has one InputNode.
 
     Args:
-        input_type: The type of the input, or {key: type}; kept for tools that show the graph.
+        input_type: The type of the input, or {key: type}; only tools that show the graph use it.
 
     Example:
         >>> import skate
@@ -72,8 +73,8 @@ class InputNode(DAGNode):
 
 
 class InputAttributeNode(DAGNode):
-    """A part of the input: the argument with that index or name; of a single argument, its item or
-    attribute.
+    """A part of the input: the argument with this index or name or, of a single argument, its item
+    or attribute.
 
     Args:
         dag_input_node: The InputNode.

@@ -4,7 +4,7 @@ from skate.dag.dag_node import DAGNode
 
 
 class MultiOutputNode(DAGNode):
-    """The end of a graph: execute() gives a list of the results of these nodes.
+    """The end of a graph: execute() returns a list of the results of these nodes.
 
     Args:
         args: A list or tuple of nodes.

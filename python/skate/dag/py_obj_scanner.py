@@ -1,5 +1,5 @@
-"""Finds and replaces nodes inside of values: walks through lists, tuples, dicts and sets, and
-pickles other objects."""
+"""Finds and replaces nodes inside values: walks through lists, tuples, dicts and sets, and pickles
+other objects to find nodes in them."""
 
 import io
 import pickle
@@ -11,8 +11,8 @@ ATOMS = frozenset((type(None), bool, int, float, complex, str, bytes, bytearray)
 
 
 class _Pickler(cloudpickle.Pickler):
-    """Keeps nodes, and objects of the engine (references, tokens of actors), out of the bytes: an
-    index into `out` stands for each."""
+    """Pickles a value without the nodes and engine objects (references, tokens of actors) in it:
+    these go into `out`, and the bytes have their index instead."""
 
     def __init__(self, file, kind, out, buffers):
         super().__init__(file, protocol=5, buffer_callback=buffers.append)
@@ -35,8 +35,8 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _pickled(value, kind):
-    """(bytes, buffers, [the objects kept out of the bytes]); None if the value has no object of
-    `kind` in it, or cannot be pickled, which is reported when it is sent."""
+    """Returns (bytes, buffers, [the objects in `out`]); None if the value contains no object of
+    `kind`, or cannot be pickled (an error that is raised later, when the value is sent)."""
     file, out, buffers = io.BytesIO(), [], []
     try:
         _Pickler(file, kind, out, buffers).dump(value)
@@ -46,8 +46,8 @@ def _pickled(value, kind):
 
 
 def find(value, kind=DAGNodeBase):
-    """All objects of a type (or of one of several) inside a value, in order; repeated ones are
-    repeated."""
+    """All objects of a type (or of one of several types) inside a value, in order; an object that
+    occurs twice is listed twice."""
     out = []
     _find(value, kind, out, set())
     return out
@@ -75,8 +75,8 @@ def _find(value, kind, out, inside):
 
 
 def replace(value, new, kind=DAGNodeBase):
-    """The value with new(x) in the place of each x of that type. A value without any is returned
-    itself."""
+    """The value in which each x of that type is replaced by new(x). A value without such objects is
+    returned unchanged."""
     return _replace(value, new, kind, set())
 
 
@@ -109,8 +109,8 @@ def _replace(value, new, kind, inside):
 
 
 class _PyObjScanner:
-    """find() and replace() in two steps, as Ray has them: first all objects of source_type (a type
-    or a tuple of types), then a value with others in their places."""
+    """find() and replace() in two steps, as in Ray: first lists all objects of source_type (a type
+    or a tuple of types), then makes a value in which they are replaced."""
 
     def __init__(self, source_type=DAGNodeBase):
         self.source_type = source_type
@@ -122,7 +122,7 @@ class _PyObjScanner:
         return find(obj, self.source_type)
 
     def replace_nodes(self, table):
-        """The value of find_nodes() with table[x] for each x."""
+        """The value given to find_nodes(), in which each x is replaced by table[x]."""
         return replace(self._value, table.__getitem__, self.source_type)
 
     def clear(self):

@@ -1,5 +1,5 @@
-"""Worker processes for the tasks of a compiled graph, which holds them from its compilation until
-it is torn down."""
+"""Worker processes for the tasks of a compiled graph. The graph holds them from its compilation
+until it is torn down."""
 
 import math
 
@@ -11,7 +11,7 @@ _AMOUNTS = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
 
 
 class Worker:
-    """An actor without methods of its own, which runs functions."""
+    """An actor that has no methods of its own and runs functions."""
 
 
 def call(instance, function, *args, **kwargs):
@@ -34,9 +34,10 @@ def check(node):
 
 
 def hire(nodes):
-    """A worker for each of the nodes, {id(node): handle}. Tasks with the same options share
-    workers: there are as many as have room now, and at most one for each task. Neighbours in the
-    order of bind() share one, so a chain is a pipeline and its values stay in few processes."""
+    """Makes workers for the nodes; returns {id(node): handle of its worker}. Tasks with the same
+    options share workers: there are as many as have room now, and at most one for each task. Tasks
+    that were bound one after another share one, so a chain is a pipeline and its values stay in few
+    processes."""
     kinds: list = []
     for node in nodes:
         given = {
@@ -62,18 +63,19 @@ def hire(nodes):
 
 
 def _retries(given):
-    """The number of deaths of its process that a task survives: the next process runs an unfinished
-    execution again (compiled_crew.py)."""
+    """How many deaths of its process a task survives: after each death the next process runs an
+    unfinished execution again (compiled_crew.py)."""
     retries = given.get("max_retries")
     return _job.facts()["max_retries"] if retries is None else retries
 
 
 def _room(given):
-    """The number of workers that have room now; at least 1: that worker waits if there is no
-    room."""
+    """The number of workers that have room now; at least 1, since a worker for which there is no
+    room waits for it."""
     need = {_AMOUNTS[k]: v for k, v in given.items() if k in _AMOUNTS} | given.get("resources", {})
     free = api.available_resources() if any(need.values()) else api.cluster_resources()
-    need = need if any(need.values()) else {"CPU": 1}  # as many as can run at a time
+    # without resources: as many as there are CPUs, since no more can run at a time
+    need = need if any(need.values()) else {"CPU": 1}
     return max(1, min(math.floor(free.get(k, 0) / v) for k, v in need.items() if v))
 
 

@@ -1,12 +1,12 @@
-"""The ways of tensors from node to node (with_tensor_transport): through shared memory, which is
-the only way between CPUs of one machine. Also here: names of Ray's other transports."""
+"""How tensors are sent from node to node (with_tensor_transport): through shared memory, the only
+transport between CPUs of one machine. This module also has the names of Ray's other transports."""
 
 DEVICES = ("default", "cpu", "gpu", "cuda")
 
 
 class Communicator:
-    """A group of actors that pass tensors to each other. Values go through shared memory whatever
-    the group; a subclass names its actors.
+    """A group of actors that send tensors to each other. Values always go through shared memory; a
+    subclass only names its actors.
 
     Args:
         actor_handles: The actors.
@@ -45,13 +45,13 @@ class CPUCommunicator(Communicator):
 
 
 class TorchTensorType:
-    """How the tensors of a node's value go to its consumers.
+    """How the tensors of a node's value are sent to its consumers.
 
     Args:
         transport: "auto", "shm", or a Communicator whose actors have no GPUs; "nccl" and
-            "accelerator" cannot be compiled.
-        device: "default" and "cpu": they stay where they are; "gpu", "cuda": they cannot be
-            compiled.
+        "accelerator" are refused when the graph is compiled.
+        device: "default" and "cpu": tensors stay on their device; "gpu" and "cuda" are refused when
+        the graph is compiled.
     """
 
     def __init__(
@@ -75,8 +75,7 @@ class TorchTensorType:
         return self.transport in ("nccl", "accelerator")
 
     def check(self, node):
-        """Raises NotImplementedError if the value of a node cannot be passed on by its
-        transport."""
+        """Raises NotImplementedError if the transport of a node's value is not supported."""
         if self.requires_accelerator() or self.device in ("gpu", "cuda"):
             raise NotImplementedError(
                 f"{node} asks for transport {self.transport!r} to device {self.device!r}: compiled graphs move values by shared memory between CPUs; "

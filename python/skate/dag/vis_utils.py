@@ -7,12 +7,13 @@ from skate.dag.dag_node import DAGNode
 
 
 def plot(dag, to_file=None):
-    """Draws a graph into a file, in the format that its ending says (.png without one); in a
-    notebook returns the picture.
+    """Draws a graph into a file, in the format of the file's suffix (.png if there is none); in a
+    notebook, returns the picture.
 
     Args:
         dag: The node that the graph ends with.
-        to_file: A path; None: a new file in the directory for temporary files, which stays.
+        to_file: A path; None: a new file in the directory for temporary files, which is not
+        removed.
 
     Raises:
         ImportError: pydot or graphviz is not installed. A file that ends in .dot needs neither.
@@ -33,7 +34,7 @@ def plot(dag, to_file=None):
 
 
 def names_and_edges(dag):
-    """([name of each node, no two alike], [(name, name) of each edge])."""
+    """Returns ([a different name for each node], [(name, name) of each edge])."""
     order, names, seen = dag._ordered(), {}, {}
     for n in order:
         name = _word(n)

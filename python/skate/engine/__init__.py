@@ -1,16 +1,16 @@
 """Engines that are written in Python (guests): `skate.init(_engine="module:Class")`, or
 SKATE_ENGINE=module:Class.
 
-An engine runs tasks and keeps values; skate has the ids, the reference counts, the tasks that wait
-for arguments, and the scheduling. `Class(conf)` gets the configuration (config.py, and `job`: bytes
-for worker.begin) and has the methods of Engine below. All methods but get() are called by one
-thread of skate's; none but close() should wait. examples/pool_engine.py is a complete engine;
+An engine runs tasks and stores values. skate manages ids, reference counts, tasks that wait for
+arguments, and scheduling. The engine's `Class(conf)` gets the configuration (config.py, and `job`:
+bytes for worker.begin) and has the methods of Engine below. One thread of skate calls all methods
+but get(); none of them but close() should wait. examples/pool_engine.py is a complete engine;
 docs/design/guest.md has the reasons.
 
-A value on its way to the engine is (handle, kind, bytes): a handle that the engine has given, or
-None and the value itself. On its way from the engine it is (handle, 0, size in bytes), or (None,
-kind, bytes). A handle is any object; it is dropped when nothing refers to its value any more.
-Values of kind worker.NOTE, which streams yield before each block, always come as (None, kind,
+skate passes a value to the engine as (handle, kind, bytes): a handle that the engine has given, or
+None and the value itself. The engine passes a value to skate as (handle, 0, size in bytes), or as
+(None, kind, bytes). A handle is any object; skate drops it when no reference to its value is left.
+Values of kind worker.NOTE, which streams yield before each block, are always passed as (None, kind,
 bytes).
 """
 
@@ -30,54 +30,56 @@ if TYPE_CHECKING:
 
         def __init__(self, conf: dict[str, Any]) -> None: ...
         def begin(self, wake: Callable[[], None]) -> None:
-            """Starts the engine; called first. The engine may call wake() from any thread when
-            poll() has something to tell."""
+            """Starts the engine; it is the first call. The engine may call wake() from any thread
+            when poll() has events."""
 
         def nodes(self) -> list[dict[str, Any]]:
-            """The nodes, a dict each: number (not 0, never used again), name, alive, num_cpus,
-            num_gpus, memory, object_store_memory, disk_bytes, disk_limit (0: a full node is an
-            error)."""
+            """The nodes, each as a dict: number (not 0, never used again), name, alive, num_cpus,
+            num_gpus, memory, object_store_memory, disk_bytes, disk_limit (0: the node does not
+            spill, so a full node is an error)."""
             ...
 
         def define(self, fn: int, name: str, definition: bytes) -> None:
-            """Gives the definition of a function, class or method that tasks refer to by its number
-            `fn`; worker.call needs the bytes."""
+            """Passes the definition of a function, class or method, to which tasks refer by its
+            number `fn`; worker.call needs these bytes."""
 
         def submit(self, task: dict[str, Any]) -> None:
-            """Starts a task, whose arguments exist and whose actor has begun.
+            """Starts a task whose arguments exist and whose actor has begun.
 
             The keys of `task`: task, fn, name, args (values), n_returns (None: a stream), need
-            ({"CPU": 1.0, ...}), actor (0: none), is_init (the task makes the actor), max_retries
-            (retries after a death; -1: without end; of an actor: its restarts), retry_exceptions,
-            max_calls (the process ends after this many runs of fn; 0: no limit), node (the number
-            of the node where the task should run; 0: anywhere), node_only (run on no other node: if
-            that node goes, the task ends with SK_EINFEASIBLE). NotImplementedError for what the
-            engine cannot do: the task ends with that error.
+            ({"CPU": 1.0, ...}), actor (0: none), is_init (the task is the constructor of the
+            actor), max_retries (retries after a death; -1: no limit; for an actor: its restarts),
+            retry_exceptions, max_calls (the process ends after this many runs of fn; 0: no limit),
+            node (the number of the node where the task should run; 0: any), node_only (the task may
+            run on no other node: if the node is lost, the task ends with SK_EINFEASIBLE). If the
+            engine cannot run such a task it raises NotImplementedError, and the task ends with that
+            error.
             """
 
         def cancel(self, task: int, force: bool) -> None:
-            """Cancels a task, which ends with an event all the same."""
+            """Cancels a task; an event for its end follows all the same."""
 
         def actor_end(self, actor: int, restart: bool) -> None:
-            """Ends an actor now; its calls end with events."""
+            """Ends an actor at once; an event follows for the end of each of its calls."""
 
         def put(self, kind: int, data: bytes) -> Any:
-            """Stores a large value of the driver, and returns a handle for it."""
+            """Stores a large value of the driver; returns a handle for it."""
 
         def get(self, handle: Any, timeout: float | None) -> tuple[int, Any]:
-            """(kind, bytes or a buffer) of a value. Called from any thread. TimeoutError;
-            LookupError if the value is lost."""
+            """Returns (kind, bytes or a buffer) of a value. It may be called from any thread.
+            Raises TimeoutError; LookupError if the value is lost."""
             ...
 
         def poll(self) -> list[dict[str, Any]]:
             """The events since the last call, in order; does not wait. Each is {"kind": "started" |
             "yielded" | "done" | "failed", "task": number, "values": [...], "node": number of a
-            node, "attempt": 0.., "run_s": seconds}. Of a stream "yielded" has the values and "done"
-            none; "failed" has one value, an error, or "code" (as "SK_EDEAD") and "text"."""
+            node, "attempt": 0.., "run_s": seconds}. The values of a stream are in its "yielded"
+            events, and its "done" has none. "failed" has one value, an error, or "code" (such as
+            "SK_EDEAD") and "text"."""
             ...
 
         def close(self) -> None:
-            """Stops the engine; called last."""
+            """Stops the engine; it is the last call."""
 
 
 NAMED = {"ray": "skate.engine.ray:Ray"}
@@ -89,7 +91,8 @@ def is_foreign(name: str) -> bool:
 
 
 def of_address(address: str, name: str | None) -> str:
-    """The engine for an address of another machine. ConnectionError if there is none."""
+    """The name of the engine for an address of another machine. ConnectionError if no engine takes
+    it."""
     if address.startswith("ray://"):
         raise ConnectionError(
             f"skate.init(address={address!r}): Ray Client has no streaming tasks, which skate needs; run this program on a node of the cluster, with the address "
@@ -103,7 +106,7 @@ def of_address(address: str, name: str | None) -> str:
 
 
 def make(name: str, conf: dict[str, Any]) -> Any:
-    """Makes the engine `module:Class`, or the one that has this name in NAMED."""
+    """Makes the engine `module:Class`, or the engine that NAMED has under this name."""
     module, _, cls = NAMED.get(name, name).partition(":")
     try:
         found = getattr(importlib.import_module(module), cls)

@@ -1,11 +1,12 @@
 """skate over a Ray cluster, by Ray's public API: skate.init("HOST:PORT"), or skate.init(address,
 _engine="ray") with "auto", "local" (starts one) or a Ray that is initialised already.
 
-Each task of skate is one task of Ray: a block is a yield or a return value of it, never a put, so
-Ray can make it again and frees it with its last reference. Each block is preceded by a note with
-its node and size; to schedule, the driver reads notes, never blocks. One thread waits with
-ray.wait() for everything that runs. docs/design/ray_engine.md lists the parts of the engine's
-contract that Ray does not serve. Cost: that of Ray, about 1 ms a task and 0.3 ms a block.
+Each task of skate is one task of Ray. A block is a value that the Ray task yields or returns, never
+a put, so Ray can make it again, and frees it with its last reference. Each block is preceded by a
+note with its node and size; the driver reads only notes for scheduling, never blocks. One thread
+waits with ray.wait() for all running tasks. docs/design/ray_engine.md lists the parts of the
+engine's contract that Ray cannot serve. Cost: that of Ray, about 1 ms for each task and 0.3 ms for
+each block.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from typing import Any
 from skate.engine import worker
 
 OLDEST = (2, 50)
-PATIENCE_S = 10.0  # seconds to wait for answers that come at once if all is well
-# the most seconds to join a cluster and check all its nodes, so that an error comes within 10 s
+PATIENCE_S = 10.0  # seconds to wait for answers that arrive at once unless something is wrong
+# the most seconds for joining a cluster and checking all its nodes, so that an error comes within
+# 10 s
 CONNECT_S = 8.0
-NO_VALUE = -1  # stands in the place of a size; a value may have 0 bytes
-SPILLS = 1 << 62  # the disk limit: Ray spills as much as there is disk
+NO_VALUE = -1  # stands for a size where no value follows; a value may have 0 bytes
+SPILLS = 1 << 62  # the disk limit of a node: Ray spills as much as fits on the disk
 
 
 # ---- Functions that run in processes of Ray; they are pickled by reference.
@@ -37,7 +39,7 @@ def _node() -> str:
 
 
 def _args(inline: list[Any], refs: tuple[Any, ...]) -> list[Any]:
-    """The arguments in order: each None in `inline` stands for the next value that Ray has
+    """The arguments in order; each None in `inline` stands for the next value that Ray has
     fetched."""
     fetched = iter(refs)
     return [next(fetched) if v is None else v for v in inline]
@@ -46,8 +48,8 @@ def _args(inline: list[Any], refs: tuple[Any, ...]) -> list[Any]:
 def _stream(
     job: bytes, task: dict[str, Any], definition: bytes, inline: list[Any], *refs: Any
 ) -> Any:
-    """Yields in turn (note, node, size of the value that follows, seconds since the start) and
-    (kind, buffer); the last note is followed by NO_VALUE."""
+    """Yields alternately (note, node, size of the value that follows, seconds since the start) and
+    (kind, buffer); the last note has NO_VALUE as the size."""
     worker.begin(job)
     node, start = _node(), time.perf_counter()
     for values in worker.stream(task, definition, _args(inline, refs)):
@@ -62,8 +64,8 @@ def _stream(
 def _call(
     job: bytes, task: dict[str, Any], definition: bytes, inline: list[Any], *refs: Any
 ) -> Any:
-    """Runs a task. Returns (the report, value, ...), where the report is (error as (kind, bytes) or
-    None, node, sizes, seconds)."""
+    """Runs a task. Returns (report, value, ...); the report is (error as (kind, bytes) or None,
+    node, sizes, seconds)."""
     worker.begin(job)
     n, start = task["n_returns"], time.perf_counter()
     out: list[Any] = []
@@ -85,8 +87,8 @@ def _call(
 
 
 class _Actor:
-    """The process of one of skate's actors. It keeps the error of its constructor, since Ray would
-    give its calls another error."""
+    """The Ray actor that is one of skate's actors. It stores the error of its constructor, because
+    Ray would report another error to its calls."""
 
     def __init__(self, *first: Any):
         self._said = _call(*first)[0]
@@ -126,8 +128,8 @@ def _ray() -> Any:
 
 
 def _within(seconds: float, what: str, call: Any) -> Any:
-    """Runs call() on a thread of its own, which may hang. (On the main thread ray.init() would take
-    the signal handlers.)"""
+    """Runs call() on a new thread, since it may hang. (On the main thread ray.init() would replace
+    signal handlers.)"""
     out: list[Any] = []
 
     def run() -> None:
@@ -148,9 +150,9 @@ def _within(seconds: float, what: str, call: Any) -> Any:
 
 
 def _connect(ray: Any, conf: dict[str, Any], until: float) -> bool:
-    """Joins or starts a cluster. True if it was joined or started here, so that it is left at the
-    end. until: the deadline by time.monotonic() for joining an existing cluster; starting one takes
-    as long as it takes."""
+    """Joins or starts a cluster. Returns whether this call did so, in which case the engine has to
+    leave the cluster at its end. until: the deadline (time.monotonic()) for joining an existing
+    cluster; starting a cluster has no deadline."""
     address = conf.get("address")
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     if ray.is_initialized():
@@ -184,8 +186,8 @@ def _connect(ray: Any, conf: dict[str, Any], until: float) -> bool:
 
 
 def _check_nodes(ray: Any, until: float) -> Any:
-    """Checks that each node has this version of skate, and a Python that can read our pickles.
-    Returns a reference to a small value."""
+    """Checks that each node has this version of skate, and a Python that can read the driver's
+    pickles. Returns a reference to a small value."""
     mine = sys.modules["skate"].__version__
     at = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
 
@@ -225,7 +227,7 @@ def _check_nodes(ray: Any, until: float) -> Any:
 
 
 class _Running:
-    """A task in Ray: a generator, or the reference of the report and those of the values."""
+    """A task in Ray: a generator, or the references of the report and of the values."""
 
     __slots__ = (
         "gen",
@@ -249,7 +251,7 @@ class _Running:
         self.turn = "note"
         self.node = self.size = 0
         self.seconds = 0.0
-        # the deadline of a cancelled stream: it counts as over then, whatever Ray says
+        # for a cancelled stream: the time after which it counts as ended, whatever Ray reports
         self.until = 0.0
 
 
@@ -261,8 +263,8 @@ class Ray:
         self._job: bytes = conf["job"]
         until = time.monotonic() + CONNECT_S
         self._ours = _connect(ray, conf, until)
-        # Runs before Ray's exit handler, which is registered by now: after it nothing could be
-        # ended.
+        # Registered after Ray's exit handler, so it runs before it; after Ray's handler no task
+        # could be ended.
         atexit.register(self._at_exit)
         if conf.get("address") == "local":
             # the cluster has to start its first worker first
@@ -284,19 +286,20 @@ class Ray:
         self._actors: dict[int, Any] = {}
         self._functions: dict[tuple[bool, int, int], Any] = {}
         self._events: list[dict[str, Any]] = []
-        # By reference: (the Future of a value that is being fetched, when it was last asked for).
+        # By reference: (the Future of a value that is being fetched, the time of the last request
+        # for it).
         self._coming: dict[Any, Any] = {}
 
     def _at_exit(self) -> None:
         sys.modules["skate"].shutdown()
 
     def begin(self, wake: Any) -> None:
-        pass  # wake is not used: poll() asks Ray; Ray does not call back
+        pass  # wake is not used: poll() asks Ray, and Ray does not call back
 
     def nodes(self) -> list[dict[str, Any]]:
         late = time.monotonic() - PATIENCE_S
         for handle in [h for h, (_, asked) in self._coming.copy().items() if asked < late]:
-            self._coming.pop(handle, None)  # no caller waits for it any more
+            self._coming.pop(handle, None)  # no caller waits for the value any more
         out = []
         for n in self._ray.nodes():
             has = n["Resources"]
@@ -326,8 +329,8 @@ class Ray:
         return self._ray.put((kind, PickleBuffer(data)))
 
     def get(self, handle: Any, timeout: float | None) -> tuple[int, Any]:
-        """Gets a value. A get() of Ray's that times out gives up what it has fetched, so a value
-        that takes longer than one slice of a wait is fetched through a future."""
+        """Gets a value. If a get() of Ray's times out, Ray drops what it has fetched; so a value
+        that takes longer than one slice of the wait is fetched through a future."""
         coming, _ = self._coming.pop(handle, (None, 0))
         try:
             if coming is None:
@@ -394,8 +397,8 @@ class Ray:
 
     def _function(self, task: dict[str, Any]) -> Any:
         """The remote function of a task. Ray counts runs for max_calls by the function that
-        ray.remote() has made, and accepts max_calls only there: so each function with max_calls
-        gets its own."""
+        ray.remote() has made, and accepts max_calls only there; so each function with max_calls has
+        its own remote function."""
         streams, calls = task["n_returns"] is None, task["max_calls"]
         key = streams, calls, task["fn"] if calls else 0
         if key not in self._functions:
@@ -404,16 +407,16 @@ class Ray:
         return self._functions[key]
 
     def _for_life(self, task: dict[str, Any]) -> dict[str, Any]:
-        """The options of an actor. skate counts the CPUs of its calls while they run; the actor
-        keeps its other resources for life."""
+        """The options of an actor. Its CPUs are counted by skate for each running call; it holds
+        its other resources as long as it lives."""
         need = task["need"]
         return self._where(task) | {
             "num_cpus": 0,
             "num_gpus": need.get("GPU", 0),
             "memory": need.get("memory") or None,
             "max_restarts": task["max_retries"],
-            # A call waits while the actor restarts; with 0 Ray would fail it then, as one of its
-            # retries. Each call has its own number.
+            # A call waits while the actor restarts; with 0 Ray would fail the call then. skate's
+            # number of retries is passed with each call.
             "max_task_retries": -1,
             "name": None,
         }
@@ -428,8 +431,8 @@ class Ray:
         r = self._running.get(task)
         if r is None or r.until:
             return
-        # Nobody wants the values that the generator has yielded; is_finished() could block for ever
-        # now.
+        # The values that the generator has yielded are not needed, and is_finished() could block
+        # for ever now.
         if r.gen is not None:
             del self._by_ref[r.waited]
             r.waited, r.until = r.gen.completed(), time.monotonic() + PATIENCE_S / 2
@@ -439,8 +442,8 @@ class Ray:
         )
 
     def _on_rays_thread(self, call: Any) -> None:
-        """Runs call() on the thread on which Ray learns of the ends of tasks. On any other thread
-        ray.cancel() aborts the process when the task ends, or is handed on, in the same moment (Ray
+        """Runs call() on the thread on which Ray handles the ends of tasks. On any other thread
+        ray.cancel() aborts the process if the task ends, or is handed on, at the same time (Ray
         2.60: "Tried to complete task that was not pending"; tests/py/cluster/test_ray.py:
         test_limits_that_cancel)."""
         us, here = threading.get_ident(), [True]
@@ -499,14 +502,14 @@ class Ray:
         r.node = self._number(node)
         if failed:
             self._over(r, "failed", (None, *failed))
-        else:  # a constructor: its result is in the report, and None for skate
+        else:  # a constructor: its result is in the report, and skate gets None
             values = [(ref, 0, size) for ref, size in zip(r.refs, sizes, strict=False)] or [
                 (None, 1, b"")
             ] * len(sizes)
             self._over(r, "done", *values)
 
     def _read(self, r: _Running) -> None:
-        """Takes the values that a generator has ready."""
+        """Takes the values of a generator that are ready."""
         try:
             while r.gen.is_finished() or r.gen.next_ready():
                 ref = next(r.gen)
@@ -552,7 +555,7 @@ class Ray:
 
     def close(self) -> None:
         atexit.unregister(self._at_exit)
-        if self._ray.is_initialized():  # if the program has shut Ray down itself, all is over
+        if self._ray.is_initialized():  # the program may have shut Ray down already
             for number in list(self._running):
                 self.cancel(number, False)
             cancelled = threading.Event()

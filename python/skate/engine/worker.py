@@ -1,5 +1,5 @@
-"""The part of a Python engine that runs in its processes: begin() once, then call() or stream() for
-each task."""
+"""The part of a Python engine that runs in its processes: begin() is called once, then call() or
+stream() for each task."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from skate import _hooks, _job, _skate
 
-NOTE = 0xF1  # the kind of notes, which describe the value behind them (SK_KIND_NOTE)
+NOTE = 0xF1  # the kind of notes: a note describes the value that follows it (SK_KIND_NOTE)
 
 
 class TaskFailed(Exception):
@@ -21,8 +21,7 @@ class TaskFailed(Exception):
 
 
 def begin(job: bytes) -> None:
-    """Prepares this process to run tasks. job: the bytes that the engine was given in its
-    configuration."""
+    """Prepares this process to run tasks. job: the bytes from the engine's configuration."""
     if _job.handed == job:
         return
     _job.hand(job)
@@ -33,7 +32,7 @@ def begin(job: bytes) -> None:
 def stream(
     task: dict[str, Any], definition: bytes, args: list[Any], attempt: int = 0
 ) -> Iterator[list[tuple[int, Any]]]:
-    """Runs a task and yields [(kind, buffer), ...] for each yield or return of it. Raises
+    """Runs a task; yields [(kind, buffer), ...] each time the task yields or returns. Raises
     TaskFailed. args: (kind, buffer) of each argument."""
     t = _skate.GuestTask(
         task["fn"],

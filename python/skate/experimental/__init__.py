@@ -1,4 +1,4 @@
-"""skate.experimental: names of ray.experimental that make sense on one machine."""
+"""skate.experimental: those names of ray.experimental that are useful on one machine."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ __path__.append(f"{_lazy.OF_RAY}/experimental")
 def get_object_locations(
     obj_refs: Sequence[Any], timeout_ms: int = -1
 ) -> dict[Any, dict[str, Any]]:
-    """Where the objects are, and how large.
+    """Where objects are, and their sizes.
 
     Args:
         obj_refs: References.
-        timeout_ms: Without effect: nobody has to be asked.
+        timeout_ms: Has no effect: the answer needs no other machine.
 
     Returns:
-        For each reference a dict with "node_ids" (the hex id of this machine, or none while the
-        object is not there), "object_size" in bytes (None while it is not there) and "did_spill"
-        (whether it is on disk only).
+        For each reference a dict with "node_ids" (the hex id of this machine; empty while the
+        object does not exist), "object_size" in bytes (None while the object does not exist) and
+        "did_spill" (whether it is on disk only).
 
     Raises:
-        RuntimeError: No engine runs.
-        TypeError: Something in the list is no reference.
+        RuntimeError: No engine is running.
+        TypeError: An item of the list is no reference.
     """
     if not is_initialized():
         raise RuntimeError("get_object_locations: skate has not been started; call init() first")
@@ -40,7 +40,7 @@ def get_object_locations(
 
 
 def get_local_object_locations(obj_refs: Sequence[Any]) -> dict[Any, dict[str, Any]]:
-    """As get_object_locations().
+    """The same as get_object_locations().
 
     Args:
         obj_refs: References.

@@ -1,9 +1,8 @@
-"""Progress bars of many processes, drawn by the driver: use tqdm_ray.tqdm in tasks like tqdm.tqdm
-elsewhere.
+"""Progress bars of many processes, drawn by the driver: tasks use tqdm_ray.tqdm like tqdm.tqdm.
 
-A bar in the driver updates the manager directly. The first bar in a worker makes a small named
-actor, the *board*; the engine tells the driver of it, which starts a thread that fetches the states
-of bars from there.
+A bar in the driver calls the manager directly. The first bar in a worker makes a service actor, the
+*board*; the engine tells the driver that the board exists, and the driver starts a thread that
+fetches the states of bars from it.
 """
 
 import os
@@ -21,8 +20,8 @@ NAME, SPACE = "bars", _job.SERVED + __name__
 
 class tqdm:
     """tqdm(iterable=None, desc=None, total=None): update(n), set_description(), close(). position:
-    line below those of this process;
-    flush_interval_s: least time between two drawings."""
+    the number of the bar's line among those of this process; flush_interval_s: the least seconds
+    between two drawings."""
 
     def __init__(
         self,
@@ -103,7 +102,7 @@ class tqdm:
 
 
 class _Board:
-    """The actor: keeps for each bar the newest state that the driver has not seen."""
+    """The service actor: holds for each bar the newest state that the driver has not fetched."""
 
     def __init__(self):
         self.news, self.there = {}, asyncio.Event()
@@ -130,8 +129,8 @@ def _board():
 
 
 def serve():
-    """In the driver, called by the engine's thread when a board was made: starts to draw its
-    bars."""
+    """In the driver: starts to draw the bars of a board. The engine's thread calls it when a worker
+    has made the board."""
     _service_actors.work(
         NAME, SPACE, lambda _, state: instance().process_state_update(state), "skate-bars"
     )
@@ -141,7 +140,7 @@ def serve():
 
 
 class _Drawn:
-    """The state of a bar as it is drawn: n, total, desc."""
+    """The state of a bar as it was drawn: n, total, desc."""
 
     def __init__(self, state):
         self.n, self.total, self.desc = state["n"], state["total"], state["desc"]
@@ -164,7 +163,7 @@ class _Group:
 
 
 class BarManager:
-    """All bars; draws them on stderr when that is a terminal."""
+    """Has all bars, and draws them on stderr if stderr is a terminal."""
 
     def __init__(self):
         self.bar_groups = {}
@@ -174,7 +173,7 @@ class BarManager:
         self._lines = 0
 
     def process_state_update(self, state):
-        """Takes the new state of a bar."""
+        """Processes the new state of a bar."""
         with self.lock:
             group = self.bar_groups.setdefault(state["pid"], _Group())
             bar = group.bars_by_uuid.get(state["bar"])
@@ -236,7 +235,7 @@ def instance():
 
 
 def safe_print(*args, **kwargs):
-    """print() that leaves the bars whole."""
+    """print() that does not break the bars on the screen."""
     m = instance()
     m.hide_bars()
     try:

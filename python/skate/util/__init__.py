@@ -1,4 +1,4 @@
-"""skate.util: libraries built on tasks and actors, and tools that look at them."""
+"""skate.util: libraries built on tasks and actors, and tools that show the engine's state."""
 
 from skate import _lazy
 from skate.util.placement_group import (  # noqa: F401 (the function of that name, not the module)

@@ -6,23 +6,23 @@ import skate
 
 
 class ActorPool:
-    """ActorPool([a, b]).map(lambda actor, x: actor.work.remote(x), xs) gives the results.
-    get_next() and map() give them in the order of submission; get_next_unordered() and
+    """ActorPool([a, b]).map(lambda actor, x: actor.work.remote(x), xs) gives the results of the
+    calls. get_next() and map() give results in the order of submission; get_next_unordered() and
     map_unordered() in the order in which they become ready."""
 
     def __init__(self, actors):
         self._skate = skate
         self._idle = list(actors)
         self._pending_submits = deque()  # (fn, value) that wait for an idle actor
-        # the reference of a call (the first one, if the call has several) -> (index of the call,
-        # actor, the reference or the list of references)
+        # reference of a call (the first one, if the call has several) -> (index of the call, actor,
+        # the reference or the list of references)
         self._running = {}
-        self._ref_of = {}  # index -> reference, of results that were not taken
+        self._ref_of = {}  # index -> reference, for results that were not taken
         self._next_submit = self._next_return = 0
 
     def map(self, fn, values):
-        """The results of fn(actor, value) for each value, in order. Results of an earlier map that
-        were not taken are dropped."""
+        """The results of fn(actor, value) for each value, in order. Results of an earlier map()
+        that were not taken are dropped."""
         return self._map(fn, values, self.get_next)
 
     def map_unordered(self, fn, values):
@@ -33,7 +33,7 @@ class ActorPool:
         while self.has_next():
             try:
                 self.get_next_unordered(timeout=0, ignore_if_timedout=True)
-            except Exception:  # the call has failed, but nobody will take its result
+            except Exception:  # the call has failed, but its result will not be taken
                 continue
         for v in values:
             self.submit(fn, v)
@@ -58,13 +58,13 @@ class ActorPool:
         self._next_submit += 1
 
     def has_next(self):
-        """Whether there is a result to take, now or later."""
+        """Whether there are results that were not taken, ready or not."""
         return bool(self._running)
 
     def get_next(self, timeout=None, ignore_if_timedout=False):
         """The next result in the order of submission. StopIteration if there is none, TimeoutError
-        after `timeout` seconds (the result can still be taken later; with ignore_if_timedout it is
-        given up)."""
+        after `timeout` seconds (the result can be taken later; with ignore_if_timedout it is
+        dropped)."""
         if not self.has_next():
             raise StopIteration("No more results to get")
         if self._next_return >= self._next_submit:
@@ -80,7 +80,7 @@ class ActorPool:
         return self._take(ref, timed_out)
 
     def get_next_unordered(self, timeout=None, ignore_if_timedout=False):
-        """The next result that is ready. Otherwise as get_next()."""
+        """The next result that is ready; else like get_next()."""
         if not self.has_next():
             raise StopIteration("No more results to get")
         ready, _ = self._skate.wait(list(self._running), num_returns=1, timeout=timeout)
@@ -107,7 +107,7 @@ class ActorPool:
             self.submit(*self._pending_submits.popleft())
 
     def has_free(self):
-        """Whether an actor is idle and nothing waits for one."""
+        """Whether an actor is idle and no call waits for one."""
         return bool(self._idle) and not self._pending_submits
 
     def pop_idle(self):

@@ -1,5 +1,5 @@
-"""inspect_serializability: finds out why a value cannot be sent to another process, and which part
-of it is the culprit."""
+"""inspect_serializability: finds out which part of a value prevents sending it to another process,
+and why."""
 
 from skate import serialize
 from skate._deps import by_value
@@ -17,9 +17,9 @@ class FailureTuple:
 
 
 def inspect_serializability(base_obj, name=None, depth=3, print_file=None):
-    """Returns (whether base_obj can be sent, a set of FailureTuple for its parts, down to `depth`
-    levels, that cannot). The findings are printed to print_file (default: stdout), the culprit
-    first."""
+    """Returns (whether base_obj can be sent, a set of FailureTuple for those of its parts, down to
+    `depth` levels, that cannot). The findings are printed to print_file (default: stdout), the
+    cause first."""
     name = str(base_obj) if name is None else name
     failures = []
     error = _error(base_obj)

@@ -1,4 +1,4 @@
-"""skate.util.debug: messages that are to be logged once in a process."""
+"""skate.util.debug: for messages that a process should log once."""
 
 import time
 
@@ -8,7 +8,7 @@ _last = 0.0
 
 
 def log_once(key):
-    """True if it is called with this key for the first time."""
+    """Returns True for the first call with this key, then False."""
     global _last
     if _disabled:
         return False
@@ -28,7 +28,7 @@ def disable_log_once_globally():
 
 
 def enable_periodic_logging():
-    """Makes log_once() forget its keys once it has returned False for a minute."""
+    """Makes log_once() forget its keys after it has returned False for a minute."""
     global _periodic
     _periodic = True
 

@@ -1,17 +1,17 @@
-"""Small functions of ray.util."""
+"""Small functions of ray.util, under the same names."""
 
 import skate
 from skate.actor import list_named_actors  # noqa: F401
 
 
 def get_node_ip_address():
-    """The IP address of this machine, as in nodes()."""
+    """The IP address of this machine, as in skate.nodes()."""
     return "127.0.0.1"
 
 
 def as_completed(refs, *, chunk_size=10, yield_obj_refs=False, **kwargs):
-    """The values (or, with yield_obj_refs, the references) of `refs` as they become ready. kwargs:
-    as of wait()."""
+    """Yields the values (or, with yield_obj_refs, the references) of `refs` as they become ready.
+    kwargs: arguments of wait()."""
     pending = list(refs)
     if chunk_size < 1:
         raise ValueError("`chunk_size` must be >= 1")
@@ -26,7 +26,7 @@ def as_completed(refs, *, chunk_size=10, yield_obj_refs=False, **kwargs):
 def map_unordered(
     fn, items, *, backpressure_size=100, chunk_size=10, yield_obj_refs=False, **kwargs
 ):
-    """Runs fn.remote(item) for each item, at most backpressure_size at a time; gives the values as
+    """Runs fn.remote(item) for each item, at most backpressure_size at a time; yields the values as
     they become ready."""
     if not hasattr(fn, "remote"):
         raise ValueError("`fn` must be a remote function")

@@ -1,5 +1,5 @@
-"""Counter, Gauge, Histogram: the user's own metrics. Metrics stay in the process that made them,
-where `values` shows them; skate does not export them."""
+"""Counter, Gauge, Histogram: the user's own metrics. A metric stays in the process that made it,
+where `values` shows its numbers; skate does not export metrics."""
 
 from bisect import bisect_left
 
@@ -27,7 +27,7 @@ class Metric:
         self._values, self._lock = {}, _forked.lock()
 
     def set_default_tags(self, default_tags):
-        """Sets the tags of values that do not name them. Returns the metric itself."""
+        """Sets the tags for values that do not name their own. Returns the metric itself."""
         self._default_tags = self._checked(default_tags)
         return self
 
@@ -42,8 +42,8 @@ class Metric:
 
     @property
     def values(self):
-        """{((tag, value), ...): number} of this process; of a histogram: ([count of each bucket],
-        sum)."""
+        """{((tag, value), ...): number} in this process; for a histogram the number is ([count of
+        each bucket], sum)."""
         with self._lock:
             return {
                 k: (list(v[0]), v[1]) if isinstance(v, list) else v for k, v in self._values.items()
@@ -93,10 +93,10 @@ def _again(cls, name, description, tag_keys, default_tags, boundaries):
 
 
 class Counter(Metric):
-    """A number that only grows."""
+    """A number that never decreases."""
 
     def inc(self, value=1.0, tags=None):
-        """Adds value, which has to be above 0."""
+        """Adds value, which must be above 0."""
         key = self._key(value, tags)
         if value <= 0:
             raise ValueError(f"value must be >0, got {value}")
@@ -115,7 +115,7 @@ class Gauge(Metric):
 
 class Histogram(Metric):
     """The number of values in each bucket. boundaries: the upper ends of all buckets but the last,
-    above 0 and rising."""
+    above 0 and increasing."""
 
     def __init__(self, name, description="", boundaries=None, tag_keys=None):
         super().__init__(name, description, tag_keys)

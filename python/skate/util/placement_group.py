@@ -1,6 +1,6 @@
 """Placement groups: resources that are reserved together, as bundles. There is one node, so
-STRICT_SPREAD of several bundles waits for ever, and the other strategies are the same. The engine
-keeps the groups (src/engine/groups.h); here are names and checks."""
+STRICT_SPREAD of several bundles waits for ever, and the other strategies do the same. The engine
+manages the groups (src/engine/groups.h); this module has the names and checks."""
 
 from skate import _job, _skate, ids
 from skate._deps import re
@@ -38,7 +38,7 @@ class PlacementGroup:
         return _template(_ready, **where).submit(self)
 
     def wait(self, timeout_seconds=30):
-        """Whether the resources are reserved, within timeout_seconds."""
+        """Waits at most timeout_seconds; returns whether the resources are reserved."""
         if timeout_seconds is not None and timeout_seconds < 0:
             raise ValueError(
                 f"wait: timeout_seconds={timeout_seconds}: seconds from 0 on, or None to wait for as long as it takes"
@@ -80,7 +80,7 @@ def _template(target, **where):
     )
 
 
-_ready = _template(_itself)  # the Template of _itself, whose definition all groups share
+_ready = _template(_itself)  # a Template of _itself; all groups share its definition
 
 
 def _plain(bundle):
@@ -103,11 +103,11 @@ def placement_group(
     _soft_target_node_id=None,
     bundle_label_selector=None,
 ):
-    """Asks for bundles of resources, all or none: a PlacementGroup at once, whose ready() tells
-    when it has them.
+    """Reserves bundles of resources, all or none. Returns a PlacementGroup at once; its ready()
+    becomes ready when the resources are reserved.
 
     bundles: [{"CPU": 1, "my resource": 2}, ...]; strategy: one of VALID_PLACEMENT_GROUP_STRATEGIES;
-    name: for get_placement_group(), in the job's namespace. ValueError for what makes no sense."""
+    name: for get_placement_group(), in the job's namespace. ValueError for invalid arguments."""
     validate_placement_group(
         bundles, strategy, lifetime, _soft_target_node_id, bundle_label_selector
     )
@@ -123,15 +123,15 @@ def placement_group(
 
 
 def remove_placement_group(placement_group):
-    """Removes the group: its actors and tasks are killed, and tasks that wait for it end with
-    TaskPlacementGroupRemoved. Does nothing if it was removed before."""
+    """Removes the group: its actors and running tasks are killed, and tasks that wait for it end
+    with TaskPlacementGroupRemoved. Does nothing if it was removed before."""
     if placement_group is None or placement_group.is_empty:
         raise ValueError("remove_placement_group: a group is wanted")
     _skate.pg_remove(placement_group._number)
 
 
 def get_placement_group(placement_group_name):
-    """The group of that name in the job's namespace; ValueError when there is none."""
+    """The group with that name in the job's namespace; ValueError if there is none."""
     if not placement_group_name:
         raise ValueError("get_placement_group: the name is empty")
     for r in _rows():
@@ -176,7 +176,7 @@ def placement_group_table(placement_group=None):
 
 
 def get_current_placement_group():
-    """The group of the task or actor that this is called in; None if it has none."""
+    """The group of the task or actor that calls this; None if it has none."""
     need = _skate.current_need([]) if _skate.current_task() else None
     return PlacementGroup(ids.PlacementGroupID._of(need[1])) if need and need[1] else None
 
@@ -185,7 +185,7 @@ def get_current_placement_group():
 
 
 def check_placement_group_index(placement_group, bundle_index):
-    """ValueError if the group has no such bundle; -1 means any bundle."""
+    """ValueError if the group has no bundle with that index; -1 means any bundle."""
     if placement_group.is_empty:
         if bundle_index != -1:
             raise ValueError(
@@ -255,10 +255,10 @@ def _validate_bundle_label_selector(bundle_label_selector):
 
 
 def of_options(o, default_cpus, what):
-    """Keywords of a Template for the group that options ask for: {"pg": number, "bundle": index,
-    and "capture": 1 if tasks submitted inside go there, too}; {"capture": 2} if they ask for no
-    group, not even that of the submitting task; else {}. ValueError if the resources fit into no
-    bundle."""
+    """The keywords of a Template for the group in these options: {"pg": number, "bundle": index,
+    and "capture": 1 if tasks submitted inside run in the group, too}; {"capture": 2} if the options
+    ask for no group, not even that of the submitting task; else {}. ValueError if the resources fit
+    into no bundle."""
     s = o.get("scheduling_strategy")
     if isinstance(s, PlacementGroupSchedulingStrategy):
         group, index, capture = (

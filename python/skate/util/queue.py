@@ -1,4 +1,5 @@
-"""Queue: a first-in, first-out queue of any values between processes; an async actor holds it."""
+"""Queue: a first-in, first-out queue of values between processes; an async actor holds the
+items."""
 
 import asyncio
 import queue
@@ -24,7 +25,7 @@ def _check_timeout(timeout):
 
 
 class Queue:
-    """Queue(maxsize=0, actor_options=None): maxsize 0 is no limit; actor_options: the options of
+    """Queue(maxsize=0, actor_options=None): maxsize 0 means no limit; actor_options: the options of
     the actor that holds the items. A Queue may be passed to tasks."""
 
     def __init__(self, maxsize=0, actor_options=None):
@@ -120,7 +121,7 @@ class Queue:
         return items
 
     def shutdown(self, force=False, grace_period_s=5):
-        """Ends the actor: at once with force; else after the calls made before, within
+        """Ends the actor: at once with force; else after the calls made before, but at most after
         grace_period_s seconds."""
         actor, self.actor = self.actor, None
         if actor is None:
@@ -131,8 +132,8 @@ class Queue:
 
 
 class _QueueActor:
-    """The actor behind a Queue. It returns False or None for Full and Empty: an exception would be
-    pickled with its traceback each time."""
+    """The actor of a Queue. It returns False or None instead of raising Full and Empty, because an
+    exception would be pickled with its traceback each time."""
 
     def __init__(self, maxsize):
         self.queue = asyncio.Queue(maxsize)

@@ -1,5 +1,5 @@
 """Strategies that choose the node of a task or actor: options(scheduling_strategy=...). There is
-one node; a strategy that asks for another node is an error that says so."""
+one node; a strategy that requires another node is an error."""
 
 from skate import _job, ids
 
@@ -23,8 +23,8 @@ class PlacementGroupSchedulingStrategy:
 
 
 class NodeAffinitySchedulingStrategy:
-    """Runs a task or actor on the node with that hexadecimal id. soft: on another node if that one
-    does not exist."""
+    """Runs a task or actor on the node with this hexadecimal id. soft: if the node does not exist,
+    runs it on another node."""
 
     def __init__(self, node_id, soft, _spill_on_unavailable=False, _fail_on_unavailable=False):
         self.node_id = node_id.hex() if isinstance(node_id, ids.NodeID) else node_id
@@ -47,7 +47,7 @@ class NodeAffinitySchedulingStrategy:
             )
 
     def _unfit(self):
-        """The reason why there is no such node; None if there is one."""
+        """The reason why the node does not exist; None if it exists."""
         if self.node_id == ids.NODE.hex() or self.soft:
             return None
         return f"the node {self.node_id} is asked for, and there is only {ids.NODE.hex()}; leave scheduling_strategy out or use soft=True"
@@ -82,8 +82,8 @@ class DoesNotExist:
 
 
 class NodeLabelSchedulingStrategy:
-    """Runs a task or actor on a node with these labels: hard ones must hold, soft ones are
-    wishes."""
+    """Runs a task or actor on a node with these labels: hard labels must match, soft labels are
+    preferences."""
 
     def __init__(self, hard, *, soft=None):
         for what, given in (("hard", hard), ("soft", soft)):
@@ -107,7 +107,7 @@ class NodeLabelSchedulingStrategy:
         self.hard, self.soft = hard or {}, soft or {}
 
     def _unfit(self):
-        """Which label the one node lacks, or None."""
+        """The label that the one node lacks; None if it lacks none."""
         labels = {"ray.io/node-id": ids.NODE.hex(), **_job.facts().get("labels", {})}
         for key, op in self.hard.items():
             have = labels.get(key)

@@ -6,11 +6,11 @@ _registered = set()
 
 
 def register_serializer(cls, *, serializer, deserializer):
-    """Instances of exactly this class are pickled in this process as serializer(instance), and made
-    again by deserializer() from that value.
+    """Makes this process pickle instances of exactly this class as serializer(instance); the
+    receiver makes them again with deserializer(value).
 
-    Register it in the process that sends; the deserializer goes along. It holds for pickle as a
-    whole (copyreg), not for skate only."""
+    Call it in the process that sends; the deserializer is sent along. It changes pickle as a whole
+    (copyreg), not only skate."""
     if not isinstance(cls, type):
         raise TypeError(f"register_serializer: a class is wanted, not {cls!r}")
     if not callable(serializer) or not callable(deserializer):

@@ -1,2 +1,2 @@
-"""Modules that only programs written for Ray ask for, each at the place where Ray has it:
-skate.types is types.py here (_lazy.OF_RAY). They are imported by those names only."""
+"""Modules that only programs written for Ray import, each at the same path as in Ray: skate.types
+is types.py here (_lazy.OF_RAY). They can be imported by these names only."""

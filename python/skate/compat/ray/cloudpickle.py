@@ -1,5 +1,5 @@
-"""`ray.cloudpickle`: the cloudpickle that skate uses, under Ray's name, with a `dumps` that names
-the part that cannot be sent."""
+"""`ray.cloudpickle`: the cloudpickle that skate uses, under Ray's name, and dumps_debug(), which
+names the part of a value that cannot be pickled."""
 
 from cloudpickle import *  # noqa: F401,F403
 from cloudpickle import load, loads, register_pickle_by_value, unregister_pickle_by_value  # noqa: F401
@@ -11,8 +11,8 @@ CloudPickler = Pickler
 
 
 def dumps_debug(obj, *args, **kwargs):
-    """dumps(obj); a value that cannot be pickled raises a TypeError whose first line names the
-    culprit."""
+    """dumps(obj); if the value cannot be pickled, the first line of the TypeError names the part
+    that cannot."""
     try:
         return dumps(obj, *args, **kwargs)
     except (TypeError, ValueError, AttributeError, RecursionError) as e:

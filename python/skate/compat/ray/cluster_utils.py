@@ -1,5 +1,5 @@
-"""Cluster: for programs and tests that start several Ray nodes on one machine. In skate the nodes
-become one engine with the sum of their resources."""
+"""Cluster: for programs and tests that start several Ray nodes on one machine. skate makes them one
+engine with the sum of their resources."""
 
 import warnings
 
@@ -8,7 +8,7 @@ from skate import _skate
 
 cluster_not_supported = False
 _open = []  # the clusters that were not shut down, the newest last
-_said = {}  # the arguments of the init() that started the engine of the newest cluster
+_said = {}  # the arguments of the init() call that started the engine of the newest cluster
 
 
 class Node:
@@ -23,13 +23,13 @@ class Node:
 
 
 class Cluster:
-    """Cluster(initialize_head=True, head_node_args={"num_cpus": 2}, connect=False): nodes that are
-    added up. init(address=cluster.address), or "auto", then starts an engine with the CPUs, GPUs,
-    memory and custom resources of all of them. shutdown_at_exit has no meaning: nothing outlives
-    the program.
+    """Cluster(initialize_head=True, head_node_args={"num_cpus": 2}, connect=False): nodes whose
+    resources are added up. Then init(address=cluster.address), or address="auto", starts an engine
+    with the CPUs, GPUs, memory and custom resources of all nodes. shutdown_at_exit has no effect:
+    no process outlives the program.
 
-    A warning says once that there is one machine. What needs several (a node that goes away while
-    tasks run on it, tasks that must be apart) is a NotImplementedError."""
+    A warning says once that there is one machine. NotImplementedError for uses that need several
+    machines (removing a node while tasks run on it, tasks that must run on different nodes)."""
 
     def __init__(
         self, initialize_head=False, connect=False, head_node_args=None, shutdown_at_exit=True
@@ -69,10 +69,10 @@ class Cluster:
         labels=None,
         **node_args,
     ):
-        """Adds to what the engine will have: CPUs, GPUs, custom resources, bytes of memory (of
-        nodes that say none: what init() gives by default) and of the object store. Arguments for
-        Ray's servers are taken and have no meaning. An engine that has had nothing to do yet is
-        started again; RuntimeError once it has had: it cannot grow."""
+        """Adds to the resources that the engine will have: CPUs, GPUs, custom resources, bytes of
+        memory (for a node that names none, the default of init()) and of the object store.
+        Arguments for Ray's servers have no effect. An engine that was not used yet is started
+        again; RuntimeError if it was used: it cannot grow."""
         again = skate.is_initialized()
         if again and not _untouched():
             raise RuntimeError(
@@ -147,8 +147,8 @@ def _untouched():
 
 
 def given(said):
-    """The resources of the newest cluster for init(); {} if there is none. said: the arguments of
-    init()."""
+    """The resources of the newest cluster for init(); {} if there is no cluster. said: the
+    arguments of init()."""
     if not _open or _open[-1].head_node is None:
         return {}
     _said.clear()

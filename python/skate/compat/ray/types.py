@@ -1,4 +1,4 @@
-"""`ray.types`: names for annotations."""
+"""`ray.types`: names for type annotations."""
 
 from skate._skate import ObjectRef
 

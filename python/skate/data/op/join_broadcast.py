@@ -2,8 +2,7 @@
 an exchange. The output follows the order of the first side, then that of the small side.
 
 params: join, side (the number of the side that comes block by block), small (the other side, as one
-batch). run/join_sizing.py makes this operator.
-run/join_sizing.py makes this operator."""
+batch). run/join_sizing.py makes this operator."""
 
 from __future__ import annotations
 

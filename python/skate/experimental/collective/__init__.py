@@ -1,5 +1,5 @@
-"""Collective operations among the actors of a graph: allreduce, allgather, reducescatter. Their
-values go through shared memory (skate/dag/collective_node.py)."""
+"""Collective operations among the actors of a graph: allreduce, allgather, reducescatter. Values go
+through shared memory (skate/dag/collective_node.py)."""
 
 import functools
 

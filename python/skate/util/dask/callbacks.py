@@ -1,4 +1,4 @@
-"""Callbacks of the user that are called while a graph of dask runs as tasks."""
+"""Callbacks of the user that run while a graph of dask runs as tasks."""
 
 import contextlib
 from collections import namedtuple
@@ -17,15 +17,16 @@ RayCallbacks = namedtuple("RayCallbacks", [f"{name}_cbs" for name in HOOKS])
 
 class RayDaskCallback:
     """Functions that are called while graphs run: in the block of `with RayDaskCallback(...)`,
-    between register() and unregister(), or with compute(ray_callbacks=[...]). Given as arguments of
-    these names, or as methods with an underscore before:
+    between register() and unregister(), or with compute(ray_callbacks=[...]). They are given as
+    arguments with these names, or as methods with an underscore before the name:
 
-    ray_presubmit(task, key, deps): before a task is submitted; what it returns, unless None, is the
-    task's value, which then does not run. ray_postsubmit(task, key, deps, object_ref): after that.
-    ray_pretask(key, object_refs): in the worker, before; what it returns goes to ray_posttask.
-    object_refs: the values of the task's inputs. ray_posttask(key, result, pre_state): in the
-    worker, after. ray_postsubmit_all(object_refs, dsk): when all tasks are submitted.
-    ray_finish(result): with the values that were asked for."""
+    ray_presubmit(task, key, deps): before a task is submitted; if it returns a value other than
+    None, that is the task's value, and the task does not run. ray_postsubmit(task, key, deps,
+    object_ref): after a task was submitted. ray_pretask(key, object_refs): in the worker, before
+    the task; its result is passed to ray_posttask. object_refs: the values of the task's inputs.
+    ray_posttask(key, result, pre_state): in the worker, after the task.
+    ray_postsubmit_all(object_refs, dsk): when all tasks are submitted. ray_finish(result): with the
+    values that compute() returns."""
 
     ray_active = set()
 
@@ -57,8 +58,8 @@ class RayDaskCallback:
 
 
 def unpack_ray_callbacks(callbacks):
-    """RayCallbacks: the functions for each hook, None for a hook without functions. Pairs of
-    ray_pretask and ray_posttask stay together."""
+    """RayCallbacks: for each hook its functions, or None. Each ray_pretask stays paired with its
+    ray_posttask."""
     found = [
         c._ray_callback if isinstance(c, RayDaskCallback) else RayCallback(*c)
         for c in callbacks or ()
@@ -74,7 +75,8 @@ def unpack_ray_callbacks(callbacks):
 
 @contextlib.contextmanager
 def local_ray_callbacks(callbacks=None):
-    """A context manager that gives the callbacks for its block: these, or the registered ones."""
+    """A context manager: in its block these callbacks are called or, without an argument, the
+    registered ones."""
     if isinstance(callbacks, RayDaskCallback):
         callbacks = [callbacks]
     yield list(callbacks) if callbacks is not None else list(RayDaskCallback.ray_active)

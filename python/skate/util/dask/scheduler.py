@@ -1,8 +1,8 @@
-"""dask's scheduler on tasks: each node of a graph becomes a task, whose arguments are the nodes
-that it depends on. Values between tasks stay in the object store.
+"""A scheduler for dask: each node of a graph becomes a task, whose arguments are the nodes that it
+depends on. Values between tasks stay in the object store.
 
-All tasks are submitted at once, in dask's own order; the engine starts each when its inputs are
-there, and frees a value with the last task that takes it."""
+All tasks are submitted at once, in dask's own order; the engine starts each task when its inputs
+exist, and frees a value after the last task that takes it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,7 +26,7 @@ _RESOURCES = "resources={...} is dask's own; what tasks of skate ask for goes in
 
 
 def _filled(x) -> Any:
-    """The value x, in which each ObjectRef, which stands for a node of a persisted graph, is
+    """The value x, in which each ObjectRef (which stands for a node of a persisted graph) is
     replaced by its value."""
     if isinstance(x, skate.ObjectRef):
         return skate.get(x)
@@ -49,7 +49,7 @@ def _filled(x) -> Any:
 
 @skate.remote
 def _run(node, keys, hooks, *values):
-    """Runs one node of the graph; values: those of the keys that it depends on."""
+    """Runs one node of the graph. values: the values of the keys that it depends on."""
     before, after = hooks or (None, None)
     states = [None if fn is None else fn(node.key, values) for fn in before or ()]
     result = _filled(node)(dict(zip(keys, values)))
@@ -60,8 +60,8 @@ def _run(node, keys, hooks, *values):
 
 
 def _options(dsk, given):
-    """{key: options of its task}: the ray_remote_args of compute(), of dask.annotate() and of the
-    layers' annotations; the innermost wins."""
+    """{key: options of its task}: merges the ray_remote_args of compute(), of dask.annotate() and
+    of the layers' annotations; the innermost take precedence."""
     here = dask.get_annotations()
     outer = {**given, **here.get("ray_remote_args", {})}
     if "resources" in here:
@@ -79,8 +79,8 @@ def _options(dsk, given):
 
 
 def _submit(dsk, wanted, options, outer, cbs, one_by_one):
-    """Submits the tasks; returns {key: ObjectRef, or a value that a callback gave} of the wanted
-    keys."""
+    """Submits the tasks; returns {key: ObjectRef, or a value that a callback returned} for the keys
+    that were asked for."""
     hooks = (
         (cbs.ray_pretask_cbs, cbs.ray_posttask_cbs)
         if cbs.ray_pretask_cbs or cbs.ray_posttask_cbs
@@ -113,7 +113,7 @@ def _submit(dsk, wanted, options, outer, cbs, one_by_one):
                 fn(node, key, deps, refs[key])
             if one_by_one:
                 skate.wait([refs[key]])
-        for k in deps:  # from here on the tasks that take a value hold it
+        for k in deps:  # from here on, the tasks that take a value hold its reference
             uses[k] -= 1
             if not uses[k] and k not in wanted:
                 del refs[k]
@@ -123,7 +123,7 @@ def _submit(dsk, wanted, options, outer, cbs, one_by_one):
 def _get(dsk, keys, one_by_one, kwargs):
     if "resources" in kwargs:
         raise ValueError(_RESOURCES)
-    if not isinstance(dsk, Mapping):  # an expression
+    if not isinstance(dsk, Mapping):  # dsk is an expression
         dsk = dsk.__dask_graph__()
     options, outer = _options(dsk, kwargs.get("ray_remote_args") or {})
     with local_ray_callbacks(kwargs.get("ray_callbacks")) as callbacks:
@@ -147,12 +147,12 @@ def _get(dsk, keys, one_by_one, kwargs):
 
 
 def ray_dask_get(dsk, keys, **kwargs):
-    """dask's scheduler, compute(scheduler=ray_dask_get): the values of `keys` (a key, or lists of
-    them) of the graph, whose nodes run as tasks.
+    """The scheduler: compute(scheduler=ray_dask_get). Returns the values of `keys` (a key, or lists
+    of keys) of the graph, whose nodes run as tasks.
 
     ray_remote_args: options of the tasks. ray_callbacks: RayDaskCallbacks. ray_persist: return
     ObjectRefs instead of values. The error of a node is raised like that of any task. num_workers,
-    pool and other arguments of dask have no effect: the engine's CPUs count."""
+    pool and other arguments of dask have no effect: the engine's CPUs limit the tasks."""
     return _get(dsk, keys, False, kwargs)
 
 
@@ -162,9 +162,9 @@ def ray_dask_get_sync(dsk, keys, **kwargs):
 
 
 def enable_dask_on_ray(shuffle="tasks", use_shuffle_optimization=True):
-    """Makes ray_dask_get dask's scheduler, from here on or for a `with` block. shuffle: how dask
-    shuffles data frames ("tasks", "disk").
-    use_shuffle_optimization has no effect: dask plans data frames itself since 2025."""
+    """Makes ray_dask_get dask's default scheduler, from now on or in a `with` block. shuffle: how
+    dask shuffles data frames ("tasks", "disk"). use_shuffle_optimization has no effect: dask plans
+    data frames itself since 2025."""
     return dask.config.set({"scheduler": ray_dask_get, "dataframe.shuffle.method": shuffle})
 
 
@@ -177,7 +177,7 @@ _persist = dask.persist
 
 
 def ray_dask_persist(*args, **kwargs):
-    """dask.persist(); of graphs that run as tasks, the values stay in the object store."""
+    """dask.persist(); the values of graphs that run as tasks stay in the object store."""
     if get_scheduler(
         collections=[a for a in args if dask.is_dask_collection(a)],
         scheduler=kwargs.get("scheduler"),
@@ -194,6 +194,6 @@ def _persist_one(self, **kwargs):
 
 
 # dask does not tell a scheduler about persist(). Both of its forms go through these functions; with
-# another scheduler they work as before.
+# another scheduler they call dask's own.
 dask.persist = dask.base.persist = ray_dask_persist
 dask.base.DaskMethodsMixin.persist = _persist_one

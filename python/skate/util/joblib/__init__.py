@@ -1,11 +1,11 @@
-"""skate.util.joblib: joblib's Parallel over skate: register_ray(); with
+"""skate.util.joblib: runs joblib's Parallel on skate: register_ray(); with
 joblib.parallel_backend("ray"): ..."""
 
 from skate._deps import joblib_parallel, ray_backend
 
 
 def register_ray():
-    """Makes the backend "ray" known to joblib."""
+    """Registers the backend "ray" with joblib."""
     try:
         register = joblib_parallel.register_parallel_backend
     except ImportError as e:

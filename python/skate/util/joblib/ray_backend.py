@@ -1,4 +1,4 @@
-"""joblib's backend: each batch of calls is a task."""
+"""A backend for joblib: each batch of calls is a task."""
 
 from joblib._parallel_backends import AutoBatchingMixin, ParallelBackendBase
 
@@ -29,7 +29,7 @@ class RayBackend(AutoBatchingMixin, ParallelBackendBase):
         self._refs = set()
 
     def effective_n_jobs(self, n_jobs):
-        """Calls at a time: -1 is all CPUs, -2 all but one."""
+        """The number of calls that run at a time: -1 means all CPUs, -2 all but one."""
         if n_jobs == 0:
             raise ValueError("n_jobs == 0 in Parallel has no meaning")
         if not skate.is_initialized():

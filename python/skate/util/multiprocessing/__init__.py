@@ -1,4 +1,5 @@
-"""skate.util.multiprocessing: a Pool as in the standard library's multiprocessing, on actors."""
+"""skate.util.multiprocessing: a Pool like that of the standard library's multiprocessing, on
+actors."""
 
 from multiprocessing import JoinableQueue, TimeoutError  # noqa: F401
 

@@ -1,5 +1,5 @@
-"""Pool: the interface of multiprocessing.Pool, with actors as its processes. Work is sent to them
-in chunks; exceptions of calls come back unchanged."""
+"""Pool: the interface of multiprocessing.Pool, with actors as its processes. Calls are sent to them
+in chunks; exceptions of calls are passed on unchanged."""
 
 import itertools
 import multiprocessing
@@ -13,14 +13,14 @@ TimeoutError = multiprocessing.TimeoutError
 
 
 class _Process:
-    """A process of the pool."""
+    """The actor that is a process of the pool."""
 
     def __init__(self, initializer, initargs):
         if initializer is not None:
             initializer(*initargs)
 
     def started(self):
-        """Does nothing: when its result is there, the initializer has run."""
+        """Does nothing; if the call returns, the initializer has run."""
 
     def run(self, fn, chunk, star):
         """Runs the calls of one chunk; returns [(True, value) or (False, exception)]."""
@@ -41,7 +41,7 @@ def _values(results):
 
 
 class AsyncResult:
-    """The result of the *_async() methods: calls that are running."""
+    """The result of a *_async() method, whose calls are still running."""
 
     def __init__(self, refs, callback=None, error_callback=None, single=False):
         self._refs, self._single = refs, single
@@ -98,7 +98,7 @@ class AsyncResult:
         return not refs or len(skate.wait(refs, num_returns=len(refs), timeout=0)[0]) == len(refs)
 
     def successful(self):
-        """Whether no call raised. ValueError while some run."""
+        """Whether no call raised an exception. ValueError while some are running."""
         if not self.ready():
             raise ValueError(f"{self!r} not ready")
         try:
@@ -108,8 +108,8 @@ class AsyncResult:
 
 
 class _Map:
-    """The result of imap() and imap_unordered(): an iterator with next(timeout=). Chunks are
-    submitted as results are taken."""
+    """The result of imap() and imap_unordered(): an iterator with next(timeout=). A chunk is
+    submitted when results are taken."""
 
     def __init__(self, pool, fn, iterable, chunksize, ordered):
         self._pool, self._fn, self._ordered = pool, fn, ordered
@@ -155,10 +155,9 @@ class _Map:
 
 
 class Pool:
-    """Pool(processes=None): as multiprocessing.Pool. processes: the number of actors (None: the
-    number of CPUs); initializer(*initargs) runs first in each process;
-    maxtasksperchild: a process is replaced after this number of chunks; ray_remote_args: options of
-    the actors."""
+    """Pool(processes=None): like multiprocessing.Pool. processes: the number of actors (None: the
+    number of CPUs); initializer(*initargs) runs first in each process; maxtasksperchild: a process
+    is replaced after this number of chunks; ray_remote_args: options of the actors."""
 
     def __init__(
         self,
@@ -202,10 +201,10 @@ class Pool:
             skate.get([p[0].started.remote() for p in self._processes])
         self._turn = 0
         self._closed = False
-        self._all = []  # the references of all calls that may still run
+        self._all = []  # references of all calls that may still be running
 
     def _start(self):
-        # handle, number of chunks sent to it, their references
+        # [handle, number of chunks sent to the actor, references of these calls]
         return [self._actor.remote(*self._init), 0, []]
 
     def _run(self, fn, chunk, star):
@@ -216,7 +215,7 @@ class Pool:
             p = self._processes[i]
             if self._max is not None and p[1] >= self._max:
                 skate.wait(p[2], num_returns=len(p[2]))
-                # replacing p drops the last handle of the old actor, so that actor ends
+                # replacing p drops the last handle of the old actor, which ends that actor
                 p = self._processes[i] = self._start()
             p[1] += 1
             ref = p[0].run.remote(fn, chunk, star)
@@ -241,11 +240,11 @@ class Pool:
         return [self._run(fn, items[i : i + n], star) for i in range(0, len(items), n)]
 
     def apply(self, func, args=None, kwargs=None):
-        """func(*args, **kwargs) in a process; its result."""
+        """Runs func(*args, **kwargs) in a process; returns its result."""
         return self.apply_async(func, args, kwargs).get()
 
     def apply_async(self, func, args=None, kwargs=None, callback=None, error_callback=None):
-        """apply() that returns at once: an AsyncResult."""
+        """apply() that returns an AsyncResult at once."""
         ref = self._run(func, [(tuple(args or ()), dict(kwargs or {}))], True)
         return AsyncResult([ref], callback, error_callback, single=True)
 
@@ -254,7 +253,7 @@ class Pool:
         return self.map_async(func, iterable, chunksize).get()
 
     def map_async(self, func, iterable, chunksize=None, callback=None, error_callback=None):
-        """map() that returns at once: an AsyncResult."""
+        """map() that returns an AsyncResult at once."""
         return AsyncResult(self._chunks(func, iterable, chunksize, False), callback, error_callback)
 
     def starmap(self, func, iterable, chunksize=None):
@@ -262,15 +261,16 @@ class Pool:
         return self.starmap_async(func, iterable, chunksize=chunksize).get()
 
     def starmap_async(self, func, iterable, callback=None, error_callback=None, chunksize=None):
-        """starmap() that returns at once: an AsyncResult."""
+        """starmap() that returns an AsyncResult at once."""
         return AsyncResult(self._chunks(func, iterable, chunksize, True), callback, error_callback)
 
     def imap(self, func, iterable, chunksize=1):
-        """Iterator of func(x) for x in iterable, in order; items are taken as results are."""
+        """An iterator of func(x) for x in iterable, in order; it reads items only as results are
+        taken."""
         return _Map(self, func, iterable, chunksize, True)
 
     def imap_unordered(self, func, iterable, chunksize=1):
-        """imap() that gives the results in the order in which they become ready."""
+        """imap() that gives results in the order in which they become ready."""
         return _Map(self, func, iterable, chunksize, False)
 
     def __enter__(self):
@@ -282,7 +282,7 @@ class Pool:
         self.terminate()
 
     def close(self):
-        """Accepts no more work; work submitted before is finished."""
+        """Accepts no more calls; calls submitted before are finished."""
         self._closed = True
 
     def terminate(self):

@@ -1,5 +1,5 @@
-"""list_*, get_*, summarize_*: the engine's records (src/engine/local/driver/tasks/state.c) in Ray's
-fields, filtered and cut as asked."""
+"""list_*, get_*, summarize_*: the engine's records (src/engine/local/driver/tasks/state.c) with
+Ray's fields, filtered and cut to the requested length."""
 
 import os
 import signal as signals
@@ -51,7 +51,7 @@ _EXIT_TYPE = (
     "INTENDED_SYSTEM_EXIT",
     "NODE_OUT_OF_MEMORY",
 )  # by enum sk_worker_end
-_KILLED = 4  # the engine killed this worker, so the signal says nothing about its end
+_KILLED = 4  # the engine killed the worker, so its signal does not tell why it ended
 _OWHERE_PENDING, _OWHERE_DISK, _OWHERE_ACTOR = 0, 3, 4
 _LOCAL_ERROR = 0xEF  # SK_KIND_ENGINE_ERROR
 _IP = "127.0.0.1"
@@ -63,12 +63,12 @@ def _job_facts():
 
 
 def _rows(what):
-    """Returns ([rows], how many there are: more than the rows if the engine has cut the list)."""
+    """Returns ([rows], the number of all rows, which is larger if the engine has cut the list)."""
     return _skate.state(what, _job_facts().get("custom", []))
 
 
-# Unix time minus the engine's clock. Kept, so that two answers show the same time, until the clock
-# is set.
+# Unix time minus the engine's clock. It is stored until the system clock is set, so that two
+# answers show the same time.
 _offset = 0
 
 
@@ -132,7 +132,7 @@ def _tasks(detail):
             error,
             res,
         ) = t
-        # a task of a Dataset has no function: its name is made of the names of the operators
+        # a Dataset's task has no function: its name is made of the names of its operators
         called = (fn or name) + ".__init__" if kind == 1 else fn or name
         row = common.TaskState(
             task_id=ids.TaskID._of(id).hex(),
@@ -151,7 +151,7 @@ def _tasks(detail):
         )
         if detail:
             row.language = "PYTHON"
-            # a call of an actor's method takes no resources; only its actor does
+            # a call of an actor's method takes no resources: its actor has them
             row.required_resources = {} if kind == 2 else _plain(res)
             row.runtime_env_info = {"serialized_runtime_env": env}
             row.placement_group_id = _id(ids.PlacementGroupID, group)
@@ -248,7 +248,7 @@ def _objects(detail):
 
 
 def object_places(refs):
-    """{ref: {"node_ids": [hex], "object_size": bytes or None, "did_spill": bool}}: for
+    """{ref: {"node_ids": [hex], "object_size": bytes or None, "did_spill": bool}}, for
     skate.experimental."""
     where = {_object_hex(o[0]): (o[1], o[7]) for o in _rows("objects")[0]}
     out = {}
@@ -288,7 +288,7 @@ def _workers(detail):
             w.exit_detail = f"{name}: {text}" if name else text if end else None
         return w
 
-    # Leave out workers that the engine is about to end.
+    # Without workers that the engine is about to end.
     out = [row("WORKER", w[4], *w[7:]) for w in rows if w[6] != 3 or w[8]]
     # A worker does not know the driver: its parent is the fork server.
     if not _skate.in_worker():
@@ -495,8 +495,8 @@ get_job = _getter("get_job", _jobs, "job_id", "job")
 
 
 def get_task(id, address=None, timeout=DEFAULT_RPC_TIMEOUT, _explain=False):
-    """The task of that id (hexadecimal, or an ObjectRef of its results) with all details: its last
-    attempt, a list when it had several; None when there is none."""
+    """The task with that id (hexadecimal, or an ObjectRef of its results) with all details: its
+    last attempt, or a list if it had several; None if there is no such task."""
     _check(address, timeout)
     if not isinstance(id, str):
         id = id.task_id().hex()
@@ -505,7 +505,7 @@ def get_task(id, address=None, timeout=DEFAULT_RPC_TIMEOUT, _explain=False):
 
 
 def get_objects(id, address=None, timeout=DEFAULT_RPC_TIMEOUT, _explain=False):
-    """All rows about the object of that id (hexadecimal): one for each process that has
+    """All rows about the object with that id (hexadecimal): one for each process that has
     references."""
     _check(address, timeout)
     return [r for r in _objects(True)[0] if r.object_id == id]

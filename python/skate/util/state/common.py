@@ -28,7 +28,7 @@ class StateSchema:
 
     @classmethod
     def list_columns(cls, detail=True):
-        """The names of the fields; detail=False leaves out those that are details."""
+        """The names of the fields; detail=False leaves out those that only detailed lists show."""
         return [f.name for f in fields(cls) if detail or not f.metadata["detail"]]
 
     @classmethod
@@ -132,8 +132,8 @@ class ActorState(StateSchema):
 
 @dataclass
 class ObjectState(StateSchema):
-    """An object and one process that holds references of it (object_size in bytes); or another
-    holder of the object: a pending task, another object.
+    """An object and one process that holds references to it (object_size in bytes), or another
+    holder of the object: a pending task, or another object.
 
     reference_type: LOCAL_REFERENCE, USED_BY_PENDING_TASK (or captured in another object),
     ACTOR_HANDLE."""
@@ -151,8 +151,8 @@ class ObjectState(StateSchema):
 
 @dataclass
 class WorkerState(StateSchema):
-    """A process: the driver, or a worker. exit_type of one that has ended: INTENDED_USER_EXIT,
-    INTENDED_SYSTEM_EXIT, USER_ERROR, SYSTEM_ERROR, NODE_OUT_OF_MEMORY."""
+    """A process: the driver, or a worker. exit_type of a process that has ended:
+    INTENDED_USER_EXIT, INTENDED_SYSTEM_EXIT, USER_ERROR, SYSTEM_ERROR, NODE_OUT_OF_MEMORY."""
 
     worker_id: str | None = _plain()
     is_alive: bool | None = _plain()

@@ -2,12 +2,13 @@
 
 
 class DataSourceUnavailable(Exception):
-    """The engine could not be asked."""
+    """The engine did not answer."""
 
 
 class RayStateApiException(Exception):
-    """A list could not be made as asked: too many rows are missing, or an argument is invalid."""
+    """A list could not be made as requested: too many rows are missing, or an argument is
+    invalid."""
 
 
 class ServerUnavailable(RayStateApiException):
-    """There is no engine at that address."""
+    """There is no engine at the given address."""

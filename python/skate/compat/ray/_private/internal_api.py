@@ -1,5 +1,5 @@
-"""memory_summary(), which lists the objects in the object store with their holders, and other names
-of ray._private.internal_api that have a meaning here."""
+"""memory_summary(), which lists the objects of the object store with their holders, and other names
+of ray._private.internal_api that are useful here."""
 
 from types import SimpleNamespace
 
@@ -25,11 +25,11 @@ def memory_summary(
     stats_only=False,
     num_entries=None,
 ):
-    """A text: the objects, a line for each process that holds references, then totals and what was
-    spilled.
+    """A text with the objects, one line for each process that holds references, then totals and the
+    amounts spilled.
 
-    sort_by: OBJECT_SIZE, PID, REFERENCE_TYPE. units: B, KB, MB, GB. stats_only: totals without
-    objects. num_entries: most lines. group_by, line_wrap and the addresses have no meaning on one
+    sort_by: OBJECT_SIZE, PID, REFERENCE_TYPE. units: B, KB, MB, GB. stats_only: only the totals.
+    num_entries: the most lines. group_by, line_wrap and the addresses have no effect on one
     machine. ValueError for another unit or order."""
     if units not in _UNITS:
         raise ValueError(f"units={units!r}: one of {', '.join(_UNITS)} is wanted")
@@ -58,7 +58,7 @@ def memory_summary(
     )
     if s.get("fork_server_restarts"):
         out.append(f"Fork server: started again {s['fork_server_restarts']} times")
-    if "store_size_bytes" in s:  # these are Ray's words: programs search the text for them
+    if "store_size_bytes" in s:  # these are Ray's words, since programs search the text for them
         used, size = s["store_sealed_bytes"], s["store_size_bytes"]
         stored = n - s.get("spill_objects_on_disk", 0)
         peak = s["store_peak_bytes"] >> 20
@@ -74,18 +74,19 @@ def memory_summary(
 
 def free(object_refs, local_only=False):
     """Releases the extra holds on objects whose references were pickled by hand
-    (cloudpickle.dumps(ref)): they go with the last ObjectRef, as any other. One ref or a list.
-    TypeError for something else. local_only has no meaning on one machine.
+    (cloudpickle.dumps(ref)); such an object then ends with its last ObjectRef, like any other. It
+    takes one reference or a list. TypeError for anything else. local_only has no effect on one
+    machine.
 
     An object that still has an ObjectRef stays: skate counts references exactly, and never removes
-    a value that a holder may ask for."""
+    a value that a holder may read."""
     for ref in object_refs if isinstance(object_refs, (list, tuple)) else [object_refs]:
         _skate.unpin(ref)
 
 
 def get_state_from_address(address=None):
-    """The argument of get_memory_info_reply(). There is one engine, so the address has no
-    effect."""
+    """The argument for get_memory_info_reply(). The address has no effect, because there is one
+    engine."""
     if not skate.is_initialized():
         skate.init()
     return None

@@ -1,4 +1,4 @@
-"""The options of tasks and actors, at the place where packages look for them."""
+"""The options of tasks and actors, under the module name that packages import from Ray."""
 
 from skate.calls import options
 

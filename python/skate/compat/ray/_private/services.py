@@ -1,4 +1,4 @@
-"""Addresses, at the place where programs look for them."""
+"""Addresses, under the module name that programs import from Ray."""
 
 from skate.util.helpers import get_node_ip_address as _address
 

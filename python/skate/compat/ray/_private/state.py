@@ -1,5 +1,5 @@
-"""Actors and nodes, at the place where programs look for them. skate.util.state is the public
-way."""
+"""Actors and nodes, under the module name that programs import from Ray. skate.util.state is the
+public interface."""
 
 import skate
 from skate.util import state
@@ -26,7 +26,7 @@ def actors(actor_id=None):
 
 
 def node_ids():
-    """The names of the resources by which a task asks for this node."""
+    """The names of the resources with which a task asks to run on this node."""
     return [
         name
         for name in skate.cluster_resources()

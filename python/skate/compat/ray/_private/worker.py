@@ -1,13 +1,13 @@
-"""The parts of Ray's worker object that tests and packages use. Not for programs."""
+"""The parts of Ray's worker object that tests and packages use. Programs should not use them."""
 
 from skate import _skate
 
 
 class _CoreWorker:
     def get_all_reference_counts(self):
-        """{hexadecimal id as bytes: {"local": ObjectRefs of this process, "submitted": what else
-        holds it}}, in the driver: of the objects that the driver holds or has made (ids of workers
-        have their number above bit 40)."""
+        """In the driver: {hexadecimal id as bytes: {"local": number of ObjectRefs in this process,
+        "submitted": number of other holders}} for the objects that the driver holds or has made
+        (ids of workers have their number above bit 40)."""
         return {
             number.to_bytes(28, "big").hex().encode(): {"local": local, "submitted": others}
             for number, (local, others) in _skate.references().items()
@@ -15,7 +15,7 @@ class _CoreWorker:
         }
 
     def object_exists(self, ref):
-        """Whether the object is there: it was made, and somebody holds it."""
+        """Whether the object exists: it was made, and has a holder."""
         return int.from_bytes(ref.binary()[-8:], "big") in _skate.references()
 
 

@@ -1,4 +1,4 @@
-"""CompiledDAGRef and CompiledDAGFuture, under the name that Ray has for them."""
+"""CompiledDAGRef and CompiledDAGFuture, under Ray's module name."""
 
 from skate.dag.compiled_dag_ref import CompiledDAGFuture, CompiledDAGRef
 

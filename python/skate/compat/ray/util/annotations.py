@@ -1,5 +1,6 @@
-"""skate.util.annotations: the decorators that mark Ray's API, for libraries that use them. Only
-Deprecated(warning=True) changes the behaviour of what it marks."""
+"""skate.util.annotations: the decorators that mark the stability of Ray's API, for libraries that
+use them. Only Deprecated(warning=True) changes the behaviour of the function or class that it
+decorates."""
 
 import functools
 import warnings
@@ -41,7 +42,7 @@ def DeveloperAPI(*args):
 
 def Deprecated(*args, message="", warning=False):
     """Decorator, with or without arguments; the message is added to the docstring. warning: each
-    use gives a RayDeprecationWarning with the message."""
+    use of the function or class gives a RayDeprecationWarning with the message."""
 
     def mark(obj):
         obj._annotated, obj._annotated_type = obj.__name__, "Deprecated"

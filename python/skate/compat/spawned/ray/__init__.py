@@ -1,5 +1,5 @@
-"""The first `ray` on the sys.path of a process that multiprocessing has spawned from a program with
-skate.as_ray(): makes `import ray` mean skate there, too."""
+"""The package `ray` that a process finds on sys.path if multiprocessing has spawned it from a
+program that called skate.as_ray(). It makes `import ray` mean skate in that process, too."""
 
 import sys
 

@@ -1,1 +1,1 @@
-"""Internal names of Ray Data that its documents recommend for writing datasources."""
+"""Internal names of Ray Data that Ray's documentation recommends for writing datasources."""

@@ -1,5 +1,5 @@
-"""DelegatingBlockBuilder: builds one block of rows, batches and blocks, as datasources in Ray's
-documents do."""
+"""DelegatingBlockBuilder: builds one block from rows, batches and blocks, for datasources written
+as Ray's documentation shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small functions that programs in Ray's documents and release tests use."""
+"""Small functions that programs in Ray's documentation and release tests use."""
 
 from __future__ import annotations
 

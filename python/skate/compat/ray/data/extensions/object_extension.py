@@ -1,4 +1,4 @@
-"""The part of skate.data.extensions for Python objects, under Ray's name of the module."""
+"""The part of skate.data.extensions for Python objects, under Ray's module name."""
 
 from skate.data.extensions import (  # noqa: F401
     ArrowPythonObjectArray,

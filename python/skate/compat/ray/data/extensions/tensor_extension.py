@@ -1,4 +1,4 @@
-"""The tensor part of skate.data.extensions, under Ray's name of the module."""
+"""The part of skate.data.extensions for tensors, under Ray's module name."""
 
 from skate.data.extensions import (  # noqa: F401
     ArrowConversionError,

@@ -1,4 +1,4 @@
-"""The names of Ray's channels that programs use: how tensors go from node to node."""
+"""The names of Ray's channels that programs use: how tensors are sent from node to node."""
 
 from skate.dag.transport import Communicator, TorchTensorType
 

@@ -1,4 +1,4 @@
-"""Communicator: a group of actors that pass tensors to each other."""
+"""Communicator: a group of actors that send tensors to each other."""
 
 from skate.dag.collective_node import ReduceOp
 from skate.dag.transport import Communicator

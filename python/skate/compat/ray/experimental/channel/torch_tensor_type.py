@@ -1,4 +1,4 @@
-"""TorchTensorType: how the tensors of a value go to its consumers."""
+"""TorchTensorType: how the tensors of a value are sent to its consumers."""
 
 from skate.dag.transport import TorchTensorType
 

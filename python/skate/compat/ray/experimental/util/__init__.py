@@ -1,1 +1,1 @@
-"""Small tools of experimental modules."""
+"""Ray's package of small tools for experimental modules."""
