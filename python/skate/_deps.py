@@ -1,25 +1,25 @@
-"""Imports of third parties, each at its first use: `from skate._deps import np, pa`. Modules of
-skate import each other at their head; the few that start-up should not wait for are here as well,
-at the end, with the milliseconds that they take."""
+"""Imports of third-party packages, each at its first use: `from skate._deps import np, pa`. Modules
+of skate import each other at their head; the few that would delay start-up are listed at the end,
+with the milliseconds that each takes."""
 
 import importlib
 import sys
 
-# An exact module type: the interpreter looks its attributes up as fast as those of a real module.
+# An object of exactly this type: the interpreter finds its attributes as fast as those of a module.
 _Module = type(sys)
 
 
 def stand_in(name):
-    """A stand-in for a module, which imports it at the first look at an attribute. Attributes found
-    are kept in the stand-in's own dictionary, so later looks are fast; variables of skate's own
-    modules are not kept, since they may change."""
+    """A stand-in for a module, which imports the module when an attribute is first read. It stores
+    the attributes in its own dictionary, so later reads are fast. Variables of skate's own modules
+    are not stored, since they may change."""
     made, ours = _Module(name), name.startswith("skate.")
 
     def __getattr__(attribute):
         try:
             module = importlib.import_module(name)
         except ModuleNotFoundError:
-            # inspect and doctest look at these names: a look at them does not import the module
+            # inspect and doctest read these names, for which the module is not imported
             if attribute.startswith("__"):
                 raise AttributeError(attribute) from None
             raise
@@ -33,8 +33,8 @@ def stand_in(name):
 
 
 def load(*modules):
-    """Imports these stand-ins now: to use spare time, or for the side effects of an import
-    (registering skate's types with Arrow)."""
+    """Imports the modules of these stand-ins now: to use idle time, or for the side effects of an
+    import (registering skate's types with Arrow)."""
     for m in modules:
         importlib.import_module(m.__name__)
 
@@ -133,7 +133,7 @@ else:
     torch_data = stand_in("torch.utils.data")
     cloudpickle = stand_in("cloudpickle")
     dask = stand_in("dask")
-    datasets = stand_in("datasets")  # of Hugging Face
+    datasets = stand_in("datasets")  # the package of Hugging Face
     fastavro = stand_in("fastavro")
     fsspec = stand_in("fsspec")
     graphviz = stand_in("graphviz")
@@ -152,8 +152,8 @@ else:
     rich_table = stand_in("rich.table")
     rich_text = stand_in("rich.text")
 
-    # ---- Modules of the standard library that take more than a millisecond and that a process
-    # without Datasets may not need.
+    # ---- Modules of the standard library that take more than a millisecond to import and that a
+    # process without Datasets may not need.
     asyncio = stand_in("asyncio")
     dataclasses = stand_in("dataclasses")
     difflib = stand_in("difflib")

@@ -1,5 +1,5 @@
-"""Suggests, for a misspelt name, the known name that was probably meant. A module of its own, so
-that difflib is imported only when a name is wrong."""
+"""Suggests, for a misspelt name, the known name that was probably meant. It is a separate module,
+so that difflib is imported only after a wrong name."""
 
 from skate._deps import difflib
 
@@ -9,8 +9,8 @@ def _words(name):
 
 
 def likeness(name, known):
-    """The likeness of two names, from 0.0 to 1.0: they are compared letter by letter, or with their
-    words in another order, or where one is inside of the other or its beginning."""
+    """The likeness of two names, from 0.0 to 1.0: they are compared letter by letter, with their
+    words in another order, and by whether one contains the other or begins with it."""
     a, b = str(name).lower(), known.lower()
     best = max(
         difflib.SequenceMatcher(None, a, b).ratio(),
@@ -29,7 +29,7 @@ def nearest_few(name, known, most=3, least=0.6):
     low = str(name).lower()
     scored = [
         (likeness(name, k), sum(map(str.__eq__, k.lower(), low)), k) for k in known
-    ]  # among equally similar names, prefer the one with its letters in their places
+    ]  # among equally similar names, the one with most letters at the same positions comes first
     return [
         k for score, _, k in sorted(scored, key=lambda v: (-v[0], -v[1]))[:most] if score >= least
     ]
@@ -48,7 +48,7 @@ def guess(name, known, least=0.6):
 
 
 def meant(name, known, least=0.6):
-    """The end of a message about a wrong name: "; did you mean 'x'?" or, where nothing is near, ";
+    """The end of a message about a wrong name: "; did you mean 'x'?" or, if no name is near, ";
     known are a, b, c"."""
     known = list(known)
     near = nearest(name, known, least)

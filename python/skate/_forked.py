@@ -1,13 +1,14 @@
-"""Repairs of skate's state in the child of a fork (os.fork, multiprocessing, preexec_fn of
-subprocess). The child has one thread, the one that forked; whatever other threads held at that
-moment is never released in it.
+"""Repairs skate's state in the child of a fork (os.fork, multiprocessing, preexec_fn of
+subprocess). The child has only the thread that forked, so a lock that another thread held at the
+time of the fork is never released in the child.
 
 - *Locks of skate* that a child may need are made by lock(), and are free in the child.
-- *Imports under way.* Many modules are imported at their first use (skate/_lazy.py, C, libraries),
-  so another thread may be in the middle of an import. In the child such a module counts as one
-  whose import has failed: its next import begins anew. Modules that were imported completely stay.
+- *Unfinished imports.* Many modules are imported at their first use (skate/_lazy.py, C, libraries),
+so another thread may be in the middle of an import. In the child such a module counts as a module
+whose import has failed: its next import starts from the beginning. Modules that were imported
+completely stay.
 
-Not here: the engine, which belongs to the parent (src/py/module.c: in_child).
+Not in this module: the engine, which belongs to the parent (src/py/module.c: in_child).
 """
 
 import _frozen_importlib
@@ -17,7 +18,7 @@ import weakref
 from _thread import allocate_lock, get_ident
 
 _locks = weakref.WeakSet()
-_under_way = _frozen_importlib._module_locks  # of imports  # pyright: ignore[reportAttributeAccessIssue]
+_under_way = _frozen_importlib._module_locks  # locks of unfinished imports
 
 
 def lock(make=allocate_lock):

@@ -1,4 +1,4 @@
-"""The Python functions that C calls (src/py: hooks), and install(), which hands them to C: for the
+"""The Python functions that C calls (src/py: hooks), and install(), which passes them to C: for the
 fork server, for workers, and around calls. The other hooks are in serialize.py, user_errors.py and
 ref.py."""
 
@@ -18,14 +18,14 @@ from skate.terminal import debugger, prints
 
 
 def preload_note(modules=(), path=None, cwd=None, hook=None, job=None, labels=None):
-    """A note for the fork server, as bytes. None for an argument: what an earlier note said holds.
-    If `import ray` means skate in this process, it does in the fork server, too.
+    """Makes a note for the fork server, as bytes. None for an argument: the value of an earlier
+    note stays. If `import ray` means skate in this process, it does in the fork server, too.
 
     Args:
         modules: Names of modules to import.
         path: The sys.path to use.
         cwd: The working directory.
-        hook: A function, or the name of one, that each worker calls first.
+        hook: A function, or its name, that each worker calls first.
         job: What workers know about their job, pickled.
         labels: Whether the prints of workers have labels.
     """
@@ -61,30 +61,30 @@ def note(data):
         try:
             os.chdir(d["cwd"])
         except OSError:
-            pass  # the folder was removed meanwhile: workers stay where the fork server is
+            pass  # the folder was removed in the meantime: workers stay in the fork server's folder
     if d["path"] is not None:
         try:
             __import__(
                 "cloudpickle"
-                # Modules of the standard library that the hook needs are imported first: a folder
-                # of the program may have modules of the same names
+                # Import the modules of the standard library that the hook needs before sys.path
+                # changes: a folder of the program may have modules with the same names
             )
         except ImportError:
-            pass  # only the program's sys.path has this module
+            pass  # only the program's sys.path can find this module
         sys.path[:] = d["path"]
-    gc.disable()  # imports make no garbage
+    gc.disable()  # imports make no garbage that is worth collecting
     if d["ray"]:
         as_ray.install()
     for name in d["modules"]:
         try:
             __import__(name)
-            # the modules that pyarrow would otherwise import at its first use in a worker
+            # modules that a worker would import when it first uses the module `name`
             for more in getattr(sys.modules[name], "WORKERS_IMPORT", ()):
                 __import__(more)
         except Exception as e:  # the task that needs the module will raise a proper error
             print(f"skate: cannot preload {name}: {only_text(e)}", file=sys.stderr)
-    # A collection in a worker would write to each object, and thereby copy every page of memory
-    # that workers share with this process.
+    # A collection in a worker would write to each object, and so copy every page of memory that
+    # workers share with this process.
     gc.freeze()
     gc.enable()
 
@@ -95,7 +95,7 @@ def after_fork():
         # the names of the driver's GPUs
         _gpu_names[:] = [v for v in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if v]
         set_gpus(())
-    # C has unset these variables, but os.environ was read before that.
+    # C has unset these variables, but os.environ was read before C did so.
     for name in ("SKATE_FORK_FD", "SKATE_CTL"):
         os.environ.pop(name, None)
     prints.begin()
@@ -109,10 +109,11 @@ def after_fork():
     # SIGINT means a cancelled task here; Ctrl-C is for the driver.
     _signal.signal(_signal.SIGINT, _skate.on_interrupt)
     fd = _skate.crash_fd()
-    if fd >= 0:  # the driver's message shows what killed this process
+    if fd >= 0:  # the driver reads from this file what killed this process
         faulthandler.enable(fd, all_threads=False)
     _skate.stack_install(False)
-    if b"logging" in _job.handed:  # only then: loading the module takes time
+    # only if the job has a LoggingConfig, because loading the module takes time
+    if b"logging" in _job.handed:
         if _job.facts().get("logging"):
             logging_config.LoggingConfig(**_job.facts()["logging"])._apply()
     if _setup_hook is not None:
@@ -120,9 +121,9 @@ def after_fork():
 
 
 def idle():
-    """Collects garbage in a worker that has had nothing to do for a second, since cycles may hold
-    handles and objects, and returns the free memory of Arrow's allocator. C returns that of Python
-    and malloc."""
+    """Runs in a worker that has been idle for a second: collects garbage, since cycles may hold
+    handles and objects, and returns the free memory of Arrow's allocator. C returns the free memory
+    of Python and malloc."""
     gc.collect()
     stage = sys.modules.get("skate.data.worker.stage")
     if stage is not None:
@@ -145,8 +146,8 @@ _loop = None
 
 
 def serve_async(fd, group):
-    """Runs the event loop of a concurrency group of an async actor (0: the group of calls that name
-    none), until the process is to leave."""
+    """Runs the event loop of one concurrency group of an async actor until the process is to end.
+    group: its number; 0 is the group of calls that name none."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
 
@@ -166,7 +167,7 @@ async def _run_call(call, coro):
         result, error = None, e
     _skate.async_done(call, result, error)
     # The traceback refers to this frame, so the values of the call would stay in memory until a
-    # garbage collection.
+    # garbage collection. Delete the reference.
     error = None
 
 
@@ -174,7 +175,7 @@ async def _run_stream(call, values, window):
     error = None
     try:
         async for value in values:
-            if window:  # this may wait for the consumer, so not on the loop
+            if window:  # not on the loop, since this may wait for the consumer
                 go_on = await asyncio.get_running_loop().run_in_executor(
                     None, _skate.async_yield, call, value
                 )
@@ -186,7 +187,7 @@ async def _run_stream(call, values, window):
     except BaseException as e:
         error = e
     _skate.async_done(call, None, error)
-    error = None  # as above
+    error = None  # deletes the reference to the traceback, as in the function above
 
 
 def start_async(call, coro, window):
@@ -200,9 +201,9 @@ def apply_env(data):
 
 
 def set_gpus(numbers):
-    """Sets the devices of this worker, when what runs next has other ones than what ran before.
-    Numbers from 16 on are devices other than GPUs. Only libraries that are initialised from now on
-    see the change."""
+    """Sets the devices that this worker may use, if they differ from those of the previous task.
+    Numbers from 16 on are devices other than GPUs. Only libraries that are initialised later see
+    the change."""
     if os.environ.get("SKATE_GPUS"):
         gpus = [i for i in numbers if i < 16]
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(
@@ -217,7 +218,7 @@ _gpu_names = []  # in a worker: the names of the driver's GPUs
 
 
 def leave_by_exit(e):
-    """Handles sys.exit() of user code in a worker: the process ends with that exit code after
+    """Handles sys.exit() of user code in a worker: the process ends with this exit code after
     running its exit handlers."""
     code = e.code
     if code is None:
@@ -232,8 +233,8 @@ def leave_by_exit(e):
 
 
 def end_stray(task, worker, error):
-    """Ends a process that a task has forked, when the function of the task has returned in it or
-    has raised `error`: as at the end of a program."""
+    """Ends a process that a task has forked, when the task's function has returned or raised
+    `error` in it, as at the end of a program."""
     if isinstance(error, SystemExit):
         leave_by_exit(error)
     what = "came back from it"
@@ -252,7 +253,8 @@ def end_stray(task, worker, error):
 
 
 def leave(actors):
-    """Calls __ray_shutdown__ of these actors, whose process ends in order (it is not killed)."""
+    """Calls __ray_shutdown__ of these actors before their process ends in order (it is not
+    killed)."""
     for a in actors:
         end = getattr(type(a), "__ray_shutdown__", None)
         if end is not None:
@@ -263,8 +265,8 @@ def leave(actors):
 
 
 def check_call(func, skip, args, kwargs):
-    """Called when a call does not fit its function: raises a TypeError that names the function and
-    says what it takes."""
+    """Is called when a call does not fit its function: raises a TypeError that names the function
+    and its parameters."""
     sig = inspect.signature(func, follow_wrapped=False)
     try:
         sig.bind(*([None] * skip), *args, **kwargs)
@@ -276,7 +278,7 @@ def check_call(func, skip, args, kwargs):
         name = getattr(func, "__qualname__", None) or repr(func)
         shown = str(sig.replace(parameters=takes, return_annotation=sig.empty))
         shown = shown if len(shown) <= 400 else shown[:400] + " ..."
-        # hide the frames of inspect
+        # without the frames of inspect
         raise TypeError(f"{name}(): {e}; it takes {shown}, and was given {given}") from None
 
 

@@ -2,8 +2,8 @@
 The driver sets it when its engine opens; a worker gets it with the first note to its fork server
 (not from its environment, where one value is at most 128 KiB).
 
-This module is below all that use it (actors, contexts, placement groups). api.py is above them and
-opens the engine; it leaves its function here.
+This module is below all modules that use it (actors, contexts, placement groups). api.py is above
+them; it stores here the function that opens the engine.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-# A namespace with this prefix is followed by the name of a module: the driver calls serve() of that
-# module once a worker has made an actor in the namespace.
+# The prefix of namespaces for service actors; a module's name follows it. When a worker has made an
+# actor in the namespace, the driver calls serve() of this module.
 SERVED = "_skate:"
 
 _facts: dict[str, Any] | None = None
@@ -32,7 +32,7 @@ _open: Callable[[], None] | None = None
 
 
 def tell(given: dict[str, Any] | None) -> None:
-    """In the driver: sets the facts about the job; None: the engine is shut down."""
+    """In the driver: sets the facts about the job. None: the engine is shut down."""
     global _facts
     _facts = given
 
@@ -44,7 +44,7 @@ def opened_by(open_engine: Callable[[], None]) -> None:
 
 
 def ensure() -> None:
-    """Opens the engine of this process with the defaults, where none is open."""
+    """Opens the engine of this process with the defaults, if none is open."""
     if not _skate.is_initialized():
         assert _open is not None  # skate/__init__.py imports api
         _open()
@@ -60,14 +60,14 @@ def facts() -> dict[str, Any]:
 
 
 def hand(job: bytes) -> None:
-    """In a process that works for a driver: sets the facts, pickled by that driver."""
+    """In a process that works for a driver: sets the facts that the driver has pickled."""
     global handed, _facts, _given
     handed, _facts, _given = job, None, b""
 
 
 def secret() -> bytes:
-    """32 random bytes that only the processes of this job know: by them the job recognises bytes of
-    its own (data/values/marks.py, signed()). Never written to a file."""
+    """32 random bytes that only the processes of this job know. With them the job recognises its
+    own bytes (data/values/marks.py, signed()). They are never written to a file."""
     global _given
     if not handed:
         return _own
@@ -100,7 +100,7 @@ def _signature(key: bytes, data: bytes) -> bytes:
 
 
 def namespace() -> str:
-    """The namespace in which actors' names are looked up where the caller gives no namespace."""
+    """The namespace in which the names of actors are looked up if the caller gives no namespace."""
     ensure()
     return facts().get("namespace", "")
 
@@ -111,5 +111,5 @@ def default_lifetime() -> str:
 
 
 def session() -> str:
-    """The name of this session, which is one life of the engine."""
+    """The name of this session, which lasts from the opening to the shutdown of the engine."""
     return facts().get("session", "")

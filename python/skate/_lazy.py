@@ -1,5 +1,5 @@
-"""Lazy public names of packages (PEP 562): a name is loaded when it is first asked for. A package
-lists its names once, in its stub (__init__.pyi), which type checkers read, too."""
+"""Lazy public names of packages (PEP 562): a name is imported at its first use. A package lists its
+names once, in its stub (__init__.pyi), which type checkers read, too."""
 
 import importlib
 import sys
@@ -7,8 +7,9 @@ import sys
 from skate import _did_you_mean
 from skate.compat.absent import why
 
-# Modules that only programs written for Ray ask for lie in compat/ray, at their place: a package
-# with such modules adds that folder to its path, so skate.types is compat/ray/types.py.
+# Modules that only programs written for Ray import are in compat/ray, under the same paths as in
+# Ray: a package with such modules adds that folder to its own path, so skate.types is
+# compat/ray/types.py.
 OF_RAY = f"{__file__.rpartition('/')[0]}/compat/ray"
 
 
@@ -16,18 +17,18 @@ class Names:
     """The public names of a package with a stub.
 
     A stub has `from module import name as name`, where a name without `as` is not public, and
-    `public = function(module.name)`: a public function that is made of another one. No comments
-    after a statement, no docstring.
+    `public = function(module.name)`, a public function that is made from another one. It has no
+    comments after statements, and no docstring.
     """
 
     def __init__(self, package, modules=(), but=()):
-        """modules: the modules below the package that `from package import *` gives, too; but: the
+        """modules: modules below the package that `from package import *` imports as well; but: the
         names that `import *` leaves out."""
         self._package, self._modules, self._but, self._read = package, modules, but, None
 
     def _said(self):
-        """Returns ({name: (module, name there), or the text of a call}, the same for public names
-        only)."""
+        """Reads the stub. Returns ({name: (module, name there), or the text of a call}, the same
+        for public names only)."""
         if self._read is None:
             known, public = {}, {}
             with open(f"{sys.modules[self._package].__file__}i") as f:

@@ -455,8 +455,8 @@ def around(
     path: list[str], environ: dict[Any, Any]
 ) -> None: ...  # functions are sent again when the size of one of these has changed
 
-# the number of the surroundings (ambient_environment.py) that are in force in this process; they
-# came with the definition of a function
+# the number of the ambient environment (ambient_environment.py) that is in force in this process; it
+# arrived with the definition of a function
 def surrounded(content: int, arrives: bool) -> None: ...
 
 class Graph:

@@ -1,5 +1,5 @@
-"""The main program of the fork server and of the workers forked from it. It imports as little as it
-can: each import here delays the first task."""
+"""The main program of the fork server and of the workers forked from it. It imports as little as
+possible, because each import delays the first task."""
 
 import _signal
 import atexit
@@ -12,7 +12,7 @@ from skate import _hooks, _skate
 def main():
     # Ctrl-C is for the driver, which ends its workers
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
-    # Workers ignore the signal of Ctrl-\: the driver gets it, too, and shows stacks
+    # Workers ignore the signal of Ctrl-\: the driver gets the signal as well, and shows the stacks
     # (src/py/worker/stack.c)
     _signal.signal(_signal.SIGQUIT, _signal.SIG_IGN)
     _hooks.install()
@@ -21,7 +21,7 @@ def main():
     atexit._run_exitfuncs()  # exit handlers of the user; their errors are printed
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)  # The driver is gone: no destructor may try to talk to it.
+    os._exit(0)  # The driver has ended: no destructor may try to reach it.
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """@remote classes: ActorClass, ActorHandle, ActorMethod. The object of a method is made at its
-first use and kept in the handle; its `remote` is the C method of its Template. A handle that goes
-to another process carries the names of the methods, not the class.
+first use and stored in the handle; its `remote` is the C method of its Template. A handle that is
+sent to another process contains the names of the methods, not the class.
 
 The engine implements names, namespaces, lifetimes and concurrency groups (engine/books/names.c,
-local/driver/actors/actor.c); only their options are parsed here."""
+local/driver/actors/actor.c); this module only parses their options."""
 
 import _pickle as pickle  # without re and struct
 import functools
@@ -22,7 +22,7 @@ TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from typing import Any
 
-ASYNC_CONCURRENCY = 1000  # max_concurrency of an actor with async methods that names none
+ASYNC_CONCURRENCY = 1000  # max_concurrency of an actor with async methods whose options name none
 
 
 class ActorClassInheritanceException(TypeError):
@@ -30,17 +30,17 @@ class ActorClassInheritanceException(TypeError):
 
 
 def method(*args, **given):
-    """Decorator: options of one method of an actor class. Bare, @skate.method marks a method for
-    type checkers.
+    """Decorator that sets the options of one method of an actor class. Without arguments,
+    @skate.method marks a method for type checkers.
 
     Args:
-        args: The method, where there are no options.
+        args: The method, if there are no options.
         given: num_returns, max_task_retries, retry_exceptions, concurrency_group, name,
-            _generator_backpressure_num_objects: as of skate.remote; enable_task_events and
-                tensor_transport are without effect.
+        _generator_backpressure_num_objects: see skate.remote; enable_task_events and
+        tensor_transport have no effect.
 
     Raises:
-        AssertionError: There are positional arguments with options, or neither.
+        AssertionError: There are both positional arguments and options, or neither.
         ValueError, TypeError: An option is unknown, or its value wrong.
 
     Example:
@@ -104,8 +104,8 @@ def _is_async(cls):
 
 
 class Maker:
-    """Is sent in the place of an actor's class: makes the instance, and records the facts about the
-    actor that code in it may ask for."""
+    """Is sent instead of an actor's class: makes the instance, and records the facts about the
+    actor that code in it may read."""
 
     def __init__(self, cls, meta, name, env, resources):
         self.cls, self.meta, self.name = cls, meta, name
@@ -143,19 +143,19 @@ class Maker:
     def _known(self, made):
         try:
             self.instance = weakref.ref(made)
-        except TypeError:  # a class with __slots__: its errors name the class only
+        except TypeError:  # a class with __slots__: errors name the class only
             pass
         return made
 
 
 def current():
-    """A handle on the actor that this code runs in, which does not keep the actor alive."""
+    """A handle of the actor that this code runs in; the handle does not keep the actor alive."""
     maker, number = me()
     return ActorHandle(_skate.weak_token(number), maker.meta)
 
 
-# ---- Calls that every actor understands. In the worker these functions are called with the
-# instance instead of a method of its class (src/py/worker/result.c)
+# ---- Calls that every actor has. In the worker these functions are called with the instance
+# instead of a method of its class (src/py/worker/result.c)
 
 
 def __ray_ready__(self):
@@ -171,9 +171,8 @@ def __ray_terminate__(self):
 
 
 def exit_actor():
-    """Ends the actor whose method (or constructor) this is called in: after this call no other one
-    is begun; those that wait end with ActorDiedError. Does not return. TypeError outside of
-    actors."""
+    """Ends the actor in whose method (or constructor) this is called: no other call is begun, and
+    calls that wait end with ActorDiedError. It does not return. TypeError outside actors."""
     try:
         _skate.actor_exit()
     except TypeError:
@@ -210,8 +209,8 @@ class ActorMethod:
     """handle.method: .remote(...), .options(...).remote(...)."""
 
     def __init__(self, token, meta, name, given, func):
-        # No reference to the handle, which keeps its methods: a cycle would keep the actor alive
-        # until a collection.
+        # Without a reference to the handle, which holds its methods: a cycle would keep the actor
+        # alive until a garbage collection.
         self._token, self._meta, self._name, self._given, self._func = (
             token,
             meta,
@@ -268,18 +267,18 @@ class ActorMethod:
     def options(self, **given):
         """The same method with other options, e.g. a.m.options(num_returns=2).remote()."""
         options.check(options.METHOD, given, "methods")
-        # None: the method's own value holds
+        # None: the value of the method itself applies
         given = {k: v for k, v in given.items() if v is not None}
         return ActorMethod(
             self._token, self._meta, self._name, {**self._given, **given}, self._func
         )
 
     def bind(self, *args, **kwargs):
-        """This call as a node of a graph, not made yet (skate.dag).
+        """A node of a graph for this call, which runs when the graph is executed (skate.dag).
 
         Args:
             args: Arguments of the method; nodes in them, also in lists and dicts, stand for their
-                results.
+            results.
             kwargs: The same by name.
         """
         return binding.bind_method(ActorHandle(self._token, self._meta), self, args, kwargs)
@@ -302,7 +301,7 @@ class ActorMethod:
 
 
 class Meta:
-    """The facts about the actor's class that a handle has, and takes along to other processes."""
+    """The facts about the actor's class that a handle holds, and takes along to other processes."""
 
     __slots__ = (
         "cls_name",
@@ -342,7 +341,7 @@ class Meta:
 
 
 def _shape_of(f):
-    """The signature that calls are checked against, without the function."""
+    """The signature that calls are checked against, without the function itself."""
     code = getattr(f, "__code__", None)
     if code is None:
         return None
@@ -359,7 +358,7 @@ def _shape_of(f):
 
 
 def _stub(shape, name):
-    """A function with that signature, which is never called."""
+    """A function with that signature; it is never called."""
     if shape is None:
         return None
     n, n_pos, n_kw, flags, names, n_defaults, kw = shape
@@ -388,12 +387,12 @@ def _restore_meta(cls_name, plain, *others):
 
 
 class ActorHandle:
-    """A reference to an actor. The actor ends when the last handle on it, in whatever process or
-    object, is gone. Made by ActorClass.remote().
+    """A reference to an actor. The actor ends when its last handle, in whatever process or object,
+    is gone. Made by ActorClass.remote().
 
     Args:
-        token: The engine's reference.
-        meta: Names and options of its methods.
+        token: The engine's reference to the actor.
+        meta: Names and options of the actor's methods.
     """
 
     def __init__(self, token, meta):
@@ -453,14 +452,14 @@ ActorProxy = ActorHandle
 
 
 def get_actor(name, namespace=None):
-    """The living actor of that name. The handle does not keep it alive.
+    """The living actor with that name. The handle does not keep the actor alive.
 
     Args:
         name: The actor's name, as options(name=...) gave it.
         namespace: The namespace of the name; None: the job's namespace.
 
     Raises:
-        ValueError: There is none, or the name is blank.
+        ValueError: There is no such actor, or the name is blank.
     """
     if not name or not isinstance(name, str) or not name.strip():
         raise ValueError(f"get_actor: the name of an actor is text that is not blank, not {name!r}")
@@ -545,8 +544,8 @@ class ActorClass:
             )
 
     def _current(self):
-        """The Template. Made at the first call: options().options() needs none, and names and
-        lifetimes depend on the job."""
+        """The Template. It is made at the first call, because options().options() needs none, and
+        because names and lifetimes depend on the job."""
         job = _job.namespace(), _job.default_lifetime()
         if self._made_for != job:
             base = self._base._current() if self._base is not self else None
@@ -583,7 +582,7 @@ class ActorClass:
             raise unfit
         resources, group = options.resources_of(o), options.group_of(o, 0, cls.__qualname__)
         maker = Maker(cls, self._meta, o.get("name") or "", env, resources)
-        # the facts that code in the actor can ask for
+        # the facts that code in the actor can read
         self._seen = maker.name, groups, env, resources
         if env:
             more["env"] = runtime_env.packed(env)
@@ -600,7 +599,7 @@ class ActorClass:
         )
 
     def _groups(self):
-        """([calls at once of each group, the nameless one first], {name: index})."""
+        """([number of concurrent calls of each group, the nameless group first], {name: index})."""
         o = self._options
         first = o.get("max_concurrency") or (ASYNC_CONCURRENCY if self._is_async else 1)
         given = o.get("concurrency_groups") or {}
@@ -630,8 +629,8 @@ class ActorClass:
         if cls is None or name.startswith("__"):
             raise AttributeError(name)
         value = getattr(cls, name)
-        # The function is copied: under its original name pickle would find it in the module and
-        # send only the name.
+        # The function is copied: pickle would find the original in its module and send only the
+        # name.
         if isinstance(value, types.FunctionType):
             return functools.partial(value)
         return value
@@ -649,12 +648,12 @@ class ActorClass:
         return ActorClass(self._cls, {**self._options, **given}, self)
 
     def bind(self, *args, **kwargs):
-        """An actor of this class as a node of a graph, not made yet (skate.dag).
+        """A node of a graph for an actor of this class, which is made when the graph is executed
+        (skate.dag).
 
         Args:
             args: Arguments of the constructor; nodes in them, also in lists and dicts, stand for
-            their
-                results.
+            their results.
             kwargs: The same by name.
         """
         return binding.ClassNode(self, args, kwargs)
@@ -672,13 +671,13 @@ class ActorClass:
             kwargs: Keyword arguments of the constructor.
 
         Raises:
-            ActorAlreadyExistsError: A living actor has its name (and get_if_exists is not set).
+            ActorAlreadyExistsError: A living actor has the name (and get_if_exists is not set).
             TypeError: The arguments do not fit the constructor.
         """
         o, template = self._options, self._current()
         if not o.get("get_if_exists"):
             return ActorHandle(template.submit(*args, **kwargs), self._meta)
-        while True:  # another process may make or end the actor between two steps
+        while True:  # another process may make or end the actor between two steps of this loop
             try:
                 return get_actor(o["name"], o.get("namespace"))
             except ValueError:

@@ -3,7 +3,7 @@ arguments and calls _skate."""
 
 from __future__ import annotations
 
-# The modules re and struct are not imported here: each import delays the start of the workers
+# The modules re and struct are not imported here, because each import delays the start of workers
 import _pickle as pickle
 import atexit
 import functools
@@ -102,7 +102,7 @@ def _first_note(wanted, runtime_env, job, labels):
         m for m in ("numpy", "pyarrow", "pandas") if m in sys.modules
     ]
     if "skate.data" in sys.modules:
-        # This module imports pyarrow: the fork server does so while the program builds its plan.
+        # This module imports pyarrow; the fork server does so while the program builds its plan.
         modules.append("skate.data.worker.stage")
     modules += [m for m in wanted.split(",") if m]
     path = ambient_environment.path_now()
@@ -124,8 +124,8 @@ def _first_note(wanted, runtime_env, job, labels):
 
 
 def _resources_of_environment():
-    """The resources in RAY_OVERRIDE_RESOURCES, as JSON, e.g. {"CPU": 3, "custom": 1}: they win over
-    the arguments of init(), as in Ray."""
+    """The resources in RAY_OVERRIDE_RESOURCES, as JSON, e.g. {"CPU": 3, "custom": 1}. As in Ray
+    they take precedence over the arguments of init()."""
     text = os.environ.get("RAY_OVERRIDE_RESOURCES")
     if not text:
         return {}
@@ -138,7 +138,7 @@ def _resources_of_environment():
         ) from None
 
 
-# One thread at a time opens an engine; a finalizer may enter again on the same thread.
+# One thread at a time opens an engine; a finalizer may call again on the same thread.
 _opening = _forked.lock(RLock)
 
 
@@ -152,7 +152,8 @@ def _one_at_a_time(open_engine: Callable[P, R]) -> Callable[P, R]:
 
 
 def _check_process() -> None:
-    """Checks what the processes that skate starts need. FileNotFoundError, OSError."""
+    """Checks the requirements of the processes that skate starts. Raises FileNotFoundError,
+    OSError."""
     try:
         os.getcwd()
     except FileNotFoundError as e:
@@ -203,8 +204,8 @@ def init(
     _engine: str | None = None,
     **kwargs: Any,
 ) -> Context:
-    """Starts the engine of this process. The first use of anything that needs it does the same with
-    the defaults.
+    """Starts the engine of this process. The first call that needs the engine starts it with the
+    defaults.
 
     Args:
         address: None, "local" or "auto": this machine. "HOST:PORT": a Ray cluster, which needs `pip
@@ -215,54 +216,54 @@ def init(
             machine.
         resources: Amounts of resources of your own, {name: amount}.
         labels: Labels of this node, {name: value}, for label selectors and get_runtime_context().
-        object_store_memory: Bytes of memory for objects. Default: 30 % of the machine's, or of the
-            cgroup's. What does not fit goes to disk.
-        local_mode: Runs tasks in the caller, one after the other, for a debugger; nothing goes to
-            disk then.
-        ignore_reinit_error: An engine that runs already is taken as it is; else that is an error.
-        include_dashboard: Without effect: there is no dashboard.
-        dashboard_host: Without effect.
-        dashboard_port: Without effect.
+        object_store_memory: Bytes of memory for objects. Default: 30 % of the memory of the machine
+        or of the cgroup. Objects that do not fit are written to disk.
+        local_mode: Runs tasks in the caller, one after another, for a debugger; no object is
+        written to disk then.
+        ignore_reinit_error: True: an engine that runs already is used; False: it is an error.
+        include_dashboard: Has no effect: there is no dashboard.
+        dashboard_host: Has no effect.
+        dashboard_port: Has no effect.
         job_config: A skate.job_config.JobConfig: defaults for namespace, runtime_env,
             logging_config and the lifetime of actors.
-        configure_logging: Without effect: skate leaves the logging of the program as it is; see
-            logging_config.
-        logging_level: Without effect; see logging_config.
-        logging_format: Without effect; see logging_config.
+        configure_logging: Has no effect: skate does not change the logging of the program; see
+        logging_config.
+        logging_level: Has no effect; see logging_config.
+        logging_format: Has no effect; see logging_config.
         logging_config: A skate.LoggingConfig, which is applied here and in the workers.
-        log_to_driver: False: what workers print is not shown. Else it comes line by line through
-            sys.stdout and sys.stderr of this process, with "(name pid=N)" in front
-            (SKATE_PRINT_LABELS=0: without); what tasks printed is there when get() returns their
-            values.
+        log_to_driver: False: what workers print is not shown. Else each line is written to
+        sys.stdout or sys.stderr of this process, with "(name pid=N)" in front
+        (SKATE_PRINT_LABELS=0: without); the prints of tasks are shown before get() returns the
+        tasks' values.
         namespace: The namespace of actors' names. Default: a namespace of this job alone.
-        runtime_env: What the workers run in: a dict with env_vars, working_dir, py_modules, ...;
-            see skate.runtime_env.RuntimeEnv.
-        enable_resource_isolation: Without effect, as the next two: skate makes no cgroups.
-        system_reserved_cpu: Without effect.
-        system_reserved_memory: Without effect.
-        object_spilling_directory: A directory, or a list of them that are used in turn, for
-            nameless files with what does not fit into the store.
-            Default: $SKATE_SPILL_DIR, or _temp_dir.
-        _object_spilling_directory: The same under Ray's older name.
-        _system_config: Knobs by name, {name: value}: skate/config.py has the table. Those of Ray
-            alone have no effect, which the log says once.
+        runtime_env: The environment of the workers: a dict with env_vars, working_dir, py_modules,
+        ...; see skate.runtime_env.RuntimeEnv.
+        enable_resource_isolation: Has no effect, like the next two: skate makes no cgroups.
+        system_reserved_cpu: Has no effect.
+        system_reserved_memory: Has no effect.
+        object_spilling_directory: A directory, or a list of directories that are used in turn, for
+        nameless files with objects that do not fit into the store. Default: $SKATE_SPILL_DIR, or
+        _temp_dir.
+        _object_spilling_directory: The same, under Ray's older name.
+        _system_config: Knobs by name, {name: value}: skate/config.py has the table. Knobs that only
+        Ray has are ignored, which the log says once.
         _memory: Bytes that tasks can ask for with memory=. Default: 70 % of the machine's.
-        _temp_dir: The directory for what is written when nothing else is said of it, made if need
-            be. Default: $RAY_TMPDIR, or the system's.
-        _engine: "local" (worker processes), "inline" (as local_mode), "ray" (a Ray cluster: that of
-            this process, or at the address), or "module:Class", an engine written in Python (see
-            skate.engine). Default: $SKATE_ENGINE, or "local".
-        kwargs: Ray's keywords for its servers, without effect (the log says why, once);
-            RuntimeError for others.
+        _temp_dir: The directory for files that no other setting places; it is made if it is
+        missing. Default: $RAY_TMPDIR, or the system's.
+        _engine: "local" (worker processes), "inline" (like local_mode), "ray" (a Ray cluster: that
+        of this process, or the one at the address), or "module:Class", an engine written in Python
+        (see skate.engine). Default: $SKATE_ENGINE, or "local".
+        kwargs: Ray's keywords for its servers, which have no effect (the log says why, once);
+        RuntimeError for others.
 
     Returns:
-        A dict of addresses and the name of the session, which also is a context manager that shuts
-        the engine down.
+        A dict of addresses and the name of the session. It is also a context manager that shuts the
+        engine down.
 
     Raises:
         RuntimeError: An engine runs already, or a keyword is unknown.
         ConnectionError: There is no Ray cluster at the address, or it does not answer.
-        TypeError, ValueError: A value is of the wrong type or out of its range.
+        TypeError, ValueError: A value has a wrong type, or is out of its range.
 
     Example:
         >>> import skate
@@ -285,7 +286,7 @@ def init(
 
 
 def _check_arguments(temp_dir: str | None, kwargs: dict[str, Any]) -> None:
-    """Raises for arguments that are wrong even if an engine runs already."""
+    """Raises an error for arguments that are wrong even if an engine runs already."""
     if temp_dir is not None and not os.path.isabs(temp_dir):
         raise ValueError(f"init: _temp_dir: an absolute path is wanted, not {temp_dir!r}")
     config.tell_without_effect("init", kwargs, without_effect.INIT)
@@ -301,8 +302,8 @@ def _check_arguments(temp_dir: str | None, kwargs: dict[str, Any]) -> None:
 
 
 def _open(a: Any, said: dict[str, Any]) -> Context:
-    """Starts the engine. a: the arguments of init(), by name; said: the same as a dict, with those
-    that only Ray has."""
+    """Starts the engine. a: the arguments of init(), by name; said: the same as a dict, with the
+    arguments that only Ray has."""
     global _context
     if not a._temp_dir and os.environ.get("RAY_TMPDIR"):
         # absolute, since a task may change its directory
@@ -322,8 +323,8 @@ def _open(a: Any, said: dict[str, Any]) -> Context:
         conf["preload"], runtime_env, pickled_job, bool(conf["print_labels"])
     )
     if engine.is_foreign(conf["engine"]):
-        # Processes of a guest engine have a sys.path of their own: the program's sys.path is sent
-        # along with functions.
+        # Processes of a guest engine have their own sys.path: the program's sys.path is sent with
+        # functions.
         ambient_environment.begin([], None)
         conf["guest"] = engine.make(
             conf["engine"], {**conf, "job": pickled_job, "address": a.address}
@@ -435,16 +436,16 @@ def _labels(given):
 
 @_one_at_a_time
 def _auto_init() -> None:
-    if not _skate.is_initialized():  # no other thread has opened it meanwhile
+    if not _skate.is_initialized():  # no other thread has opened it in the meantime
         init()
 
 
 def shutdown(_exiting_interpreter: bool = False) -> None:
-    """Ends all workers and frees all objects. References that are left are dead: using one is a
+    """Ends all workers and frees all objects. References become invalid: using one raises
     RaySystemError. Without an engine it does nothing.
 
     Args:
-        _exiting_interpreter: Without effect.
+        _exiting_interpreter: Has no effect.
     """
     if _skate.in_worker():
         return
@@ -473,7 +474,7 @@ def is_initialized() -> bool:
 if TYPE_CHECKING:
 
     class _RemoteOf(Protocol):
-        """@remote(...) with options but num_returns."""
+        """@remote(...) with options, but without num_returns."""
 
         @overload
         def __call__(self, target: type[T], /) -> ActorClass[T]: ...
@@ -503,22 +504,22 @@ def remote(*args: Any, **kwargs: Any) -> Any:
     ActorClass. Written @remote, or @remote(...) with options.
 
     Args:
-        args: The function or the class, where there are no options.
+        args: The function or the class, if there are no options.
         kwargs: Options of a task or an actor; any can be changed for one call by .options(...).
 
-            Of both: num_cpus (CPUs; a task takes 1, an actor 0 while it does nothing), num_gpus,
-            memory (bytes), resources ({name: amount}), accelerator_type, name, runtime_env,
-            scheduling_strategy, label_selector, fallback_strategy, placement_group and its bundle
-            index and capture_child_tasks.
+            For both: num_cpus (CPUs; a task takes 1, an idle actor 0), num_gpus, memory (bytes),
+            resources ({name: amount}), accelerator_type, name, runtime_env, scheduling_strategy,
+            label_selector, fallback_strategy, placement_group with its bundle index and
+            capture_child_tasks.
 
-            Of tasks: num_returns (a number of values; "streaming": those of a generator, one by
-            one), max_retries (retries after the death of a worker; -1: without end),
-            retry_exceptions (True, or classes: retry after such an exception of the function, too),
+            For tasks: num_returns (a number of values; "streaming": the values of a generator, one
+            by one), max_retries (retries after the death of a worker; -1: no limit),
+            retry_exceptions (True, or classes: also retry after such an exception of the function),
             max_calls (calls after which a process ends).
 
-            Of actors: max_restarts, max_task_retries (-1: without end), max_concurrency and
-            concurrency_groups (calls at once), max_pending_calls, namespace, get_if_exists,
-            lifetime ("detached": stays without a handle), allow_out_of_order_execution.
+            For actors: max_restarts, max_task_retries (-1: no limit), max_concurrency and
+            concurrency_groups (concurrent calls), max_pending_calls, namespace, get_if_exists,
+            lifetime ("detached": the actor stays without a handle), allow_out_of_order_execution.
 
     Returns:
         A RemoteFunction, an ActorClass, or (with options) a decorator that makes one.
@@ -574,18 +575,18 @@ def wait(
 
     Args:
         ray_waitables: A list of ObjectRefs and ObjectRefGenerators, each once. A generator is ready
-            when its next reference is.
-        num_returns: How many to wait for, from 1 to the length of the list.
-        timeout: Seconds to wait at most; None: as long as it takes.
-        fetch_local: Without effect: an object on this machine's disk counts as ready, and is read
-            by whoever gets it.
+        when its next reference is.
+        num_returns: The number of objects to wait for, from 1 to the length of the list.
+        timeout: The most seconds to wait; None: no limit.
+        fetch_local: Has no effect: an object on this machine's disk counts as ready, and get()
+        reads it from there.
 
     Returns:
         (ready, not ready): two lists in the order of the given one; the first has at most
-            num_returns.
+        num_returns items.
 
     Raises:
-        TypeError: It is no list of these.
+        TypeError: The argument is no list of references and generators.
         ValueError: A reference is in the list more than once, or a number is out of its range.
 
     Example:
@@ -619,7 +620,7 @@ def wait(
 
 
 def _wait_results(items: list[Any], num_returns, timeout):
-    """wait() for a list with results of compiled graphs."""
+    """wait() for a list that contains results of compiled graphs."""
     objects = [x._as_object() if hasattr(type(x), "__skate_get__") else x for x in items]
     ready = set(map(id, wait(objects, num_returns=num_returns, timeout=timeout)[0]))
     taken = [x for x, o in zip(items, objects, strict=True) if id(o) in ready]
@@ -627,7 +628,7 @@ def _wait_results(items: list[Any], num_returns, timeout):
 
 
 def _wait_mixed(items, num_returns, timeout):
-    """wait() for a list with generators."""
+    """wait() for a list that contains generators."""
     if len(set(map(id, items))) != len(items):
         raise ValueError("wait: a ref is in the list more than once")
     if not 0 < num_returns <= len(items):
@@ -657,24 +658,25 @@ def _wait_mixed(items, num_returns, timeout):
 
 
 def empty(shape: int | tuple[int, ...], dtype: Any = float) -> np.ndarray[Any, Any]:
-    """A numpy array, not initialised, whose memory is in the object store: to be filled, then
-    handed over without a copy.
+    """A NumPy array, not initialised, whose memory is in the object store. The caller fills it, and
+    then hands it over without a copy.
 
-    Handing over the whole array (put(a), f.remote(a), a task's return or yield; not inside of a
-    list or another object) seals it: the object is this memory, every reader maps it, and the array
-    is read-only for its writer from then on (ValueError; write to a new one). Views of it that were
-    made before stay writable, but what is written through them is seen by them alone. Putting it
-    again is the same object. What is dropped unsealed is free again. Arrays up to 8 KiB, and all
-    with local_mode, are copied as any other.
+    Handing over the whole array (put(a), f.remote(a), a task's return or yield; not inside a list
+    or another object) seals it: the memory becomes the object, every reader maps it, and from then
+    on the array is read-only for its writer (ValueError; write to a new array). Views of it that
+    were made before stay writable, but what is written through them is not seen by others. Putting
+    the array again gives the same object. The memory of an array that is dropped before it is
+    sealed becomes free. Arrays of up to 8 KiB, and all arrays with local_mode, are copied like any
+    other value.
 
     Args:
         shape: Lengths of the axes; one int for one axis.
-        dtype: A plain number type of this machine's byte order.
+        dtype: A plain number type in this machine's byte order.
 
     Raises:
-        TypeError: Another dtype.
+        TypeError: The dtype is another one.
         ValueError: A length is negative.
-        ObjectStoreFullError, OutOfDiskError: There is no room, as of put().
+        ObjectStoreFullError, OutOfDiskError: There is no room, as for put().
 
     Example:
         >>> import numpy, skate
@@ -697,16 +699,16 @@ def empty(shape: int | tuple[int, ...], dtype: Any = float) -> np.ndarray[Any, A
 
 
 def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> None:
-    """Ends an actor at once, in the middle of what it does. Its running and waiting calls end with
+    """Ends an actor at once, even during a call. Its running and waiting calls end with
     ActorDiedError.
 
     Args:
         actor: The handle of the actor.
-        no_restart: False: it starts again if its max_restarts allows.
+        no_restart: False: the actor starts again if its max_restarts allows.
 
     Raises:
-        ValueError: It is no handle of an actor. A task is ended by cancel().
-        ActorHandleNotFoundError: It is of an engine that was shut down.
+        ValueError: The argument is no handle of an actor. For a task, use cancel().
+        ActorHandleNotFoundError: The handle is of an engine that was shut down.
 
     Example:
         >>> import skate
@@ -736,16 +738,16 @@ def cancel(
     force: bool = False,
     recursive: bool = True,
 ) -> None:
-    """Cancels a task that has not ended; getting its result raises TaskCancelledError. A function
-    that runs gets KeyboardInterrupt, a coroutine asyncio.CancelledError.
+    """Cancels a task that has not ended; getting its result raises TaskCancelledError. A running
+    function gets KeyboardInterrupt, a coroutine asyncio.CancelledError.
 
     Args:
-        ray_waitable: The reference of its result, or its generator.
+        ray_waitable: The reference of the task's result, or its generator.
         force: Ends the process of the task. Not for methods of actors (ValueError).
-        recursive: Cancels the tasks that it has submitted, too.
+        recursive: Whether the tasks that the task has submitted are cancelled, too.
 
     Raises:
-        TypeError: It is neither. An actor is ended by kill().
+        TypeError: The argument is neither. For an actor, use kill().
     """
     if not isinstance(ray_waitable, (ObjectRef, ObjectRefGenerator)):
         raise TypeError(
@@ -786,8 +788,7 @@ def cluster_resources() -> dict[str, float]:
 
 
 def available_resources() -> dict[str, float]:
-    """The part of cluster_resources() that is free now; resources of which nothing is free are left
-    out.
+    """The part of cluster_resources() that is free now, without resources of which nothing is free.
 
     Example:
         >>> import skate
@@ -800,7 +801,7 @@ def available_resources() -> dict[str, float]:
 
 def nodes() -> list[dict[str, Any]]:
     """This machine, in the form of Ray's list of nodes: NodeID, Alive, Resources, Labels and its
-    addresses. Over a cluster: its nodes.
+    addresses. Over a Ray cluster: the cluster's nodes.
 
     Example:
         >>> import skate
@@ -847,8 +848,8 @@ def _node_of_cluster(
 
 
 def _named(space: str, name: str) -> None:
-    """Called when a worker has made a service actor, through which workers ask this process to run
-    their Datasets or to draw their progress bars."""
+    """Is called when a worker has made a service actor, through which workers ask this process to
+    run their Datasets or to draw their progress bars."""
     if space.startswith(_job.SERVED):
         importlib.import_module(space.removeprefix(_job.SERVED)).serve()
 

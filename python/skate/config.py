@@ -1,8 +1,8 @@
 """Every knob of skate in one table. Order of precedence: an argument of init(),
 init(_system_config={name: value}), the environment, the default.
 
-Not here: the code that a knob controls (the column "meaning" says where it is). A default that
-depends on the machine is a function."""
+The code that a knob controls is elsewhere (the column "meaning" says where). A default that depends
+on the machine is a function."""
 
 import os
 
@@ -42,9 +42,8 @@ def task_memory_bytes():
 
 
 def spill_dir():
-    """The system's temporary directory: TMPDIR, TEMP or TMP, which must be one where files can be
-    made; else /tmp or /var/tmp, or "" (nothing is spilled) when nothing can be written to
-    either."""
+    """The system's temporary directory: TMPDIR, TEMP or TMP, if files can be made in it; else /tmp
+    or /var/tmp, or "" (nothing is spilled) if neither can be written to."""
     # the same variables as in tempfile, whose import takes 5 ms
     for name in ("TMPDIR", "TEMP", "TMP"):
         path = os.environ.get(name)
@@ -66,7 +65,7 @@ def spill_dir():
     return ""
 
 
-# A smaller memory= of init() only limits what tasks ask for: no worker could live in so little.
+# A smaller memory= of init() only limits what tasks may ask for, since no worker could run in less.
 LEAST_MEMORY = 64 << 20
 
 # name: (default, environment variable, meaning)
@@ -185,7 +184,7 @@ def from_ray(given):
 
 
 def directories(name, given):
-    """A list of absolute paths, from one path or a list of them. ValueError for anything else."""
+    """A list of absolute paths, from one path or a list of paths. ValueError for anything else."""
     paths = given if isinstance(given, (list, tuple)) else [given]
     for path in paths or [given]:
         if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
@@ -212,8 +211,8 @@ def _cast(name, default, text):
         ) from None
 
 
-# Environment variables that are no knobs: for skate's processes among themselves, for tests and for
-# benchmarks.
+# Environment variables that are no knobs: skate's processes pass them to each other, or tests and
+# benchmarks set them.
 _OWN_ENV = (
     "SKATE_CTL",
     "SKATE_DEVICES",
@@ -225,7 +224,7 @@ _OWN_ENV = (
     "SKATE_LIVE_FD",
     "SKATE_MEASURE",
 )
-_told = set()  # the names that were warned about
+_told = set()  # the names about which a warning was logged
 
 
 def _tell(name, text):
@@ -236,7 +235,7 @@ def _tell(name, text):
 
 
 def tell_without_effect(where, given, table):
-    """Logs which names of `given` have no effect, and why, as `table` has it."""
+    """Logs which names of `given` have no effect, and the reasons in `table`."""
     for name in given:
         if name in table:
             _tell(name, f"{where}: {name!r} is Ray's and has no effect in skate: {table[name]}")
@@ -244,8 +243,8 @@ def tell_without_effect(where, given, table):
 
 def check_names(given):
     """Checks the names in `given` (_system_config). ValueError for a name that looks like a
-    misspelt knob. Other unknown names are Ray's internals, which its programs and fixtures set:
-    they give a warning, once. Unknown environment variables that begin with SKATE_ give a warning
+    misspelt knob. Other unknown names are Ray's internals, which programs and fixtures of Ray set:
+    they cause one warning. Unknown environment variables that begin with SKATE_ cause a warning
     with the nearest name."""
     unknown = [k for k in given if k not in KNOBS]
     strange = [
@@ -274,11 +273,11 @@ def check_names(given):
 
 
 def check_value(name, value, where):
-    """The value of a knob in the form in which it is kept. TypeError, ValueError for a wrong type
-    or range; `where` tells the message who has set it."""
+    """The value of a knob in the form in which it is stored. TypeError, ValueError for a wrong type
+    or range; `where` is the origin of the value, for the message."""
     default, _, meaning = KNOBS[name]
     if default is spill_dir:
-        return value  # checked by directories()
+        return value  # directories() checks it
     wanted = f"{where}={value!r}: what is wanted is"
     if isinstance(default, str):
         if not isinstance(value, str):
@@ -286,7 +285,7 @@ def check_value(name, value, where):
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{wanted} a number ({meaning})")
-    # -1 means without end, or chosen by the engine.
+    # -1 means no limit, or a value that the engine chooses.
     least = -1 if default == -1 or name == "max_retries" else 0
     if not value >= least:
         raise ValueError(f"{wanted} a number of {least} or more ({meaning})")
@@ -294,8 +293,8 @@ def check_value(name, value, where):
 
 
 def resolve(given):
-    """The value of each knob. given: the values that the caller has set (None: not set). Raises as
-    check_names() and check_value() do."""
+    """The value of each knob. given: the values that the caller has set (None: not set). Raises the
+    errors of check_names() and check_value()."""
     check_names(given)
     out = {}
     for name, (default, env, _) in KNOBS.items():

@@ -1,6 +1,6 @@
 """skate's exceptions, under Ray's names. Every error that get() raises is a RayError; an error that
 user code raised is also an instance of the user's class (RayTaskError.as_instanceof_cause).
-src/py/core/err.c makes them from result codes, with the message as the one argument."""
+src/py/core/err.c makes the exceptions from result codes, with the message as the only argument."""
 
 from skate import _did_you_mean
 from skate._deps import inspect, linecache, logging, re, traceback
@@ -10,8 +10,8 @@ _args = vars(BaseException)["args"]  # the descriptor
 
 
 class RayError(Exception):
-    """Base of all errors of skate. Takes Ray's arguments by position or by name; the first one is
-    the text, if there is any."""
+    """Base of all errors of skate. Takes Ray's arguments by position or by name; the first one, if
+    any, is the text."""
 
     _named = ()
 
@@ -27,9 +27,9 @@ class RayError(Exception):
 
 
 class RayTaskError(RayError):
-    """The user's code raised an exception. str() begins with the user's error, followed by the
-    place where it happened. `cause` is the exception itself or, if that cannot be sent between
-    processes, a RayError that says so."""
+    """The user's code raised an exception. str() begins with the user's error and the place where
+    it was raised. `cause` is the exception itself or, if it cannot be sent between processes, a
+    RayError that says so."""
 
     def __init__(
         self,
@@ -63,8 +63,8 @@ class RayTaskError(RayError):
         return self.as_instanceof_cause()
 
     def as_instanceof_cause(self):
-        """The same error in a form that `except` with the class of its cause catches, too; self if
-        that class cannot be combined with RayTaskError."""
+        """The same error in a form that an `except` clause for the class of its cause catches, too;
+        self if that class cannot be combined with RayTaskError."""
         cls = type(self.cause)
         if self.cause is None or isinstance(self, cls) or issubclass(RayTaskError, cls):
             return self
@@ -81,7 +81,9 @@ class RayTaskError(RayError):
         _args.__set__(e, (self.cause,))
         e.__dict__.update(self.__dict__)
         lost = getattr(self.cause, "__skate_lost__", None)
-        if lost:  # some attributes were lost: it is caught by its class, with the rest of them
+        # some attributes could not be sent: the error is caught by its class, with the other
+        # attributes
+        if lost:
             e.__dict__.update({n: v for n, v in vars(self.cause).items() if n != "__notes__"})
             e.__dict__["raised"] = self.cause
             what = f"attribute{'s' if len(lost) > 1 else ''} {', '.join(lost)}"
@@ -92,7 +94,7 @@ class RayTaskError(RayError):
 
 
 class _Dual:
-    """Attributes of the cause are found on the error too (e.errno, e.my_field)."""
+    """Makes attributes of the cause available on the error, too (e.errno, e.my_field)."""
 
     args = property(lambda self: _args.__get__(self), lambda self, v: _args.__set__(self, v))
 
@@ -119,8 +121,8 @@ def _dual_class(cls):
             dual = type(name, (_Dual, RayTaskError, cls), body)
             bare(dual)
         except Exception:
-            # the user's class cannot be combined with RayTaskError, or not be made without its
-            # arguments
+            # the user's class cannot be combined with RayTaskError, or its instances cannot be made
+            # without arguments
             logging.getLogger("skate.exceptions").warning(
                 "%s: no class can be made of it and RayTaskError. This exception is raised as RayTaskError only. You can use `ray_task_error.cause` to access "
                 "the user exception.",
@@ -137,8 +139,8 @@ def _remake(text, function_name, cause, dual):
 
 
 def misused(e, f, of=None):
-    """Adds a suggestion to a TypeError of a call whose arguments do not fit: for an unknown keyword
-    the nearest known one, or all that there are.
+    """Adds a suggestion to a TypeError about arguments that do not fit: for an unknown keyword, the
+    nearest known keyword, or all keywords.
 
     Args:
         e: The TypeError.
@@ -165,9 +167,9 @@ def misused(e, f, of=None):
 
 
 def told(e):
-    """Whether e is meant for users (raised by a raise statement of skate, or by the engine), so
-    that frames of skate above it are hidden; a failure inside of skate keeps them. `_skate_front`
-    marks the functions where frames are hidden (data/run/errors.py)."""
+    """Whether e is meant for users (a raise statement of skate, or the engine, raised it), so that
+    frames of skate above it are hidden; for a failure inside skate these frames stay.
+    `_skate_front` marks the functions whose frames are hidden (data/run/errors.py)."""
     marked = getattr(e, "_skate_front", None)
     if marked is not None:
         return bool(marked)
@@ -175,7 +177,7 @@ def told(e):
         return True
     if e.__traceback__ is None or isinstance(e, AssertionError):
         return False
-    # the source at the place of the error tells whether a raise statement raised it
+    # the source line of the error shows whether a raise statement raised it
     at = traceback.extract_tb(e.__traceback__, -1)[0]
     here = linecache.getline(at.filename, at.lineno or 0).encode()[at.colno or 0 :]
     return at.filename.startswith(_HOME) and re.match(rb"\s*raise\b", here) is not None
@@ -191,7 +193,8 @@ def _remake_plain(cls, args, attributes):
 
 
 class UnserializableException(RayTaskError):
-    """The user's code raised an exception that cannot be loaded here; the text is all there is."""
+    """The user's code raised an exception that cannot be loaded here; only its text is
+    available."""
 
 
 class CrossLanguageError(RayError):
@@ -233,7 +236,7 @@ class NodeDiedError(RayError):
 
 
 class RayActorError(RayError):
-    """Something is wrong with an actor. `actor_id`: its hexadecimal id, where known."""
+    """An error about an actor. `actor_id`: the hexadecimal id of the actor, if known."""
 
     cause = None
     actor_id = None
@@ -260,7 +263,7 @@ class RayActorError(RayError):
 
 class ActorDiedError(RayActorError):
     """The actor is dead: its constructor raised, it was killed, or its process died. cause: the
-    text, or the RayTaskError of its constructor."""
+    text, or the RayTaskError of the constructor."""
 
     def __init__(self, cause=None):
         init = isinstance(cause, RayTaskError)
@@ -289,13 +292,13 @@ class ActorUnavailableError(RayActorError):
 
 
 class ActorUnschedulableError(RayError):
-    """The actor asks for more resources than this machine has."""
+    """The actor needs more resources than this machine has."""
 
     _named = ("error_message",)
 
 
 class TaskUnschedulableError(ActorUnschedulableError):
-    """The task (or actor) asks for more resources than this machine has."""
+    """The task (or actor) needs more resources than this machine has."""
 
 
 class TaskPlacementGroupRemoved(RayError):
@@ -315,13 +318,13 @@ class OutOfDiskError(RayError):
 
 
 class OutOfMemoryError(RayError):
-    """A worker used more memory than there is."""
+    """A worker used more memory than is available."""
 
     _named = ("message",)
 
 
 class ObjectLostError(RayError):
-    """The object is gone and cannot be made again."""
+    """The object is lost and cannot be made again."""
 
     _named = ("object_ref_hex", "owner_address", "call_site", "reason", "reason_message")
 
@@ -339,11 +342,11 @@ class PlasmaObjectNotAvailable(RayError):
 
 
 class OwnerDiedError(ObjectLostError):
-    """The process that made the object died before its value was here."""
+    """The process that made the object died before the object's value was complete."""
 
 
 class ReferenceCountingAssertionError(ObjectLostError, AssertionError):
-    """The object was freed although there are references."""
+    """The object was freed although references to it exist."""
 
 
 class ObjectReconstructionFailedError(ObjectLostError):
@@ -357,8 +360,8 @@ class RaySystemError(RayError):
 
 
 class UnknownOwnerError(RaySystemError, ValueError):
-    """The reference does not belong to this engine: it is of an engine that was shut down, or was
-    made from bytes."""
+    """The reference does not belong to this engine: it belongs to an engine that was shut down, or
+    was made from bytes."""
 
 
 class AuthenticationError(RayError):
@@ -384,7 +387,7 @@ class PendingCallsLimitExceeded(RayError):
 
 
 class AsyncioActorExit(RayError):
-    """Leaves a method of an async actor that ends itself."""
+    """The exception with which a method of an async actor ends the actor."""
 
 
 class ObjectRefStreamEndOfStreamError(RayError):
@@ -392,11 +395,11 @@ class ObjectRefStreamEndOfStreamError(RayError):
 
 
 class OufOfBandObjectRefSerializationException(RayError):
-    """A reference was pickled where nothing counts it, and the environment forbids that."""
+    """A reference was pickled where skate cannot count it, and the environment forbids this."""
 
 
 class UserCodeException(RayError):
-    """A user function of a dataset raised."""
+    """A user's function in a Dataset raised an exception."""
 
 
 class RayDirectTransportError(RaySystemError):
@@ -408,19 +411,19 @@ class RayChannelError(RaySystemError):
 
 
 class RayChannelTimeoutError(RayChannelError, TimeoutError):
-    """A compiled graph gave no result, or had no room for an input, in time."""
+    """A compiled graph gave no result, or had no room for an input, before the timeout."""
 
 
 class RayCgraphCapacityExceeded(RaySystemError):
-    """Too many executions of a compiled graph are under way."""
+    """Too many executions of a compiled graph are in progress."""
 
 
 class ActorAlreadyExistsError(ValueError, RayError):
-    """There is a living actor of that name."""
+    """A living actor has this name already."""
 
 
 class ActorHandleNotFoundError(ValueError, RaySystemError):
-    """The handle is of an engine that was shut down."""
+    """The handle belongs to an engine that was shut down."""
 
 
 RAY_EXCEPTION_TYPES = [

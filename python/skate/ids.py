@@ -1,5 +1,5 @@
-"""Identifiers as Ray's programs see them: a fixed number of bytes with a class. The ids of objects
-are `ObjectRef` (src/py/value/ref.c)."""
+"""Identifiers in the form of Ray: a fixed number of bytes with a class. The ids of objects are
+`ObjectRef` (src/py/value/ref.c)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 def random_uuid() -> str:
-    """The same as str(uuid.uuid4()), without importing uuid and platform, for which init() would
-    have to wait."""
+    """The same as str(uuid.uuid4()), without importing uuid and platform, which would delay
+    init()."""
     h = bytearray(os.urandom(16))
     h[6], h[8] = h[6] & 0x0F | 0x40, h[8] & 0x3F | 0x80  # version 4, variant of RFC 4122
     t = h.hex()
@@ -36,7 +36,7 @@ class UniqueID:
     """Base of all identifiers but ObjectRef. Immutable; equal by class and bytes.
 
     Args:
-        id: The bytes of the identifier; size() tells how many. TypeError, ValueError for anything
+        id: The bytes of the identifier; size() says how many. TypeError, ValueError for anything
         else.
     """
 
@@ -54,19 +54,19 @@ class UniqueID:
 
     @classmethod
     def from_binary(cls, id_bytes: bytes) -> Self:
-        """The identifier of these bytes.
+        """The identifier with these bytes.
 
         Args:
-            id_bytes: As binary() gives them.
+            id_bytes: Bytes from binary().
         """
         return cls(id_bytes)
 
     @classmethod
     def from_hex(cls, hex_id: str) -> Self:
-        """The identifier of these digits.
+        """The identifier with these hexadecimal digits.
 
         Args:
-            hex_id: As hex() gives them.
+            hex_id: Digits from hex().
         """
         return cls(bytes.fromhex(hex_id))
 
@@ -77,7 +77,7 @@ class UniqueID:
 
     @classmethod
     def nil(cls) -> Self:
-        """The identifier that names nothing: all its bits are set."""
+        """The identifier that names nothing; all its bits are set."""
         return cls(b"\xff" * cls._SIZE)
 
     @classmethod
@@ -87,7 +87,7 @@ class UniqueID:
 
     @classmethod
     def _of(cls, number: int) -> Self:
-        """The identifier of a thing that the engine knows by a number."""
+        """The identifier of an actor, task or other object that the engine knows by a number."""
         return cls(number.to_bytes(cls._SIZE, "big"))
 
     def binary(self) -> bytes:
@@ -99,7 +99,7 @@ class UniqueID:
         return self._bytes.hex()
 
     def is_nil(self) -> bool:
-        """Whether this is the identifier that names nothing."""
+        """Whether this identifier names nothing."""
         return self._bytes == b"\xff" * self._SIZE
 
     def __eq__(self, other):
@@ -193,9 +193,9 @@ class JobID(UniqueID):
         return cls(value.to_bytes(4, "little"))
 
     def int(self):
-        """Its number."""
+        """The number of the job."""
         return int.from_bytes(self._bytes, "little")
 
 
-JOB = JobID.from_int(1)  # there is one job in an engine
-NODE = NodeID._of(1)  # and one node
+JOB = JobID.from_int(1)  # there is one job in each engine
+NODE = NodeID._of(1)  # there is one node on one machine

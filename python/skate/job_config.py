@@ -4,8 +4,8 @@ from skate import runtime_env as _runtime_env
 
 
 class JobConfig:
-    """Settings of a job. skate makes use of runtime_env, ray_namespace, default_actor_lifetime and
-    metadata; the others belong to languages and machines that skate lacks."""
+    """Settings of a job. skate uses runtime_env, ray_namespace, default_actor_lifetime and
+    metadata; the other settings are for languages and machines that skate does not have."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class JobConfig:
         self.metadata[key] = value
 
     def set_runtime_env(self, runtime_env, validate=False):
-        """Sets the runtime_env of the job's workers; validate=True checks it now, otherwise init()
+        """Sets the runtime_env of the job's workers; validate=True checks it now, else init()
         checks it."""
         if validate and runtime_env:
             runtime_env = _runtime_env.RuntimeEnv(**runtime_env)

@@ -21,7 +21,7 @@ class _Formatter(logging.Formatter):
     def format(self, record):
         fields = {k: getattr(record, k, None) for k in self.conf.additional_log_standard_attrs}
         fields.update(_here())
-        # fields that the program has given as extra={...} to the logging call
+        # fields that the program has passed as extra={...} to the logging call
         fields.update((k, v) for k, v in vars(record).items() if k not in _STANDARD)
         fields["timestamp_ns"] = int(record.created * 1e9)
         if self.conf.encoding == "TEXT":
@@ -57,14 +57,13 @@ def _here():
 
 @dataclasses.dataclass
 class LoggingConfig:
-    """The format and level of log records, for init(logging_config=...). Each record says which
-    job, worker, actor and task it is of.
+    """The format and level of log records, for init(logging_config=...). Each record names its job,
+    worker, actor and task.
 
     Args:
-        encoding: "TEXT" or "JSON" (one object a line).
+        encoding: "TEXT" or "JSON" (one object on each line).
         log_level: The level of the root logger.
-        additional_log_standard_attrs: Names of attributes of logging.LogRecord that are written,
-            too.
+        additional_log_standard_attrs: Names of further attributes of logging.LogRecord to write.
 
     Raises:
         ValueError: Another encoding, or an attribute that records do not have.
@@ -89,7 +88,7 @@ class LoggingConfig:
                 )
 
     def _apply(self):
-        """Puts this configuration into force in this process, in the place of an earlier one."""
+        """Applies this configuration in this process, replacing an earlier one."""
         global _handler
         root = logging.getLogger()
         if _handler is not None:

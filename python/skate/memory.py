@@ -1,17 +1,18 @@
-"""The use of memory by each worker and by the object store, and the limit that holds. The figures
-are measured at each call."""
+"""The memory use of each worker and of the object store, and the limit in force. The figures are
+measured at each call."""
 
 from skate import _skate
 
 
 def usage():
-    """Bytes, as a dict. limit_bytes and used_bytes: of the budget with the least left (limit_bytes
-    is 0 when it cannot be known), `where` says whose it is; store_limit_bytes, store_may_bytes (it
-    may grow to, as heaps are now), store_used_bytes (objects), store_present_bytes (pages, free
-    ones too), spilled_bytes (on disk now); heap_bytes of all workers, driver_heap_bytes. stopped,
-    kernel_killed: workers so far; alone: tasks that
-    are to run alone. workers: a dict each of pid, number, heap_bytes, peak_bytes and asked_bytes
-    (memory=) of what runs there, busy, actor, name.
+    """Bytes, as a dict. limit_bytes and used_bytes are those of the budget that has the least left,
+    and `where` names this budget (limit_bytes is 0 if it is unknown); store_limit_bytes,
+    store_may_bytes (the size to which the store may grow beside the present heaps),
+    store_used_bytes (objects), store_present_bytes (pages, free ones included), spilled_bytes (on
+    disk now); heap_bytes of all workers, driver_heap_bytes. stopped, kernel_killed: numbers of
+    workers so far; alone: number of tasks that have to run alone. workers: for each a dict with
+    pid, number, heap_bytes, peak_bytes, asked_bytes (memory= of what runs in it), busy, actor,
+    name.
 
     NotImplementedError in a worker, and in the inline engine; RaySystemError without /proc."""
     return _skate.memory()
@@ -22,7 +23,7 @@ def _mib(n):
 
 
 def summary():
-    """The figures of usage() as text, the largest worker first. (Objects:
+    """The figures of usage() as text, the largest worker first. (For the objects:
     ray._private.internal_api.memory_summary.)"""
     u = usage()
     limit = (

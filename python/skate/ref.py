@@ -2,8 +2,8 @@
 ObjectRefGenerator that src/py/value/ref.c does not have.
 
 No thread waits for a single reference: a Watcher (src/py/call/watch.c) has one file descriptor for
-any number of them. Each event loop polls a Watcher of its own; for concurrent.futures one thread
-sleeps on one.
+any number of references. Each event loop polls its own Watcher; for concurrent.futures one thread
+sleeps on a Watcher.
 """
 
 import os
@@ -18,7 +18,7 @@ from skate.ids import JOB, TaskID
 
 
 def _settle(future, good, value):
-    if future.done():  # the future was cancelled meanwhile
+    if future.done():  # the future was cancelled in the meantime
         return
     if good:
         future.set_result(value)
@@ -32,7 +32,7 @@ def _settle(future, good, value):
 
 
 def _settle_all(pairs):
-    """Settles futures. pairs: (reference or generator, future) of all that are ready."""
+    """Settles futures. pairs: (reference or generator, future) of all references that are ready."""
     refs = [p for p in pairs if type(p[0]) is _skate.ObjectRef]
     for what, future in pairs:
         if type(what) is not _skate.ObjectRef:
@@ -62,8 +62,8 @@ _loops = weakref.WeakKeyDictionary()  # event loop -> _OfLoop
 
 
 def _in_loop(loop, what):
-    """An asyncio.Future of that loop for the value of a reference; None for a generator that need
-    not wait."""
+    """An asyncio.Future of that loop for the value of a reference; None for a generator that is
+    ready."""
     mine = _loops.get(loop)
     if mine is None:
         mine = _loops[loop] = _OfLoop(loop)
@@ -115,8 +115,8 @@ def await_ref(ref):
 
 
 def _as_future(ref, _internal=False):
-    """An asyncio.Future of the value, in the running loop (or in the thread's loop if none
-    runs)."""
+    """An asyncio.Future of the value, in the running loop (or in the thread's loop if none is
+    running)."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
@@ -125,7 +125,7 @@ def _as_future(ref, _internal=False):
 
 
 def _on_completed(ref, callback):
-    """Calls callback(the value, or the exception) once it is there, on a thread of skate's."""
+    """Calls callback(value or exception) on a thread of skate's when the value exists."""
 
     def done(f):
         e = f.exception()
@@ -135,15 +135,15 @@ def _on_completed(ref, callback):
 
 
 def _task_id(ref):
-    """TaskID of the task that makes the object; nil when there is none, or when it has ended and
-    the ref came from another process."""
+    """TaskID of the task that makes the object; nil if no task makes it, or if the task has ended
+    and the ref is from another process."""
     n = ref._task_number() or _maker(ref)
     return TaskID._of(n) if n else TaskID.nil()
 
 
 def _maker(ref):
-    """The number of the task that makes the object of a reference which came from another process;
-    0 if it is unknown. It is found in the engine's list of tasks that have not ended."""
+    """The number of the task that makes the object of a reference from another process; 0 if
+    unknown. The engine's list of unfinished tasks has it."""
     if not _skate.is_initialized():
         return 0
     number = ref._number()
@@ -157,15 +157,15 @@ def _job_id(ref):
 
 def _extend_ref(cls):
     def size():
-        """Number of bytes of a reference: 28."""
+        """The number of bytes of a reference: 28."""
         return 28
 
     def nil():
-        """The reference to nothing."""
+        """The reference that names no object."""
         return cls(b"\xff" * 28)
 
     def from_random():
-        """A reference of random bytes, to nothing."""
+        """A reference of random bytes, which names no object."""
         return cls(os.urandom(28))
 
     cls.as_future = _as_future
@@ -184,7 +184,7 @@ _extend_ref(_skate.ObjectRef)
 
 
 def _next_sync(gen, timeout_s=None):
-    """The next ref; a nil ref when there is none within timeout_s seconds; StopIteration at the
+    """The next ref; a nil ref if there is none within timeout_s seconds; StopIteration at the
     end."""
     if timeout_s is None or timeout_s < 0:
         return next(gen)

@@ -1,5 +1,5 @@
-"""@remote functions. `f.remote` is the C method of a Template, stored in the instance: a call runs
-no Python code of skate."""
+"""@remote functions. `f.remote` is the C method of a Template, stored in the instance, so a call
+runs no Python code of skate."""
 
 from skate import _job, _skate, runtime_env
 from skate._deps import binding
@@ -18,7 +18,7 @@ class _Wrapped:
 
 class _Retry(_Wrapped):
     """retry_exceptions=[classes]: the worker in which the exception was raised reads the classes
-    (src/py/worker/result.c); other exceptions are final."""
+    (src/py/worker/result.c); other exceptions are not retried."""
 
     def __init__(self, fn, classes):
         super().__init__(fn)
@@ -29,8 +29,9 @@ class _Retry(_Wrapped):
 
 
 class Dynamic(_Wrapped):
-    """num_returns="dynamic": one result, which holds a reference for each value that the generator
-    yields. If the generator raises and is not retried, the last reference is that of its error."""
+    """num_returns="dynamic": one result, which contains a reference for each value that the
+    generator yields. If the generator raises and is not retried, the last reference is that of its
+    error."""
 
     def __init__(self, fn, retry_on=(), retries: int | None = 0):
         super().__init__(fn)
@@ -85,7 +86,7 @@ def _template(fn, o, base):
     window = o.get("_generator_backpressure_num_objects") or 0
     calls = o.get("max_calls")
     if calls is None and o.get("num_gpus"):
-        calls = 1  # as in Ray: the GPU memory that a library keeps is freed with the process
+        calls = 1  # as in Ray: GPU memory that a library holds is freed when the process ends
     if calls:
         more["max_calls"] = calls
     return _skate.Template(
@@ -116,7 +117,7 @@ class RemoteFunction:
     def __init__(self, fn, given, base=None):
         self._function = fn
         self._options = given
-        self._own = base is None  # whether it is the one that @remote made
+        self._own = base is None  # whether @remote made this object, and not options()
         self._template = _template(fn, given, base)
         # The Template that defines the function; the Templates of options() share its definition.
         self._base = self._template if _is_plain(given) else base
@@ -147,12 +148,13 @@ class RemoteFunction:
         return RemoteFunction(self._function, {**self._options, **given}, self._base)
 
     def bind(self, *args, **kwargs):
-        """This task as a node of a graph, not submitted yet (skate.dag).
+        """A node of a graph for this task, which is submitted when the graph is executed
+        (skate.dag).
 
         Args:
             args: Arguments of the function; nodes in them, also in lists and dicts, stand for their
                 results.
-            kwargs: Keyword arguments, likewise.
+            kwargs: Keyword arguments of the function; nodes in them stand for their results, too.
         """
         return binding.bind(self, self._own, args, kwargs)
 
@@ -169,8 +171,8 @@ class RemoteFunction:
 
 
 def decorated(decorate, submit):
-    """The submit function for a function that brings its own way of being invoked: `decorate` gets
-    f(args, kwargs) and returns another such function."""
+    """The submit function for a function with its own way of being called: `decorate` gets a
+    function f(args, kwargs) and returns another such function."""
     call = decorate(lambda args, kwargs: submit(*args, **kwargs))
     return lambda *args, **kwargs: call(args, kwargs)
 

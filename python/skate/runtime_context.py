@@ -8,7 +8,7 @@ from skate._deps import json, tempfile
 from skate.calls import in_actor, options
 from skate.util.placement_group import get_current_placement_group
 
-SCRIPT_MODE, WORKER_MODE, LOCAL_MODE = 0, 1, 2  # the mode of a process, in Ray's numbers
+SCRIPT_MODE, WORKER_MODE, LOCAL_MODE = 0, 1, 2  # the modes of a process, by Ray's numbers
 
 
 def _deprecated(name):
@@ -16,8 +16,8 @@ def _deprecated(name):
 
 
 class RuntimeContext:
-    """Where this code runs: job, node, worker, task, actor, placement group. The get_..._id() give
-    hexadecimal strings, None where there is none."""
+    """The place where this code runs: job, node, worker, task, actor, placement group. The
+    get_..._id() return hexadecimal strings, or None."""
 
     # ---- The running task and its actor.
 
@@ -29,13 +29,13 @@ class RuntimeContext:
         return ids.TaskID._of(t[0]).hex() if t else None
 
     def get_task_name(self):
-        """Name of the task: options(name=...), else the function's name, with the actor's class in
-        front."""
+        """The name of the task: options(name=...), or else the function's name, with the actor's
+        class in front."""
         t = self._task()
         return t[2] if t else None
 
     def get_task_function_name(self):
-        """module.qualified name of the function that runs."""
+        """module.qualified name of the running function."""
         return serialize.function_name() if self._task() else None
 
     def get_attempt_number(self):
@@ -49,7 +49,7 @@ class RuntimeContext:
         return ids.ActorID._of(t[1]).hex() if t and t[1] else None
 
     def get_actor_name(self):
-        """Name of the actor that this code runs in: "" when the actor has none; None outside of
+        """The name of the actor that this code runs in; "" if the actor has no name; None outside
         actors."""
         t = self._task()
         if not t or not t[1]:
@@ -58,8 +58,8 @@ class RuntimeContext:
 
     @property
     def current_actor(self):
-        """A handle on the actor this runs in; it does not keep the actor alive. RuntimeError
-        outside of actors."""
+        """A handle of the actor that this code runs in; the handle does not keep the actor alive.
+        RuntimeError outside actors."""
         t = self._task()
         if not t or not t[1]:
             raise RuntimeError("current_actor: this code runs in no actor")
@@ -67,14 +67,14 @@ class RuntimeContext:
 
     @property
     def was_current_actor_reconstructed(self):
-        """Whether the actor this runs in was restarted."""
+        """Whether the actor that this code runs in was restarted."""
         t = self._task()
         if not t or not t[1]:
             raise AssertionError("was_current_actor_reconstructed: this code runs in no actor")
         return in_actor.me()[0].restarts > 0
 
     def is_canceled(self):
-        """Whether somebody called cancel() on the task that runs. RuntimeError in the driver and in
+        """Whether cancel() was called on the running task. RuntimeError in the driver and in
         methods of async actors, where asyncio.CancelledError is raised instead."""
         t = self._task()
         if not t:
@@ -89,7 +89,7 @@ class RuntimeContext:
 
     @property
     def namespace(self):
-        """The namespace in which the job's named actors are."""
+        """The namespace of the job's named actors."""
         return _job.namespace()
 
     gcs_address = "local"
@@ -108,7 +108,7 @@ class RuntimeContext:
         return _job.session()
 
     def get_temp_dir(self):
-        """init(_temp_dir=), $RAY_TMPDIR, or the system's."""
+        """The directory for temporary files: init(_temp_dir=), $RAY_TMPDIR, or the system's."""
         return _job.facts().get("temp_dir") or tempfile.gettempdir()
 
     def get_node_labels(self):
@@ -133,7 +133,7 @@ class RuntimeContext:
 
     @property
     def should_capture_child_tasks_in_placement_group(self):
-        """Whether tasks submitted here go to the placement group in which this code runs."""
+        """Whether tasks submitted here run in the placement group in which this code runs."""
         need = _skate.current_need([])
         return bool(self._task()) and need is not None and need[5]
 
@@ -204,13 +204,13 @@ _context = RuntimeContext()
 
 
 def get_runtime_context():
-    """The RuntimeContext of this process; starts the engine when none runs."""
+    """The RuntimeContext of this process; starts the engine if none is running."""
     _job.ensure()
     return _context
 
 
 def get_gpu_ids() -> list[int] | list[str]:
-    """GPUs that this process may use: numbers, or the names that CUDA_VISIBLE_DEVICES gives them.
-    In a task: the GPUs that the task was given."""
+    """The GPUs that this process may use: numbers, or the names in CUDA_VISIBLE_DEVICES. In a task:
+    the GPUs that the task was given."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     return [int(v) if v.isdigit() else v for v in visible.split(",") if v]  # pyright: ignore[reportReturnType]

@@ -1,11 +1,11 @@
 """runtime_env: the environment in which the processes of a job, of a task or of an actor run:
 environment variables, a working folder, folders of modules.
 
-A folder is used where it is, not copied: there is one machine. Nothing is installed: skate checks
-that the packages of "pip", "uv" and "conda" are installed in the version asked for. The environment
-of a job is given to its workers when they start (variables, working folder and sys.path); a task or
-actor with an environment of its own runs in a process of that environment, which puts it on before
-anything else."""
+A folder is used in its place, not copied, because there is one machine. Nothing is installed: skate
+checks that the packages of "pip", "uv" and "conda" are installed in the requested versions. The
+workers of a job get its environment when they start (variables, working folder and sys.path); a
+task or actor with its own environment runs in a process of that environment, which sets it before
+it does anything else."""
 
 import _pickle as pickle  # without re and struct
 import importlib
@@ -71,8 +71,8 @@ def _packages(what, given):
 
 
 def _lacks(requirement):
-    """Why the installed packages do not fulfil a requirement; None if they do, or if it is for
-    other machines."""
+    """Why the installed packages do not meet a requirement; None if they do, or if the requirement
+    is for other machines."""
     try:
         want = packaging_requirements.Requirement(requirement)
     except ImportError:
@@ -93,7 +93,7 @@ def _lacks(requirement):
 
 
 def _installed(what, given):
-    """The requirements, all of which are installed. RuntimeEnvSetupError names each that is not."""
+    """The requirements, if all are installed. RuntimeEnvSetupError names each that is not."""
     wanted = _packages(what, given)
     lacking = [(r, why) for r in wanted if (why := _lacks(r))]
     if lacking:
@@ -107,7 +107,7 @@ def _installed(what, given):
 
 def _conda(given):
     """The name or the path of the conda environment in which this program runs;
-    RuntimeEnvSetupError for another."""
+    RuntimeEnvSetupError for another environment."""
     here = (os.environ.get("CONDA_DEFAULT_ENV"), os.path.basename(sys.prefix), sys.prefix)
     if isinstance(given, str) and given in here:
         return given
@@ -118,9 +118,8 @@ def _conda(given):
 
 def check(env):
     """`env` in its full form: {"env_vars": {...}, "working_dir": absolute path, "py_modules":
-    [absolute paths], "pip": [requirements]}. TypeError, ValueError or RuntimeEnvSetupError tells
-    what is wrong with it. Requirements of "pip", "uv" and "conda" pass only if they are installed
-    already."""
+    [absolute paths], "pip": [requirements]}. TypeError, ValueError or RuntimeEnvSetupError says
+    what is wrong with it. Requirements of "pip", "uv" and "conda" must be installed already."""
     if not isinstance(env, dict):
         raise TypeError(f"runtime_env must be a dict, not {type(env)}")
     out = {}
@@ -208,7 +207,7 @@ class RuntimeEnv(dict):
         self[name] = check({name: value}).get(name, value)
 
     def get(self, name, default=None, data_class=None):
-        """The value of a field, or `default`; with a data_class an instance of it made from the
+        """The value of a field, or `default`; with data_class, an instance of it made from the
         value."""
         if name not in self:
             return default
@@ -235,8 +234,8 @@ class RuntimeEnv(dict):
 
 
 class RuntimeEnvConfig(dict):
-    """Ray's settings for making environments; in skate they have no effect, since environments are
-    made at once."""
+    """Ray's settings for making environments; they have no effect in skate, which makes
+    environments at once."""
 
     def __init__(self, setup_timeout_seconds=600, eager_install=True, log_files=None):
         super().__init__(
@@ -247,14 +246,14 @@ class RuntimeEnvConfig(dict):
 
 
 def module_path(full):
-    """The entry that sys.path needs to find a module: the parent folder of its folder, or an
+    """The entry that sys.path needs for finding a module: the parent of the module's folder, or the
     archive itself."""
     return full if full.endswith((".whl", ".zip")) else os.path.dirname(full)
 
 
 def merge(outer, inner):
-    """The environment of a task with `inner` inside of `outer`: environment variables are merged,
-    other fields replaced."""
+    """The environment of a task that has `inner` and was submitted in `outer`: environment
+    variables are merged, other fields replaced."""
     if not outer or not inner:
         return dict(inner or outer or {})
     out = {**outer, **inner}
@@ -264,8 +263,8 @@ def merge(outer, inner):
 
 
 def run_hook(hook):
-    """Calls worker_process_setup_hook: a function, the name of one as module.function, or either
-    pickled. RuntimeEnvSetupError: no task can run here."""
+    """Calls worker_process_setup_hook: a function, its name as module.function, or either of them
+    pickled. RuntimeEnvSetupError if it fails: then no task can run here."""
     try:
         if isinstance(hook, bytes):
             hook = pickle.loads(hook)
@@ -296,25 +295,25 @@ def put_on(env):
 
 
 def apply(data):
-    """Applies its environment to a worker that was started for one runtime_env; called first in
-    that process (src/py/worker/run.c)."""
+    """Applies its environment to a worker that was started for one runtime_env. It is the first
+    call in that process (src/py/worker/run.c)."""
     put_on(pickle.loads(data))
 
 
 def inside(data):
-    """The environment of a task or actor submitted here, as bytes; data: the environment that its
-    options ask for."""
+    """The environment of a task or actor that is submitted here, as bytes; data: the environment
+    that its options name."""
     return packed(merge(_own, pickle.loads(data))) if _own else data
 
 
 def packed(env):
-    """A checked environment as bytes; its hook may be a function that only cloudpickle can
+    """A checked environment as bytes; the hook in it may be a function that only cloudpickle can
     pickle."""
     return by_value.dumps(env, protocol=5)
 
 
 class Sealed:
-    """A function (or class) for another environment: it travels as bytes, which are unpickled at
+    """A function (or class) for another environment: it is sent as bytes, which are unpickled at
     the first call, in a process that has its modules."""
 
     def __init__(self, fn, data: bytes | None = None, names=None):

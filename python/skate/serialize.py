@@ -1,7 +1,8 @@
-"""The Python half of src/py/value/encode.c and py/value/decode.c: the work that C leaves to Python.
-C has tried the plain pickler before it calls `dumps`.
+"""The Python half of src/py/value/encode.c and py/value/decode.c. C tries the plain pickler before
+it calls `dumps`.
 
-Also here: the messages about values that cannot be sent, which find and name the culprit.
+This module also makes the messages about values that cannot be sent, which name the part that
+prevents it.
 """
 
 import _pickle as pickle  # without re and struct, which only the Python pickler needs
@@ -24,8 +25,8 @@ def is_missing(e):
 
 
 def dumps(obj):
-    """(pickle, buffers) by cloudpickle: functions and classes of __main__, lambdas, local
-    definitions go by value."""
+    """(pickle, buffers) by cloudpickle: functions and classes of __main__, lambdas and local
+    definitions are pickled by value."""
     buffers = []
     try:
         return cloudpickled(obj, buffers), buffers
@@ -34,13 +35,14 @@ def dumps(obj):
 
 
 def cloudpickled(obj, buffers=None, aside=None):
-    """obj as bytes by cloudpickle; functions and classes that no other process could import go by
-    value.
+    """obj as bytes by cloudpickle; functions and classes that no other process could import are
+    pickled by value.
 
     Args:
         obj: The value.
-        buffers: A list that receives the buffers kept out of the bytes; None: none is.
-        aside: A function that says whether a buffer is kept out; None: all are.
+        buffers: A list to which the buffers that are left out of the bytes are appended; None: no
+        buffer is left out.
+        aside: A function that says whether a buffer is left out; None: all buffers are.
     """
     callback = None
     if buffers is not None:
@@ -57,7 +59,7 @@ def cloudpickled(obj, buffers=None, aside=None):
                 buffers.clear()
 
 
-TOLD = 10_000_000  # bytes of a function from which on a warning is logged
+TOLD = 10_000_000  # a warning is logged for a function of at least this many bytes
 
 
 def dump_function(fn):
@@ -71,8 +73,8 @@ def dump_function(fn):
 
 
 def _by_value_from_now(e):
-    """Whether e is about a module that was put into sys.modules by hand. No other process can
-    import it, so its functions and classes are sent by value from now on."""
+    """Whether e is about a module that the program has put into sys.modules itself. No other
+    process can import it, so its functions and classes are pickled by value from now on."""
     found = isinstance(e, pickle.PicklingError) and re.search(
         r"import of module '([^']+)' failed", str(e)
     )
@@ -86,7 +88,7 @@ def _by_value_from_now(e):
 
 
 def _users_own(fn):
-    """The function or class that the user wrote, without what skate wraps around it."""
+    """The function or class that the user wrote, without skate's wrappers around it."""
     while type(fn).__module__.startswith("skate.") and (hasattr(fn, "fn") or hasattr(fn, "cls")):
         fn = fn.fn if hasattr(fn, "fn") else fn.cls
     return fn
@@ -118,7 +120,7 @@ load_function = pickle.loads
 
 # ---- Finding the part of a value that cannot be sent.
 
-_KINDS = {  # the names that people use
+_KINDS = {  # the names of kinds of objects for messages
     "_thread.lock": "threading.Lock",
     "_thread.RLock": "threading.RLock",
     "_io.TextIOWrapper": "an open file",
@@ -163,7 +165,7 @@ def _used_globals(code):
 
 
 def _parts(obj):
-    """(the name of the part, the part) for each of the objects that pickling obj would pickle."""
+    """(name of the part, part) for each of the objects that pickling obj would pickle."""
     if isinstance(obj, types.MethodType):
         yield "bound object", obj.__self__
         yield "method " + obj.__func__.__name__, obj.__func__
@@ -240,7 +242,7 @@ def _is(obj, module, name):
 
 
 def _reduced(obj):
-    """The values that __getstate__ or __reduce__ of obj's class give in the place of its
+    """The values that __getstate__ or __reduce__ of obj's class returns instead of its
     attributes."""
     try:
         given = obj.__reduce_ex__(5)
@@ -264,7 +266,7 @@ def _can(obj):
 
 
 def _culprit(obj, path, seen, budget):
-    """Path to the smallest part that cannot be pickled."""
+    """The path to the smallest part that cannot be pickled."""
     for what, part in _parts(obj):
         if id(part) in seen or budget[0] <= 0:
             continue
@@ -288,8 +290,8 @@ def _cannot_send(obj, e):
 
 
 def unpicklable(obj, error):
-    """The TypeError of three lines: which value, why, and where."""
-    # cloudpickle raises an error of its own, with this text, for a value that is nested too deeply.
+    """A TypeError of three lines: which value, why, and where."""
+    # For a value that is nested too deeply cloudpickle raises its own error, with this text.
     if isinstance(error, RecursionError) or "deep recursion" in str(error):
         return TypeError(f"a {_kind(obj)} is nested too deeply to be sent to another process")
     path, part = _culprit(obj, [], {id(obj)}, [300])
@@ -337,7 +339,8 @@ class _Sink:
 
 
 def _weight(obj):
-    """The bytes that obj takes when it is sent; 0 if it cannot be sent, or goes by its name."""
+    """The bytes that obj takes when it is sent; 0 if it cannot be sent, or is pickled by its
+    name."""
     if isinstance(obj, (bytes, bytearray, str)):
         return len(obj)
     if isinstance(obj, types.ModuleType):
@@ -353,9 +356,9 @@ def _weight(obj):
 
 
 def heaviest(parts, size):
-    """(path, type, bytes) of the part that makes a value of `size` bytes large, from pairs (what it
-    is called, value): down into functions, classes and objects as long as one part is most of it.
-    None: there is none. May pickle what it looks at: for warnings."""
+    """(path, type, bytes) of the part that makes a value of `size` bytes large, found in pairs
+    (name, value): goes down into functions, classes and objects as long as one part is most of the
+    whole. None: no part is. It may pickle what it inspects, so it is for warnings only."""
     path, found = [], None
     while parts and len(path) < 6:
         weighed = [(size if len(parts) == 1 else _weight(part), what, part) for what, part in parts]

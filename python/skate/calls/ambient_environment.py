@@ -1,14 +1,14 @@
-"""The surroundings of the driver's program: sys.path, environment variables and the working
-directory, which the program may change while the engine runs (usual in a notebook).
+"""The ambient environment: sys.path, environment variables and the working directory of the
+driver's program, which the program may change while the engine runs (usual in a notebook).
 
-Workers begin with the surroundings that the driver had when the engine was opened. Later changes
-travel with each definition of a function or class, and with the functions of a run of a Dataset. A
-worker puts the surroundings on when it loads a function, and again when it calls one after other
-surroundings were put on. A function that was sent before is sent again if sys.path is another list,
-or sys.path or the environment has changed its length (py/call/template.h looks at their sizes).
-Equal surroundings have the same number, so a program that returns to earlier surroundings (a
-variable that is set for a call) uses the definition sent then. A living actor stays as it is. Not
-here: runtime_env, which wins over this.
+Workers begin with the ambient environment that the driver had when the engine was opened. Later
+changes travel with each definition of a function or class, and with the functions of a Dataset's
+run. A worker sets an ambient environment when it loads a function, and again when it calls a
+function after another environment was set. A function that was sent before is sent again if
+sys.path is another list, or if sys.path or os.environ has changed its length (py/call/template.h
+compares their sizes). Equal environments have the same number, so a program that returns to an
+earlier environment (a variable that is set for one call) uses the definition that was sent with it.
+A living actor keeps its environment. A runtime_env, which is not part of this, takes precedence.
 """
 
 from __future__ import annotations
@@ -25,26 +25,27 @@ TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from typing import Any
 
-# In the driver: the surroundings when the engine was opened.
+# In the driver: the ambient environment when the engine was opened.
 _start: tuple[list[str], str | None, dict[str, str]] | None = None
-_sent: dict[str, Any] | None = None  # the surroundings sent last; None: nothing has ever changed
-# In the driver: the surroundings that were sent, by content, the one used last at the end.
+# the environment that was sent last; None: nothing has ever changed
+_sent: dict[str, Any] | None = None
+# In the driver: the environments that were sent, by content, the one used last at the end.
 _numbers: dict[Any, dict[str, Any]] = {}
-_count = 0  # the last number given; 0 is for the surroundings at the opening
-# in a worker: the values that environment variables had before surroundings replaced them
+_count = 0  # the last number given; 0 is for the environment at the opening
+# in a worker: the values of environment variables before an ambient environment replaced them
 _before: dict[str, str | None] = {}
-# In a worker: sys.path and the working directory before any surroundings were put on.
+# In a worker: sys.path and the working directory before any ambient environment was set.
 _base: tuple[list[str], str | None] | None = None
-# in a worker: the surroundings that this process knows, by number
+# in a worker: the ambient environments that this process knows, by number
 _known: dict[int, dict[str, Any]] = {0: {"number": 0}}
-NUMBERS = 1000  # the number of surroundings that are remembered; older ones are sent again
+NUMBERS = 1000  # the number of environments that are remembered; older ones are sent again
 
 _OWN = ("SKATE_", "RAY_")
 
 
 def begin(path: list[str], cwd: str | None) -> None:
-    """In the driver: records the surroundings with which workers begin: this sys.path, this working
-    directory (None: that of the fork server), and os.environ as it is now."""
+    """In the driver: records the ambient environment with which workers begin: this sys.path, this
+    working directory (None: that of the fork server), and the present os.environ."""
     global _start, _sent
     _start, _sent = (path, cwd, dict(os.environ)), None
     _numbers.clear()
@@ -57,9 +58,9 @@ def path_now() -> list[str]:
 
 
 def changed() -> dict[str, Any] | None:
-    """The changes since the opening: {"path", "cwd", "env"}, as far as they differ, and the number
-    of these surroundings. None: nothing has ever changed. In a worker: the surroundings that came
-    from the driver."""
+    """The changes since the opening: {"path", "cwd", "env"}, only those that differ, and the number
+    of this environment. None: nothing has ever changed. In a worker: the environment that the
+    driver has sent."""
     global _sent, _count
     if _start is None:
         return _sent
@@ -104,7 +105,8 @@ class _Along:
 
 
 def along(data: bytes) -> bytes:
-    """Adds the surroundings to a pickle that is to be loaded in them."""
+    """Adds the ambient environment to a pickle; the receiver sets the environment before it loads
+    the pickle."""
     what = changed()
     return data if what is None else pickle.dumps(_Along(what, data), 5)
 
@@ -118,13 +120,13 @@ def _arrive(what: dict[str, Any], data: bytes) -> Any:
 
 
 def again(number: int) -> None:
-    """In a worker: puts on the surroundings of a function for another call of it."""
+    """In a worker: sets the ambient environment of a function before another call of it."""
     put_on(_known[number])
 
 
 def put_on(what: dict[str, Any]) -> None:
-    """Puts surroundings on in this worker. Its own values (of its runtime_env, or set by code that
-    ran here) stay, and come first."""
+    """Sets an ambient environment in this worker. The worker's own values (of its runtime_env, or
+    set by code that ran in it) stay, and take precedence."""
     global _sent, _base
     if not _skate.in_worker():
         return
@@ -137,7 +139,7 @@ def put_on(what: dict[str, Any]) -> None:
     if _base is None:
         try:
             here: str | None = os.getcwd()
-        except OSError:  # removed meanwhile
+        except OSError:  # removed in the meantime
             here = None
         _base = list(sys.path), here
     if "path" in what or "path" in before:
@@ -149,7 +151,7 @@ def put_on(what: dict[str, Any]) -> None:
     if cwd and not own.get("working_dir"):
         try:
             os.chdir(cwd)
-        except OSError:  # removed meanwhile
+        except OSError:  # removed in the meantime
             pass
     env = {k: v for k, v in what.get("env", {}).items() if k not in (own.get("env_vars") or {})}
     for k in _before.keys() - env.keys():
@@ -164,8 +166,8 @@ def put_on(what: dict[str, Any]) -> None:
 
 
 def hint(e: BaseException) -> str:
-    """A text for an error that a worker raised: which surroundings differ here, if that may be the
-    reason; "" or a line."""
+    """A line for an error that a worker raised, about differences between this process's ambient
+    environment and the worker's, if they may be the cause; else ""."""
     if _start is None:
         return ""
     if isinstance(e, ModuleNotFoundError) and e.name:

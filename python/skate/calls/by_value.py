@@ -1,12 +1,12 @@
 """cloudpickle, as all of skate uses it: functions and classes that no other process could import
 are pickled by value, and their code keeps the name of its file.
 
-cloudpickle 3.1.3 writes `<dynamic-code>` in the place of that name, so that equal functions are
-equal bytes wherever they were defined. Then tracebacks show no source lines, and pdb, warnings,
-`skate stack` and `skate replay` have none. Earlier versions keep the name; this module does so with
+cloudpickle 3.1.3 writes `<dynamic-code>` instead of the file's name, so that equal functions have
+equal bytes wherever they were defined. Without the name, tracebacks, pdb, warnings, `skate stack`
+and `skate replay` show no source lines. Earlier versions write the name; this module does so with
 every version.
 
-The results are plain pickles: a reader needs cloudpickle only.
+The results are plain pickles: a reader needs only cloudpickle.
 """
 
 from collections import ChainMap
@@ -46,7 +46,7 @@ def dump(obj, file, protocol=None, buffer_callback=None):
 
 
 def dumps(obj, protocol=None, buffer_callback=None):
-    """The pickle of obj as bytes, as of cloudpickle.dumps, made with the Pickler above."""
+    """The pickle of obj as bytes, as cloudpickle.dumps makes it, with the Pickler above."""
     with BytesIO() as file:
         dump(obj, file, protocol, buffer_callback)
         return file.getvalue()

@@ -1,5 +1,6 @@
-"""Sends an exception of user code between processes as bytes: by its class where that works, else
-by its parts. skate.exceptions imports this module: its RayTaskError carries these bytes."""
+"""Sends an exception of user code between processes as bytes: pickled by its class if that works,
+else by its parts. skate.exceptions imports this module, because its RayTaskError contains these
+bytes."""
 
 import _pickle as pickle  # without re and struct
 
@@ -35,7 +36,7 @@ def short(text, n):
     )
 
 
-# An attribute with the names of the attributes that could not be sent; see RayTaskError.
+# An attribute that lists the names of attributes that could not be sent; see RayTaskError.
 _LOST = "__skate_lost__"
 
 
@@ -50,7 +51,7 @@ def _bare_cause(cls, args, fields, attributes):
 
 def cause_bytes(e, room=ERROR_MAX):
     """The user's exception as bytes for load_cause(), at most `room` of them. It is pickled by its
-    class where that works, else (a constructor of two arguments, a lock among its attributes) by
+    class if that works, else (its constructor has other arguments, or an attribute is a lock) by
     its parts. None if not even its class can be sent."""
     data = _pickle_alone(e)
     if data is not None and len(data) <= room:
@@ -86,7 +87,7 @@ def cause_bytes(e, room=ERROR_MAX):
 
 
 def load_cause(data):
-    """The exception that cause_bytes() was given."""
+    """The exception in the bytes from cause_bytes()."""
     cause = pickle.loads(data)
     return cause[0](*cause[1:]) if type(cause) is tuple else cause
 
@@ -107,13 +108,14 @@ def bare(cls, like=None):
                         ),
                     )
                 return c.__new__(cls)
-            except TypeError:  # another base than the one that lays out the instance
+            # this base class does not determine the layout of instances: try the next
+            except TypeError:
                 continue
     raise TypeError(cls)
 
 
 def fields_of(e):
-    """The attributes of an exception that its builtin classes keep outside of its __dict__: errno,
+    """The attributes that builtin exception classes store outside the instance's __dict__: errno,
     filename, name, ..."""
     found = {}
     for c in type(e).__mro__:
@@ -123,7 +125,7 @@ def fields_of(e):
             if type(field) in _FIELDS and name not in found and name != "exceptions":
                 try:
                     value = field.__get__(e)
-                    field.__set__(e, value)  # only fields that can be set
+                    field.__set__(e, value)  # read-only fields are left out
                 except (AttributeError, TypeError):
                     continue
                 if value is not None:

@@ -1,16 +1,15 @@
-"""Records which actors run in this process, so that code in an actor, and messages about it, can
-ask. skate.actor imports this module: its Maker registers each actor here."""
+"""Records which actors run in this process, for code in an actor and for messages about it.
+skate.actor imports this module: its Maker registers each actor here."""
 
 from skate import _skate, ids
 
-# the number of an actor -> its Maker, for the actors of this process (one, except with the inline
-# engine)
+# number of an actor -> its Maker, for the actors of this process (one; more with the inline engine)
 here = {}
 
 
 def described(function, number, name):
     """(name, ", actor_id=..., repr=...") of the code that runs in the actor `number`, for messages.
-    function: its Maker (for the constructor), or (class, method)."""
+    function: the Maker (for the constructor), or (class, method)."""
     maker = here.get(number)
     if not isinstance(function, tuple):
         name, what = (

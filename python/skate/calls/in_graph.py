@@ -1,5 +1,5 @@
-"""The part of a compiled graph that runs in an actor's process. It is apart from skate.dag so that
-a restarted process which resumes a graph need not load the rest of that package."""
+"""The part of a compiled graph that runs in an actor's process. It is not in skate.dag, so that a
+restarted process which resumes a graph need not load the rest of that package."""
 
 import _pickle as pickle  # without re and struct
 import threading
@@ -7,15 +7,15 @@ import threading
 from skate import _skate
 from skate._deps import by_value
 
-_kept = {}  # a graph whose checkpoints have this actor's state -> its thread
+_kept = {}  # graph whose checkpoints include this actor's state -> the graph's thread
 
 
 def _saves(instance):
-    """The state of an actor as bytes."""
+    """Returns the state of an actor as bytes."""
     state = instance.__skate_checkpoint__()
     try:
         return pickle.dumps(state, protocol=5)
-    except Exception:  # cloudpickle is needed for functions and classes of __main__
+    except Exception:  # functions and classes of __main__ need cloudpickle
         return by_value.dumps(state, protocol=5)
 
 
@@ -25,7 +25,7 @@ def _restores(instance, state):
 
 
 def begin(instance, plan, restarts, retries):
-    """Starts an actor's part of a graph, on a thread of its own.
+    """Starts an actor's loop for a graph, on a new thread.
 
     Args:
         instance: The actor.
@@ -43,7 +43,7 @@ def begin(instance, plan, restarts, retries):
         )
     if keeps and any(
         graph != plan[0] and t.is_alive() for graph, t in _kept.items()
-    ):  # begin() may be called twice: by a call that was retried, and after a death.
+    ):  # ):  # begin() may be called twice: by a retried call, and after a death.
         raise ValueError(
             f"{type(instance).__name__} has __skate_checkpoint__: its state goes along with one compiled graph at a time. Tear the other one down"
         )

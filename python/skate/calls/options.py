@@ -1,5 +1,5 @@
-"""The options of @remote(...) and .options(...), checked as Ray checks them: unknown names and
-wrong values raise where they are written."""
+"""The options of @remote(...) and .options(...), checked as in Ray: unknown names and wrong values
+raise an error in the call that gives them."""
 
 from skate import _did_you_mean, runtime_env
 from skate._deps import re
@@ -75,7 +75,7 @@ DEFAULT_RESOURCES = ("CPU", "GPU", "memory", "object_store_memory")
 
 
 def not_default(resources):
-    """AssertionError if init(resources=) names a resource that has a keyword of its own."""
+    """AssertionError if init(resources=) names a resource that has its own keyword."""
     for k in DEFAULT_RESOURCES:
         if k in resources:
             raise AssertionError(
@@ -309,15 +309,14 @@ def is_async(fn):
 
 
 def group_of(o, default_cpus, what):
-    """The placement group of options, as keywords of a Template."""
+    """The placement group that options name, as keywords of a Template."""
     if o.get("scheduling_strategy") is None and o.get("placement_group") is None:
         return {}
     unfit = getattr(o.get("scheduling_strategy"), "_unfit", None)
     return {**of_options(o, default_cpus, what), **({"unfit": unfit} if unfit else {})}
 
 
-# Resources that are devices, besides GPUs, with the variable that tells a process which of them it
-# has.
+# Resources that are devices, besides GPUs, each with the variable that lists a process's devices.
 DEVICES = {
     "neuron_cores": "NEURON_RT_VISIBLE_CORES",
     "TPU": "TPU_VISIBLE_CHIPS",
@@ -329,14 +328,14 @@ DEVICES = {
 
 
 def devices_of(custom):
-    """Returns the first of these resource names that stands for devices (as src/engine/place/res.c
-    takes it); "" if there is none."""
+    """The first of these resource names that stands for devices (src/engine/place/res.c takes the
+    same one); "" if there is none."""
     return next((k for k in list(custom)[:13] if k in DEVICES), "")
 
 
 def parts_of_units(o):
-    """The ValueError for an amount such as 1.5 of a device, or None. remote() raises it, as in
-    Ray."""
+    """The ValueError about an amount of a device that is above 1 and not whole, such as 1.5; None
+    if there is no such amount. As in Ray, remote() raises it."""
     for name, v in (("num_gpus", o.get("num_gpus")), *(o.get("resources") or {}).items()):
         if (name == "num_gpus" or name in DEVICES) and v and v > 1 and v != int(v):
             return ValueError(
@@ -346,7 +345,7 @@ def parts_of_units(o):
 
 
 def resources_of(o):
-    """The resources of options, as keywords of a Template."""
+    """The resources that options name, as keywords of a Template."""
     out = {k: o[k] for k in ("num_cpus", "num_gpus", "memory", "resources") if o.get(k) is not None}
     if "memory" in out:
         out["memory"] = int(out["memory"])  # bytes

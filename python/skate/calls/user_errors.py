@@ -1,5 +1,5 @@
-"""Prepares an exception of user code for the caller that asks for the result: its text without
-frames of skate, the place where it happened, and its cause as bytes."""
+"""Prepares an exception of user code for the process that gets the result: its text without frames
+of skate, the place where it was raised, and its cause as bytes."""
 
 import _pickle as pickle  # without re and struct
 import os
@@ -58,8 +58,8 @@ def _story(e, seen, head="Traceback (most recent call last):"):
 
 
 def _where(name, attempt):
-    """(whether it is a part of a Dataset, "ray::f() (pid=1, ip=127.0.0.1)"): the running task in
-    Ray's words."""
+    """(whether the running task belongs to a Dataset, the task in Ray's words: "ray::f() (pid=1,
+    ip=127.0.0.1)")."""
     t, f = _skate.current_task(), _skate.current_function()
     more = f", attempt={attempt}" if attempt else ""
     of_data = False
@@ -79,8 +79,8 @@ _READ_ONLY = "\n(values from the object store are shared, and so read-only: writ
 
 
 def install_hint():
-    """Adds the same hint in this process to an exception that ends the program. No values are
-    wrapped for that: an array from get() is a plain NumPy array."""
+    """Adds the same hint to an exception that ends the program in this process. No value is wrapped
+    for this: an array from get() is a plain NumPy array."""
     before = sys.excepthook
 
     def hook(cls, e, tb):
@@ -93,18 +93,18 @@ def install_hint():
         sys.excepthook = hook
 
 
-# In characters, of at most 4 bytes each; the rest of the room is for the exception itself.
+# In characters, of at most 4 bytes each; the rest of ERROR_MAX is for the exception itself.
 _HEAD_MAX, _STORY_MAX = 128 << 10, 64 << 10
 
 
 def dumps_error(e, name, attempt):
     of_data, where = _where(name, attempt)
     hint = _READ_ONLY if isinstance(e, ValueError) and "read-only" in str(e) else ""
-    if isinstance(e, ex.RayTaskError):  # from a get() of another task inside of this one
+    if isinstance(e, ex.RayTaskError):  # from a get() of another task inside this task
         only, cause = f"ray.exceptions.{type(e).__name__}: {e}", vars(e).get("raised", e.cause)
     else:
         only, cause = only_text(e), e
-    if of_data:  # a Dataset has many operators and rows: the error comes first
+    if of_data:  # a Dataset has many operators and rows: the error is shown first
         first = e.text if isinstance(e, ex.RayTaskError) else only + hint
         text = (
             short(first, _HEAD_MAX)
@@ -132,7 +132,7 @@ def load_error(kind, data):
     name, text, cause = pickle.loads(data)
     try:
         cause = load_cause(cause) if cause is not None else None
-    except Exception as e:  # the exception's class cannot be imported here
+    except Exception as e:  # the exception's class cannot be imported in this process
         said = f"{text}\n(the exception itself could not be loaded here: {only_text(e)})"
         if kind != 0xE2:
             return ex.UnserializableException(

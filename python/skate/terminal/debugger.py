@@ -1,11 +1,11 @@
 """pdb in a worker: breakpoint(), pdb.set_trace(), pdb.post_mortem().
 
 One process at a time has the terminal, from its first prompt until it continues (c, q) or its task
-ends; others wait for it. Meanwhile that process's descriptor 1 and sys.stdout are the terminal, so
-lines can be edited as usual; the driver draws no progress line (progress_line.py) and shows no
-prints there (prints.py). skate keeps the worker's SIGINT handler: pdb's own would open a prompt
-inside of skate when a task is cancelled. pdb is patched when user code imports it: a worker that
-needs no debugger does not load it.
+ends; others wait for it. During that time the process's descriptor 1 and sys.stdout are the
+terminal, so that lines can be edited as usual; the driver draws no progress line (progress_line.py) and
+shows no prints there (prints.py). skate's own SIGINT handler stays in the worker: pdb's would open
+a prompt inside skate when a task is cancelled. pdb is patched when user code imports it, so a
+worker that needs no debugger does not load it.
 """
 
 import _thread
@@ -40,7 +40,7 @@ class _Taken:
                 1, "w", closefd=False, encoding="utf-8", errors="backslashreplace"
             )  # noqa: SIM115  it lasts until end()
             if self.new.isatty():
-                self.new.write("\r\x1b[K")  # over the progress line
+                self.new.write("\r\x1b[K")  # erases the progress line
             self.new.write(
                 f"skate: {self.task()} in process {os.getpid()} has the terminal; other breakpoints wait until it goes on (c) or is quit (q)\n"
             )
@@ -85,7 +85,8 @@ def let_go():
 
 
 def task_over():
-    """Releases the terminal at the end of a task, which may end in its last prompt (n, r)."""
+    """Releases the terminal at the end of a task, which may have ended at a prompt (commands n,
+    r)."""
     if _taken is not None and _taken.thread == _thread.get_ident():
         let_go()
 
@@ -106,8 +107,8 @@ def change(pdb):
             return super().interaction(*args, **kw)
 
         def _cmdloop(self):
-            # pdb's own handler of KeyboardInterrupt is left out: in a worker that exception means
-            # that the task was cancelled
+            # without pdb's own handler of KeyboardInterrupt: in a worker this exception means that
+            # the task was cancelled
             self.cmdloop()
 
         def set_continue(self):

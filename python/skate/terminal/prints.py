@@ -1,14 +1,13 @@
-"""Shows what tasks print in the driver: whole lines, with "(name pid=N)" in front, written to its
-sys.stdout and sys.stderr as they are at that moment (capsys, redirect_stdout, the cell of a
-notebook).
+"""Shows in the driver what tasks print: whole lines, with "(name pid=N)" in front, written to the
+present sys.stdout and sys.stderr of the driver (capsys, redirect_stdout, the cell of a notebook).
 
 A thread of the driver reads the lines from the pipes of the workers (engine/local/wire/prints.c). A
-call that waits for tasks (get, wait, the next block of a Dataset) does so as well before it
-returns: so the prints of a task's Python code are shown when its value is there. Output of C code
-and of child programs comes a moment later. A worker whose pipe is full (64 KiB) waits in its print
-until the driver has read, like any program that writes to a pipe. Nothing is shown on a terminal
-while a debugger has it. Text that a stream of the driver refuses (closed, or a pipe without reader)
-is dropped.
+call that waits for tasks (get, wait, the next block of a Dataset) also reads them before it
+returns, so the prints of a task's Python code are shown before the caller has the task's value.
+Output of C code and of child programs may be shown a little later. If a worker's pipe is full (64
+KiB), its print waits until the driver has read, as in any program that writes to a pipe. Nothing is
+shown on a terminal while a debugger has it. Text that a stream of the driver cannot take (the
+stream is closed, or its pipe has no reader) is dropped.
 """
 
 import _thread
@@ -19,22 +18,21 @@ import sys
 
 from skate import _skate
 
-# Milliseconds in which lines are gathered, so that the thread takes little of the driver's time.
+# Lines are collected for these milliseconds, so that the thread takes little of the driver's time.
 PAUSE_MS = 10
-# Seconds to wait for another thread that is showing lines and may be stopped in a write of the
-# program's own.
+# Seconds to wait for another thread that is showing lines; it may be blocked in a write.
 WAIT_S = 1.0
 
 _lock = _thread.RLock()
 _labels = True
 _showing = False
-_over = None  # a lock that the showing thread holds while it runs
+_over = None  # a lock that the thread that shows prints holds while it runs
 
 # ---- The driver's side: showing prints.
 
 
 def start(labels):
-    """Starts showing prints: the engine is open."""
+    """Starts showing prints. Is called when the engine is open."""
     global _labels, _over
     _labels = labels
     _skate.set_hooks(prints=show)
@@ -54,10 +52,11 @@ def _work(over):
 
 
 def stop():
-    """Shows the remaining prints: the engine is closed."""
+    """Shows the remaining prints. Is called when the engine is closed."""
     global _over
     if _over is not None:
-        # prints_end() fails if the program has closed the descriptors on which that thread sleeps
+        # prints_end() fails if the program has closed the descriptors of the thread that shows
+        # prints
         heard = _skate.prints_end()
         if heard:
             _over.acquire(timeout=WAIT_S)
@@ -76,8 +75,8 @@ def show(last=False):
     if not _lock.acquire(timeout=WAIT_S):
         return
     try:
-        # If this thread is showing prints already, the program's own stream has made a call that
-        # waits for a task: nothing is shown inside of that call.
+        # If this thread is showing prints already, the program's own stream has called a function
+        # that waits for a task: nothing is shown inside this call.
         if not _showing and (last or not _debugged()):
             _showing = True
             try:
@@ -93,8 +92,8 @@ def show(last=False):
 
 
 def _debugged():
-    """Whether a worker's debugger has the terminal: prints of others wait there until it lets
-    go."""
+    """Whether a worker's debugger has the terminal; the prints of others wait until the debugger
+    releases it."""
     if not (os.isatty(1) or os.isatty(2)):
         return False
     holder = _skate.terminal(True, False)
@@ -111,12 +110,12 @@ def _write(stream, text):
             stream.write(text.encode(stream.encoding, "backslashreplace").decode(stream.encoding))
         stream.flush()
     except Exception:
-        pass  # no reader is left; code that prints in this process sees the error itself
+        pass  # the stream has no reader; code that prints in this process gets the error itself
 
 
 def _in_child():
-    """Resets this module in a fork of the driver: the thread, which may have held the lock, belongs
-    to the parent."""
+    """Resets this module in a fork of the driver. The child does not have the thread, which may
+    have held the lock."""
     global _lock, _showing, _over
     _lock, _showing, _over = _thread.RLock(), False, None
 
@@ -127,7 +126,7 @@ os.register_at_fork(after_in_child=_in_child)
 
 
 class _Out(io.FileIO):
-    """Descriptor 1 or 2, below sys.stdout or sys.stderr: passes lines on one by one, with their
+    """Descriptor 1 or 2, below sys.stdout or sys.stderr: writes each line separately, with its
     label."""
 
     def __init__(self, fd):
@@ -137,7 +136,7 @@ class _Out(io.FileIO):
         self.flush = functools.partial(_skate.say_now, fd)
 
 
-# Set by the driver's note in the fork server (_hooks.note), from which workers inherit it.
+# The driver's note sets this in the fork server (_hooks.note), from which workers inherit it.
 labelled = True
 
 

@@ -1,11 +1,11 @@
-"""One progress line on a terminal (stderr), or below a cell of a notebook; elsewhere nothing. It is
-drawn at most five times a second.
+"""Draws one progress line on a terminal (stderr) or below a notebook cell, at most five times a
+second; without either of them it draws nothing.
 
-rich draws the line, and is imported when a line is first drawn, 0.4 s after the work began: short
-work never pays for it. What the program prints meanwhile appears above the line, and so do prints
-of tasks, which this process writes (prints.py): sys.stdout and sys.stderr erase the line first,
-and the next tick draws it again below. There is at most one line, that of the work that began
-first; and none while a worker's debugger has the terminal (debugger.py).
+rich draws the line. It is imported when a line is first drawn, 0.4 s after the work began, so short
+work does not import it. What the program prints while there is a line appears above the line, and
+so do prints of tasks, which this process writes (prints.py): sys.stdout and sys.stderr erase the
+line before each write, and the next tick draws it again. There is at most one line, that of the
+work that began first, and none while a worker's debugger has the terminal (debugger.py).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from skate.terminal.words import clock
 
 EVERY_S = 0.2
 ERASE = "\r\x1b[K"
-BAR = 16  # columns of the bar; half of them where there is little room
+BAR = 16  # columns of the bar; a narrow terminal has half of them
 
 
 @dataclass
 class Look:
-    """The contents of a progress line: the name of the work, the share of the work that is done
-    (None: unknown), and notes, of which the first is shown however narrow the line is. bar: whether
+    """The content of a progress line: the name of the work, the share of the work that is done
+    (None: unknown), and notes, of which the first is shown even on a narrow terminal. bar: whether
     there is a bar."""
 
     what: str
@@ -42,17 +42,17 @@ class Look:
 
 
 class Above:
-    """A stand-in for sys.stdout or sys.stderr while there may be a progress line: writing erases
-    the line first. All other attributes are those of the stream."""
+    """Replaces sys.stdout or sys.stderr while there may be a progress line: a write erases the line
+    first. All other attributes are those of the stream."""
 
     def __init__(self, stream: Any, erase: Callable[[], Any], lock: Any):
         self._stream, self._erase, self._lock = stream, erase, lock
-        # whether the last text ended a line, so that a progress line may be drawn
+        # whether the last text ended with a newline, so that a progress line may be drawn
         self.ended = True
 
     def write(self, text: str) -> int:
-        """Writes text in the place of the progress line."""
-        with self._lock:  # no other thread may draw the line meanwhile
+        """Writes text, erasing the progress line first."""
+        with self._lock:  # no other thread may draw the line during the write
             if text:
                 if self.ended:
                     self._erase()
@@ -95,7 +95,7 @@ def debugged() -> bool:
 
 
 class _Terminal:
-    """A terminal as the place of the progress line."""
+    """Draws the progress line on a terminal."""
 
     def __init__(self, out: Any):
         self.out, self.drawn, self.lock = out, False, threading.RLock()
@@ -129,7 +129,7 @@ class _Terminal:
                     setattr(sys, name, self.mine[name])
                     _redirect(stream, self.mine[name])
         if not all(a.ended for a in self.mine.values()):
-            return  # the program is in the middle of a line
+            return  # the program has written an unfinished line
         self.console.width = self.columns()
         with self.console.capture() as said:
             self.console.print(rendered(look, self.console.width), end="")
@@ -150,13 +150,14 @@ class _Terminal:
         self.erase()
         for name, stream in self.mine.items():
             _redirect(stream, stream._stream)
-            if getattr(sys, name) is stream:  # the program has put no other stream there meanwhile
+            # the program has not replaced the stream in the meantime
+            if getattr(sys, name) is stream:
                 setattr(sys, name, stream._stream)
         self.mine, self.console = {}, None
 
 
 class _Cell:
-    """A notebook cell as the place of the progress line. The last line stays."""
+    """Draws the progress line below a notebook cell. The last line stays."""
 
     def __init__(self) -> None:
         self.handle: Any = None
@@ -181,7 +182,7 @@ class _Cell:
 
 
 def _place() -> _Terminal | _Cell | None:
-    """Where this process draws progress lines; None: nowhere."""
+    """What this process draws progress lines on; None: nothing."""
     if _is_terminal(sys.stderr):
         return _Terminal(sys.stderr)
     shell = sys.modules.get("IPython")
@@ -191,8 +192,8 @@ def _place() -> _Terminal | _Cell | None:
 
 
 def rendered(look: Look, width: int) -> Any:
-    """A line as rich draws it, in `width` columns at most: the text is cut to what the bar and the
-    notes leave."""
+    """A line as rich draws it, in at most `width` columns: the text is cut to the columns that the
+    bar and the notes leave."""
     notes = list(look.notes)
     while len(notes) > 1 and len(" · ".join(notes)) + BAR // 2 + 14 > width:
         notes.pop()
@@ -219,18 +220,18 @@ def rendered(look: Look, width: int) -> Any:
 
 
 class Line:
-    """One progress line that is drawn over; draws nothing without a place for it, or if the context
-    forbids it."""
+    """One progress line, drawn again and again; draws nothing if there is no place for it, or if
+    the context forbids it."""
 
-    shown: Line | None = None  # the Line that may draw
+    shown: Line | None = None  # the Line that may draw now
 
     def __init__(self, context: Any):
         self.place = _place() if context.enable_progress_bars and (Line.shown is None) else None
         self.start = time.monotonic()
-        self.drawn = self.start + EVERY_S  # work shorter than two ticks draws nothing
+        self.drawn = self.start + EVERY_S  # work shorter than two ticks draws no line
 
     def draw(self, look: Callable[[float], Look], last: bool = False) -> None:
-        """Draws look(seconds since the start), if it is time for that."""
+        """Draws look(seconds since the start), if the next drawing is due."""
         now = time.monotonic()
         if self.place is None or (now < self.drawn + EVERY_S and not last):
             return
@@ -242,7 +243,7 @@ class Line:
         self.place.draw(look(now - self.start))
 
     def close(self, look: Callable[[float], Look] | None = None) -> None:
-        """Ends the line. look: gives the last line, which stays in a notebook; on a terminal the
+        """Ends the line. look: makes the last line, which stays in a notebook; on a terminal the
         line is erased."""
         if Line.shown is not self or self.place is None:
             return
@@ -253,8 +254,8 @@ class Line:
 
 
 def counted(items: Iterable[Any], what: str, total: int, context: Any) -> Iterable[Any]:
-    """Passes items on, with a progress line that counts them: for work of the driver before a
-    run."""
+    """Passes items on, with a progress line that counts them, for work that the driver does before
+    a run."""
     line = Line(context)
     return items if line.place is None else _counted(items, line, what, total)
 

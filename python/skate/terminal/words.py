@@ -1,4 +1,4 @@
-"""Texts for people: bytes, seconds, and labels too long for a line."""
+"""Texts for users: bytes, seconds, and labels that are too long for a line."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def seconds(ns: float | None) -> str:
 
 
 def short(label: str, n: int = 120) -> str:
-    """The label of a long chain, with its middle left out."""
+    """The label of a long chain of operators, without its middle."""
     return label if len(label) <= n else f"{label[: n // 2]}…{label[-(n // 2 - 1) :]}"
 
 
 def clock(seconds: float) -> str:
-    """Seconds as 0:00:05."""
+    """A number of seconds as 0:00:05."""
     m, s = divmod(int(seconds + 0.5), 60)
     return f"{m // 60}:{m % 60:02}:{s:02}"

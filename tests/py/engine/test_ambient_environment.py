@@ -19,7 +19,7 @@ def engine():
 @pytest.fixture
 def lib(tmp_path, monkeypatch):
     """A module that nobody can import yet: (its name, its folder)."""
-    name = "surroundings_" + tmp_path.name.replace("-", "_")
+    name = "ambient_" + tmp_path.name.replace("-", "_")
     (tmp_path / f"{name}.py").write_text("X = 5\nclass Item:\n    x = 7\ndef f():\n    return X\n")
     monkeypatch.setattr(sys, "path", sys.path)  # taken back as it was, below
     before = list(sys.path)
@@ -62,14 +62,14 @@ def test_variables_of_the_environment_come_and_go(monkeypatch):
     def env(name):
         return os.environ.get(name)
 
-    assert skate.get(env.remote("SURROUNDINGS_A")) is None
-    monkeypatch.setenv("SURROUNDINGS_A", "1")
-    assert skate.get([env.remote("SURROUNDINGS_A") for _ in range(4)]) == ["1"] * 4
-    assert sd.range(1).map(lambda r: {"x": os.environ["SURROUNDINGS_A"]}).take_all() == [{"x": "1"}]
-    own = env.options(runtime_env={"env_vars": {"SURROUNDINGS_A": "mine"}})
-    assert skate.get(own.remote("SURROUNDINGS_A")) == "mine"
-    monkeypatch.delenv("SURROUNDINGS_A")
-    assert skate.get([env.remote("SURROUNDINGS_A") for _ in range(4)]) == [None] * 4
+    assert skate.get(env.remote("AMBIENT_A")) is None
+    monkeypatch.setenv("AMBIENT_A", "1")
+    assert skate.get([env.remote("AMBIENT_A") for _ in range(4)]) == ["1"] * 4
+    assert sd.range(1).map(lambda r: {"x": os.environ["AMBIENT_A"]}).take_all() == [{"x": "1"}]
+    own = env.options(runtime_env={"env_vars": {"AMBIENT_A": "mine"}})
+    assert skate.get(own.remote("AMBIENT_A")) == "mine"
+    monkeypatch.delenv("AMBIENT_A")
+    assert skate.get([env.remote("AMBIENT_A") for _ in range(4)]) == [None] * 4
 
 
 def test_the_working_directory_goes_along_with_what_is_sent_from_then_on(tmp_path, monkeypatch):
@@ -112,26 +112,26 @@ def test_who_goes_back_to_what_was_uses_what_was_sent_then(monkeypatch):
         return counted, os.environ.get(name)
 
     template = env.options(num_cpus=1)
-    skate.get(env.remote("SURROUNDINGS_B"))
+    skate.get(env.remote("AMBIENT_B"))
     for i in range(500):
         for value in ("1", None):
             if value:
-                monkeypatch.setenv("SURROUNDINGS_B", value)
+                monkeypatch.setenv("AMBIENT_B", value)
             else:
-                monkeypatch.delenv("SURROUNDINGS_B")
-            ref = (env if i % 2 else template).remote("SURROUNDINGS_B")
+                monkeypatch.delenv("AMBIENT_B")
+            ref = (env if i % 2 else template).remote("AMBIENT_B")
             if i % 100 == 0:
                 assert skate.get(ref)[1] == value, (
                     "a worker puts on what a function came with, also when it has it loaded"
                 )
     assert counted.n == 2
     for i in range(30):
-        monkeypatch.setenv(f"SURROUNDINGS_C{i}", "1")
-        assert skate.get(env.remote("SURROUNDINGS_C0"))[1] == "1"
+        monkeypatch.setenv(f"AMBIENT_C{i}", "1")
+        assert skate.get(env.remote("AMBIENT_C0"))[1] == "1"
     for i in range(30):
-        monkeypatch.delenv(f"SURROUNDINGS_C{i}")
+        monkeypatch.delenv(f"AMBIENT_C{i}")
     # it was sent again, as the others are many
-    assert skate.get(env.remote("SURROUNDINGS_C0"))[1] is None and counted.n <= 34
+    assert skate.get(env.remote("AMBIENT_C0"))[1] is None and counted.n <= 34
 
 
 def test_another_list_for_sys_path_is_seen_and_taken_back(lib):
