@@ -17,8 +17,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 POLICIES: tuple[str, ...]  # names of the scheduling policies
 SHUFFLES: dict[str, bool]  # names of the strategies of exchanges, and whether each may merge packs
 PARTITIONS: int  # the number of partitions of an exchange if the user gives none
-MAP_BLOCKS: int  # bytes of blocks that a map of an exchange takes at a time
-SIDE_BOUNDS: int  # this one and the constants below: see exec.h
+MAP_BLOCKS: int  # the bytes of blocks that one map of an exchange reads at a time
+SIDE_BOUNDS: int  # exec.h defines this and the constants below
 SIDE_REPORTS: int
 PHASE_CUT: int
 PHASE_MERGE: int
@@ -26,7 +26,7 @@ PHASE_REDUCE: int
 PHASE_SPLIT_REDUCE: int
 PHASE_UNMATCHED: int
 
-def front(function: F) -> F: ...  # wraps a method so that its errors show the user's frames only
+def front(function: F) -> F: ...  # wraps a method so that its errors show only the user's frames
 
 class ObjectRef(Generic[T_co]):
     """A reference to an immutable object. Each live ObjectRef of this process counts as one
@@ -39,7 +39,7 @@ class ObjectRef(Generic[T_co]):
     def _number(
         self,
     ) -> int: ...  # the object's number in its engine; 0: the reference was made from bytes
-    # the number of the task that makes the object; 0 if this process does not know it
+    # the number of the task that makes the object; 0 if this process does not know the task
     def _task_number(self) -> int: ...
     def __await__(self) -> Generator[Any, None, T_co]: ...
     def future(self) -> Future[T_co]: ...
@@ -66,10 +66,10 @@ class ObjectRefGenerator(Generic[T_co]):
     def completed(self) -> ObjectRef[Any]: ...
     def _generator_ref(self) -> ObjectRef[Any]: ...
     def next_within(self, timeout: float) -> ObjectRef[T_co]: ...  # GetTimeoutError, StopIteration
-    # Whether next() would not wait. This takes the item out of the stream: it counts as read for
-    # the window.
+    # Whether next() need not wait. The call takes the item out of the stream, so the item counts as
+    # read for the window.
     def peek(self, seconds: float) -> bool: ...
-    def is_finished(self) -> bool: ...  # whether everything was taken, the failure included
+    def is_finished(self) -> bool: ...  # whether all items were taken, including a failure
     def task_id(self) -> int: ...
     def close(self) -> None: ...
 
@@ -84,13 +84,13 @@ def init(conf: dict[str, Any]) -> None:
 
 def shutdown() -> (
     None
-): ...  # idempotent; frees everything; later uses of old references raise RaySystemError
+): ...  # ):  # idempotent; frees all objects; old references then raise RaySystemError
 def is_initialized() -> bool: ...
 def in_worker() -> bool: ...
-def engine() -> str | None: ...  # "local", "inline", "guest"; None: none is open
+def engine() -> str | None: ...  # "local", "inline", "guest"; None: no engine is open
 def guest_worker() -> (
     None
-): ...  # makes this process run tasks of a guest engine (skate.engine) from now on
+): ...  # ):  # from now on this process runs tasks of a guest engine (skate.engine)
 
 class GuestTask:
     """Runs a task of a guest engine step by step: an iterator over lists of (kind, buffer), one for
@@ -122,30 +122,35 @@ def nodes(
     custom_names: list[str],
 ) -> list[
     tuple[int, str, bool, dict[str, float], int]
-]: ...  # of each node: number, name, whether the node is alive, its resources, bytes for objects
+    # ]: ...  # for each node: number, name, whether the node is alive, its resources, bytes for objects
+]: ...
 def status() -> dict[str, int | str]: ...
 def references() -> (
     dict[int, tuple[int, int]]
 ): ...  # of all objects: ObjectRefs of this process, other holders; NotImplementedError outside of the driver
-def unpin(ref: ObjectRef) -> None: ...  # drops the reference that pickling it by hand has added
+
+# drops the reference that was added when ref was pickled by hand
+def unpin(ref: ObjectRef) -> None: ...
 def workers() -> list[tuple[int, int, str, int]]: ...  # pid, number, state, tasks done
 
 # "tasks", "actors", "objects", "workers": see src/py/call/listing.c
 def state(what: str, custom_names: list[str]) -> tuple[list[tuple[Any, ...]], int]: ...
 
-# the exception for the error that a row of state() holds, as (kind, value)
+# the exception for an error in a row of state(), which is (kind, value)
 def state_error(kind: int, value: bytes) -> BaseException: ...
-def monotonic_ns() -> int: ...  # the time now, by the clock of the times in rows of state()
+def monotonic_ns() -> int: ...  # the present time by the clock of the times in rows of state()
 
-# makes this process write its stacks when it gets the signal of `skate stack`
+# makes this process write its stacks when it receives the signal of `skate stack`
 def stack_install(driver: bool) -> None: ...
 def stack_signal() -> int: ...
 def stack_ask(
     pidfd: int, fd: int
 ) -> None: ...  # asks another process to write its stacks to a pipe of this process; OSError
 def stack_become(
-    uid: int, gid: int
-) -> None: ...  # makes this process, which belongs to root, a process of that user; OSError
+    uid: int,
+    gid: int,
+    # ) -> None: ...  # changes the user of this process, which is root, to that user; OSError
+) -> None: ...
 def stack_look(
     path: str,
 ) -> tuple[
@@ -199,13 +204,13 @@ def borrowed(number: int) -> Any:
     """In a worker: the value of an object that another process holds a reference to;
     ObjectLostError if no process does. number: ObjectRef._number()."""
 
-def exists(number: int) -> bool: ...  # in a worker: whether any process holds that object
+def exists(number: int) -> bool: ...  # in a worker: whether any process holds the object
 def own(data: Any) -> Any:
     """The bytes of an object (a buffer from get()) as memory that this process may write: pages are
     copied when they are written."""
 
-# As own(), for bytes in the store only. None: the bytes are not in the store, or the engine has no
-# store that can be mapped a second time.
+# Like own(), but only for bytes in the store. None: the bytes are not in the store, or the engine's
+# store cannot be mapped a second time.
 def own_pages(data: Any) -> Any: ...
 def raw(
     ref: ObjectRef[Any], /
@@ -213,8 +218,8 @@ def raw(
     Any
 ): ...  # the bytes of a block; in the store they stay where they are as long as somebody has them
 
-# (the descriptor of the store's file that holds these bytes, the offset of the bytes in the file);
-# None: no file of the store holds them.
+# (the descriptor of the file of the store that has these bytes, their offset in the file); None: no
+# file of the store has them.
 def file_of(data: Any, /) -> tuple[int, int] | None: ...
 def block(
     data: Any, owner: Any, /
@@ -240,8 +245,8 @@ class Rows:
     ready: int  # the number of rows that can be taken now
     def __init__(self, window: int = 0, seed: int = 0, epoch: int = 0, start: int = 0) -> None: ...
     def add(self, batch: Any) -> None: ...  # ValueError: the batch has another schema
-    def end(self) -> None: ...  # tells that no more batches follow
-    # whether more batches have to be added before n rows can be taken
+    def end(self) -> None: ...  # no more batches follow
+    # whether more batches must be added before n rows can be taken
     def wants(self, n: int) -> bool: ...
     def plan(self, n: int) -> Any:
         """The next n rows, or those that are ready, to be gathered by any thread; None: none is ready. It has num_rows, and write(alloc=None) gathers them: (the block, in memory of
@@ -251,7 +256,7 @@ class Rows:
 
     def cast(
         self, function: Callable[[Any], Any]
-    ) -> None: ...  # each batch that is held becomes function(batch)
+    ) -> None: ...  # ) -> None: ...  # replaces each batch that is held by function(batch)
 
 class Watcher:
     """A file descriptor that tells when objects become ready, or generators have an item."""
@@ -260,7 +265,8 @@ class Watcher:
     def add(
         self, what: ObjectRef[Any] | ObjectRefGenerator[Any], tag: Any
     ) -> bool: ...  # True: the object is ready already, and is not watched
-    def wait(self, seconds: float | None) -> bool: ...  # whether something is ready
+    # whether something became ready within the time
+    def wait(self, seconds: float | None) -> bool: ...
     # the objects and generators that are ready, each with its tag
     def take(self) -> list[tuple[Any, Any]]: ...
     def close(self) -> None: ...
@@ -292,7 +298,8 @@ class BlockOut:
     (exec.h)."""
 
     nbytes: int
-    num_rows: int  # rows of the block; of a pack: of all its partitions; of a report about packs: 0
+    # rows of the block; for a pack, rows of all its partitions; for a match report, 0
+    num_rows: int
     note: bytes
     def batch(self) -> Any: ...
     def written(self) -> Any: ...
@@ -416,8 +423,11 @@ def online_unit(pieces: int, slots: int, at: int, /) -> tuple[int, bool, bool]:
     wanted."""
 
 def online_products(
-    pieces: int, columns: tuple[Any, ...], /
-) -> tuple[bytes, ...]: ...  # here and below: columns of doubles
+    pieces: int,
+    columns: tuple[Any, ...],
+    # ) -> tuple[bytes, ...]: ...  # the bytes of these functions are columns of doubles
+    /,
+) -> tuple[bytes, ...]: ...
 def online_totals(
     seen: tuple[int, int, int, float], columns: tuple[Any, Any], /
 ) -> tuple[bytes, bytes]:
@@ -455,8 +465,8 @@ def around(
     path: list[str], environ: dict[Any, Any]
 ) -> None: ...  # functions are sent again when the size of one of these has changed
 
-# the number of the ambient environment (ambient_environment.py) that is in force in this process; it
-# arrived with the definition of a function
+# sets the number of the ambient environment (ambient_environment.py) that is in force in this
+# process; arrives: the environment came with the definition of a function
 def surrounded(content: int, arrives: bool) -> None: ...
 
 class Graph:
@@ -534,7 +544,7 @@ class ActorToken:
     """A counted handle of an actor in this process. It can be pickled wherever references can."""
 
     id: int
-    # an object that is None once the constructor has run, or the constructor's error
+    # an object that becomes None when the constructor has run, or the constructor's error
     ready: ObjectRef[Any]
 
 def actor_kill(token: ActorToken, no_restart: bool) -> None: ...
@@ -550,7 +560,7 @@ def actor_exit() -> (
 def pg_create(
     bundles: list[dict[str, float]], strategy: str, name: str | None, space: str, *more: Any
 ) -> tuple[int, ObjectRef[Any]]: ...
-def pg_remove(number: int) -> bool: ...  # False: the group was removed before
+def pg_remove(number: int) -> bool: ...  # False: the group was removed already
 def pg_table(custom_names: list[str]) -> list[tuple[Any, ...]]: ...
 
 # --- plans and runs (skate.data)
@@ -575,7 +585,7 @@ class Plan:
         batch_rows: int = 0,
         units: list[tuple[bytes, int, int]] | None = None,
         blocks: list[tuple[ObjectRef[Any], int, int, int]] | None = None,
-        max_restarts: int = ...,  # the most restarts of actors; not given: without limit
+        max_restarts: int = ...,  # the most restarts of actors; not given: no limit
         # retries of an actor's call after a death; not given: 3, or 0 when max_restarts is 0
         max_task_retries: int = ...,
         max_retries: int = ...,  # the most retries of tasks; not given: 3
@@ -584,7 +594,7 @@ class Plan:
         bundle: int = -1,  # number of a bundle of that group; -1: any
         env: bytes = ...,  # a checked runtime_env, pickled
         strategy: str | Told = ...,  # the strategy of an exchange; not given: "auto"
-        source: bool = False,  # this and the next ones are facts of the operator (skate/data/op)
+        source: bool = False,  # this and the following are facts of the operator (skate/data/op)
         one_to_one: bool = False,
         no_more: bool = False,
         by_row: bool = False,
@@ -610,7 +620,7 @@ class Told:
     ) -> tuple[str, int, tuple[Any, ...], tuple[int, int, int, int]] | None:
         """(kind of the question, input, sizes, pack): the next question of the run, the earliest
         first; waits until there is a question. None: no more questions will come."""
-    def close(self) -> None: ...  # ends the strategy: its run is over, and no more questions come
+    def close(self) -> None: ...  # ends the strategy: its run is over, and asks no more questions
     def say(self, exec: Exec, what: str, input: int, a: int = 0, b: int = 0, /) -> Any:
         """Gives an answer; returns (bytes held, group). None: the answer is not wanted any more;
         False: there is no such group."""
@@ -625,7 +635,7 @@ class Exec:
         self,
     ) -> (
         tuple[bytes, bytes] | None
-    ): ...  # rows of block, task, ns (see exec.h); None after the run was stopped
+    ): ...  # ): ...  # rows of the block, its task, ns (see exec.h); None after the run was stopped
     def await_actors(self, seconds: float) -> bool:
         """Whether the constructors of all actors that began with the run ended within the time."""
     def stats(self) -> dict[str, Any]: ...
@@ -651,23 +661,26 @@ class JobLog:
 def job_move(
     source: str, target: str, replace: bool = True
 ) -> bool: ...  # False: there is no source, or no folder for the target
-def job_sync_dir(path: str) -> None: ...  # the names in a folder become durable
+def job_sync_dir(path: str) -> None: ...  # syncs a folder, so that the names in it are durable
 
 # --- calls for worker processes
 def current_task() -> tuple[int, int, str, int] | None: ...  # task, actor or 0, name, attempt
 def current_need(
     custom_names: list[str],
-) -> tuple[Any, ...] | None: ...  # resources, placement group, bundle, environment, GPUs, capture
+    # ) -> tuple[Any, ...] | None: ...  # resources, placement group, bundle, environment, GPUs, capture
+) -> tuple[Any, ...] | None: ...
 def task_cancelled() -> bool: ...  # whether the running task was cancelled
 def task_end_flags(
     flags: int,
-) -> None: ...  # bits: 1: a failure of the running task is final; 4: its process runs nothing more
+    # ) -> None: ...  # bits: 1: the running task is not retried after a failure; 4: its process runs no
+    # more tasks
+) -> None: ...
 def on_interrupt(*args: Any) -> None: ...  # handler of SIGINT in workers
 
-# starts the actor calls that are allowed to start now; False: the process shall end
+# starts the actor calls that may start now; False: the process must end
 def async_step(group: int) -> bool: ...
 def async_done(call: Any, result: Any, exception: BaseException | None) -> None: ...
-def async_yield(call: Any, value: Any) -> bool: ...  # False: the consumer wants no more
+def async_yield(call: Any, value: Any) -> bool: ...  # False: the consumer takes no more values
 def fault(text: str | None) -> None: ...  # sets fault points of this process, for tests
 def current_function() -> (
     Any
@@ -676,7 +689,7 @@ def weak_token(
     actor: int,
 ) -> ActorToken: ...  # a token that does not keep the actor alive (of get_actor() and current_actor); `ready` is None
 
-# sets the text about the current work of this process, for the message about its death: "label:
+# sets the text about the present work of this process, for the message in case it dies: "label:
 # what first..last, row ... of source (task ...)"
 def doing(
     label: str,
@@ -694,18 +707,22 @@ def prints_wait(
 def prints_take(last: bool, labels: bool) -> list[tuple[int, bytes]]: ...  # (1 or 2, whole lines)
 def prints_end() -> (
     bool
-): ...  # False: nothing wakes that thread, as the program has closed its descriptors
+    # ): ...  # False: the thread cannot be woken, because the program has closed its descriptors
+): ...
 def prints_close() -> None: ...
 def prints_begin(labels: bool) -> None: ...  # in a fresh worker
 def say(to: int, data: Any) -> int: ...  # prints bytes to descriptor 1 or 2, line by line
-def say_now(to: int) -> None: ...  # prints a line without an end, too
+def say_now(to: int) -> None: ...  # also prints a line that has no end yet
 def tidy_later() -> None: ...  # the task_over hook is called when this task ends
 def plain(
     fd: int,
 ) -> int: ...  # in a worker: a descriptor of the driver's descriptor 1 or 2; -1: the worker's own descriptor is the same
 def terminal(
-    take: bool, wait: bool
-) -> int: ...  # 0: this process has it now (or lets it go); else the pid of who has it
+    take: bool,
+    wait: bool,
+    # ) -> int: ...  # 0: this process has it now (or has released it); else the pid of the process that
+    # has it
+) -> int: ...
 def crash_fd() -> int: ...  # where a crash handler may write in a worker; -1 elsewhere
 def serve() -> bool:
     """Runs the fork server or a worker, as the first call of skate._worker_main. Returns False when
@@ -722,7 +739,7 @@ class StageBlock(NamedTuple):
     row0: int
     rows: int
     side: int
-    length: int  # from here on: of an exchange (src/shuffle/pack.h)
+    length: int  # this and the following are for an exchange (src/shuffle/pack.h)
     run: int
     row: int
     lengths: bytes
@@ -735,7 +752,7 @@ class StageExchange(NamedTuple):
     shared: int
 
 class StageTask(NamedTuple):
-    seq: int | None  # None: the task starts ahead of its turn
+    seq: int | None  # None: the task was started before its turn
     cap: int
     target: int
     unit: bytes

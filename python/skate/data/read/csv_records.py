@@ -1,9 +1,9 @@
-"""Reads CSV that Arrow's parser refuses: finds the bad records, so that all others are read.
+"""Reads CSV that Arrow's parser refuses: finds the bad records, and reads all others.
 
 A record is a line, or several lines if a quoted value spans them. A record is bad if it has too few
-or too many values, or a value that the type of its column cannot hold. Types are those of the
-file's first block; a type becomes wider if a later record needs it and all values stay exact:
-anything after nulls only, double after ints.
+or too many values, or a value that the type of its column cannot represent. Types are those of the
+file's first block; a type becomes wider if a later record needs this and no value loses precision:
+any type after nulls only, double after ints.
 
 Python's csv module finds the records and their widths (by Arrow's rules about quotes). Arrow's
 parser reads their values, CHUNK records at a time; a chunk that it refuses is halved until single
@@ -28,7 +28,8 @@ from skate.data.values.unify import unique
 
 CHUNK = 4096
 
-Record = tuple[int, int, bytes]  # number of its first line, from 1; values; its text
+# (number of its first line, from 1; number of its values; its text)
+Record = tuple[int, int, bytes]
 
 
 def batches(
@@ -40,9 +41,9 @@ def batches(
     args: dict[str, Any],
     e: Exception,
 ) -> Iterator[Any]:
-    """The good rows of a file after its first `skip` rows, which were read before. Bad rows become
-    dead letters or are raised. e is the error of Arrow's parser; it is raised if no record turns
-    out to be bad."""
+    """Yields the good rows of a file after its first `skip` rows, which were read before. Bad rows
+    become dead letters or are raised. e is the error of Arrow's parser; it is raised if all records
+    turn out to be good."""
     data = read_sound(params, task, "read_csv", path, lines=True)
     if b"\0" in data[:4096] and ro.encoding.lower() in ("utf8", "utf-8"):
         raise pa.ArrowInvalid(
@@ -112,8 +113,8 @@ def batches(
 
 
 def _left_out(po: Any, columns: int, r: Record) -> bool:
-    """Asks the user's own handler of invalid rows about a record of a wrong width, and returns its
-    answer."""
+    """Calls the user's handler of invalid rows for a record with a wrong number of values, and
+    returns its answer."""
     if po.invalid_row_handler is None:
         return False
     row = pacsv.InvalidRow(columns, r[1], r[0], r[2].decode("utf-8", "replace"))
@@ -121,7 +122,8 @@ def _left_out(po: Any, columns: int, r: Record) -> bool:
 
 
 def _why(e: Exception, names: list[str]) -> str:
-    """Arrow's error about a record, with the name of the column and advice about its type."""
+    """The text of Arrow's error about a record, with the column's name and advice about its
+    type."""
     said = str(e).splitlines()[0]
     at = re.match(r"In CSV column #(\d+): (?:Row #\d+: )?", said)
     if at is None or int(at[1]) >= len(names):
@@ -190,7 +192,7 @@ def _parse_options(po: Any, **other: Any) -> Any:
 
 
 class _Types:
-    """The types of the columns as far as they are known, and Arrow's parser with these types."""
+    """The types of the columns, as far as they are known, and Arrow's parser with these types."""
 
     def __init__(self, data: bytes, ro: Any, po: Any, co: Any, names: list[str]):
         self.names, self.co = names, co
@@ -206,8 +208,8 @@ class _Types:
         )
         self.asked = dict(co.column_types)
         self.types: dict[str, pa.DataType] = dict(self.asked)
-        # These columns are read as binary, which any text fits: the first block may not fit the
-        # types that the user asked for
+        # These columns are read as binary, which can represent any text, because the first block
+        # may not fit the types that the user asked for
         plain = self._options(dict.fromkeys(self.asked, pa.binary()))
         with pacsv.open_csv(
             pa.BufferReader(data), read_options=read, parse_options=loose, convert_options=plain
@@ -233,7 +235,8 @@ class _Types:
         return table
 
     def _wider(self, schema: pa.Schema) -> dict[str, pa.DataType] | None:
-        """Wider types that hold all earlier records and these; None if no type needs to change."""
+        """Wider types that can represent all earlier records and these; None if no type needs to
+        change."""
         is_ = pa.types
         out = dict(self.types)
         for f in schema:

@@ -1,8 +1,8 @@
 """Lists files and makes units of them, for all readers of files. No file is opened here.
 
-Files come in the order of their sorted paths. Names at the top of a folder that start with "." or
-"_" are left out, as in Ray (they are counted, so that an error can mention them). Units are made
-from file sizes alone, so that each run has the same units.
+Files are listed in the order of their sorted paths. Names at the top of a folder that start with
+"." or "_" are left out, as in Ray (they are counted, so that an error can mention them). Units are
+made from file sizes alone, so each run has the same units.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ HIVE = Partitioning("hive")
 
 
 class Listing:
-    """Files that were found: paths and sizes (bytes), sorted within each given path; n_hidden:
+    """Files that were found: paths and sizes (bytes), sorted within each given path; n_hidden: the
     number of names that were left out; fs: a pyarrow file system, None for local files."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ def _list_local(out: Listing, p: str, exts: tuple[str, ...] | None, ignore_missi
                     if d is p and e.name.startswith((".", "_")):
                         out.n_hidden += 1
                     elif e.is_dir():
-                        if not e.name.startswith(".skate-"):  # belongs to an unfinished write
+                        if not e.name.startswith(".skate-"):  # files of an unfinished write
                             stack.append(e.path)
                     elif exts is None or e.name.lower().endswith(exts):
                         try:
@@ -182,8 +182,8 @@ def _list_remote(
 def units_of_files(
     listing: Listing, override_num_blocks: int | None = None, unit_bytes: int = UNIT_BYTES
 ) -> list[tuple[bytes, int, int]]:
-    """Makes units of neighbouring files: at most unit_bytes or UNIT_FILES files in a unit (a larger
-    file is a unit alone), or as many units as the user asked for."""
+    """Makes units of neighbouring files: a unit has at most unit_bytes, and at most UNIT_FILES
+    files (a larger file is a unit of its own); or makes as many units as the user asked for."""
     n = len(listing.paths)
     groups: list[list[int]] = []
     if override_num_blocks is not None:
@@ -206,14 +206,14 @@ def units_of_files(
 
 
 def named(e: Exception, doing: str, path: str) -> Exception:
-    """An error of the same kind that names the file; e itself if it names the file already."""
+    """An error of the same class that names the file; e itself if it names the file already."""
     if str(e).startswith(f"{doing} {path}"):
         return e
     try:
         if isinstance(e, OSError) and e.errno:
             return type(e)(e.errno, f"{doing}: {e.strerror}", path)
         return type(e)(f"{doing} {path}: {e}")
-    except TypeError:  # a foreign error class whose constructor takes other arguments
+    except TypeError:  # an error class of a library whose constructor takes other arguments
         e.add_note(f"{doing} {path}")
         return e
 
@@ -283,7 +283,7 @@ def file_source(
 
 
 def gathered(params: dict[str, Any], rb: Any, paths: list[str]) -> Any:
-    """rb with the columns that the rows' paths define; there is one path for each row."""
+    """rb with the columns that the paths of its rows define. paths: one for each row."""
     parse = parser(params["partitioning"])
     if parse:
         said = [parse(p) for p in paths]
@@ -297,7 +297,8 @@ def gathered(params: dict[str, Any], rb: Any, paths: list[str]) -> Any:
 
 
 def keep_paths(listing: Listing, partition_filter: Any) -> None:
-    """Keeps only the files that a PathPartitionFilter selects; ValueError if there are none."""
+    """Removes the files that a PathPartitionFilter does not select; ValueError if no file is
+    left."""
     kept = set(partition_filter(listing.paths))
     both = [(p, n) for p, n in zip(listing.paths, listing.sizes, strict=True) if p in kept]
     if not both:
@@ -308,8 +309,8 @@ def keep_paths(listing: Listing, partition_filter: Any) -> None:
 
 
 def reshuffled(listing: Listing, shuffle: Any, units: Any) -> Any:
-    """For shuffle="files" or a FileShuffleConfig: a function from the number of a run to the
-    options of that run (units over shuffled files); else None."""
+    """For shuffle="files" or a FileShuffleConfig: returns a function from the number of a run to
+    the options of that run (units over shuffled files); else returns None."""
     if shuffle is None:
         return None
     if shuffle != "files" and not isinstance(shuffle, FileShuffleConfig):
@@ -335,7 +336,7 @@ def units_with(
     params: dict[str, Any], units: list[Any], tests: list[tuple[Any, set[str]]]
 ) -> tuple[list[Any], str] | None:
     """The units without the files whose paths show that one of the tests does not hold, and a text
-    about what was left out; None if no file is left out.
+    about the files left out; None if no file is left out.
 
     Args:
         params: Parameters of the reader.
@@ -343,8 +344,8 @@ def units_with(
         tests: Pairs of an expression over columns of the rows and the columns that it reads.
     """
     parse = parser(params["partitioning"])
-    needed: dict[str, bool] = {}  # by folder
-    about: dict[int, Any] = {}  # the tests that left files out
+    needed: dict[str, bool] = {}  # folder -> whether its files are needed
+    about: dict[int, Any] = {}  # the tests by which files were left out
     lists = [pickle.loads(u) for u, _, _ in units]
     for entry in (e for entries in lists for e in entries):
         folder = os.path.dirname(_path_of(entry))
@@ -378,7 +379,7 @@ def units_with(
                     max(1, size * len(entries) // len(all_)) if size > 0 else size,
                 )
             )
-    if not out:  # one file is kept, to tell the columns
+    if not out:  # one file stays, because it shows the columns
         first = next(e for entries in lists for e in entries)
         out = [(pickle.dumps([first if isinstance(first, str) else (first[0], [])]), -1, 1)]
     what = " and ".join(expressions.inline(e) for e in list(about.values())[:4])
@@ -390,8 +391,9 @@ def _path_of(entry: Any) -> str:
 
 
 def _row_of(params: dict[str, Any], said: dict[str, Any]) -> Any:
-    """A batch of one row: what a path says, as with_columns() has it; "typed" of params: the types
-    of columns that are in the files, too. None where a value is none of its type."""
+    """A batch of one row with the columns that a path defines, as with_columns() makes them;
+    "typed" of params: the types of those columns that the files have, too. None if a value does not
+    fit its type."""
     typed = params.get("typed") or {}
     columns = [said_column(params, k, v, 1) for k, v in said.items()]
     try:
@@ -404,7 +406,7 @@ def _row_of(params: dict[str, Any], said: dict[str, Any]) -> Any:
 
 
 def parser(partitioning: Any) -> Any:
-    """The PathPartitionParser of a Partitioning; None for None."""
+    """The PathPartitionParser of a Partitioning; None if there is no Partitioning."""
     if partitioning is None:
         return None
     return PathPartitionParser(partitioning)
@@ -425,7 +427,8 @@ def run(params: dict[str, Any], task: Any, doing: str, read_file: Any) -> Iterat
                 yield with_columns(params, rb, extra, path if params["include_paths"] else None)
                 task.source_row += rb.num_rows
         except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, EOFError) as e:
-            if isinstance(e, TypeError) and not tolerates(params):  # may come from a user's decoder
+            # a TypeError may be raised by a user's decoder
+            if isinstance(e, TypeError) and not tolerates(params):
                 raise
             unreadable(params, task, named(e, doing, path), path)
 
@@ -440,8 +443,8 @@ def unreadable(
     line: int | None = None,
 ) -> None:
     """Handles a file, or a part of it, that cannot be parsed: makes a dead letter if on_error
-    allows it, else raises e. I/O errors are always raised. row: its row number in the file, from 0;
-    raw: its bytes; line: the number of its first line, from 1."""
+    allows it, else raises e. I/O errors are always raised. row: the number of its row in the file,
+    from 0; raw: its bytes; line: the number of its first line, from 1."""
     if (params.get("on_error") or "raise") == "raise" or on_error.is_fatal(e, reading=True):
         raise e from None
     task.letters.add(params, e, None, None, path, row, raw, line)
@@ -469,7 +472,7 @@ LINE_BYTES = 200  # bytes of a bad line that its message shows
 
 
 def tolerates(params: dict[str, Any]) -> bool:
-    """Whether on_error tolerates bad records, so that it pays to look for single bad lines."""
+    """Whether on_error tolerates bad records, so that searching for single bad lines is useful."""
     return (params.get("on_error") or "raise") != "raise"
 
 
@@ -484,8 +487,8 @@ def said_column(params: dict[str, Any], name: str, v: Any, n: int) -> Any:
 
 
 def with_columns(params: dict[str, Any], rb: Any, extra: dict[str, Any], path: str | None) -> Any:
-    """rb with columns for the values that its path defines. A column of that name in the file must
-    hold the same value or nothing (null, NaN); else ValueError names the column."""
+    """rb with columns for the values that its path defines. If the file has a column with the same
+    name, it must have the same value or none (null, NaN); else ValueError names the column."""
     for k, v in extra.items():
         col = said_column(params, k, v, rb.num_rows)
         i = rb.schema.get_field_index(k)
@@ -514,7 +517,7 @@ def with_columns(params: dict[str, Any], rb: Any, extra: dict[str, Any], path: s
 
 
 def read_stream(params: dict[str, Any], path: str) -> bytes:
-    """The whole content of a file, decompressed as its name or arrow_open_stream_args say."""
+    """The whole content of a file, decompressed according to its name or arrow_open_stream_args."""
     data = read_bytes(params.get("fs"), path)
     kind = params.get("stream", {}).get("compression", "detect")
     kind = compression(path) if kind == "detect" else kind
@@ -524,8 +527,9 @@ def read_stream(params: dict[str, Any], path: str) -> bytes:
 def read_sound(
     params: dict[str, Any], task: Any, doing: str, path: str, lines: bool = False
 ) -> bytes:
-    """Like read_stream(). If compressed data is damaged and on_error allows it, returns what is
-    before the damage (in files of lines: whole lines), and the rest becomes a dead letter."""
+    """Like read_stream(), for compressed data that may be damaged: if on_error allows it, returns
+    the data before the damage (in files of lines: whole lines), and the rest becomes a dead
+    letter."""
     if not tolerates(params):
         return read_stream(params, path)
     try:
@@ -557,9 +561,9 @@ SOUND_BYTES = 4096  # bytes per step when damaged data is decompressed
 class Fitting:
     """Makes batches of a file's rows that all have one schema.
 
-    A row fits if a batch can be built of it alone and its types can be unified with those of most
-    rows of its batch (dominant_type.py); if bad records are tolerated, also with those of earlier
-    batches.
+    A row fits if a batch can be built of it alone, and its types can be unified with those of most
+    rows in its batch (dominant_type.py); if bad records are tolerated, also with the types of
+    earlier batches.
 
     Args:
         params: Parameters of the reader.
@@ -570,7 +574,7 @@ class Fitting:
 
     def __init__(self, params: dict[str, Any], build: Any, bad: Any):
         self.build, self.bad, self.tolerant = build, bad, tolerates(params)
-        self.schema: Any = None  # of the batches so far
+        self.schema: Any = None  # the schema of the batches so far
 
     def batch(self, rows: list[Any]) -> Iterator[Any]:
         """Yields the batch of the rows that fit, or nothing if no row fits."""
@@ -616,15 +620,15 @@ class Fitting:
 
 
 def decompress(data: bytes, kind: str) -> bytes:
-    """Plain bytes of a gzip, bz2, zstd, lz4, brotli or snappy (framed) stream."""
+    """Decompresses a gzip, bz2, zstd, lz4, brotli or snappy (framed) stream."""
     if kind == "snappy":
         return _snappy(data)
     return pa.CompressedInputStream(pa.BufferReader(data), kind).read()
 
 
 def _snappy(data: bytes) -> bytes:
-    """The snappy framing format: chunks of type (1 byte), length (3 bytes), CRC-32C (4 bytes),
-    data. Checksums are compared."""
+    """Decompresses the snappy framing format: chunks of type (1 byte), length (3 bytes), CRC-32C (4
+    bytes), data. The checksums are verified."""
     if data[:10] != b"\xff\x06\x00\x00sNaPpY":
         raise ValueError("not a snappy stream: it does not start with the stream identifier")
     out, at = [], 10
@@ -659,7 +663,7 @@ def _varint(data: bytes) -> int:
 
 
 class Gather:
-    """Collects values by column and tells when they are enough for a batch."""
+    """Collects values by column, and says when there are enough for a batch."""
 
     def __init__(self, names: list[str], limit: int):
         self.names, self.limit = names, limit

@@ -1,16 +1,15 @@
-"""Reads JSON that Arrow's parser refuses as a whole: finds the bad records, so that all others are
-read.
+"""Reads JSON that Arrow's parser refuses as a whole: finds the bad records, and reads all others.
 
 A record is the content of a line (an object, or several one after another), or an object that spans
-several lines. A record is bad if it is no JSON, holds no object, or has a value of another kind
+several lines. A record is bad if it is no JSON, contains no object, or has a value of another kind
 than most records have at that place (dominant_type.py). Kinds are bool, number, string, list and
-object; null goes with each. Types that Arrow infers within a kind (int or double, timestamp or
+object; null agrees with each. Types that Arrow infers within a kind (int or double, timestamp or
 string) never make a record bad: the wider type is used.
 
-Records go through Arrow's parser CHUNK at a time. Only chunks that it refuses, or whose columns
-have another kind, are examined record by record in Python. The good records are then parsed with
-the types of all, so the result depends on the file alone. Cost: two more passes of Arrow's parser,
-and about 5 us per record of a chunk with a bad record.
+Arrow's parser reads CHUNK records at a time. Only chunks that it refuses, or whose columns have
+another kind, are examined record by record in Python. The good records are then parsed with the
+types of all records, so the result depends on the file alone. Cost: two more passes of Arrow's
+parser, and about 5 us for each record of a chunk with a bad record.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from skate.data.dominant_type import SURE, Majority
 
 CHUNK = 4096  # records that are parsed together
 BLOCK_BYTES = 64 << 20  # bytes that the last pass parses at once
-REST_BYTES = 64 << 10  # bytes that are kept of a file whose rest is bad
+REST_BYTES = 64 << 10  # the bytes that are saved if the rest of a file is bad
 
 BOOL, NUMBER, STRING, LIST, OBJECT = 1, 2, 4, 8, 16
 _NAMES = {
@@ -39,16 +38,15 @@ _KINDS = {bool: BOOL, int: NUMBER, float: NUMBER, str: STRING, list: LIST, dict:
 
 Path = tuple[str, ...]
 Record = tuple[int, bytes]  # (number of its first line, from 1; its text)
-# a function of (line number, what is wrong, text of the record), which records the error, or raises
-# it
+# a function of (line number, what is wrong, text of the record), which either records the error or
+# raises it
 Bad = Callable[[int, str, bytes], None]
 
 
 def tables(data: bytes, lines: bool, args: dict[str, Any], bad: Bad) -> Iterator[pa.Table]:
-    """The good records of a file, in one schema. lines: each line is a record, whatever it looks
-    like.
-    args: parse_options of pyarrow.json. bad is called for each bad record, in the order of the
-    file."""
+    """Yields the good records of a file, in one schema. lines: each line is a record, whatever it
+    begins with. args: parse_options of pyarrow.json. bad: called for each bad record, in the order
+    of the file."""
     options = args.get("parse_options") or pajson.ParseOptions()
     found: list[tuple[int, str, bytes]] = []
 
@@ -76,7 +74,8 @@ def tables(data: bytes, lines: bool, args: dict[str, Any], bad: Bad) -> Iterator
                 wrong[-1].add(i)
                 note(line, _why(e), text)
     most = seen.most()
-    changed: dict[int, list[bytes]] = {}  # rewritten chunks: Arrow refuses their text
+    # chunks that Python has rewritten, because Arrow refuses their text
+    changed: dict[int, list[bytes]] = {}
     for k, chunk in enumerate(source.chunks()):
         schema = schemas[k]
         if schema is not None and _fits(schema, most):
@@ -87,7 +86,8 @@ def tables(data: bytes, lines: bool, args: dict[str, Any], bad: Bad) -> Iterator
                 note(line, why, text)
         good = [(i, r) for i, r in enumerate(chunk) if i not in wrong[k]]
         table = _parsed([r for _, r in good], options)
-        # Python's parser accepts some records that Arrow's refuses, such as a key that occurs twice
+        # Python's parser accepts some records that Arrow's parser refuses, such as one with a key
+        # that occurs twice
         if table is None:
             table = _one_by_one(good, options, values, wrong[k], note)
             changed[k] = [_again(r[1], values) for i, r in good if i not in wrong[k]]
@@ -115,7 +115,7 @@ def tables(data: bytes, lines: bool, args: dict[str, Any], bad: Bad) -> Iterator
 
 
 def _looks_like_lines(data: bytes) -> bool:
-    """Whether most lines begin like objects, which is not so if objects span several lines."""
+    """Whether most lines begin like objects; they do not if objects span several lines."""
     starts = data.count(b"\n{") + data.startswith((b"{", b"\xef\xbb\xbf{"))
     return 2 * starts >= len(_Lines(data).ends)
 
@@ -139,8 +139,8 @@ class _Lines:
 
 
 class _Objects:
-    """Records of a file of objects that span several lines. After a damaged object, its inside
-    cannot be told from the next object, so the rest of the file is one bad record."""
+    """Records of a file of objects that span several lines. After a damaged object the start of the
+    next one cannot be found, so the rest of the file is one bad record."""
 
     def __init__(self, data: bytes, bad: Bad):
         self.records: list[Record] = []
@@ -180,7 +180,7 @@ class _Objects:
 
 
 def _objects(text: bytes) -> list[dict[str, Any]]:
-    """The objects of a record; ValueError if it holds anything else."""
+    """The objects of a record; ValueError if the record contains anything else."""
     try:
         found = [json.loads(text)]
     except json.JSONDecodeError as e:
@@ -198,8 +198,8 @@ def _objects(text: bytes) -> list[dict[str, Any]]:
 
 
 def elements(data: bytes) -> tuple[list[Any], tuple[int, str, bytes] | None]:
-    """The values of an array; and, if the array is damaged from some place on, (line, what is
-    wrong, bytes of the rest)."""
+    """The values of an array and, if the array is damaged from some place on, (line, what is wrong,
+    bytes of the rest)."""
     try:
         return json.loads(data), None
     except UnicodeDecodeError as e:
@@ -279,7 +279,7 @@ def _of_rows(rows: list[dict[str, Any]]) -> dict[Path, int]:
 
 
 class _Seen:
-    """Counts how many records have which kind at which place."""
+    """Counts for each place in a record how many records have which kind there."""
 
     def __init__(self, options: Any = None):
         self.majority = Majority(lambda a, b: a if a == b or not a else None)  # 0 is any kind
@@ -318,13 +318,12 @@ class _Seen:
             self.majority.add(path, kind, n)
 
     def most(self) -> dict[Path, int]:
-        """The kind that wins at each place."""
+        """The kind that most records have at each place."""
         return {p: k for p, k in self.majority.most().items() if k}
 
 
 def _kind(t: pa.DataType) -> int:
-    """The kind of JSON from which Arrow's parser makes this type; 0: any kind, or not known
-    here."""
+    """The kind of JSON from which Arrow's parser makes this type; 0: any kind, or unknown."""
     is_ = pa.types
     if is_.is_boolean(t):
         return BOOL
@@ -353,7 +352,7 @@ def _fits(schema: pa.Schema, most: dict[Path, int]) -> bool:
 
 
 def _misfit(rows: list[dict[str, Any]], most: dict[Path, int]) -> str | None:
-    """A text that says how a record differs from most others; None: it does not."""
+    """A text that says how a record differs from most others; None: it does not differ."""
     for path, bits in _of_rows(rows).items():
         stays = most.get(path, bits)
         if bits != stays:
@@ -364,7 +363,7 @@ def _misfit(rows: list[dict[str, Any]], most: dict[Path, int]) -> str | None:
 
 def majority(rows: list[Any]) -> Iterator[tuple[int, str]]:
     """Yields (index, what is wrong) of the rows that are no dict, or have a value of another kind
-    than most rows have."""
+    than most rows."""
     seen = _Seen()
     for r in rows:
         if type(r) is dict:
@@ -389,9 +388,9 @@ def _holds_text(t: pa.DataType) -> bool:
 
 
 class _Texts:
-    """The records of another source, for columns that explicit_schema declares as text. In chunks
-    that Arrow refuses, a value of another kind in such a column (a number, a bool, an object, a
-    list) is replaced by the string of its JSON as written in the file."""
+    """Records made from those of another source, for columns that explicit_schema declares as text.
+    In chunks that Arrow refuses, a value of another kind in such a column (a number, a bool, an
+    object, a list) is replaced by a string: its JSON as written in the file."""
 
     def __init__(self, source: Any, options: Any):
         self.source, self.options = source, options
@@ -419,7 +418,7 @@ class _Texts:
                 at = _as_text(text, at, self.type, out)
                 out.append(" ")
         except (ValueError, IndexError, RecursionError):
-            return record  # it is no JSON: the later parser raises the error
+            return record  # the record is no JSON: the parser will raise the error
         return "".join(out).encode()
 
 
@@ -429,8 +428,8 @@ _END = {"{": "}", "[": "]"}
 
 
 def _as_text(text: str, at: int, t: pa.DataType | None, out: list[str]) -> int:
-    """Appends the value that begins at a place of `text` to `out`, in the form that this type
-    needs, and returns the place where the value ends. ValueError, IndexError: it is no JSON."""
+    """Appends the value that begins at text[at] to `out`, in the form that type t needs, and
+    returns the place where the value ends. ValueError, IndexError: the text is no JSON."""
     begins = text[at]
     if (
         t is not None
@@ -474,7 +473,7 @@ def _as_text(text: str, at: int, t: pa.DataType | None, out: list[str]) -> int:
 
 
 def parse(data: Any, size: int, options: Any) -> pa.Table:
-    """Parses one block of objects by Arrow's parser; ArrowInvalid for what it refuses, including
+    """Parses one block of objects with Arrow's parser; ArrowInvalid for what it refuses, including
     bytes that are no UTF-8."""
     read = pajson.ReadOptions(use_threads=False, block_size=size + 1)
     table = pajson.read_json(pa.BufferReader(data), read_options=read, parse_options=options)
@@ -488,7 +487,7 @@ def _table(texts: list[bytes], options: Any) -> pa.Table:
 
 
 def _parsed(records: list[Record], options: Any) -> pa.Table | None:
-    # pyarrow 26 crashes at a null that comes first; a null is no object anyway
+    # pyarrow 26 crashes if a null comes first; a null is no object anyway
     if not records or any(t.lstrip()[:4] == b"null" for _, t in records):
         return None if records else pa.table({})
     try:
@@ -498,15 +497,16 @@ def _parsed(records: list[Record], options: Any) -> pa.Table | None:
 
 
 def _again(text: bytes, values: Any) -> bytes:
-    """A record rewritten from Python's parse of it; ValueError for text that is not Unicode."""
+    """A record that is rewritten from Python's parse of it; ValueError for text that is not
+    Unicode."""
     return b" ".join(json.dumps(v, ensure_ascii=False).encode() for v in values(text))
 
 
 def _one_by_one(
     good: list[tuple[int, Record]], options: Any, values: Any, wrong: set[int], bad: Bad
 ) -> pa.Table:
-    """The table of the records that Arrow accepts after Python has rewritten them; a list that it
-    refuses is halved. The others go to bad()."""
+    """The table of the records that Arrow accepts after Python has rewritten them; a list of
+    records that Arrow refuses is halved. Records that are refused alone go to bad()."""
     todo, out = [good], []
     while todo:
         some = todo.pop()
@@ -524,8 +524,8 @@ def _one_by_one(
 
 
 def _unified(schemas: list[pa.Schema]) -> pa.Schema:
-    """The schema that holds all of these schemas, whose kinds agree; columns are in order of first
-    appearance."""
+    """A schema that can represent all of these schemas, whose kinds agree; columns are in the order
+    of their first appearance."""
     types: dict[str, pa.DataType] = {}
     for s in schemas:
         for f in s:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 def _split(
     rbs: list[Any], override: int | None, parallelism: int = -1, at_least: int = 1
 ) -> list[Any]:
-    """Slices of the batches of about one read block each (no copy), or `override` blocks."""
+    """Cuts the batches, without copying, into slices of about one read block each, or into
+    `override` blocks."""
     if override is None and parallelism > 0:
         override = parallelism
     rows = sum(b.num_rows for b in rbs)
@@ -52,10 +53,11 @@ def _split(
 def from_items(
     items: Iterable[Any], *, parallelism: int = -1, override_num_blocks: int | None = None
 ) -> InMemory:
-    """A Dataset of Python objects: dicts are rows, anything else goes into a column "item".
+    """A Dataset of Python objects: a dict is a row, anything else becomes the value of a column
+    "item".
 
     Args:
-        items: Any iterable; it is consumed now.
+        items: Any iterable; it is read to its end now.
         parallelism: Ray's older name of override_num_blocks; -1: not given.
         override_num_blocks: Number of blocks; None: chosen from the bytes.
 
@@ -93,8 +95,8 @@ def from_arrow(
             or a list of these.
         override_num_blocks: Number of blocks; None: it follows from the bytes.
         trust_pickled_columns: True: Python objects that others have pickled are unpickled, which
-            runs whatever code they name. False: as DataContext.trust_pickled_columns says, which is
-            not to.
+        runs whatever code the pickles name. False: the setting DataContext.trust_pickled_columns
+        applies, whose default is not to unpickle them.
 
     Example:
         >>> import pyarrow, skate
@@ -137,8 +139,8 @@ def from_blocks(blocks: list[Any]) -> InMemory:
 def from_pandas(
     dfs: pd.DataFrame | list[pd.DataFrame], *, override_num_blocks: int | None = None
 ) -> InMemory:
-    """A Dataset of one DataFrame or a list of them. An index becomes columns unless it only numbers
-    the rows (see docs/design/data_api.md).
+    """A Dataset of one DataFrame or a list of them. An index becomes columns, unless it only
+    numbers the rows (see docs/design/data_api.md).
 
     Args:
         dfs: A DataFrame, or a list of them.

@@ -1,4 +1,4 @@
-"""Arguments that readers share; the docstrings of readers get these descriptions."""
+"""Arguments that readers share; the descriptions are inserted into the docstrings of readers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ class BlockOptions(TypedDict, total=False):
 
     Args:
         parallelism: Ray's older name of override_num_blocks; -1: not given.
-        concurrency: Maximum number of read tasks at once; None: as many as fit.
-        override_num_blocks: Maximum number of read tasks; None: chosen from the bytes of the
-            input.
+        concurrency: The most read tasks that run at once; None: as many as fit.
+        override_num_blocks: The most read tasks; None: chosen from the bytes of the input.
     """
 
     parallelism: int
@@ -54,12 +53,13 @@ class FileOptions(ReadOptions, total=False):
         partitioning: A skate.data.datasource.Partitioning, by which folder names become columns;
             None: no such columns.
         include_paths: Whether to add the column "path".
-        ignore_missing_paths: True: paths that do not exist are left out; False: they are a
-            FileNotFoundError.
-        shuffle: "files" or a FileShuffleConfig: files in random order; None: in sorted order.
+        ignore_missing_paths: True: missing paths are left out; False: a missing path is a
+        FileNotFoundError.
+        shuffle: "files" or a FileShuffleConfig: the files are in random order; None: in sorted
+        order.
         file_extensions: Only files with one of these endings are read; None: all files.
         on_error: What to do with data that cannot be parsed: "raise", "skip" or "quarantine" (see
-            Dataset.errors()); None: as DataContext.on_error says.
+        Dataset.errors()); None: the setting DataContext.on_error.
     """
 
     filesystem: FileSystem | None
@@ -82,7 +82,7 @@ class StreamOptions(FileOptions, total=False):
     arrow_open_stream_args: dict[str, Any] | None
 
 
-if TYPE_CHECKING:  # the same arguments, for readers that pass other keywords on to a library
+if TYPE_CHECKING:  # the same arguments, for readers that pass further keywords to a library
 
     class OpenReadOptions(ReadOptions, total=False, extra_items=Any): ...
 

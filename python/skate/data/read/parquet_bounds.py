@@ -1,9 +1,9 @@
 """Bounds of a column's values in a row group, from the statistics of a Parquet file, for
 expr.bounds.may_hold().
 
-Statistics may be absent, may omit the number of nulls, and omit NaN by the specification: so a
-column of floats may always have NaN. Values are taken as stored and compared by their logical type;
-types without a reliable order (INT96, half floats, nested columns) have no bounds here.
+Statistics may be absent, may omit the number of nulls, and by the specification omit NaN, so a
+column of floats may always contain NaN. Values are compared in their stored form by their logical
+type; types without a reliable order (INT96, half floats, nested columns) have no bounds here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _UNITS = {"milliseconds": 10**6, "microseconds": 1000, "nanoseconds": 1}
 
 
 def indices(md: Any, names: Iterable[str]) -> dict[str, int]:
-    """Indices in the file of the columns of these names that are neither nested nor repeated."""
+    """The indices in the file of those columns with these names that are neither nested nor
+    repeated."""
     columns, wanted = md.schema, set(names)
     found = ((i, columns.column(i)) for i in range(md.num_columns))
     return {
@@ -44,7 +45,7 @@ def bounds(md: Any, group: int, index: int, t: pa.DataType) -> Bounds:
     ends = (
         _ends(said, chunk.physical_type, md.schema.column(index), t) if said.has_min_max else None
     )
-    # Old writers store NaN as a bound; the comparison is false for NaN, so such bounds count as
+    # Old writers store NaN as a bound; comparisons with NaN are false, so such bounds count as
     # unknown
     known = ends is not None and None not in ends and ends[0] <= ends[1]
     low, high = ends if ends is not None and known else (None, None)
@@ -52,7 +53,7 @@ def bounds(md: Any, group: int, index: int, t: pa.DataType) -> Bounds:
 
 
 def _ends(said: Any, stored: str, column: Any, t: pa.DataType) -> tuple[Any, Any] | None:
-    """The least and the greatest value, in the form of position()."""
+    """The smallest and the largest value, in the form of position()."""
     if _T.is_integer(t) and stored in ("INT32", "INT64"):
         low, high = said.min_raw, said.max_raw
         return (
@@ -76,7 +77,7 @@ def _ends(said: Any, stored: str, column: Any, t: pa.DataType) -> tuple[Any, Any
 
 
 def _unit(column: Any, t: pa.DataType) -> int | None:
-    """Nanoseconds per unit of a stored date, time or duration."""
+    """The nanoseconds in one unit of a stored date, time or duration."""
     kind = column.logical_type.type
     if kind == "DATE" and _T.is_date(t):
         return comparison.DAY_NS

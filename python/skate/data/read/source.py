@@ -1,5 +1,5 @@
 """The return values of readers: the source of the rows, and the facts known about them.
-dataset.reads() makes a Dataset of them without reading anything."""
+dataset.reads() makes a Dataset from them without reading any rows."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ class Facts(NamedTuple):
 class Source(NamedTuple):
     """Units that tasks read.
 
-    label: text for people. params: parameters of the format's run(). units: (bytes for the task,
-    rows or -1, bytes or -1) each. each_run: a function from the number of a run to the fields that
-    differ in that run, for units that are drawn anew.
+    label: text for users. params: parameters of the format's run(). units: (bytes for the task,
+    rows or -1, bytes or -1) for each unit. each_run: a function from the number of a run to the
+    fields that differ in that run, for units that are drawn anew.
     """
 
     label: str
     params: dict[str, Any]
     units: list[tuple[bytes, int, int]]
-    options: ReadOptions  # resources of the tasks; for files also on_error
+    options: ReadOptions  # resources of the tasks; for files, on_error as well
     facts: Facts
     each_run: Callable[[int], dict[str, Any]] | None = None
 
 
 class InMemory(NamedTuple):
-    """Record batches of this process. They are put into the store when a run needs them. frames:
-    they were DataFrames; dtypes: pandas' own dtypes of their columns, as frames.noted() writes
-    them."""
+    """Record batches of this process, which are put into the store when a run needs them. frames:
+    whether they were DataFrames; dtypes: pandas' own dtypes of their columns, in the form of
+    frames.noted()."""
 
     batches: list[Any]
     label: str
@@ -65,15 +65,15 @@ class InMemory(NamedTuple):
 
 
 def min_units() -> int:
-    """The minimum number of units: fewer would leave cores idle for a small source. It depends on
-    the machine and not on the engine's settings, so that the same input always has the same
+    """The least number of units: fewer units would leave CPUs idle for a small source. It depends
+    on the machine, not on the engine's settings, so that the same input always has the same
     blocks."""
     return 2 * (os.cpu_count() or 1)
 
 
 def asked_blocks(options: BlockOptions) -> int | None:
-    """The number of read tasks that the user asks for; None: no particular number. ValueError: the
-    number is impossible."""
+    """The number of read tasks that the user asks for; None: the user gave no number. ValueError:
+    the number is invalid."""
     n, older = options.get("override_num_blocks"), options.get("parallelism", -1)
     return check_num_blocks(n) if n is not None else older if older > 0 else None
 

@@ -30,10 +30,10 @@ def read_feather(
     Args:
         paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
             system.
-        columns: Only these columns; KeyError for one that a file lacks. None: all.
+        columns: Only these columns are read; KeyError for a column that a file lacks. None: all.
         trust_pickled_columns: True: Python objects that others have pickled into the files are
-            unpickled, which runs whatever code they name. False: as
-            DataContext.trust_pickled_columns says, which is not to.
+        unpickled, which runs whatever code the pickles name. False: the setting
+        DataContext.trust_pickled_columns applies, whose default is not to unpickle them.
         options: See StreamOptions.
 
     Raises:
@@ -61,7 +61,7 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
-    """The batches of one file."""
+    """Yields the batches of one file."""
     if params.get("fs") is None:
         check_regular(path)  # mapping a FIFO would wait for its writer
     buf = (
@@ -84,8 +84,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
             except StopIteration:
                 break
             except (pa.ArrowException, OSError) as e:
-                # the file is a stream: after the damage, the start of the next batch cannot be
-                # found
+                # in a stream, the start of the next batch cannot be found after the damage
                 if n is None or not tolerates(params):
                     raise
                 unreadable(

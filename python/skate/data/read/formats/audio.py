@@ -1,4 +1,4 @@
-"""read_audio: sound files decoded by soundfile (libsndfile) into arrays."""
+"""read_audio: sound files, which soundfile (libsndfile) decodes into arrays."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ EXTENSIONS = list[str](
 
 @takes_streams(file_extensions=EXTENSIONS)
 def read_audio(paths: Paths, **options: Unpack[StreamOptions]) -> Source:
-    """A Dataset with one row a sound file: "amplitude", an array (channels, samples) of float32,
-    and "sample_rate" (Hz).
+    """A Dataset with one row for each sound file: "amplitude", an array (channels, samples) of
+    float32, and "sample_rate" (Hz).
 
     Args:
         paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
@@ -33,7 +33,7 @@ def read_audio(paths: Paths, **options: Unpack[StreamOptions]) -> Source:
         options: See StreamOptions.
 
     Raises:
-        ImportError: The package soundfile is not there.
+        ImportError: The package soundfile is not installed.
         FileNotFoundError: A path does not exist.
         ValueError: An option is out of its range.
     """
@@ -46,7 +46,7 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
-    """The row of one file."""
+    """Yields the row of one file."""
     soundfile = library("soundfile", "read_audio")
     try:
         sound, rate = soundfile.read(

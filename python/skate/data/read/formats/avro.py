@@ -1,4 +1,4 @@
-"""read_avro: Avro files, by the package fastavro."""
+"""read_avro: Avro files, read by the package fastavro."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read_avro(paths: Paths, **options: Unpack[StreamOptions]) -> Source:
         options: See StreamOptions.
 
     Raises:
-        ImportError: The package fastavro is not there.
+        ImportError: The package fastavro is not installed.
         FileNotFoundError: A path does not exist.
         ValueError: An option is out of its range.
     """
@@ -58,14 +58,14 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
-    """The batches of one file. Avro marks the borders of blocks, so if one block is damaged, the
-    others are still read."""
+    """Yields the batches of one file. A marker separates the blocks of an Avro file, so if one
+    block is damaged, the others are still read."""
     fastavro = _fastavro()
     data = read_sound(params, task, "read_avro", path)
     f = io.BytesIO(data)
     reader = fastavro.reader(f)
     head = data[: f.tell()]
-    mark = head[-16:]  # the marker that ends each block
+    mark = head[-16:]  # the marker that follows each block
 
     def bad(row: dict[str, Any], e: Exception) -> None:
         unreadable(

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 @takes_streams()
 def read_binary_files(paths: Paths, **options: Unpack[StreamOptions]) -> Source:
-    """A Dataset with one row per file: column "bytes", and "path" if include_paths is set. Folders
-    are read recursively, in sorted order.
+    """A Dataset with one row for each file: column "bytes", and "path" if include_paths is set.
+    Folders are read recursively, in sorted order.
 
     Args:
         paths: A file, folder, glob pattern, or list of them; local or of a pyarrow file system.
@@ -49,7 +49,7 @@ def _schema() -> Any:
 
 
 def _column(values: list[bytes]) -> Any:
-    """The values as a column; a single value (a large file) is not copied."""
+    """Makes a column of the values; a single value (a large file) is not copied."""
     if len(values) > 1:
         return to_arrow.from_objects(values, pa.binary())
     offsets = np.array([0, len(values[0])], np.int32)

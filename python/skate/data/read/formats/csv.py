@@ -1,4 +1,4 @@
-"""read_csv: CSV files by pyarrow.csv, block by block."""
+"""read_csv: CSV files, which pyarrow.csv reads block by block."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skate.data.values.unify import unique
 
 if TYPE_CHECKING:
     from skate.data.typed import Paths
-# the largest file, in bytes, that is read again as a whole to name the line of an error
+# the largest file, in bytes, that is read again as a whole to find the line of an error
 LOOK_BYTES = 1 << 30
 WORKERS_IMPORT = ("pyarrow.csv",)  # the fork server imports it for all workers
 
@@ -36,10 +36,10 @@ def read_csv(
 ) -> Source:
     """A Dataset of CSV files.
 
-    A name that the header has twice gets a number, as in pandas: a, a.1. Types are inferred from
-    the first 4 MiB of a file, where one value that is no number makes a column text; column_types
-    of convert_options sets them. If a later block needs a wider type (values after nulls only,
-    doubles after ints), the column gets the wider type.
+    If a name occurs twice in the header, the second column gets a number, as in pandas: a, a.1.
+    Types are inferred from the first 4 MiB of a file, where one value that is no number makes the
+    column text; column_types of convert_options sets them. If a later block needs a wider type
+    (values after nulls only, doubles after ints), the column gets the wider type.
 
     Args:
         paths: A file, folder, glob pattern, or list of them; local or of a pyarrow file system.
@@ -71,7 +71,7 @@ def read_csv(
 
 
 def as_text(column: str) -> str:
-    """Advice for errors about a column that has other types in other files."""
+    """Advice for errors about a column whose type differs between files."""
     return f"say which type it is, for all files: read_csv(..., convert_options=pyarrow.csv.ConvertOptions(column_types={{{column!r}: pyarrow.string()}})) reads it as text"
 
 
@@ -80,7 +80,7 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
-    """The batches of one file; none when it is empty."""
+    """Yields the batches of one file; none if the file is empty."""
     args = dict(params["args"])
     handler = args.pop("invalid_row_handler", None)
     if handler is not None:

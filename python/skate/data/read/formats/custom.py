@@ -1,4 +1,4 @@
-"""read_datasource: a Datasource of the user; each of its ReadTasks becomes one task here."""
+"""read_datasource: reads from a Datasource of the user; each of its ReadTasks becomes one task."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def read_datasource(
 
     Args:
         datasource: A skate.data.datasource.Datasource.
-        override_num_blocks: Number of ReadTasks to ask the Datasource for; None: at least the
-            number of CPUs.
+        override_num_blocks: The number of ReadTasks that the Datasource is asked for; None: at
+        least the number of CPUs.
         compute: An ActorPoolStrategy: the tasks run in a pool of actors; a TaskPoolStrategy: its
             size is the maximum number of tasks at once.
         options: See ReadOptions.
@@ -111,7 +111,8 @@ def read_datasource(
 
 
 def _context_argument(asked: Any) -> dict[str, Any]:
-    """Passes data_context only to Datasources whose methods take it (older ones do not)."""
+    """Passes data_context only to Datasources whose methods have such a parameter (older ones do
+    not)."""
     p = inspect.signature(asked.get_read_tasks).parameters
     return {"data_context": context.DataContext.get_current()} if "data_context" in p else {}
 

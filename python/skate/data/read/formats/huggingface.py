@@ -1,4 +1,4 @@
-"""Hugging Face iterable datasets, in the worker; see from_huggingface in others.py."""
+"""Reads Hugging Face iterable datasets in the worker; see from_huggingface in others.py."""
 
 from __future__ import annotations
 

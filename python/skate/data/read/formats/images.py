@@ -32,8 +32,8 @@ def read_images(
     decoder: Literal["fast", "pillow"] | None = None,
     **options: Unpack[FileOptions],
 ) -> Source:
-    """A Dataset with one row per image: column "image", an array (height, width[, channels]) of
-    uint8.
+    """A Dataset with one row for each image: column "image", an array (height, width[, channels])
+    of uint8.
 
     Args:
         paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
@@ -42,12 +42,12 @@ def read_images(
         size: (height, width) to resize to; ValueError unless both are above 0.
         mode: Pillow's mode to convert to, such as "RGB" or "L".
         crop: The region that is cut out before resizing: (top, left, height, width) in pixels, or
-            "center": the largest region in the middle that has the proportions of size. (Ray has no
-            such argument.)
-        decoder: None: exactly the pixels that Pillow gives, by a quicker decoder where possible
-            (JPEG and PNG; stats() says how many images were left to Pillow); "fast": JPEG files at
-            least twice as large as size are decoded at a half, a quarter or an eighth, with pixels
-            that differ by 1 on average; "pillow": always Pillow. (Ray has no such argument.)
+        "center": the largest region in the middle with the proportions of size. (Ray has no such
+        argument.)
+        decoder: None: exactly Pillow's pixels, by a faster decoder where possible (JPEG and PNG;
+        stats() says how many images Pillow decoded); "fast": JPEG files at least twice as large as
+        size are decoded at a half, a quarter or an eighth of their size, with pixels that differ by
+        1 on average; "pillow": always Pillow. (Ray has no such argument.)
         options: See FileOptions.
 
     Raises:
@@ -62,9 +62,9 @@ def read_images(
 
 
 def __getattr__(name: str) -> Any:
-    """Makes _Unidentified, the error for a file that Pillow does not recognise: a ValueError as in
-    Ray, and Pillow's own UnidentifiedImageError. It is made on demand, since only readers of images
-    import Pillow."""
+    """Makes _Unidentified, the error for a file that Pillow does not recognise. It is a ValueError,
+    as in Ray, and Pillow's own UnidentifiedImageError. It is made at its first use, since only
+    readers of images import Pillow."""
     if name != "_Unidentified":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -1,4 +1,5 @@
-"""read_json: JSON files, one object a line (by pyarrow.json) or one array of objects a file."""
+"""read_json: JSON files, with one object on each line (read by pyarrow.json) or one array of
+objects in each file."""
 
 from __future__ import annotations
 
@@ -48,8 +49,8 @@ def read_json(
     Args:
         paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
             system.
-        lines: True: files hold one object per line, whatever they begin with (or, if their first
-            line is an array, one array per line: columns are then named 0, 1, ...).
+        lines: True: each line of a file is an object, whatever the file begins with (or, if the
+        first line is an array, each line is an array, and columns are named 0, 1, ...).
         read_options: A pyarrow.json.ReadOptions.
         parse_options: A pyarrow.json.ParseOptions. A column that its explicit_schema declares as
             string may hold any kind of value; a value that is no string becomes its JSON text.
@@ -76,7 +77,7 @@ def read_json(
 
 
 def as_text(column: str) -> str:
-    """Advice for errors about a column that has other types in other files."""
+    """Advice for errors about a column whose type differs between files."""
     schema = f"pyarrow.schema([({column!r}, pyarrow.string())])"
     return f"say which type it is, for all files: read_json(..., parse_options=pyarrow.json.ParseOptions(explicit_schema={schema})) reads it as text"
 
@@ -86,7 +87,7 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
-    """The batches of one file; none when it is empty."""
+    """Yields the batches of one file; none if the file is empty."""
     args = dict(params["args"])
     ro = args.pop("read_options", None) or pajson.ReadOptions()
     ro.use_threads = False
@@ -97,10 +98,10 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     if head[:1] == b"[" and not params["lines"]:
         yield from _array(params, task, path, data, args)
         return
-    # an object must lie in one block
+    # an object must lie within one block
     ro.block_size = max(ro.block_size or 0, min(len(data) + 1, 64 << 20))
-    # Arrow's parser (26) crashes at a null that begins a block, and reads any other null line as
-    # a row of nulls
+    # Arrow's parser (26) crashes if a block begins with null, and reads any other null line as a
+    # row of nulls
     if head[:4] != b"null" and (len(data) < ro.block_size or data.find(b"\nnull") < 0):
         try:
             table = pajson.read_json(pa.BufferReader(data), read_options=ro, **args)
@@ -122,11 +123,11 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
 def _array(
     params: dict[str, Any], task: Any, path: str, data: bytes, args: dict[str, Any]
 ) -> Iterator[Any]:
-    """The rows of a file that is one array."""
+    """Yields the rows of a file that is one array."""
     rows, damage = json_records.elements(data)
     if damage is not None:
         bad_line(params, task, "read_json", path, *damage)
-    # Arrow's parser, which applies explicit_schema, takes lines
+    # explicit_schema is applied by Arrow's parser, which reads lines
     if getattr(args.get("parse_options"), "explicit_schema", None) is not None:
 
         def bad(line: int, why: str, raw: bytes) -> None:

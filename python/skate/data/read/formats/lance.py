@@ -1,5 +1,5 @@
-"""read_lance: a Lance dataset, by the package pylance; a unit is a few of its fragments. Columns
-and filter are Lance's own work."""
+"""read_lance: a Lance dataset, read by the package pylance; a unit is a few of its fragments. Lance
+itself selects columns and applies the filter."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def read_lance(
         uri: Path or URI of the Lance dataset.
         version: A version number or a tag; None: the newest.
         columns: Only these columns are read; None: all.
-        filter: A condition in Lance's SQL.
+        filter: A condition in the SQL dialect of Lance.
         storage_options: Options of the storage, as Lance takes them.
         scanner_options: Other arguments of LanceDataset.scanner().
         trust_pickled_columns: True: Python objects that others have pickled into the files are
-            unpickled, which runs whatever code they name. False: as
-            DataContext.trust_pickled_columns says, which is not to.
+        unpickled, which runs whatever code the pickles name. False: the setting
+        DataContext.trust_pickled_columns applies, whose default is not to unpickle them.
         options: See ReadOptions.
     """
 

@@ -1,5 +1,5 @@
-"""read_mcap: messages of MCAP files (logs of robots: ROS 2 and others), by the package mcap. A unit
-is some files; a file is read in the order of its log times."""
+"""read_mcap: messages of MCAP files (logs of robots: ROS 2 and others), read by the package mcap. A
+unit is some files; the messages of a file are read in the order of their log times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from skate.data.values import row_dicts
 if TYPE_CHECKING:
     from skate.data.typed import Paths
 
-# limits of a batch, whichever is reached first: messages may be small (positions) or images
+# limits of a batch; the one that is reached first ends the batch: messages may be small (positions)
+# or images
 ROWS, BYTES = 4096, 16 << 20
 
 
@@ -35,9 +36,8 @@ def read_mcap(
     """A Dataset of the messages in MCAP files. Needs the package mcap: ImportError without it.
 
     Columns: data (bytes; the value, if the message is encoded as JSON), topic, log_time,
-        publish_time
-    (nanoseconds), sequence; and of the channel and schema channel_id, message_encoding,
-    schema_name, schema_encoding, schema_data.
+    publish_time (nanoseconds), sequence; and of the channel and schema: channel_id,
+    message_encoding, schema_name, schema_encoding, schema_data.
 
     Args:
         paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
@@ -113,7 +113,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
 def _messages(
     params: dict[str, Any], data: bytes, path: str
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields (bytes of the data, row) for each message that is asked for."""
+    """Yields (bytes of the data, row) for each message that the user selected."""
     make_reader = library("mcap.reader", "read_mcap", "mcap").make_reader
     try:
         for schema, channel, m in make_reader(io.BytesIO(data)).iter_messages(

@@ -1,4 +1,4 @@
-"""read_numpy: .npy files, one row an entry of the first axis."""
+"""read_numpy: .npy files, one row for each entry of the first axis."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
-    """The array of one file."""
+    """Yields the array of one file."""
     a = np.load(io.BytesIO(read_stream(params, path)), **{"allow_pickle": False, **params["args"]})
     if not isinstance(a, np.ndarray):
         raise ValueError(

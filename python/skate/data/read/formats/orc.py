@@ -1,4 +1,4 @@
-"""read_orc: ORC files by pyarrow.orc, stripe by stripe."""
+"""read_orc: ORC files, which pyarrow.orc reads stripe by stripe."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
-    """Yields the stripes of one file; if bad records are tolerated, only damaged stripes are
-    lost."""
+    """Yields the stripes of one file; if bad records are tolerated, only damaged stripes are left
+    out."""
     with open_file(params.get("fs"), path) as f:
         r = orc.ORCFile(f)
         for i in range(r.nstripes):

@@ -1,8 +1,8 @@
 """Datasets of other libraries: torch, Hugging Face, Polars, DuckDB, Dask, Daft, Modin, Spark,
-TensorFlow. Each library is imported only here and only when used.
+TensorFlow. Only these functions import the libraries, when they are called.
 
 Data in the memory of this process becomes blocks without a copy if the library exports Arrow. An
-iterable is read in one task, since it has no position at which another task could begin.
+iterable is read in one task, since no other task could begin in its middle.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def from_torch(dataset: Any, local_read: bool = False) -> Source | InMemory:
     task reads an iterable one.
 
     Args:
-        dataset: torch.utils.data.Dataset or IterableDataset; it is pickled to the workers.
-        local_read: Reads in this process now (for a dataset that can only be read here).
+        dataset: torch.utils.data.Dataset or IterableDataset; it is pickled and sent to the workers.
+        local_read: Reads in this process now (for a dataset that only this process can read).
 
     Raises:
         ImportError: torch is not installed.
     """
     n = None
-    # torch's IterableDataset has a __getitem__, but that only raises
+    # torch's IterableDataset has a __getitem__, which only raises an error
     if hasattr(dataset, "__getitem__") and not isinstance(
         dataset, torch.utils.data.IterableDataset
     ):
@@ -66,8 +66,8 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 
 def _rows(items: Iterator[Any]) -> Iterator[Any]:
-    """Batches of items, in a column "item"; an item of several values (picture, label) becomes a
-    list."""
+    """Yields batches of items, in a column "item"; an item of several values (picture, label)
+    becomes a list."""
     held: list[Mapping[str, Any]] = []
     for v in items:
         held.append({"item": v})

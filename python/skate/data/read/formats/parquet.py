@@ -1,8 +1,8 @@
 """read_parquet: the driver reads the footers in threads, then workers read row groups.
 
-A unit is a sequence of row groups of neighbouring files up to the target bytes (uncompressed), so
+A unit is a sequence of row groups of neighbouring files, up to the target bytes (uncompressed), so
 many small files make few tasks and one large file makes many. With filter=, row groups that the
-statistics exclude are never read. Parameters of units are paths and numbers only.
+statistics exclude are never read. The parameters of units are only paths and numbers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 WORKERS_IMPORT = ("pyarrow.parquet",)  # the fork server imports it for all workers
-BATCH_BYTES = 8 << 20  # target bytes of one batch of the decoder
+BATCH_BYTES = 8 << 20  # target bytes of one batch from the decoder
 UNIT_BYTES = 32 << 20
 SMALL_BYTES = 256 << 10  # a file of at most this many bytes is read as a whole
 EXTENSIONS = ["parquet", "pq", "parq"]
@@ -65,30 +65,30 @@ def read_parquet(
     trust_pickled_columns: bool = False,
     **options: Unpack[OpenFileOptions],
 ) -> Source:
-    """A Dataset of Parquet files. The schemas of all files become one: null where a file lacks a
-    column, TypeError where types cannot be unified.
+    """A Dataset of Parquet files. The schemas of all files are unified: a column that a file lacks
+    is null there; TypeError if types cannot be unified.
 
     Args:
         paths: A file, folder, glob pattern, or list of them; local or of a pyarrow file system.
-        columns: Only these columns are read; KeyError for one that does not exist.
+        columns: Only these columns are read; KeyError for a column that does not exist.
         tensor_column_schema: {column: (dtype, shape)}: columns of bytes that hold arrays.
         on_error: What to do with damaged files: "raise", "skip" or "quarantine" (see
-            Dataset.errors()); None: as DataContext.on_error says. Rows of a file before the damage
-            are kept.
-        schema: The pyarrow schema that the rows get.
+        Dataset.errors()); None: the setting DataContext.on_error. The rows of a file before the
+        damage are read.
+        schema: The pyarrow schema that the rows are cast to.
         filter: A pyarrow.compute expression that selects rows; row groups without a match are
             skipped.
         trust_pickled_columns: True: Python objects that others have pickled into the files are
-            unpickled, which runs whatever code they name. False: as
-            DataContext.trust_pickled_columns says, which is not to.
+        unpickled, which runs whatever code the pickles name. False: the setting
+        DataContext.trust_pickled_columns applies, whose default is not to unpickle them.
         arrow_parquet_args: batch_size (rows of one batch of the decoder), use_threads; TypeError
             for others.
         options: See FileOptions.
 
     Raises:
         FileNotFoundError: A path does not exist.
-        KeyError: There is no such column.
-        TypeError: Types of the files cannot be unified, or a keyword is unknown.
+        KeyError: A column does not exist.
+        TypeError: The types of the files cannot be unified, or a keyword is unknown.
 
     Example:
         >>> import skate, tempfile
@@ -128,7 +128,7 @@ def read_parquet(
         "stored": list(stored.names),
         "batch_size": batch_size,
         "tensors": tensor_column_schema,
-        "by_settings": bool(tensor_column_schema or udf),  # these make arrays
+        "by_settings": bool(tensor_column_schema or udf),  # these arguments make arrays
         "udf": udf,
         "stamps": stamps,
         "code": udf,
@@ -159,8 +159,9 @@ def _found(
     tolerant: bool,
     stamps: dict[str, Stamp],
 ) -> tuple[Any, list[Any], list[str]]:
-    """(the files that can be read, the schema and row groups of each, the damaged files); fills
-    stamps. Any error is raised, unless damage is tolerated and at least one file is sound."""
+    """Returns (the files that can be read, the schema and row groups of each, the damaged files),
+    and fills `stamps`. Raises any error, unless damage is tolerated and at least one file is
+    sound."""
     if options.get("file_extensions") is EXTENSIONS and not is_folder(
         paths, options.get("filesystem")
     ):
@@ -181,8 +182,8 @@ def _found(
 
 
 def _stored(paths: list[str], infos: list[Any], given: Any) -> tuple[Any, bool]:
-    """(the schema of all files, or the one that the user gave; whether some files have another
-    schema)"""
+    """Returns (the schema of all files, or the one that the user gave; whether some files have
+    another schema)."""
     schemas: list[Any] = []
     files: list[str] = []  # the first file of each schema
     for path, (s, _) in zip(paths, infos, strict=True):
@@ -205,7 +206,7 @@ def _check_columns(columns: list[str] | None, full: Any, stored: Any, path: str)
 
 
 def _given_out(full: Any, columns: list[str] | None, with_path: bool) -> Any:
-    """The schema of the rows: the requested columns in their order, and "path"."""
+    """The schema of the output rows: the requested columns in their order, and "path"."""
     if columns is None:
         return full
     path = ["path"] if with_path and "path" not in columns else []
@@ -215,10 +216,10 @@ def _given_out(full: Any, columns: list[str] | None, with_path: bool) -> Any:
 def _cut(
     listing: Any, infos: list[Any], damaged: list[str], blocks: int | None, shuffle: Any
 ) -> tuple[list[Any], Any]:
-    """(the units, a function that makes them anew in each run)"""
+    """Returns (the units, a function that makes the units anew for each run)."""
     each = dict(zip(listing.paths, infos, strict=True))
     units = _units(listing.paths, infos, blocks)
-    # each damaged file is a unit of its own, whose task reports the error
+    # each damaged file is its own unit, whose task reports the error
     units += [(pickle.dumps([(p, [])]), 0, 1) for p in damaged]
     return units, reshuffled(
         listing, shuffle, lambda part: _units(part.paths, [each[p] for p in part.paths], blocks)
@@ -226,7 +227,8 @@ def _cut(
 
 
 def _arguments(given: dict[str, Any]) -> tuple[int | None, Any]:
-    """(batch_size, function over each block): the arguments that read_parquet() does not name."""
+    """Returns (batch_size, function over each block): arguments that are no parameters of
+    read_parquet()."""
     given = dict(given)
     batch_size, udf = given.pop("batch_size", None), given.pop("_block_udf", None)
     given.pop("use_threads", None)  # has no effect: a task has one CPU
@@ -255,7 +257,7 @@ def _unified(schemas: list[Any], files: list[str]) -> Any:
 
 
 def _known(params: dict[str, Any], stored: Any, said: dict[str, Any], with_path: bool) -> Any:
-    """The columns of all rows: those of the files, those that the paths define, "path"."""
+    """The columns of all rows: those of the files, those that the paths define, and "path"."""
     s = stored.remove_metadata()
     for k, v in said.items():
         if k not in s.names:
@@ -310,13 +312,13 @@ def _footers(
     )
 
 
-LOOK = 32  # number of files after which _each() checks whether reads had to wait
+LOOK = 32  # the number of files after which _each() checks whether reads had to wait for the disk
 
 
 def _each(one: Any, paths: list[str], local: bool) -> Iterator[Any]:
-    """Yields one(path) for each path. Files in the page cache are read by this thread: 32 threads
-    that contend for the GIL take four times as long. If most reads have to wait (the kernel counts
-    how often the thread slept), the rest are read in parallel."""
+    """Yields one(path) for each path. This thread reads files that are in the page cache: 32
+    threads that contend for the GIL would take four times as long. If most reads have to wait (the
+    kernel counts how often the thread slept), the rest are read in parallel."""
     done = 0
     while local and done < len(paths):
         slept = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
@@ -330,8 +332,8 @@ def _each(one: Any, paths: list[str], local: bool) -> Iterator[Any]:
 
 
 def _register(footer: Any) -> None:
-    """Registers skate's and Ray's extension types with Arrow if the file uses them; without that,
-    reading the schema gives their storage types. (Other files need not load them: 9 ms.)"""
+    """Registers skate's and Ray's extension types with Arrow if the file uses them; else reading
+    the schema would give their storage types. (Loading them takes 9 ms, which other files save.)"""
     said = (footer.metadata or {}).get(b"ARROW:schema")
     schema = base64.b64decode(said) if said is not None else b""
     for name, module in ((b"ray.data.", tensor_types), (b"skate.python_object", value_types)):
@@ -352,8 +354,9 @@ def _fragment(fs: Any, path: str, said: dict[str, Any]) -> Any:
 
 
 def _part(fragment: Any, test: Any, schema: Any) -> Any:
-    """A fragment with only the row groups that may have rows for which a pyarrow expression holds;
-    None: there are none. Where Arrow's use of statistics may be wrong, the path alone decides."""
+    """A fragment with only those row groups that may have rows for which a pyarrow expression
+    holds; None: there are none. Where Arrow's use of statistics may be wrong, only the path
+    decides."""
     text = str(test)
     if _prunes_rightly(text, any(pa.types.is_floating(f.type) and f.name in text for f in schema)):
         try:
@@ -373,8 +376,8 @@ def _prunes_rightly(test: str, floats: bool) -> bool:
 
     Arrow ignores that statistics leave NaN out, so a test of floats must be false for NaN if it is
     false for all numbers: comparisons other than !=, and, or. In a list, Arrow does not match 0.0
-    with -0.0. Arrow is wrong for the literal NaN, and for null in a list; a list of more than 20
-    values is not shown whole in the text."""
+    with -0.0. Arrow is wrong for the literal NaN, and for null in a list; the text of a list of
+    more than 20 values does not show all of them."""
     if re.search(r"\b(nan|null)\b|^ *\.\.\.$", test, re.MULTILINE):
         return False
     return not floats or (
@@ -406,7 +409,7 @@ def _units(
 
 
 def encoded(params: dict[str, Any]) -> bool:
-    """Whether a read with these parameters can give dictionary-encoded strings."""
+    """Whether a read with these parameters can yield dictionary-encoded strings."""
     whole = params["filter"] is None and params["pushed"] is None
     return whole and params["schema"] is None and params["udf"] is None and not params["tensors"]
 
@@ -421,8 +424,8 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
         try:
             with _File(keep.params, task, path) as file:
                 few = file.needed(groups)
-                # If bad records are tolerated, row groups are read one by one, so that a damaged
-                # row group costs only itself
+                # If bad records are tolerated, row groups are read one by one, so that only a
+                # damaged row group is lost
                 for part in [[g] for g in few] if tolerates(params) and few else [few]:
                     try:
                         for rb in file.batches(part):
@@ -443,14 +446,14 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
                         unreadable(params, task, why, path, file.row)
         except wrong as e:
             unreadable(params, task, named(e, "read_parquet", path), path)
-    if empty is not None and not given:  # an empty batch tells the columns
+    if empty is not None and not given:  # an empty batch, which shows the columns
         yield from _handed_on(params, empty)
 
 
 class _Rows:
-    """Selects the rows of a batch: those that pass filter= (of pyarrow) and the tests that the
-    optimiser pushed down. all: there are no tests; params: parameters of the read, with the columns
-    that filter= needs."""
+    """Selects the rows of a batch that pass filter= (of pyarrow) and the tests that the optimiser
+    pushed down. all: there are no tests; params: parameters of the read, including the columns that
+    filter= needs."""
 
     def __init__(self, params: dict[str, Any]):
         self.test, self.pushed, self.columns = params["filter"], params["pushed"] or (), None
@@ -465,8 +468,8 @@ class _Rows:
             self.params = {**params, "columns": [*params["columns"], *more]}
 
     def of(self, rb: Any) -> Any:
-        """The batch without the rows that fail. If a test raises an error, all rows are kept: the
-        filter operator that the test is from sees them next and reports the error."""
+        """The batch without the rows that fail. If a test raises an error, all rows stay: the
+        filter operator, from which the test comes, will process them and report the error."""
         for e in self.pushed:
             try:
                 mask = evaluation.mask(e, rb)
@@ -495,8 +498,8 @@ def _wanted(params: dict[str, Any], schema: Any) -> list[str] | None:
 
 
 class _File:
-    """One file while it is read. row: the row number in the file of the next row to yield; None
-    with a filter, since row numbers are unknown then."""
+    """One file that is being read. row: the number in the file of the next row to yield; None with
+    a filter, since row numbers are unknown then."""
 
     def __init__(self, params: dict[str, Any], task: Any, path: str):
         self.params, self.task, self.path = params, task, path
@@ -510,8 +513,9 @@ class _File:
 
     @staticmethod
     def _opened(fs: Any, path: str, stamps: dict[str, Stamp]) -> Any:
-        """Opens the file; a small file is read into memory, because Arrow reads columns of files
-        in its own threads, and waiting for such a thread costs more than the rest of the read."""
+        """Opens the file. A small file is read into memory, because Arrow reads the columns of
+        files in its own threads, and waiting for such a thread takes longer than the rest of the
+        read."""
         f = open_file(fs, path)
         seen = stamp(fs, f)
         try:
@@ -533,13 +537,13 @@ class _File:
         self.f.close()
 
     def needed(self, groups: list[int]) -> list[int]:
-        """The row groups among these that may have rows for which the pushed-down tests hold."""
+        """Those of the row groups that may have rows for which the pushed-down tests hold."""
         tests = self.params["pushed"]
         if not tests or not groups:
             return groups
         md, schema, given = self.pf.metadata, self.pf.schema_arrow, self.params["schema"]
         at = parquet_bounds.indices(md, {n for e in tests for n in expressions.columns_of(e) or ()})
-        # a cast may change the order of values, on which statistics rely; a cast between integers
+        # statistics rely on the order of values, which a cast may change; a cast between integers
         # does not
         if given is not None:
             at = {
@@ -557,7 +561,7 @@ class _File:
         return [g for g in groups if may(g)] if at else groups
 
     def batches(self, groups: list[int]) -> Iterator[Any]:
-        """Yields the rows of some row groups."""
+        """Yields the rows of these row groups."""
         params, task, pf = self.params, self.task, self.pf
         md = pf.metadata
         columns = _wanted(params, pf.schema_arrow)
@@ -583,7 +587,7 @@ class _File:
         step = params["batch_size"] or max(
             1024, min(rows, int(min(BATCH_BYTES, task.target) / max(1.0, size)))
         )
-        # otherwise the rows of a batch are not contiguous in the file
+        # with a filter or tests, the rows of a batch are not contiguous in the file
         whole = params["filter"] is None and not params["pushed"]
         self.row = sum(md.row_group(g).num_rows for g in range(groups[0])) if whole else None
         for rb in pf.iter_batches(step, row_groups=groups, columns=columns, use_threads=False):
@@ -596,7 +600,7 @@ def _same_order(a: Any, b: Any) -> bool:
     return bool(a.equals(b) or (pa.types.is_integer(a) and pa.types.is_integer(b)))
 
 
-# Bytes of a value in Arrow; for text, those of an offset.
+# The bytes of one value in Arrow; for text, the bytes of one offset.
 _WIDTHS = {
     "BOOLEAN": 1 / 8,
     "INT32": 4,
@@ -609,8 +613,8 @@ _WIDTHS = {
 
 
 def _bytes_per_row(md: Any, groups: list[int], columns: list[str] | None) -> float:
-    """Approximate bytes of a row in memory. A file may hold less: there, repeated values are
-    indices into a dictionary."""
+    """The approximate bytes of a row in memory. They may be fewer in the file, where repeated
+    values are indices into a dictionary."""
     rows = size = 0
     for g in groups:
         rg = md.row_group(g)
@@ -625,7 +629,8 @@ def _bytes_per_row(md: Any, groups: list[int], columns: list[str] | None) -> flo
 
 
 def _finish(params: dict[str, Any], rb: Any, path: str, said: dict[str, Any]) -> Any:
-    """The batch in the common schema, with the columns of its path, in the requested order."""
+    """The batch in the common schema, with the columns that its path defines, in the requested
+    order."""
     if rb.schema.metadata:
         rb = rb.replace_schema_metadata(None)
     asked, schema = params["columns"], params["schema"]
@@ -663,8 +668,7 @@ def _finish(params: dict[str, Any], rb: Any, path: str, said: dict[str, Any]) ->
 
 
 def _handed_on(params: dict[str, Any], rb: Any) -> Iterator[Any]:
-    """Yields the batch, or the result of _block_udf for the batch if the user gave such a
-    function."""
+    """Yields the batch, or the result of the user's _block_udf for the batch."""
     if params["udf"] is None:
         yield rb
     else:

@@ -1,4 +1,4 @@
-"""range and range_tensor: the numbers 0..n-1; each unit makes one block."""
+"""range and range_tensor: the numbers 0..n-1; each unit becomes one block."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def range_tensor(
     shape: tuple[int, ...] = (1,),
     **options: Unpack[BlockOptions],
 ) -> Source:
-    """A Dataset of n tensors in a column "data"; the i-th is full of i.
+    """A Dataset of n tensors in a column "data"; all elements of the i-th tensor are i.
 
     Args:
         n: Number of rows, 0 or more.

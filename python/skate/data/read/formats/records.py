@@ -29,8 +29,9 @@ def read_records(
     footer_bytes: int = 0,
     **options: Unpack[StreamOptions],
 ) -> Source:
-    """A Dataset of files of binary records of one length: one row per record, one column per field.
-    (tf.data.FixedLengthRecordDataset, numpy.fromfile; Ray has no such reader.)
+    """A Dataset of files that consist of binary records of equal length: one row for each record,
+    one column for each field. (Similar: tf.data.FixedLengthRecordDataset, numpy.fromfile; Ray has
+    no such reader.)
 
     Args:
         paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file

@@ -1,7 +1,7 @@
 """read_sql: rows of a query over a DB-API connection.
 
-One task reads all rows, in batches, unless shard_keys are given: then each task queries its share
-of the rows, by a hash of the keys.
+One task reads all rows, in batches. If shard_keys are given, several tasks each query a share of
+the rows, by a hash of the keys.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from skate.data.read.options import ReadOptions, takes_read
 from skate.data.read.source import Facts, Source, asked_blocks
 from skate.data.values import batch, unify
 
-ROWS = 4096  # rows fetched at once
+ROWS = 4096  # the rows that one fetch gets
 
 
 @takes_read()
@@ -35,9 +35,9 @@ def read_sql(
         connection_factory: A function without arguments that opens a DB-API connection; it is
             called in the workers.
         sql_params: Parameters of the query, as the driver's execute() takes them.
-        shard_keys: Columns by whose hash the rows are divided among the tasks.
-        shard_hash_fn: Name of the SQL function that hashes, from text to text or int ("MD5",
-            "unistr", "ABS"...).
+        shard_keys: The columns by whose hash the rows are divided among the tasks.
+        shard_hash_fn: The name of the SQL function that hashes, from text to text or int ("MD5",
+        "unistr", "ABS"...).
         override_num_blocks: Number of tasks; more than one needs shard_keys and a database that can
             hash, else ValueError. None: one.
         options: See ReadOptions.

@@ -61,14 +61,15 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
-    """The lines of one file."""
+    """Yields the lines of one file."""
     schema = _schema()
     encoding = params["encoding"]
     data = read_sound(params, task, "read_text", path, lines="\n".encode(encoding) == b"\n")
     try:
         lines = data.decode(encoding).split("\n")
     except UnicodeDecodeError as e:
-        # UTF-16 and the like: after damage, the start of the next character cannot be found
+        # UTF-16 and similar encodings: after damage, the start of the next character cannot be
+        # found
         if "\n".encode(encoding) != b"\n":
             raise ValueError(
                 f"not {encoding} at byte {e.start}: {e.reason}; pass encoding=..."
@@ -86,7 +87,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
 
 
 def _good_lines(params: dict[str, Any], task: Any, path: str, data: bytes) -> list[str]:
-    """The lines that are valid text; the others become dead letters."""
+    """Returns the lines that are valid text; the others become dead letters."""
     encoding, out = params["encoding"], []
     for i, line in enumerate(data.split(b"\n")):
         try:

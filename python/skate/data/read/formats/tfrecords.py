@@ -1,9 +1,10 @@
 """read_tfrecords: TFRecord files of tf.train.Example, without TensorFlow.
 
-A record is its length (8 bytes), a masked CRC-32C of the length, the data, and a masked CRC-32C of
-the data; both checksums are verified. Example is a protobuf message of three nested maps, decoded
-here: features { feature { key: name, value: bytes_list | float_list | int64_list } }. Lists of one
-value become plain values if that is so in all records of a batch, as in Ray.
+A record consists of its length (8 bytes), a masked CRC-32C of the length, the data, and a masked
+CRC-32C of the data; both checksums are verified. tf.train.Example is a protobuf message of three
+nested maps, which this module decodes: features { feature { key: name, value: bytes_list |
+float_list | int64_list } }. Lists of one value become plain values if they have one value in all
+records of a batch, as in Ray.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ def read_tfrecords(
     Args:
         paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
             system.
-        arrow_open_stream_args: {"compression": "gzip"} for compressed files whose name does not say
-            so.
+        arrow_open_stream_args: {"compression": "gzip"} for compressed files whose name does not
+        show it.
         tf_schema: Of TensorFlow's own libraries; not supported (NotImplementedError).
         tfx_read_options: Of TensorFlow's own libraries; not supported (NotImplementedError).
         options: See StreamOptions.
@@ -61,7 +62,7 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
-    """The batches of one file."""
+    """Yields the batches of one file."""
 
     def bad(record: tuple[int, dict[str, list[Any]], bytes], e: Exception) -> None:
         unreadable(
@@ -91,7 +92,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
         yield from fitting.batch(held)
 
 
-RAW_BYTES = 64 << 10  # bytes of a bad record that are kept
+RAW_BYTES = 64 << 10  # the bytes of a bad record that a dead letter contains
 
 
 class Damaged(ValueError):
@@ -108,8 +109,8 @@ def _of_record(path: str, i: int, e: Exception) -> Exception:
 
 
 def records(data: bytes) -> Iterator[bytes | Damaged]:
-    """Yields the records of a file. A record with a wrong checksum is yielded as a Damaged; so is
-    the rest of the file, last, if no start of a further record is known."""
+    """Yields the records of a file. A record with a wrong checksum is yielded as a Damaged. If the
+    start of the next record cannot be found, the rest of the file is yielded as a Damaged, too."""
     at, end = 0, len(data)
     while at < end:
         head = data[at : at + 12]
@@ -136,8 +137,8 @@ def records(data: bytes) -> Iterator[bytes | Damaged]:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int, Any]]:
-    """Yields (field number, wire type, value) of a protobuf message: an int for varints, bytes for
-    the others."""
+    """Yields (field number, wire type, value) of a protobuf message; a varint is an int, any other
+    value bytes."""
     at, end = 0, len(data)
     while at < end:
         key, at = _varint(data, at)

@@ -1,5 +1,5 @@
-"""read_videos: frames of videos, decoded by PyAV (FFmpeg). Each video is read by one task, since
-frames are decoded in order."""
+"""read_videos: the frames of videos, which PyAV (FFmpeg) decodes. Each video is read by one task,
+since frames are decoded in order."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def read_videos(
     include_timestamps: bool = False,
     **options: Unpack[StreamOptions],
 ) -> Source:
-    """A Dataset with one row per frame: "frame", an array (height, width, 3) of uint8 (RGB), and
-    "frame_index", its number in the file.
+    """A Dataset with one row for each frame: "frame", an array (height, width, 3) of uint8 (RGB),
+    and "frame_index", the frame's number in the file.
 
     Args:
         paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
             system.
-        include_timestamps: Adds "frame_timestamp": an array of its beginning and end in seconds
-            (float64).
+        include_timestamps: Adds "frame_timestamp": an array of the frame's start and end in seconds
+        (float64).
         options: See StreamOptions.
 
     Raises:
@@ -62,7 +62,7 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
-    """The frames of one file."""
+    """Yields the frames of one file."""
     frames: list[Any] = []
     times: list[Any] = []
     first = 0

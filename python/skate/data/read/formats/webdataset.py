@@ -1,9 +1,9 @@
 """read_webdataset: tar files whose members share a stem: a.jpg, a.json and a.cls become one row
 with the columns jpg, json, cls and __key__ "a".
 
-Members are decoded by their ending: txt, cls, json, npy, images, mp (with the package msgpack), pt
-(with torch, which is told to load tensors and arrays only, so a file cannot run code). Other
-endings, pickle among them, stay bytes unless a decoder is given.
+Members are decoded by their suffix: txt, cls, json, npy, images, mp (with the package msgpack), pt
+(with torch, which loads only tensors and arrays, so a file cannot run code). Values with other
+suffixes, pickle among them, stay bytes unless a decoder is given.
 """
 
 from __future__ import annotations
@@ -56,18 +56,18 @@ def read_webdataset(
     Args:
         paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
             system.
-        decoder: True: decode by the ending; None or False: keep bytes; "PIL": images become Pillow
-            images; or a function from row to row, or a list of functions.
-        fileselect: The members that are read: endings or patterns, or a function of the name.
+        decoder: True: decode by the suffix; None or False: bytes stay; "PIL": images become Pillow
+        images; or a function from row to row, or a list of functions.
+        fileselect: The members that are read: suffixes or patterns, or a function of the name.
         filerename: A function from a member's name to its new name, or a list of functions.
-        suffixes: The columns that are kept: endings or patterns, or a function.
+        suffixes: The columns of the output: suffixes or patterns, or a function.
         verbose_open: Has no effect.
         expand_json: Whether the keys of the column "json" become columns.
         options: See StreamOptions.
 
     Raises:
         FileNotFoundError: A path does not exist.
-        ValueError: A row has two members of one name.
+        ValueError: A row has two members with the same name.
     """
     params = {
         "code": True,
@@ -86,7 +86,7 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
-    """The rows of one file."""
+    """Yields the rows of one file."""
 
     def bad(row: dict[str, Any], e: Exception) -> None:
         why = f"read_webdataset {path}, row {row['__key__']!r}: {type(e).__name__}: {e}"
@@ -112,7 +112,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
             row = apply_each(params["decoder"], row, decode)
             if params["expand_json"]:
                 row = {**_object(row.get("json")), **row}
-        except Exception as e:  # from a decoder, possibly the user's
+        except Exception as e:  # a decoder, possibly the user's, raised it
             if not tolerates(params) or is_fatal(e, reading=True):
                 raise
             bad(row, e)
@@ -130,7 +130,7 @@ class _DamagedArchive(ValueError):
 
 
 def _members(params: dict[str, Any], task: Any, path: str) -> Iterator[tuple[str, bytes]]:
-    """Yields names and bytes of the members. After damage to the archive, the start of the next
+    """Yields the names and bytes of the members. After damage to the archive the start of the next
     member cannot be found, so reading ends there."""
     data = read_sound(params, task, "read_webdataset", path)
     f = data if data[257:262] == b"ustar" else plain(data)
@@ -148,8 +148,8 @@ def _members(params: dict[str, Any], task: Any, path: str) -> Iterator[tuple[str
                         if len(body) < m.size:
                             raise tarfile.ReadError("unexpected end of data")
                         yield name, body
-        # an archive ends with blocks of zeros or with the file; tarfile takes anything else for its
-        # end, too
+        # an archive ends with blocks of zeros, or at the end of the file; tarfile would treat
+        # anything else as the end, too
         end = f[at : at + 512]
         if end.strip(b"\0"):
             raise tarfile.ReadError("no member begins here")
@@ -160,7 +160,7 @@ def _members(params: dict[str, Any], task: Any, path: str) -> Iterator[tuple[str
 
 
 def plain(data: bytes) -> bytes:
-    """The content of data compressed by gzip, bz2 or xz, which its first bytes tell."""
+    """The content of data, decompressed if its first bytes show gzip, bz2 or xz."""
     if data[:6] == b"\xfd7zXZ\0":
         try:
             return lzma.decompress(data)
@@ -175,7 +175,7 @@ def _rows(
     suffixes: Any,
     bad: Callable[[dict[str, Any], Exception], None],
 ) -> Iterator[dict[str, Any]]:
-    """Groups members by stem into rows; rows with a name twice go to bad()."""
+    """Groups members by their stem into rows; a row that has a name twice goes to bad()."""
     row: dict[str, Any] = {}
     whole = True
     for name, data in members:
@@ -212,7 +212,7 @@ def _wanted(name: str, patterns: Any) -> bool:
 
 
 def apply_each(steps: Any, v: Any, default: Callable[[Any, Any], Any] | None) -> Any:
-    """Passes v through a function or a list of functions; a step that is no function is applied by
+    """Passes v through a function or a list of functions; a step that is no function is applied as
     default(v, step)."""
     if steps is None or steps is False:
         return v
@@ -226,7 +226,7 @@ def _object(v: Any) -> dict[str, Any]:
 
 
 def decode(row: dict[str, Any], how: Any) -> dict[str, Any]:
-    """Decodes values by the last part of their column's name."""
+    """Decodes each value by the last part of its column's name."""
     out = dict(row)
     for k, v in row.items():
         end = k.rsplit(".", 1)[-1].lower()
@@ -251,7 +251,7 @@ def decode(row: dict[str, Any], how: Any) -> dict[str, Any]:
 
 
 def library(name: str, column: str) -> Any:
-    """Imports a package that a column's ending needs; the ImportError names both."""
+    """Imports the package that a column's suffix needs; the ImportError names both."""
     try:
         return importlib.import_module(name)
     except ImportError as e:
@@ -261,7 +261,7 @@ def library(name: str, column: str) -> Any:
 
 
 def _load_torch(data: bytes, column: str) -> Any:
-    """Loads what torch.save() wrote, restricted to tensors and arrays."""
+    """Loads a value written by torch.save(), but only tensors and arrays."""
     torch = library("torch", column)
     numpy: Any = np  # untyped, because numpy's types lack these attributes
     kinds = [
