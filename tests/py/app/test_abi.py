@@ -1,0 +1,54 @@
+"""libskate keeps the interface that tests/c/abi.txt lists (tests/abi.py)."""
+
+import importlib.util
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+spec = importlib.util.spec_from_file_location("abi", ROOT / "tests" / "abi.py")
+assert spec and spec.loader
+abi = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(abi)
+
+
+def test_the_interface_is_the_kept_one():
+    gone, new = abi.differences(abi.KEPT.read_text().splitlines(), abi.interface())
+    assert not gone, "\n".join(["gone or changed:", *gone, abi.ADVICE])
+    assert not new, "\n".join(["new: run ./dev abi, which writes them into tests/c/abi.txt", *new])
+
+
+def test_what_headers_declare_is_exported_and_nothing_else():
+    lines = [line for h in abi.headers() for line in abi.declared(h.read_text())[0]]
+    functions = {
+        line.partition("(")[0].split()[-1] for line in lines if line.startswith("function")
+    }
+    assert {s.split()[1].partition("@")[0] for s in abi.exported()} == functions
+    assert all(s.endswith("@SKATE_0") for s in abi.exported())
+
+
+def test_what_a_change_is():
+    before = """
+#define SKATE_API __attribute__((visibility("default")))
+enum { SKATE_OK = 0, SKATE_ENOMEM = -1 };
+struct skate_x { /* a comment; with a semicolon */
+    const void *data; // int gone;
+    double priv[5];
+};
+typedef struct {
+    uint64_t id, ready;
+} skate_y;
+SKATE_API int skate_f(struct skate_x *x, const void *const *run, double priv[2], unsigned n);
+SKATE_API void skate_g(void);
+"""
+    lines, enums, structs = abi.declared(before)
+    assert lines == [
+        "function int skate_f(struct skate_x *, const void *const *, double [2], unsigned)",
+        "function void skate_g(void)",
+    ]
+    assert enums == ["SKATE_OK", "SKATE_ENOMEM"]
+    assert structs == {
+        "struct skate_x": [("const void *", "data"), ("double[5]", "priv")],
+        "skate_y": [("uint64_t", "id"), ("uint64_t", "ready")],
+    }
+    renamed = before.replace("*x,", "*other,").replace("skate_g(", "skate_h(")
+    gone, new = abi.differences(lines, abi.declared(renamed)[0])
+    assert gone == ["function void skate_g(void)"] and new == ["function void skate_h(void)"]
