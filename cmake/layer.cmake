@@ -12,6 +12,7 @@
 
 set(SK_CONTRACT_engine value resources task)
 set(SK_CONTRACT_kernel aggregates)
+set(SK_CONTRACT_data batch)
 
 function(skate_layer name)
   cmake_parse_arguments(PARSE_ARGV 1 L "" "" "DEPS")

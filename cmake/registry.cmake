@@ -8,6 +8,7 @@
 set(SK_REGISTRY_engine sk_engine_class)
 set(SK_REGISTRY_exec sk_policy)
 set(SK_REGISTRY_shuffle sk_shuffle_ops)
+set(SK_REGISTRY_data sk_data_op)
 
 function(skate_registry layer out)
   set(${out} "" PARENT_SCOPE)

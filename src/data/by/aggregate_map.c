@@ -1,0 +1,156 @@
+/* aggregate_map.c - the first half of an exchange that computes aggregates by group: makes states
+ * of the rows (shuffle/work.h), and sends rows unchanged where states would hardly be fewer. The
+ * last operator of its stage. params: the columns that the aggregates read (columns.h): the keys,
+ * then a column for each aggregate that has one.
+ *
+ * A table of states grows to half a block, since its batch needs about as much memory again. */
+#include "data/columns.h"
+#include "data/gathered.h"
+
+enum { STEP = 4 << 20 }; /* bytes that are aggregated at once */
+
+struct state {
+    struct sk_what *what;
+    struct sk_columns *columns;
+    struct sk_gathered in, left; /* left: rows that are sent unchanged */
+    struct sk_states *states;
+    struct sk_schema *schema; /* of the rows in `states` */
+    bool some;                /* there were rows */
+    uint64_t taken;           /* bytes of the rows in `states` */
+    uint64_t row0;
+};
+
+static struct state *state_of(struct sk_data_node *n) { return sk_data_state(n); }
+
+static sk_rc open(struct sk_data_node *n, struct sk_err *err) {
+    struct state *s = state_of(n);
+    SK_TRY(sk_columns_read(sk_data_params(n), &s->columns, err));
+    return sk_what_read(sk_data_what(n), &s->what, err);
+}
+
+static sk_rc begin(struct sk_data_node *n, struct sk_err *err) {
+    (void)err;
+    state_of(n)->row0 = state_of(n)->taken = 0;
+    state_of(n)->some = false;
+    return SK_OK;
+}
+
+/* Maps a batch of states or rows and yields what comes of it. Takes b over. */
+static sk_rc map(struct sk_data_node *n, struct sk_batch *b, struct sk_err *err) {
+    struct state *s = state_of(n);
+    const struct sk_data_task *t = sk_data_task_of(n);
+    struct sk_work *work = NULL;
+    struct sk_value *v;
+    struct sk_map_input in = {.schema = &b->schema->s,
+                              .array = &b->array,
+                              .seq = t->d.seq == SK_NO_SEQ ? 0 : t->d.seq,
+                              .values = t->d.hint,
+                              .row0 = s->row0};
+    sk_rc rc = sk_work_map(s->what, &in, &work, err);
+    while (rc == SK_OK && (rc = sk_work_next(work, &v, err)) == SK_OK && v) {
+        rc = sk_data_yield(n, v, err);
+        sk_value_destroy(v);
+    }
+    sk_work_destroy(work);
+    s->row0 += (uint64_t)b->array.length;
+    sk_batch_destroy(b);
+    return rc;
+}
+
+static void drop_states(struct state *s) {
+    sk_states_destroy(s->states);
+    sk_schema_drop(s->schema);
+    s->states = NULL;
+    s->schema = NULL;
+    s->taken = 0;
+}
+
+/* Sends the states, then the rows that were left as rows. */
+static sk_rc flush(struct sk_data_node *n, struct sk_err *err) {
+    struct state *s = state_of(n);
+    struct sk_batch *b;
+    sk_rc rc = SK_OK;
+    if (s->states && sk_states_rows(s->states)) {
+        struct sk_block_plan *plan;
+        uint64_t size;
+        rc = sk_states_measure(s->states, SK_RESULT_PARTIAL, &plan, &size, err);
+        if (rc == SK_OK) rc = sk_batch_of_plan(plan, size, &b, err);
+        drop_states(s);
+        if (rc == SK_OK) rc = map(n, b, err);
+    }
+    drop_states(s);
+    if (rc == SK_OK && s->left.held.n) {
+        rc = sk_gathered_rest(&s->left, &b, err);
+        if (rc == SK_OK) rc = map(n, b, err);
+    }
+    return rc;
+}
+
+static uint64_t table_bytes(struct sk_data_node *n) {
+    return SK_MAX(sk_data_task_of(n)->d.target_bytes / 2, 1);
+}
+
+/* Aggregates some rows. Takes b over. */
+static sk_rc add(struct sk_data_node *n, struct sk_batch *b, struct sk_err *err) {
+    struct state *s = state_of(n);
+    uint64_t most = SK_WHAT_MAP_BLOCKS * sk_data_task_of(n)->d.target_bytes, taken = 0, bytes = 0;
+    sk_rc rc = sk_data_nbytes(b, &bytes, err);
+    bool fits = s->states && s->taken <= most && sk_states_bytes(s->states) <= table_bytes(n) &&
+                (s->schema == b->schema || sk_block_same_schema(&s->schema->s, &b->schema->s));
+    if (rc == SK_OK && !fits) {
+        rc = flush(n, err);
+        if (rc == SK_OK) s->schema = sk_schema_keep(b->schema);
+        if (rc == SK_OK) rc = sk_states_create(s->what, &s->schema->s, false, &s->states, err);
+    }
+    if (rc == SK_OK) rc = sk_states_add(s->states, &b->schema->s, &b->array, &taken, err);
+    s->some = true;
+    s->taken += bytes;
+    if (rc == SK_OK && taken < (uint64_t)b->array.length) {
+        struct sk_batch *rest, *none;
+        rc = sk_batch_slice(b, (int64_t)taken, b->array.length - (int64_t)taken, &rest, err);
+        if (rc == SK_OK) rc = sk_gathered_add(&s->left, rest, UINT64_MAX, &none, err);
+    }
+    sk_batch_destroy(b);
+    return rc;
+}
+
+static sk_rc push(struct sk_data_node *n, struct sk_batch *b, struct sk_err *err) {
+    struct state *s = state_of(n);
+    struct sk_batch *rows = b, *whole;
+    /* Where only rows are counted, without keys, no column is read, and all serve as well as none.
+     */
+    if (sk_columns_n(s->columns)) SK_TRY(sk_columns_pick(s->columns, b, &rows, err));
+    SK_TRY(sk_gathered_add(&s->in, rows, SK_MIN((uint64_t)STEP, table_bytes(n) / 8), &whole, err));
+    return whole ? add(n, whole, err) : SK_OK;
+}
+
+static sk_rc end(struct sk_data_node *n, struct sk_err *err) {
+    struct state *s = state_of(n);
+    struct sk_batch *whole;
+    SK_TRY(sk_gathered_rest(&s->in, &whole, err));
+    if (whole && !s->some && !whole->array.length) return map(n, whole, err);
+    if (whole) SK_TRY(add(n, whole, err));
+    return flush(n, err);
+}
+
+static void reset(struct sk_data_node *n) {
+    struct state *s = state_of(n);
+    drop_states(s);
+    sk_gathered_reset(&s->in);
+    sk_gathered_reset(&s->left);
+}
+
+static void close(struct sk_data_node *n) {
+    sk_what_destroy(state_of(n)->what);
+    sk_columns_destroy(state_of(n)->columns);
+}
+
+const struct sk_data_op sk_data_by_aggregate_map = {.name = "aggregate_map",
+                                                    .yields = true,
+                                                    .state_bytes = sizeof(struct state),
+                                                    .open = open,
+                                                    .begin = begin,
+                                                    .push = push,
+                                                    .end = end,
+                                                    .reset = reset,
+                                                    .close = close};

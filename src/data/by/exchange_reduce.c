@@ -1,0 +1,4 @@
+/* exchange_reduce.c - the second half of an exchange: its tasks run in shuffle/task.c. */
+#include "data/data.h"
+
+const struct sk_data_op sk_data_by_exchange_reduce = {.name = "exchange_reduce"};
