@@ -14,20 +14,39 @@ enum {
     KIND_FAILURE = 0xE2 /* kind of an error value: the code in 4 bytes, then the text without NUL */
 };
 
+struct sk_batch_ctx; /* data_int.h */
 struct skate_task {
     struct sk_task *t;
     bool failed;
+    /* While a function of batches or of a source runs: what it was called for. */
+    struct sk_batch_ctx *batch;
 };
 
 /* Returns the engine of this process. NULL: no engine is open (SKATE_ECLOSED); the last error has
  * the reason. */
 struct sk_engine *sk_api_engine(void);
+/* Number of the engine that is open, from 1 on; 0: none is. Values of an engine may be released as
+ * long as its number is the same. */
+uint64_t sk_api_number(void);
+/* Fills *err with the code and message of an error value, and returns the code. */
+sk_rc sk_api_failure(const struct sk_view *v, struct sk_err *err);
+/* Stops all runs of datasets, before the engine closes. */
+void sk_api_runs_stop(void);
 /* Returns the last error of this thread. */
 struct sk_err *sk_api_err(void);
 /* Defines the registered function `name` in the engine and stores its id in *out. SK_ENOENT: no
  * such function is registered. */
 sk_rc sk_api_define(struct sk_engine *e, const char *name, sk_fid *out) SK_MUST_USE;
-/* Returns the index of the custom resource given to skate_init; 0: none. */
+/* A registered task function, which runs as part of a stage. */
+struct sk_api_fn;
+sk_rc sk_api_fn_find(const char *name, struct sk_api_fn **out, struct sk_err *err) SK_MUST_USE;
+int sk_api_fn_call(const struct sk_api_fn *f, struct skate_task *t);
+/* Interns a need of resources. cpus below 0: none. */
+sk_rc sk_api_shape(struct sk_engine *e, double cpus, double gpus, double resource, sk_shape *out,
+                   struct sk_err *err) SK_MUST_USE;
+/* Runs the stages of pipelines in a worker: registers the functions that do. */
+void sk_api_stages_register(void);
+/* Index of the resource that skate_init was given; 0: none. */
 uint32_t sk_api_resource(void);
 int64_t sk_api_deadline(int64_t timeout_ms);
 

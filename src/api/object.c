@@ -69,8 +69,7 @@ void skate_buf_abort(struct skate_buf *b) {
     if (e) e->ops->buf_abort(e, &x);
 }
 
-/* Returns the error code that an error value holds, and makes its text the last error. */
-static sk_rc failure(const struct sk_view *v) {
+sk_rc sk_api_failure(const struct sk_view *v, struct sk_err *err) {
     int32_t code = SK_ETASK;
     const char *text = (const char *)v->data;
     size_t n = v->len;
@@ -79,7 +78,7 @@ static sk_rc failure(const struct sk_view *v) {
         text += 4;
         n -= 4;
     }
-    return SK_ERR(sk_api_err(), code < 0 ? code : SK_ETASK, "%.*s", (int)SK_MIN(n, 1000), text);
+    return SK_ERR(err, code < 0 ? code : SK_ETASK, "%.*s", (int)SK_MIN(n, 1000), text);
 }
 
 int skate_get(skate_ref r, int64_t timeout_ms, struct skate_value *out) {
@@ -89,7 +88,7 @@ int skate_get(skate_ref r, int64_t timeout_ms, struct skate_value *out) {
     sk_oid o = {r.id};
     SK_TRY(e->ops->get(e, &o, 1, sk_api_deadline(timeout_ms), &v, sk_api_err()));
     if (SK_KIND_IS_ERROR(v.kind)) {
-        sk_rc rc = failure(&v);
+        sk_rc rc = sk_api_failure(&v, sk_api_err());
         e->ops->view_release(e, &v);
         return rc;
     }

@@ -26,6 +26,7 @@ struct sk_api_fn {
 static struct sk_api_fn fns[MAX_FNS];
 static uint32_t n_fns;
 static struct sk_engine *engine;
+static uint64_t number; /* of the engine that was opened last */
 static char exe[4096];
 static uint32_t resource;
 /* guards init, shutdown and the table of functions */
@@ -93,6 +94,13 @@ sk_rc sk_api_define(struct sk_engine *e, const char *name, sk_fid *out) {
     return SK_OK;
 }
 
+sk_rc sk_api_fn_find(const char *name, struct sk_api_fn **out, struct sk_err *err) {
+    *out = by_id(hash_name(name));
+    return *out ? SK_OK
+                : SK_ERR(err, SK_ENOENT, "no function '%s' is registered in this process", name);
+}
+int sk_api_fn_call(const struct sk_api_fn *f, struct skate_task *t) { return f->fn(t); }
+
 /* ---- running as a worker --------------------------------------------------------------------- */
 
 static sk_rc define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def,
@@ -133,6 +141,7 @@ static sk_rc begin(void *ctx, struct sk_engine *client, struct sk_err *err) {
 
 int skate_worker_main(int argc, char **argv) {
     (void)argc;
+    sk_api_stages_register();
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
     if (n > 0) exe[n] = 0;
     else snprintf(exe, sizeof exe, "%s", argv && argv[0] ? argv[0] : "");
@@ -181,13 +190,20 @@ int skate_init(const struct skate_opts *o) {
     if (rc == SK_OK) {
         resource = o->resource ? SK_RES_CUSTOM : 0;
         for (uint32_t i = 0; i < n_fns; i++) fns[i].defined = false;
+        __atomic_add_fetch(&number, 1, __ATOMIC_RELEASE);
         __atomic_store_n(&engine, e, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&mu);
     return rc;
 }
 
+uint64_t sk_api_number(void) {
+    return __atomic_load_n(&engine, __ATOMIC_ACQUIRE) ? __atomic_load_n(&number, __ATOMIC_ACQUIRE)
+                                                      : 0;
+}
+
 void skate_shutdown(void) {
+    sk_api_runs_stop();
     pthread_mutex_lock(&mu);
     struct sk_engine *e = engine;
     __atomic_store_n(&engine, NULL, __ATOMIC_RELEASE);

@@ -46,19 +46,26 @@ static sk_rc one_arg(struct call *c, const struct skate_arg *a, struct sk_arg *o
     return SK_OK;
 }
 
+sk_rc sk_api_shape(struct sk_engine *e, double cpus, double gpus, double resource, sk_shape *out,
+                   struct sk_err *err) {
+    if (!(cpus <= 1e6 && gpus >= 0 && gpus <= 1e6 && resource >= 0 && resource <= 1e12))
+        return SK_ERR(err, SK_EINVAL,
+                      "%g cpus, %g gpus and %g of the resource are asked for: out of range", cpus,
+                      gpus, resource);
+    if (resource > 0 && !sk_api_resource())
+        return SK_ERR(err, SK_EINFEASIBLE,
+                      "a resource is asked for, but skate_init was given none");
+    struct sk_res r = {.amount = {[SK_RES_CPU] = (int64_t)(SK_MAX(cpus, 0) * SK_RES_UNIT + 0.5),
+                                  [SK_RES_GPU] = (int64_t)(gpus * SK_RES_UNIT + 0.5)}};
+    if (resource > 0) r.amount[sk_api_resource()] = (int64_t)(resource * SK_RES_UNIT + 0.5);
+    return sk_shape_of(e, &r, out, err);
+}
+
+/* cpus: the default. */
 static sk_rc shape_of(struct sk_engine *e, const struct skate_call_opts *o, double cpus,
                       sk_shape *out) {
     if (o) cpus = o->cpus < 0 ? 0 : o->cpus > 0 ? o->cpus : cpus;
-    double amount = o ? o->resource : 0;
-    if (amount < 0 || amount > 1e12 || cpus > 1e6)
-        return SK_ERR(sk_api_err(), SK_EINVAL,
-                      "a task asks for %g cpus and %g of the resource: out of range", cpus, amount);
-    if (amount > 0 && !sk_api_resource())
-        return SK_ERR(sk_api_err(), SK_EINFEASIBLE,
-                      "a task asks for a resource, but skate_init was given none");
-    struct sk_res r = {.amount = {(int64_t)(cpus * SK_RES_UNIT + 0.5)}};
-    if (amount > 0) r.amount[sk_api_resource()] = (int64_t)(amount * SK_RES_UNIT + 0.5);
-    return sk_shape_of(e, &r, out, sk_api_err());
+    return sk_api_shape(e, cpus, 0, o ? o->resource : 0, out, sk_api_err());
 }
 
 static sk_rc call_begin(struct call *c, const char *name, const struct skate_arg *args, size_t n,
@@ -206,6 +213,11 @@ int skate_fail(struct skate_task *t, const char *fmt, ...) {
     int32_t code = SK_ETASK;
     va_list ap;
     va_start(ap, fmt);
+    if (t->batch) { /* the operator decides what a failure of its function does */
+        vsnprintf(buf, sizeof buf, fmt, ap);
+        va_end(ap);
+        return SK_ERR(sk_api_err(), SK_ETASK, "%s", buf);
+    }
     int n = vsnprintf(buf + 4, sizeof buf - 4, fmt, ap);
     va_end(ap);
     memcpy(buf, &code, 4);

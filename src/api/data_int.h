@@ -1,0 +1,103 @@
+/* data_int.h - shared by the files behind skate_data.h: the nodes of a dataset's plan, their
+ * lowering to a plan of the engine, and functions of batches in a worker. */
+#ifndef SK_API_DATA_INT_H
+#define SK_API_DATA_INT_H
+
+#include "skate_data.h"
+#include "api/api_int.h"
+#include "data/data.h"
+#include "plan/plan.h"
+#include "shuffle/shuffle.h"
+
+#define SK_DATASET_SIDES 2u /* most inputs of an exchange or a zip */
+
+/* What an exchange does: a map for each input, and one reduce. */
+struct sk_dataset_exchange {
+    const char *map_op;
+    char map_label[80];
+    struct sk_bytes map_params[SK_DATASET_SIDES], map_what[SK_DATASET_SIDES]; /* owned */
+    uint32_t map_props;
+    struct sk_exchange_desc desc;
+    bool merges; /* packs may be merged */
+};
+
+/* A node of a dataset's plan. Immutable after it was made, but for `blocks` of a stream that was
+ * read; counted. */
+struct skate_dataset {
+    uint32_t refs;
+    const char *op; /* static */
+    uint32_t props;
+    char label[120];
+    struct sk_bytes params, what; /* owned */
+    uint32_t n_inputs;
+    struct skate_dataset **inputs;        /* owned, with a reference each */
+    struct sk_dataset_exchange *exchange; /* owned; NULL: the node is no exchange */
+    /* resources */
+    double cpus, gpus, resource; /* cpus: 0: none */
+    uint32_t pool_min, pool_max, max_tasks;
+    int32_t max_retries; /* as in skate_call_opts */
+    int64_t limit, batch_rows;
+    struct sk_unit *units; /* owned, with their bytes */
+    uint32_t n_units;
+    struct sk_dataset_blocks *blocks; /* owned: existing blocks, or a stream to make them of */
+};
+
+/* Existing blocks of the store, put there by this process. */
+struct sk_dataset_blocks {
+    struct ArrowArrayStream stream; /* release NULL: read, or none */
+    uint64_t engine;                /* number of the engine whose blocks they are; 0: none yet */
+    struct sk_bref *refs;
+    uint32_t n, cap;
+};
+/* Puts batches into the store: reads the stream to its end. */
+sk_rc sk_dataset_blocks_fill(struct sk_dataset_blocks *b, struct sk_engine *e,
+                             struct sk_err *err) SK_MUST_USE;
+/* Puts one batch, which the call takes over. */
+sk_rc sk_dataset_blocks_put(struct sk_dataset_blocks *b, struct sk_engine *e,
+                            const struct ArrowSchema *schema, struct ArrowArray *batch,
+                            struct sk_err *err) SK_MUST_USE;
+void sk_dataset_blocks_free(struct sk_dataset_blocks *b); /* NULL is fine */
+
+/* Makes the plan of a run. strategy: of exchanges that name none. */
+sk_rc sk_dataset_lower(skate_dataset *ds, struct sk_engine *e,
+                       const struct sk_shuffle_ops *strategy, struct sk_plan **plan, uint32_t *root,
+                       struct sk_err *err) SK_MUST_USE;
+
+/* ---- in workers ------------------------------------------------------------------------------ */
+
+/* The parameters of an operator that calls a function of batches: its name, the caller's bytes,
+ * rows of a batch, what a failure does. */
+struct sk_batch_call {
+    const char *name;
+    struct sk_bytes arg;
+    int64_t batch_rows;
+    uint32_t on_error;
+};
+size_t sk_batch_call_write(const struct sk_batch_call *c, void *buf, size_t cap);
+/* The operators that call functions of batches or of sources; NULL: there is none of that name. */
+const struct sk_data_op *sk_batch_op_find(const char *name, size_t n);
+/* SKATE_ENOENT: no functions of batches have this name. */
+sk_rc sk_batches_find(const char *name, const struct skate_batch_fns **out,
+                      struct sk_err *err) SK_MUST_USE;
+/* The functions of the engine that run stages; see struct sk_exec_conf. */
+#define SK_API_RUN_STAGE "skate:run_stage"
+#define SK_API_STAGE_INIT "skate:stage_init"
+#define SK_API_STAGE_CALL "skate:stage_call"
+
+/* ---- what a task function that is called for batches can reach ---- */
+
+/* The part of a struct skate_task that a function of batches has; see data_batch.c. */
+struct sk_batch_ctx {
+    struct sk_data_node *node;
+    struct sk_bytes arg;
+    void *state; /* made by init */
+    uint8_t *keep;
+    struct sk_schema *emitted, *given; /* schemas of the batches emitted and given last */
+    const struct ArrowSchema *given_s; /* the schema that the function was given */
+    /* While failures are to be skipped, emitted batches wait here until the call has succeeded. */
+    struct sk_batch **held;
+    uint32_t n_held, held_cap;
+    bool holds;
+};
+
+#endif

@@ -1,0 +1,146 @@
+/* data_lower.c - makes the plan of a run from the nodes of a dataset. A node that several others
+ * use runs once. */
+#include "api/data_int.h"
+#include "base/mem.h"
+#include "base/containers/vec.h"
+
+#define TAG SK_TAG_PLAN
+
+struct done {
+    const skate_dataset *ds;
+    uint32_t id;
+};
+struct lowering {
+    struct sk_engine *e;
+    struct sk_plan *plan;
+    const struct sk_shuffle_ops *strategy;
+    SK_VEC(struct done) done;
+    SK_VEC(skate_dataset *) stack;
+};
+
+static const struct done *found(const struct lowering *l, const skate_dataset *ds) {
+    for (uint32_t i = l->done.n; i--;)
+        if (l->done.p[i].ds == ds) return &l->done.p[i];
+    return NULL;
+}
+
+/* The resources of a node, as those of a description. An actor keeps for life what it has but for
+ * its CPUs (exec.h). */
+static sk_rc resources(const struct lowering *l, const skate_dataset *ds, struct sk_node_desc *d,
+                       struct sk_err *err) {
+    bool plain = ds->cpus == 1 && ds->gpus == 0 && ds->resource == 0 && !ds->pool_max;
+    d->cpu_e4 = (int64_t)(ds->cpus * SK_RES_UNIT + 0.5);
+    d->gpu_e4 = (int64_t)(ds->gpus * SK_RES_UNIT + 0.5);
+    d->pool_min = ds->pool_min;
+    d->pool_max = ds->pool_max;
+    d->max_tasks = ds->max_tasks;
+    if (ds->max_retries)
+        d->retries = (struct sk_times){true, ds->max_retries == -2 ? 0 : ds->max_retries};
+    if (plain) return SK_OK;
+    return sk_api_shape(l->e, ds->pool_max ? 0 : ds->cpus, ds->gpus, ds->resource, &d->shape, err);
+}
+
+/* Adds the map of an exchange's input, and a merge if the strategy may merge. */
+static sk_rc add_map(struct lowering *l, const skate_dataset *ds, uint32_t side, uint32_t *id,
+                     struct sk_err *err) {
+    const struct sk_dataset_exchange *x = ds->exchange;
+    const skate_dataset *in = ds->inputs[side];
+    const struct sk_shuffle_ops *by = x->desc.strategy ? x->desc.strategy : l->strategy;
+    struct sk_op op = {x->map_op, SK_OP_PACKS | x->map_props};
+    struct sk_bytes what = x->map_what[side];
+    struct sk_node_desc d = {.op = &op,
+                             .label = x->map_label,
+                             .params = x->map_params[side],
+                             .what = what,
+                             .inputs = id,
+                             .n_inputs = 1,
+                             .limit = -1,
+                             .cpu_e4 = SK_RES_UNIT};
+    /* The resources of its input, so that the two fuse; but a map needs no actors of its own. */
+    if (!in->pool_max) SK_TRY(resources(l, in, &d, err));
+    SK_TRY(sk_plan_add(l->plan, &d, id, err));
+    if (!x->merges || !by || !by->merges) return SK_OK;
+    struct sk_op merge = {"exchange_merge", SK_OP_PACKS | SK_OP_MERGE};
+    struct sk_node_desc m = {.op = &merge,
+                             .label = "ExchangeMerge",
+                             .what = what,
+                             .inputs = id,
+                             .n_inputs = 1,
+                             .limit = -1,
+                             .cpu_e4 = SK_RES_UNIT};
+    return sk_plan_add(l->plan, &m, id, err);
+}
+
+static sk_rc add_node(struct lowering *l, skate_dataset *ds, struct sk_err *err) {
+    struct sk_op op = {ds->op, ds->props};
+    uint32_t *inputs = sk_alloc(TAG, (ds->n_inputs + 1) * sizeof *inputs);
+    struct done done = {ds, 0};
+    struct sk_node_desc d = {.op = &op,
+                             .label = ds->label,
+                             .params = ds->params,
+                             .what = ds->what,
+                             .inputs = inputs,
+                             .n_inputs = ds->n_inputs,
+                             .limit = ds->limit,
+                             .batch_rows = ds->batch_rows,
+                             .units = ds->units,
+                             .n_units = ds->n_units};
+    if (!inputs) return SK_ERR(err, SK_ENOMEM, "no memory for a plan");
+    sk_rc rc = resources(l, ds, &d, err);
+    for (uint32_t i = 0; rc == SK_OK && i < ds->n_inputs; i++) {
+        inputs[i] = found(l, ds->inputs[i])->id;
+        if (ds->exchange) rc = add_map(l, ds, i, &inputs[i], err);
+    }
+    if (ds->exchange) d.exchange = ds->exchange->desc;
+    if (rc == SK_OK && ds->blocks) {
+        rc = sk_dataset_blocks_fill(ds->blocks, l->e, err);
+        if (rc == SK_OK && ds->blocks->n && ds->blocks->engine != sk_api_number())
+            rc = SK_ERR(err, SK_ECLOSED, "%s: its batches were in an engine that was shut down",
+                        ds->label);
+        d.blocks = ds->blocks->refs;
+        d.n_blocks = ds->blocks->n;
+        for (uint32_t i = 0; rc == SK_OK && i < d.n_blocks; i++)
+            l->e->ops->retain(l->e, (sk_oid){d.blocks[i].oid});
+    }
+    if (rc == SK_OK) {
+        rc = sk_plan_add(l->plan, &d, &done.id, err);
+        for (uint32_t i = 0; rc != SK_OK && i < d.n_blocks; i++)
+            l->e->ops->release(l->e, (sk_oid){d.blocks[i].oid});
+    }
+    sk_free(inputs);
+    if (rc == SK_OK && !sk_vec_push(&l->done, TAG, done))
+        rc = SK_ERR(err, SK_ENOMEM, "no memory for a plan");
+    return rc;
+}
+
+static void release_block(void *e, uint64_t oid) {
+    ((struct sk_engine *)e)->ops->release(e, (sk_oid){oid});
+}
+
+sk_rc sk_dataset_lower(skate_dataset *ds, struct sk_engine *e,
+                       const struct sk_shuffle_ops *strategy, struct sk_plan **plan, uint32_t *root,
+                       struct sk_err *err) {
+    struct lowering l = {.e = e, .strategy = strategy};
+    SK_TRY(sk_plan_create(&l.plan, err));
+    sk_rc rc = sk_vec_push(&l.stack, TAG, ds) ? SK_OK : SK_ENOMEM;
+    while (rc == SK_OK && l.stack.n) {
+        skate_dataset *top = l.stack.p[l.stack.n - 1];
+        uint32_t before = l.stack.n;
+        for (uint32_t i = top->n_inputs; !found(&l, top) && rc == SK_OK && i--;)
+            if (!found(&l, top->inputs[i]) && !sk_vec_push(&l.stack, TAG, top->inputs[i]))
+                rc = SK_ENOMEM;
+        if (rc != SK_OK || l.stack.n != before) continue;
+        if (!found(&l, top)) rc = add_node(&l, top, err);
+        l.stack.n--;
+    }
+    if (rc == SK_ENOMEM) SK_ERR(err, SK_ENOMEM, "no memory for a plan");
+    if (rc == SK_OK) {
+        *plan = l.plan;
+        *root = found(&l, ds)->id;
+    } else {
+        sk_plan_destroy(l.plan, release_block, e);
+    }
+    sk_vec_free(&l.done);
+    sk_vec_free(&l.stack);
+    return rc;
+}

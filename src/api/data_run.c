@@ -1,0 +1,368 @@
+/* data_run.c - runs of datasets: streams of Arrow batches out of a run, counts, statistics.
+ *
+ * A run is freed when its stream is released; batches that the stream has given keep their blocks
+ * by themselves. The schema of a stream is that of its first block, so get_schema waits for it. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "api/data_int.h"
+#include "base/mem.h"
+#include "base/clock.h"
+#include "exec/exec.h"
+#include "shuffle/exchange.h"
+
+#define TAG SK_TAG_EXEC
+
+enum { BLOCK_BYTES = 16 << 20, LEAST_BYTES = 1 << 20 };
+
+struct run {
+    struct sk_engine *e;
+    uint64_t number;                  /* of its engine */
+    struct run *next_run, **prev_run; /* in the list of all runs */
+    pthread_mutex_t mu;               /* held inside x; NULL x: stopped */
+    skate_dataset *ds;
+    struct sk_plan *plan;
+    struct sk_exec *x;
+    struct sk_gathers gathers;
+    int64_t timeout_ms;
+    struct sk_bref next; /* a block that get_schema has taken already */
+    bool has_next, ended;
+    uint64_t rows, bytes;
+    struct sk_exec_stats last; /* of the run when it was stopped */
+    struct sk_err err;         /* of the last call that failed */
+};
+
+static void release_block(void *e, uint64_t oid) {
+    ((struct sk_engine *)e)->ops->release(e, (sk_oid){oid});
+}
+
+static struct run *runs;
+static pthread_mutex_t runs_mu = PTHREAD_MUTEX_INITIALIZER; /* guards the list; taken before mu */
+
+static void unlink_run(struct run *r) {
+    if (!r->prev_run) return;
+    *r->prev_run = r->next_run;
+    if (r->next_run) r->next_run->prev_run = r->prev_run;
+    r->prev_run = NULL;
+}
+
+/* Stops a run whose engine is open. */
+static void stop(struct run *r) {
+    pthread_mutex_lock(&r->mu);
+    if (r->has_next) release_block(r->e, r->next.oid);
+    r->has_next = false;
+    if (r->x) sk_exec_get_stats(r->x, &r->last, NULL, 0);
+    sk_exec_stop(&r->x);
+    if (r->plan) sk_plan_destroy(r->plan, release_block, r->e);
+    r->plan = NULL;
+    pthread_mutex_unlock(&r->mu);
+}
+
+void sk_api_runs_stop(void) {
+    pthread_mutex_lock(&runs_mu);
+    while (runs) {
+        struct run *r = runs;
+        unlink_run(r);
+        stop(r);
+    }
+    pthread_mutex_unlock(&runs_mu);
+}
+
+static void run_free(struct run *r) {
+    if (!r) return;
+    pthread_mutex_lock(&runs_mu);
+    bool open = r->prev_run != NULL;
+    unlink_run(r);
+    if (open) stop(r);
+    pthread_mutex_unlock(&runs_mu);
+    skate_dataset_release(r->ds);
+    pthread_mutex_destroy(&r->mu);
+    sk_free(r);
+}
+
+/* The functions of the engine that run stages. */
+static sk_rc stage_functions(struct sk_engine *e, struct sk_exec_conf *c) {
+    SK_TRY(sk_api_define(e, SK_API_RUN_STAGE, &c->run_stage));
+    SK_TRY(sk_api_define(e, SK_API_STAGE_INIT, &c->stage_init));
+    return sk_api_define(e, SK_API_STAGE_CALL, &c->stage_call);
+}
+
+static sk_rc opts_of(const struct skate_run_opts *o, struct sk_exec_conf *c,
+                     const struct sk_shuffle_ops **strategy, struct sk_err *err) {
+    static const struct skate_run_opts none = SKATE_OPTS(struct skate_run_opts);
+    if (!o) o = &none;
+    if (o->size != sizeof *o)
+        return SK_ERR(err, SK_EINVAL,
+                      "run: the options begin with size %zu, and this library knows %zu: fill them "
+                      "from SKATE_OPTS()",
+                      o->size, sizeof *o);
+    *strategy = sk_shuffle_find(o->strategy ? o->strategy : "auto");
+    if (!*strategy)
+        return SK_ERR(err, SK_EINVAL,
+                      "run: no shuffle strategy is called '%s'; skate_strategy_name lists them",
+                      o->strategy);
+    *c = (struct sk_exec_conf){.policy = o->policy,
+                               .memory_bytes = o->memory_bytes,
+                               .target_max_bytes = o->block_bytes ? o->block_bytes : BLOCK_BYTES,
+                               .preserve_order = !o->any_order,
+                               .max_bad_rows = o->max_bad_rows ? o->max_bad_rows : -1};
+    c->target_min_bytes = SK_MIN((uint64_t)LEAST_BYTES, c->target_max_bytes);
+    return SK_OK;
+}
+
+static sk_rc start(skate_dataset *ds, const struct skate_run_opts *o, struct run **out,
+                   struct sk_err *err) {
+    struct sk_exec_conf c;
+    const struct sk_shuffle_ops *strategy;
+    struct sk_engine *e = sk_api_engine();
+    if (!e) return SK_ECLOSED;
+    if (!ds) return SK_EINVAL; /* the message is that of the operator that failed */
+    SK_TRY(opts_of(o, &c, &strategy, err));
+    SK_TRY(stage_functions(e, &c));
+    struct run *r = sk_calloc(TAG, sizeof *r);
+    if (!r) return SK_ERR(err, SK_ENOMEM, "no memory for a run");
+    pthread_mutex_init(&r->mu, NULL);
+    r->e = e;
+    r->number = sk_api_number();
+    r->ds = skate_dataset_retain(ds);
+    r->timeout_ms = o && o->timeout_ms ? o->timeout_ms : -1;
+    r->gathers = sk_shuffle_gathers(strategy);
+    c.gathers = &r->gathers;
+    pthread_mutex_lock(&runs_mu);
+    r->next_run = runs;
+    r->prev_run = &runs;
+    if (runs) runs->prev_run = &r->next_run;
+    runs = r;
+    pthread_mutex_unlock(&runs_mu);
+    uint32_t root = 0;
+    sk_rc rc = sk_dataset_lower(ds, e, strategy, &r->plan, &root, err);
+    if (rc == SK_OK) rc = sk_exec_start(e, r->plan, root, &c, &r->x, err);
+    if (rc == SK_OK) *out = r;
+    else run_free(r);
+    return rc;
+}
+
+/* Makes the error of a run from the error value of the task that failed. */
+static sk_rc failure(struct run *r, sk_rc rc, sk_oid bad, struct sk_err *err) {
+    struct sk_view v;
+    struct sk_err unused;
+    if (!bad.v) return rc;
+    if (r->e->ops->get(r->e, &bad, 1, 0, &v, &unused) == SK_OK) {
+        rc = sk_api_failure(&v, err);
+        r->e->ops->view_release(r->e, &v);
+    }
+    release_block(r->e, bad.v);
+    return rc;
+}
+
+/* Takes the next block. SK_EDONE: there are no more. */
+static sk_rc next_block(struct run *r, struct sk_bref *b, struct sk_err *err) {
+    sk_oid bad = {0};
+    if (r->has_next) {
+        *b = r->next;
+        r->has_next = false;
+        return SK_OK;
+    }
+    if (r->ended) return SK_EDONE;
+    pthread_mutex_lock(&r->mu);
+    sk_rc rc = r->x ? sk_exec_next(r->x, sk_api_deadline(r->timeout_ms), b, &bad, err)
+                    : SK_ERR(err, SK_ECLOSED, "skate was shut down");
+    pthread_mutex_unlock(&r->mu);
+    if (rc == SK_EDONE) r->ended = true;
+    if (rc != SK_OK && rc != SK_EDONE && rc != SK_ETIMEOUT) rc = failure(r, rc, bad, err);
+    if (rc == SK_ETIMEOUT)
+        SK_ERR(err, SK_ETIMEOUT, "no batch within %lld ms", (long long)r->timeout_ms);
+    return rc;
+}
+
+struct given { /* a block that a consumer has */
+    struct sk_engine *e;
+    uint64_t number;
+    struct sk_view v;
+    sk_oid oid;
+};
+
+static void release_given(void *p) {
+    struct given *g = p;
+    if (sk_api_number() == g->number) {
+        g->e->ops->view_release(g->e, &g->v);
+        release_block(g->e, g->oid.v);
+    }
+    sk_free(g);
+}
+
+/* Opens a block for the consumer, who gets the reference. */
+static sk_rc open_block(struct run *r, const struct sk_bref *b, struct ArrowSchema *schema,
+                        struct ArrowArray *array, struct sk_err *err) {
+    struct given *g = sk_alloc(TAG, sizeof *g);
+    sk_rc rc = g ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory for a batch");
+    if (rc == SK_OK) {
+        *g = (struct given){.e = r->e, .number = r->number, .oid = {b->oid}};
+        rc = r->e->ops->get(r->e, &g->oid, 1, INT64_MAX, &g->v, err);
+        if (rc == SK_OK && SK_KIND_IS_ERROR(g->v.kind)) {
+            rc = sk_api_failure(&g->v, err);
+            r->e->ops->view_release(r->e, &g->v);
+        }
+    }
+    if (rc != SK_OK) {
+        release_block(r->e, b->oid);
+        sk_free(g);
+        return rc;
+    }
+    return sk_block_export(g->v.data, g->v.len, b->row0, b->n_rows,
+                           (struct sk_block_owner){release_given, g}, schema, array, err);
+}
+
+/* ---- streams --------------------------------------------------------------------------------- */
+
+static int errno_of(struct run *r, sk_rc rc) {
+    *sk_api_err() = r->err;
+    switch (rc) {
+    case SK_OK: return 0;
+    case SK_ENOMEM:
+    case SK_EFULL: return ENOMEM;
+    case SK_EINVAL: return EINVAL;
+    case SK_ETIMEOUT: return ETIMEDOUT;
+    case SK_ECANCEL:
+    case SK_ECLOSED: return ECANCELED;
+    default: return EIO;
+    }
+}
+
+static int get_schema(struct ArrowArrayStream *s, struct ArrowSchema *out) {
+    struct run *r = s->private_data;
+    struct sk_view v;
+    if (!r->has_next) {
+        sk_rc rc = next_block(r, &r->next, &r->err);
+        if (rc == SK_EDONE) {
+            struct ArrowSchema none = {.format = "+s"};
+            return errno_of(r, sk_schema_export(&none, out, &r->err));
+        }
+        if (rc != SK_OK) return errno_of(r, rc);
+        r->has_next = true;
+    }
+    sk_oid oid = {r->next.oid};
+    sk_rc rc = r->e->ops->get(r->e, &oid, 1, INT64_MAX, &v, &r->err);
+    if (rc != SK_OK) return errno_of(r, rc);
+    rc = sk_block_export_schema(v.data, v.len, out, &r->err);
+    r->e->ops->view_release(r->e, &v);
+    return errno_of(r, rc);
+}
+
+static int get_next(struct ArrowArrayStream *s, struct ArrowArray *out) {
+    struct run *r = s->private_data;
+    struct ArrowSchema schema;
+    struct sk_bref b;
+    out->release = NULL;
+    sk_rc rc = next_block(r, &b, &r->err);
+    if (rc == SK_EDONE) return 0;
+    if (rc != SK_OK) return errno_of(r, rc);
+    rc = open_block(r, &b, &schema, out, &r->err);
+    if (rc != SK_OK) return errno_of(r, rc);
+    schema.release(&schema);
+    r->rows += b.n_rows;
+    r->bytes += b.bytes;
+    return 0;
+}
+
+static const char *last_error(struct ArrowArrayStream *s) {
+    struct run *r = s->private_data;
+    return r->err.msg[0] ? r->err.msg : NULL;
+}
+
+static void release_stream(struct ArrowArrayStream *s) {
+    run_free(s->private_data);
+    s->release = NULL;
+}
+
+int skate_stream(skate_dataset *ds, const struct skate_run_opts *o, struct ArrowArrayStream *out) {
+    struct run *r;
+    if (!out) return SK_ERR(sk_api_err(), SK_EINVAL, "stream: `out` is NULL");
+    out->release = NULL;
+    SK_TRY(start(ds, o, &r, sk_api_err()));
+    *out = (struct ArrowArrayStream){.get_schema = get_schema,
+                                     .get_next = get_next,
+                                     .get_last_error = last_error,
+                                     .release = release_stream,
+                                     .private_data = r};
+    return SK_OK;
+}
+
+int skate_count(skate_dataset *ds, const struct skate_run_opts *o, int64_t *rows) {
+    struct run *r;
+    struct sk_bref b;
+    sk_rc rc;
+    if (!rows) return SK_ERR(sk_api_err(), SK_EINVAL, "count: `rows` is NULL");
+    SK_TRY(start(ds, o, &r, sk_api_err()));
+    int64_t n = 0;
+    while ((rc = next_block(r, &b, sk_api_err())) == SK_OK) {
+        n += (int64_t)b.n_rows;
+        release_block(r->e, b.oid);
+    }
+    run_free(r);
+    if (rc != SK_EDONE) return rc;
+    *rows = n;
+    return SK_OK;
+}
+
+/* ---- statistics and plans -------------------------------------------------------------------- */
+
+static sk_rc run_of(struct ArrowArrayStream *s, struct run **out) {
+    if (!s || s->release != release_stream)
+        return SK_ERR(sk_api_err(), SK_EINVAL, "this stream is none of skate_stream");
+    *out = s->private_data;
+    return SK_OK;
+}
+
+int skate_stream_stats(struct ArrowArrayStream *stream, struct skate_run_stats *out) {
+    struct run *r = NULL;
+    struct sk_exec_stats s = {.n_ops = 0};
+    SK_TRY(run_of(stream, &r));
+    if (!out || out->size != sizeof *out)
+        return SK_ERR(sk_api_err(), SK_EINVAL,
+                      "stream_stats: a struct is needed that begins with its size, %zu",
+                      sizeof *out);
+    s = r->last;
+    if (r->x) sk_exec_get_stats(r->x, &s, NULL, 0);
+    struct sk_exec_op_stats *ops = sk_calloc(TAG, (s.n_ops + 1) * sizeof *ops);
+    if (!ops) return SK_ERR(sk_api_err(), SK_ENOMEM, "no memory for statistics");
+    uint32_t n = r->x ? s.n_ops : 0;
+    if (r->x) sk_exec_get_stats(r->x, &s, ops, n);
+    *out = (struct skate_run_stats){.size = sizeof *out,
+                                    .wall_ns = s.wall_ns,
+                                    .rows = r->rows,
+                                    .bytes = r->bytes,
+                                    .memory_limit = s.memory_limit,
+                                    .memory_peak = s.memory_peak,
+                                    .disk_bytes = s.memory_disk,
+                                    .bad_rows = s.bad_rows,
+                                    .done = s.done};
+    for (uint32_t i = 0; i < n; i++) {
+        out->tasks_done += ops[i].tasks_done;
+        out->retries += ops[i].retries;
+    }
+    sk_free(ops);
+    return SK_OK;
+}
+
+char *skate_explain(skate_dataset *ds, const struct skate_run_opts *o) {
+    struct sk_exec_conf c;
+    const struct sk_shuffle_ops *strategy;
+    struct sk_plan *plan;
+    uint32_t root;
+    struct sk_engine *e = sk_api_engine();
+    if (!e || !ds || opts_of(o, &c, &strategy, sk_api_err()) != SK_OK ||
+        sk_dataset_lower(ds, e, strategy, &plan, &root, sk_api_err()) != SK_OK)
+        return NULL;
+    size_t n = sk_plan_explain(plan, root, NULL, 0);
+    char *text = malloc(n + 1);
+    if (text) (void)sk_plan_explain(plan, root, text, n + 1);
+    else SK_ERR(sk_api_err(), SK_ENOMEM, "no memory for %zu bytes of text", n);
+    sk_plan_destroy(plan, release_block, e);
+    return text;
+}
+
+const char *skate_policy_name(unsigned i) { return sk_policy_name(i); }
+const char *skate_strategy_name(unsigned i) { return sk_shuffle_name(i); }

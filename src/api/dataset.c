@@ -1,0 +1,571 @@
+/* dataset.c - the operators of skate_data.h: each makes a node of a dataset's plan.
+ *
+ * A node takes over the caller's reference to its inputs. Nodes are immutable and counted, so any
+ * number of plans share them. Recursion: none but in release, whose depth is broken by a list. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "api/data_int.h"
+#include "base/mem.h"
+#include "base/wire.h"
+#include "data/columns.h"
+
+#define TAG SK_TAG_PLAN
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+static void free_bytes(struct sk_bytes b) { sk_free((void *)(uintptr_t)b.p); }
+
+static void free_node(struct skate_dataset *ds) {
+    free_bytes(ds->params);
+    free_bytes(ds->what);
+    if (ds->exchange)
+        for (uint32_t i = 0; i < SK_DATASET_SIDES; i++) {
+            free_bytes(ds->exchange->map_params[i]);
+            free_bytes(ds->exchange->map_what[i]);
+        }
+    for (uint32_t i = 0; i < ds->n_units; i++) free_bytes(ds->units[i].params);
+    sk_dataset_blocks_free(ds->blocks);
+    sk_free(ds->exchange);
+    sk_free(ds->units);
+    sk_free(ds->inputs);
+    sk_free(ds);
+}
+
+skate_dataset *skate_dataset_retain(skate_dataset *ds) {
+    if (ds) __atomic_fetch_add(&ds->refs, 1, __ATOMIC_RELAXED);
+    return ds;
+}
+
+void skate_dataset_release(skate_dataset *ds) {
+    /* Nodes without references wait in a list, linked by inputs[0] of no node but through `list`.
+     */
+    struct skate_dataset **list = NULL;
+    uint32_t n = 0, cap = 0;
+    while (ds || n) {
+        if (!ds) ds = list[--n];
+        if (__atomic_sub_fetch(&ds->refs, 1, __ATOMIC_ACQ_REL)) {
+            ds = NULL;
+            continue;
+        }
+        struct skate_dataset *next = ds->n_inputs ? ds->inputs[0] : NULL;
+        for (uint32_t i = 1; i < ds->n_inputs; i++) {
+            if (n == cap) {
+                uint32_t more = 2 * cap + 16;
+                struct skate_dataset **grown =
+                    sk_realloc(TAG, list, more * sizeof(struct skate_dataset *));
+                if (!grown) { /* no memory for the list: one level deeper */
+                    skate_dataset_release(ds->inputs[i]);
+                    continue;
+                }
+                list = grown;
+                cap = more;
+            }
+            list[n++] = ds->inputs[i];
+        }
+        free_node(ds);
+        ds = next;
+    }
+    sk_free(list);
+}
+
+static void *no_memory(void) {
+    SK_ERR(sk_api_err(), SK_ENOMEM, "no memory for an operator of a dataset");
+    return NULL;
+}
+
+static void release_all(skate_dataset *const *inputs, size_t n) {
+    for (size_t i = 0; i < n; i++) skate_dataset_release(inputs[i]);
+}
+
+/* Makes a node and takes over the inputs. NULL: an input is NULL, whose failure the last error
+ * names already, or there is no memory. */
+static skate_dataset *node(const char *op, uint32_t props, skate_dataset *const *inputs, size_t n) {
+    bool ok = true;
+    for (size_t i = 0; i < n; i++) ok = ok && inputs[i];
+    skate_dataset *ds = ok ? sk_calloc(TAG, sizeof *ds) : NULL;
+    if (ds && n && !(ds->inputs = sk_alloc(TAG, n * sizeof(skate_dataset *)))) {
+        sk_free(ds);
+        ds = NULL;
+    }
+    if (!ds) {
+        release_all(inputs, n);
+        return ok ? no_memory() : NULL;
+    }
+    ds->refs = 1;
+    ds->op = op;
+    ds->props = props;
+    ds->n_inputs = (uint32_t)n;
+    for (size_t i = 0; i < n; i++) ds->inputs[i] = inputs[i];
+    ds->cpus = 1;
+    ds->limit = -1;
+    return ds;
+}
+
+/* Gives the node up: the message is set. */
+static skate_dataset *refuse(skate_dataset *ds) {
+    skate_dataset_release(ds);
+    return NULL;
+}
+
+#define LABEL(ds, ...) snprintf((ds)->label, sizeof(ds)->label, __VA_ARGS__)
+
+/* Checks the size that a struct of options begins with. */
+static bool opts_ok(const char *call, const void *o, size_t want) {
+    size_t size = want;
+    if (o) memcpy(&size, o, sizeof size);
+    if (size == want) return true;
+    SK_ERR(sk_api_err(), SK_EINVAL,
+           "%s: the options begin with size %zu, and this library knows %zu: fill them from "
+           "SKATE_OPTS()",
+           call, size, want);
+    return false;
+}
+
+static bool set_bytes(struct sk_bytes *to, const void *p, size_t n) {
+    void *copy = sk_memdup(TAG, n ? p : "", SK_MAX(n, 1));
+    if (!copy) return no_memory() != NULL;
+    *to = (struct sk_bytes){copy, n};
+    return true;
+}
+
+/* ---- operators that call functions ----------------------------------------------------------- */
+
+static bool set_opts(skate_dataset *ds, const char *call, const struct skate_map_opts *o) {
+    if (!o) return true;
+    if (!opts_ok(call, o, sizeof *o)) return false;
+    uint32_t most = SK_MAX(o->actors, o->actors_max);
+    if (o->batch_rows < 0 || o->on_error < SKATE_RAISE || o->on_error > SKATE_QUARANTINE ||
+        o->gpus < 0 || o->resource < 0 || (o->arg_size && !o->arg) || most > 100000) {
+        SK_ERR(sk_api_err(), SK_EINVAL,
+               "%s: batch_rows %lld, on_error %d, gpus %g, resource %g, actors %u: out of range",
+               call, (long long)o->batch_rows, o->on_error, o->gpus, o->resource, most);
+        return false;
+    }
+    ds->cpus = o->cpus < 0 ? 0 : o->cpus > 0 ? o->cpus : 1;
+    ds->gpus = o->gpus;
+    ds->resource = o->resource;
+    ds->pool_max = most;
+    ds->pool_min = most ? SK_MAX(o->actors, 1) : 0;
+    ds->max_tasks = o->concurrency;
+    ds->max_retries = o->max_retries;
+    ds->batch_rows = o->batch_rows;
+    return true;
+}
+
+static bool set_call(skate_dataset *ds, const char *name, const struct skate_map_opts *o) {
+    struct sk_batch_call c = {.name = name};
+    if (o) {
+        c.arg = (struct sk_bytes){o->arg, o->arg_size};
+        c.batch_rows = o->batch_rows;
+        c.on_error = (uint32_t)o->on_error;
+    }
+    size_t n = sk_batch_call_write(&c, NULL, 0);
+    void *p = sk_alloc(TAG, n);
+    if (!p) return no_memory() != NULL;
+    ds->params = (struct sk_bytes){p, sk_batch_call_write(&c, p, n)};
+    return true;
+}
+
+/* A node that calls the function of batches `name`. */
+static skate_dataset *calls(skate_dataset *ds, const char *op, const char *call, const char *label,
+                            uint32_t props, const char *name, const struct skate_map_opts *o) {
+    const struct skate_batch_fns *f;
+    if (!name) name = "(null)";
+    if (!(ds = node(op, props, &ds, 1))) return NULL;
+    LABEL(ds, "%s(%s)", label, name);
+    if (sk_batches_find(name, &f, sk_api_err()) != SK_OK || !set_opts(ds, call, o) ||
+        !set_call(ds, name, o))
+        return refuse(ds);
+    if (f->init && !ds->pool_max) ds->pool_max = ds->pool_min = 1;
+    return ds;
+}
+
+skate_dataset *skate_map(skate_dataset *ds, const char *name, const struct skate_map_opts *o) {
+    return calls(ds, "map", "map", "Map", 0, name, o);
+}
+
+skate_dataset *skate_filter(skate_dataset *ds, const char *name, const struct skate_map_opts *o) {
+    return calls(ds, "filter", "filter", "Filter", SK_OP_NO_MORE, name, o);
+}
+
+/* ---- sources --------------------------------------------------------------------------------- */
+
+skate_dataset *skate_source(const char *name, const struct skate_unit *units, size_t n,
+                            const struct skate_map_opts *o) {
+    struct sk_api_fn *f;
+    skate_dataset *ds = node("source", SK_OP_SOURCE, NULL, 0);
+    if (!ds) return NULL;
+    if (!name) name = "(null)";
+    LABEL(ds, "Source(%s)", name);
+    if (n > UINT32_MAX / 2 || (n && !units)) {
+        SK_ERR(sk_api_err(), SK_EINVAL, "source %s: %zu units", name, n);
+        return refuse(ds);
+    }
+    if (sk_api_fn_find(name, &f, sk_api_err()) != SK_OK || !set_opts(ds, "source", o) ||
+        !set_call(ds, name, o))
+        return refuse(ds);
+    if (!(ds->units = sk_calloc(TAG, (n + 1) * sizeof *ds->units))) {
+        no_memory();
+        return refuse(ds);
+    }
+    for (; ds->n_units < n; ds->n_units++) {
+        const struct skate_unit *u = &units[ds->n_units];
+        struct sk_unit *to = &ds->units[ds->n_units];
+        *to = (struct sk_unit){.est_rows = u->rows, .est_bytes = u->size};
+        if (!set_bytes(&to->params, u->data, u->bytes)) return refuse(ds);
+    }
+    return ds;
+}
+
+skate_dataset *skate_range(int64_t n, const char *column, const struct skate_map_opts *o) {
+    skate_dataset *ds = node("range", SK_OP_SOURCE, NULL, 0);
+    enum { UNITS = 64, LEAST = 1 << 16 };
+    if (!ds) return NULL;
+    if (!column) column = "id";
+    LABEL(ds, "Range(%lld)", (long long)n);
+    if (n < 0) {
+        SK_ERR(sk_api_err(), SK_EINVAL, "range: %lld numbers", (long long)n);
+        return refuse(ds);
+    }
+    uint32_t k = (uint32_t)SK_MIN(SK_MAX(n / LEAST, 1), UNITS);
+    if (!set_opts(ds, "range", o) || !set_bytes(&ds->params, column, strlen(column) + 1))
+        return refuse(ds);
+    if (!(ds->units = sk_calloc(TAG, k * sizeof *ds->units))) {
+        no_memory();
+        return refuse(ds);
+    }
+    for (; ds->n_units < k; ds->n_units++) {
+        int64_t ends[2] = {(int64_t)((__int128)n * ds->n_units / k),
+                           (int64_t)((__int128)n * (ds->n_units + 1) / k)};
+        int64_t rows = ends[1] - ends[0];
+        struct sk_unit *u = &ds->units[ds->n_units];
+        *u = (struct sk_unit){.est_rows = rows, .est_bytes = 8 * rows};
+        if (!set_bytes(&u->params, ends, sizeof ends)) return refuse(ds);
+    }
+    return ds;
+}
+
+static skate_dataset *of_blocks(const char *label) {
+    skate_dataset *ds = node("blocks", SK_OP_SOURCE, NULL, 0);
+    if (!ds) return NULL;
+    LABEL(ds, "%s", label);
+    if ((ds->blocks = sk_calloc(TAG, sizeof *ds->blocks))) return ds;
+    no_memory();
+    return refuse(ds);
+}
+
+skate_dataset *skate_from_stream(struct ArrowArrayStream *stream) {
+    if (!stream || !stream->release) {
+        SK_ERR(sk_api_err(), SK_EINVAL, "from_stream: a stream is needed that was not released");
+        return NULL;
+    }
+    skate_dataset *ds = of_blocks("Stream");
+    if (!ds) {
+        stream->release(stream);
+        return NULL;
+    }
+    ds->blocks->stream = *stream;
+    stream->release = NULL;
+    return ds;
+}
+
+skate_dataset *skate_from_arrays(const struct ArrowSchema *schema, struct ArrowArray *batches,
+                                 size_t n) {
+    struct sk_engine *e = sk_api_engine();
+    skate_dataset *ds = e ? of_blocks("Arrays") : NULL;
+    sk_rc rc = ds ? SK_OK : SK_ENOMEM;
+    if (rc == SK_OK && (!schema || !schema->release))
+        rc = SK_ERR(sk_api_err(), SK_EINVAL, "from_arrays: a schema is needed, not released");
+    for (size_t i = 0; i < n; i++) {
+        if (rc == SK_OK)
+            rc = sk_dataset_blocks_put(ds->blocks, e, schema, &batches[i], sk_api_err());
+        if (batches[i].release) batches[i].release(&batches[i]);
+        batches[i].release = NULL;
+    }
+    return rc == SK_OK ? ds : refuse(ds);
+}
+
+/* ---- operators without functions ------------------------------------------------------------- */
+
+static bool set_columns(struct sk_bytes *to, uint32_t n, const char *const *names,
+                        const char *const *as) {
+    for (uint32_t i = 0; i < n; i++)
+        if (!names || !names[i] || (as && !as[i])) {
+            SK_ERR(sk_api_err(), SK_EINVAL, "a name of a column is NULL");
+            return false;
+        }
+    struct sk_wr w = sk_wr_init(NULL, 0);
+    sk_columns_write(&w, n, names, as);
+    void *p = sk_alloc(TAG, w.n + 1);
+    if (!p) return no_memory() != NULL;
+    w = sk_wr_init(p, w.n);
+    sk_columns_write(&w, n, names, as);
+    *to = (struct sk_bytes){p, w.n};
+    return true;
+}
+
+static void join_names(char *buf, size_t cap, const char *const *names, size_t n) {
+    size_t at = 0;
+    buf[0] = 0;
+    for (size_t i = 0; i < n && i < 4 && at < cap - 1; i++)
+        at += (size_t)snprintf(buf + at, cap - at, "%s%s", i ? ", " : "", names[i]);
+    if (n > 4 && at < cap - 6) snprintf(buf + at, cap - at, ", ...");
+}
+
+skate_dataset *skate_select(skate_dataset *ds, const char *const *names, const char *const *as,
+                            size_t n) {
+    char list[80];
+    if (!(ds = node("select", SK_OP_ONE_TO_ONE | SK_OP_NO_MORE | SK_OP_BY_ROW, &ds, 1)))
+        return NULL;
+    if (n > 1000000 || !set_columns(&ds->params, (uint32_t)n, names, as)) return refuse(ds);
+    join_names(list, sizeof list, names, n);
+    LABEL(ds, "Select(%s)", list);
+    return ds;
+}
+
+skate_dataset *skate_limit(skate_dataset *ds, int64_t rows) {
+    if (!(ds = node("limit", SK_OP_LIMIT | SK_OP_NO_MORE, &ds, 1))) return NULL;
+    if (rows < 0) {
+        SK_ERR(sk_api_err(), SK_EINVAL, "limit: %lld rows", (long long)rows);
+        return refuse(ds);
+    }
+    ds->limit = rows;
+    LABEL(ds, "Limit(%lld)", (long long)rows);
+    return ds;
+}
+
+skate_dataset *skate_union(skate_dataset *const *inputs, size_t n) {
+    skate_dataset *ds = node("union", SK_OP_UNION, inputs, n);
+    if (ds) LABEL(ds, "Union");
+    return ds;
+}
+
+skate_dataset *skate_zip(skate_dataset *left, skate_dataset *right) {
+    skate_dataset *both[] = {left, right}, *ds = node("zip", SK_OP_ZIP | SK_OP_BY_ROW, both, 2);
+    if (ds) LABEL(ds, "Zip");
+    return ds;
+}
+
+/* ---- exchanges ------------------------------------------------------------------------------- */
+
+/* A node of an exchange, which takes its inputs over. name: "Sort" gives the labels SortMap and
+ * SortReduce. */
+static skate_dataset *exchange(const char *name, const char *call, const char *map_op,
+                               const char *reduce_op, skate_dataset *const *inputs, size_t n,
+                               const char *by, const struct skate_exchange_opts *o) {
+    skate_dataset *ds = node(reduce_op, SK_OP_EXCHANGE, inputs, n);
+    if (!ds) return NULL;
+    struct sk_dataset_exchange *x = ds->exchange = sk_calloc(TAG, sizeof *x);
+    if (!x) {
+        no_memory();
+        return refuse(ds);
+    }
+    x->map_op = map_op;
+    x->merges = true;
+    snprintf(x->map_label, sizeof x->map_label, "%sMap(%s)", name, by);
+    LABEL(ds, "%sReduce(%s)", name, by);
+    if (!opts_ok(call, o, sizeof *o)) return refuse(ds);
+    if (!o) return ds;
+    if (o->partitions > SK_PARTITIONS_MAX) {
+        SK_ERR(sk_api_err(), SK_EINVAL, "%s: %u partitions; the most are %u", call, o->partitions,
+               SK_PARTITIONS_MAX);
+        return refuse(ds);
+    }
+    x->desc.n_partitions = o->partitions;
+    if (o->strategy && !(x->desc.strategy = sk_shuffle_find(o->strategy))) {
+        SK_ERR(sk_api_err(), SK_EINVAL,
+               "%s: no shuffle strategy is called '%s'; skate_strategy_name lists them", call,
+               o->strategy);
+        return refuse(ds);
+    }
+    return ds;
+}
+
+static bool set_what(struct sk_bytes *to, const struct sk_what *w) {
+    size_t n = sk_what_write(w, NULL, 0);
+    void *p = sk_alloc(TAG, n);
+    if (!p) return no_memory() != NULL;
+    *to = (struct sk_bytes){p, sk_what_write(w, p, n)};
+    return true;
+}
+
+/* Describes the exchange's work, for the map of input 0 and the reduce. */
+static bool set_whats(skate_dataset *ds, const struct sk_what *w) {
+    return set_what(&ds->exchange->map_what[0], w) && set_what(&ds->what, w);
+}
+
+/* Keys in the form of the exchange; names are borrowed. */
+static struct sk_what_key *keys_of(const char *const *names, const struct skate_key *k, size_t n) {
+    struct sk_what_key *keys = sk_calloc(TAG, (n + 1) * sizeof *keys);
+    if (!keys) return no_memory();
+    for (size_t i = 0; i < n; i++) {
+        const char *name = names ? names[i] : k ? k[i].column : NULL;
+        if (!name) {
+            SK_ERR(sk_api_err(), SK_EINVAL, "the name of a key is NULL");
+            sk_free(keys);
+            return NULL;
+        }
+        keys[i].name = (char *)(uintptr_t)name;
+        if (k) keys[i].descending = k[i].descending, keys[i].nulls_first = k[i].nulls_first;
+    }
+    return keys;
+}
+
+static void keys_text(char *buf, size_t cap, const struct sk_what_key *keys, size_t n) {
+    size_t at = 0;
+    buf[0] = 0;
+    for (size_t i = 0; i < n && i < 4 && at < cap - 1; i++)
+        at += (size_t)snprintf(buf + at, cap - at, "%s%s%s", i ? ", " : "", keys[i].name,
+                               keys[i].descending ? " descending" : "");
+}
+
+static skate_dataset *bad_keys(const char *call, size_t n, skate_dataset *const *inputs,
+                               size_t n_inputs) {
+    if (inputs[0]) SK_ERR(sk_api_err(), SK_EINVAL, "%s: %zu keys", call, n);
+    release_all(inputs, n_inputs);
+    return NULL;
+}
+
+enum { KEYS_MAX = 1000 };
+
+skate_dataset *skate_sort(skate_dataset *ds, const struct skate_key *k, size_t n,
+                          const struct skate_exchange_opts *o) {
+    char by[60];
+    if (!n || n > KEYS_MAX || !k) return bad_keys("sort", n, &ds, 1);
+    struct sk_what w = {.kind = SK_WHAT_SORT, .n_keys = (uint32_t)n};
+    if (!ds || !(w.keys = keys_of(NULL, k, n))) return refuse(ds);
+    keys_text(by, sizeof by, w.keys, n);
+    ds = exchange("Sort", "sort", "exchange_map", "exchange_reduce", &ds, 1, by, o);
+    if (ds) {
+        ds->exchange->desc.cut = true;
+        if (!set_whats(ds, &w)) ds = refuse(ds);
+    }
+    sk_free(w.keys);
+    return ds;
+}
+
+skate_dataset *skate_random_shuffle(skate_dataset *ds, uint64_t seed,
+                                    const struct skate_exchange_opts *o) {
+    struct sk_what w = {.kind = SK_WHAT_RANDOM, .n_partitions = SK_WHAT_PARTITIONS, .seed = seed};
+    ds = exchange("RandomShuffle", "random_shuffle", "exchange_map", "exchange_reduce", &ds, 1, "",
+                  o);
+    if (!ds) return NULL;
+    ds->exchange->map_props = SK_OP_NUMBERED;
+    return set_whats(ds, &w) ? ds : refuse(ds);
+}
+
+skate_dataset *skate_repartition(skate_dataset *ds, const struct skate_exchange_opts *o) {
+    if (ds && (!o || o->size != sizeof *o || !o->partitions)) {
+        SK_ERR(sk_api_err(), SK_EINVAL,
+               "repartition: options with a number of partitions are needed");
+        return refuse(ds);
+    }
+    struct sk_what w = {
+        .kind = SK_WHAT_EVEN, .n_partitions = o ? o->partitions : 0, .one_block = true};
+    ds = exchange("Repartition", "repartition", "exchange_map", "exchange_reduce", &ds, 1, "", o);
+    if (!ds) return NULL;
+    ds->exchange->map_props = SK_OP_NUMBERED;
+    return set_whats(ds, &w) ? ds : refuse(ds);
+}
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+static bool find_kind(const char *name, enum sk_agg_kind *out) {
+    for (unsigned i = 0; name && i < SK_AGG_KINDS; i++)
+        if (strcmp(sk_agg_facts((enum sk_agg_kind)i)->name, name) == 0) {
+            *out = (enum sk_agg_kind)i;
+            return true;
+        }
+    SK_ERR(
+        sk_api_err(), SK_EINVAL,
+        "groupby: no aggregate is called '%s'; src/kernel/aggregates.h has them, such as \"sum\"",
+        name ? name : "(null)");
+    return false;
+}
+
+struct aggs { /* aggregates in the form of the exchange, and the columns that they read */
+    struct sk_agg *agg;
+    const char **columns, **as; /* the keys, then a column for each aggregate that has one */
+    char *text;                 /* names of columns and results that were made here */
+    uint32_t n_columns;
+};
+
+static void aggs_free(struct aggs *a) {
+    sk_free(a->agg);
+    sk_free(a->columns);
+    sk_free(a->as);
+    sk_free(a->text);
+}
+
+enum { NAME_MAX_BYTES = 300 };
+
+static bool aggs_make(struct aggs *a, const char *const *keys, uint32_t n_keys,
+                      const struct skate_agg *given, uint32_t n) {
+    a->agg = sk_calloc(TAG, (n + 1) * sizeof *a->agg);
+    a->columns = sk_calloc(TAG, (n_keys + n + 1) * sizeof *a->columns);
+    a->as = sk_calloc(TAG, (n_keys + n + 1) * sizeof *a->as);
+    a->text = sk_calloc(TAG, 2 * (n + 1) * (size_t)NAME_MAX_BYTES);
+    if (!a->agg || !a->columns || !a->as || !a->text) return no_memory() != NULL;
+    for (; a->n_columns < n_keys; a->n_columns++)
+        a->columns[a->n_columns] = a->as[a->n_columns] = keys[a->n_columns];
+    for (uint32_t i = 0; i < n; i++) {
+        char *name = a->text + 2 * i * (size_t)NAME_MAX_BYTES, *column = name + NAME_MAX_BYTES;
+        const struct skate_agg *g = &given[i];
+        struct sk_agg *agg = &a->agg[i];
+        if (!find_kind(g->kind, &agg->kind)) return false;
+        if (!g->column && agg->kind != SK_AGG_COUNT) {
+            SK_ERR(sk_api_err(), SK_EINVAL, "groupby: aggregate \"%s\" needs a column", g->kind);
+            return false;
+        }
+        agg->column = SK_AGG_ROWS;
+        if (g->column) {
+            snprintf(column, NAME_MAX_BYTES, "v%u", i);
+            agg->column = a->n_columns;
+            a->columns[a->n_columns] = g->column;
+            a->as[a->n_columns++] = column;
+        }
+        snprintf(name, NAME_MAX_BYTES, "%s(%s)", g->kind, g->column ? g->column : "");
+        agg->name = g->as ? g->as : name;
+        agg->ignore_nulls = !g->keep_nulls;
+        agg->ddof = g->ddof;
+        agg->q = g->q;
+    }
+    return true;
+}
+
+skate_dataset *skate_groupby(skate_dataset *ds, const char *const *keys, size_t n_keys,
+                             const struct skate_agg *aggs, size_t n_aggs,
+                             const struct skate_exchange_opts *o) {
+    char by[60];
+    if (n_keys > KEYS_MAX || n_aggs > KEYS_MAX || (n_aggs && !aggs) || (n_keys && !keys))
+        return bad_keys("groupby", n_keys, &ds, 1);
+    struct aggs a = {.agg = NULL};
+    struct sk_what w = {.kind = SK_WHAT_AGGREGATE,
+                        .n_partitions = 1,
+                        .groups = true,
+                        .n_keys = (uint32_t)n_keys,
+                        .n_aggs = (uint32_t)n_aggs};
+    bool ok = ds && (w.keys = keys_of(keys, NULL, n_keys)) &&
+              aggs_make(&a, keys, (uint32_t)n_keys, aggs, (uint32_t)n_aggs);
+    w.aggs = a.agg;
+    if (ok) {
+        keys_text(by, sizeof by, w.keys, n_keys);
+        ds = exchange("Aggregate", "groupby", "aggregate_map", "aggregate_reduce", &ds, 1, by, o);
+        if (ds) {
+            struct sk_exchange_desc *d = &ds->exchange->desc;
+            d->cut = n_keys != 0;
+            d->tables = true;
+            if (!n_keys) d->n_partitions = 1;
+            ds->exchange->merges = false; /* maps give states and rows, which differ in schema */
+            if (!set_columns(&ds->exchange->map_params[0], a.n_columns, a.columns, a.as) ||
+                !set_whats(ds, &w))
+                ds = refuse(ds);
+        }
+    } else {
+        ds = refuse(ds);
+    }
+    aggs_free(&a);
+    sk_free(w.keys);
+    return ds;
+}

@@ -1,0 +1,333 @@
+/* skate_data.h - streaming batch pipelines from C: datasets of Arrow record batches, on the engine
+ * of skate.h.
+ *
+ *     SKATE_BATCHES(halve) {                                // runs in worker processes
+ *         struct skate_column c = {.name = "x"};
+ *         int rc = skate_columns_of(t, schema, batch, &c, 1); // c.data: the values
+ *         double *x = c.data;
+ *         for (size_t i = 0; rc == 0 && i < skate_rows(batch); i++) x[i] /= 2;
+ *         ...
+ *     }
+ *     int main(int argc, char **argv) {
+ *         if (skate_worker_main(argc, argv)) return 0;
+ *         if (skate_init(NULL)) return puts(skate_error()), 1;
+ *         skate_dataset *ds = skate_range(100000000, "id", NULL);
+ *         ds = skate_map(ds, "halve", NULL);
+ *         ds = skate_sort(ds, (struct skate_key[]){{"x"}}, 1, NULL);
+ *         struct ArrowArrayStream out;
+ *         if (skate_stream(ds, NULL, &out)) return puts(skate_error()), 1;
+ *         ...                                               // out.get_next(&out, &batch)
+ *         out.release(&out);
+ *         skate_dataset_release(ds);
+ *         skate_shutdown();
+ *     }
+ *
+ * A dataset is a plan: nothing runs until it is consumed, and each consumption runs it anew. Rows
+ * keep their order through every operator but those that say otherwise, and the result of a run
+ * does not depend on workers, on memory or on timing.
+ *
+ * Lifetimes. Each operator takes over the caller's reference to its inputs, also when it fails, so
+ * a chain of calls needs no release but that of the last dataset. To use a dataset twice, take a
+ * reference with skate_dataset_retain. A failed operator returns NULL, and an operator that is
+ * given NULL returns NULL and leaves skate_error() as it is: one check at the end of a chain is
+ * enough. Texts, keys and options are copied by the call.
+ *
+ * Batches are structs of the Arrow C Data Interface: a struct array (format "+s") with a column a
+ * child. Whoever gets a struct with a release callback owns it.
+ *
+ * Options. Every struct of options begins with its size: fill it from SKATE_OPTS(type), then set
+ * what differs from the defaults. NULL: all defaults. SKATE_EINVAL: the size is none that this
+ * library knows.
+ *
+ * Threads: a dataset may be used by any thread, one at a time; a stream belongs to one thread at a
+ * time. Needs skate_init; SKATE_ECLOSED after skate_shutdown. */
+#ifndef SKATE_DATA_H
+#define SKATE_DATA_H
+
+#include "skate.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The Arrow C Data and C Stream Interfaces, as specified by Apache Arrow. */
+#ifndef ARROW_C_DATA_INTERFACE
+#define ARROW_C_DATA_INTERFACE
+#define ARROW_FLAG_DICTIONARY_ORDERED 1
+#define ARROW_FLAG_NULLABLE 2
+#define ARROW_FLAG_MAP_KEYS_SORTED 4
+struct ArrowSchema {
+    const char *format, *name, *metadata;
+    int64_t flags, n_children;
+    struct ArrowSchema **children, *dictionary;
+    void (*release)(struct ArrowSchema *);
+    void *private_data;
+};
+struct ArrowArray {
+    int64_t length, null_count, offset, n_buffers, n_children;
+    const void **buffers;
+    struct ArrowArray **children, *dictionary;
+    void (*release)(struct ArrowArray *);
+    void *private_data;
+};
+#endif
+#ifndef ARROW_C_STREAM_INTERFACE
+#define ARROW_C_STREAM_INTERFACE
+struct ArrowArrayStream {
+    int (*get_schema)(struct ArrowArrayStream *, struct ArrowSchema *out);
+    int (*get_next)(struct ArrowArrayStream *, struct ArrowArray *out);
+    const char *(*get_last_error)(struct ArrowArrayStream *);
+    void (*release)(struct ArrowArrayStream *);
+    void *private_data;
+};
+#endif
+
+#define SKATE_OPTS(type) {.size = sizeof(type)}
+
+typedef struct skate_dataset skate_dataset;
+SKATE_API skate_dataset *skate_dataset_retain(skate_dataset *ds); /* returns ds; NULL is fine */
+SKATE_API void skate_dataset_release(skate_dataset *ds);          /* NULL is fine */
+
+/* ---- functions of batches -------------------------------------------------------------------- */
+
+/* A function of batches. `schema` and `batch` are skate's: the function may read them until it
+ * returns, write into the buffers of no batch but its own, and move the batch (or children of it)
+ * into what it emits; skate releases what is left. It emits any number of batches by skate_emit.
+ * Returns 0 or a negative code; skate_fail sets the message. */
+typedef int (*skate_batch_fn)(struct skate_task *t, const struct ArrowSchema *schema,
+                              struct ArrowArray *batch);
+/* A model that is loaded once in each process of a pool of actors: init sets *state, which
+ * skate_state returns in calls of `batch`; fini frees it. init and fini may be NULL. */
+struct skate_batch_fns {
+    size_t size;
+    skate_batch_fn batch;
+    int (*init)(struct skate_task *t, void **state);
+    void (*fini)(void *state);
+};
+/* Registers functions of batches under a name, as skate_register does for tasks, whose names are
+ * others. `name` and *f must stay valid. */
+SKATE_API int skate_register_batches(const char *name, const struct skate_batch_fns *f);
+/* Defines a function of batches and registers it under its own name. */
+#define SKATE_BATCHES(name)                                                        \
+    static int name(struct skate_task *t, const struct ArrowSchema *schema,        \
+                    struct ArrowArray *batch);                                     \
+    __attribute__((constructor)) static void skate_register_batches_##name(void) { \
+        static const struct skate_batch_fns f = {sizeof f, name, NULL, NULL};      \
+        (void)skate_register_batches(#name, &f);                                   \
+    }                                                                              \
+    static int name(__attribute__((unused)) struct skate_task *t,                  \
+                    __attribute__((unused)) const struct ArrowSchema *schema,      \
+                    __attribute__((unused)) struct ArrowArray *batch)
+
+/* Inside functions of batches and of sources. */
+/* Emits a batch. Takes *batch over (batch->release is NULL afterwards, also after a failure);
+ * copies the schema. All batches of an operator should have one schema. SKATE_EINVAL: the batch
+ * does not fit the schema. SKATE_ECANCEL: no more rows are needed; return it at once. */
+SKATE_API int skate_emit(struct skate_task *t, const struct ArrowSchema *schema,
+                         struct ArrowArray *batch);
+/* The bytes that the driver gave as skate_map_opts.arg; of a source: the unit. NULL: none. */
+SKATE_API const void *skate_arg(const struct skate_task *t, size_t *size);
+SKATE_API void *skate_state(const struct skate_task *t);
+
+/* Columns of numbers without nulls, for functions that want plain arrays. */
+struct skate_column {
+    const char *name;
+    /* Arrow format of a fixed-width number: "c" int8, "C" uint8, "s", "S" 16 bits, "i", "I" 32
+     * bits, "l", "L" 64 bits, "f" float, "g" double. NULL: int64 */
+    const char *format;
+    void *data; /* the values; set by the call */
+};
+/* Finds the values of columns. SKATE_EINVAL, naming the column: it does not exist, has another
+ * format, or has nulls. The values are read-only. */
+SKATE_API int skate_columns(struct skate_task *t, const struct ArrowSchema *schema,
+                            const struct ArrowArray *batch, struct skate_column *columns, size_t n);
+/* Makes a batch of `rows` rows whose columns the caller fills in place (columns[i].data), then
+ * emits. SKATE_ENOMEM. */
+SKATE_API int skate_batch_new(struct skate_column *columns, size_t n, size_t rows,
+                              struct ArrowSchema *schema, struct ArrowArray *batch);
+
+/* ---- sources --------------------------------------------------------------------------------- */
+
+/* What an operator's tasks take, and what they do about failures. */
+struct skate_map_opts {
+    size_t size;
+    const void *arg; /* bytes for the function (skate_arg), copied */
+    size_t arg_size;
+    /* CPUs of a task: 0 means 1; below 0 means none. gpus, resource: amounts of the GPUs and of the
+     * custom resource that skate_opts names. */
+    double cpus, gpus, resource;
+    /* Size of a pool of actors, which keep their state between batches; 0: tasks, which have no
+     * state (a function with init always has a pool; then 0 means 1). actors_max: the most that it
+     * grows to; 0: actors. */
+    uint32_t actors, actors_max;
+    uint32_t concurrency; /* the most tasks at a time; 0: no limit */
+    /* The function gets batches of this number of rows, the last one of a task fewer; 0: as they
+     * are. */
+    int64_t batch_rows;
+    /* What a failure of the function does. SKATE_RAISE: the run fails. SKATE_SKIP: the batch is
+     * tried again row by row, and rows that fail are left out. SKATE_QUARANTINE: so are they, and
+     * they are given by skate_dead_stream with their error. */
+    int on_error;
+    int32_t max_retries; /* after the death of a worker; as in skate_call_opts */
+};
+enum { SKATE_RAISE = 0, SKATE_SKIP = 1, SKATE_QUARANTINE = 2 };
+
+struct skate_unit {
+    const void *data; /* what the source's function reads; copied */
+    size_t bytes;
+    int64_t rows, size; /* estimates of what the unit gives; -1: unknown */
+};
+/* A source whose units are read by tasks of their own: calls the task function `name` (SKATE_TASK)
+ * for each unit; it gets the unit by skate_arg and emits batches by skate_emit. */
+SKATE_API skate_dataset *skate_source(const char *name, const struct skate_unit *units, size_t n,
+                                      const struct skate_map_opts *o);
+/* The numbers 0 to n - 1 in an int64 column. column NULL: "id". */
+SKATE_API skate_dataset *skate_range(int64_t n, const char *column, const struct skate_map_opts *o);
+/* The batches of a stream, which the call takes over. The stream is read when the dataset is first
+ * consumed, by the consumer's thread; its batches stay in the store, or on disk, for later runs. */
+SKATE_API skate_dataset *skate_from_stream(struct ArrowArrayStream *stream);
+/* Batches of one schema. Takes all arrays over; copies the schema. */
+SKATE_API skate_dataset *skate_from_arrays(const struct ArrowSchema *schema,
+                                           struct ArrowArray *batches, size_t n);
+/* Files of fixed-width records, as rows of one column of format "w:<width>" (column NULL:
+ * "record"). SKATE_EIO, SKATE_EINVAL: a file cannot be read, or is not whole records. */
+SKATE_API skate_dataset *skate_read_records(const char *const *paths, size_t n, size_t width,
+                                            const char *column, const struct skate_map_opts *o);
+
+/* ---- operators ------------------------------------------------------------------------------- */
+
+/* Calls a function of batches for each batch. */
+SKATE_API skate_dataset *skate_map(skate_dataset *ds, const char *name,
+                                   const struct skate_map_opts *o);
+/* Keeps the rows for which the condition holds: the function of batches `name` emits nothing and
+ * sets keep[i] (skate_keep) to 1 or 0 for each row; rows are kept by default. */
+SKATE_API skate_dataset *skate_filter(skate_dataset *ds, const char *name,
+                                      const struct skate_map_opts *o);
+SKATE_API uint8_t *skate_keep(struct skate_task *t);
+/* Keeps these columns, in this order. as: their new names; NULL: the same. */
+SKATE_API skate_dataset *skate_select(skate_dataset *ds, const char *const *names,
+                                      const char *const *as, size_t n);
+SKATE_API skate_dataset *skate_limit(skate_dataset *ds, int64_t rows);
+/* The rows of all datasets, one after another. */
+SKATE_API skate_dataset *skate_union(skate_dataset *const *ds, size_t n);
+/* The columns of both, side by side; both need the same number of rows. A name of the right side
+ * that is taken gets the suffix _1. */
+SKATE_API skate_dataset *skate_zip(skate_dataset *left, skate_dataset *right);
+
+struct skate_key {
+    const char *column;
+    bool descending, nulls_first;
+};
+struct skate_exchange_opts { /* sort, groupby, join, distinct, random_shuffle, repartition */
+    size_t size;
+    const char *strategy; /* of the exchange; NULL: "auto" (docs/design/exchange.md) */
+    uint32_t partitions;  /* number of blocks; 0: chosen by the size of the data */
+};
+SKATE_API skate_dataset *skate_sort(skate_dataset *ds, const struct skate_key *keys, size_t n,
+                                    const struct skate_exchange_opts *o);
+struct skate_agg {
+    const char *kind;   /* "count", "sum", "min", "max", "mean", "std", "var", "quantile", ... */
+    const char *column; /* NULL: "count" counts rows */
+    const char *as;     /* name of the result; NULL: "kind(column)" */
+    bool keep_nulls;    /* a null makes the result null; false: nulls are left out */
+    int32_t ddof;       /* of "std" and "var" */
+    double q;           /* of "quantile" */
+};
+/* One row for each group, in the order of the keys: the keys, then the aggregates. Without keys:
+ * one row. */
+SKATE_API skate_dataset *skate_groupby(skate_dataset *ds, const char *const *keys, size_t n_keys,
+                                       const struct skate_agg *aggs, size_t n_aggs,
+                                       const struct skate_exchange_opts *o);
+/* Calls a function of batches for each group of rows of equal keys: one batch a group, in the order
+ * of the keys. */
+SKATE_API skate_dataset *skate_map_groups(skate_dataset *ds, const char *const *keys, size_t n_keys,
+                                          const char *name, const struct skate_map_opts *m,
+                                          const struct skate_exchange_opts *o);
+/* The first row of each key, in the order of the keys. n_keys 0: all columns. */
+SKATE_API skate_dataset *skate_distinct(skate_dataset *ds, const char *const *keys, size_t n_keys,
+                                        const struct skate_exchange_opts *o);
+enum skate_join_kind {
+    SKATE_JOIN_INNER,
+    SKATE_JOIN_LEFT,
+    SKATE_JOIN_RIGHT,
+    SKATE_JOIN_FULL,
+    SKATE_JOIN_LEFT_SEMI,
+    SKATE_JOIN_RIGHT_SEMI,
+    SKATE_JOIN_LEFT_ANTI,
+    SKATE_JOIN_RIGHT_ANTI
+};
+/* Rows of both sides whose keys are equal. right_keys NULL: the same names as the left keys. */
+SKATE_API skate_dataset *skate_join(skate_dataset *left, skate_dataset *right,
+                                    enum skate_join_kind kind, const char *const *left_keys,
+                                    const char *const *right_keys, size_t n_keys,
+                                    const struct skate_exchange_opts *o);
+/* A random order of all rows, the same for the same seed and input. */
+SKATE_API skate_dataset *skate_random_shuffle(skate_dataset *ds, uint64_t seed,
+                                              const struct skate_exchange_opts *o);
+/* The same rows, dealt out to o->partitions blocks. */
+SKATE_API skate_dataset *skate_repartition(skate_dataset *ds, const struct skate_exchange_opts *o);
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+struct skate_run_opts {
+    size_t size;
+    /* Memory budget of the run in bytes, for all blocks; 0: chosen. Size of blocks; 0: 16 MiB. */
+    uint64_t memory_bytes, block_bytes;
+    const char *policy;   /* NULL: chosen. skate_policy_name lists the names. */
+    const char *strategy; /* of exchanges that name none */
+    bool any_order;       /* blocks come as they are made */
+    int64_t
+        max_bad_rows;   /* the run fails when more rows were skipped or quarantined; -1: no limit */
+    int64_t timeout_ms; /* the most a get_next waits; 0: no limit. SKATE_ETIMEOUT */
+};
+/* Runs the dataset and fills *out with the stream of its batches. The run begins with the call and
+ * goes on while the caller does something else, until blocks fill the budget; releasing the stream
+ * ends the run. get_next returns 0 (batch->release NULL: the end) or an errno value; the message is
+ * get_last_error's and skate_error's. A batch stays valid until it is released, also after the
+ * stream. */
+SKATE_API int skate_stream(skate_dataset *ds, const struct skate_run_opts *o,
+                           struct ArrowArrayStream *out);
+/* The quarantined rows of a stream's run so far: columns operator, message, code, then the row's
+ * bytes as an Arrow struct column `row`. */
+SKATE_API int skate_dead_stream(struct ArrowArrayStream *stream, struct ArrowArrayStream *out);
+/* Runs the dataset, counts its rows. */
+SKATE_API int skate_count(skate_dataset *ds, const struct skate_run_opts *o, int64_t *rows);
+
+/* Statistics of a stream's run. */
+struct skate_run_stats {
+    size_t size;
+    int64_t wall_ns;
+    uint64_t rows, bytes;                           /* given to the consumer */
+    uint64_t memory_limit, memory_peak, disk_bytes; /* of blocks */
+    uint64_t tasks_done, retries, bad_rows;
+    bool done;
+};
+SKATE_API int skate_stream_stats(struct ArrowArrayStream *stream, struct skate_run_stats *out);
+/* Writes the statistics of all operators as JSON; the result is freed with free(). */
+SKATE_API char *skate_stream_stats_json(struct ArrowArrayStream *stream);
+/* The plan as text for people, freed with free(). NULL: a failure. */
+SKATE_API char *skate_explain(skate_dataset *ds, const struct skate_run_opts *o);
+/* Name of policy or strategy i; NULL behind the last one. */
+SKATE_API const char *skate_policy_name(unsigned i);
+SKATE_API const char *skate_strategy_name(unsigned i);
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* Functions of a sink. `write` runs in tasks, once for each task's batches (a stream of them), and
+ * stages them under a name of its own (skate_write_id: the same in each attempt, different for each
+ * task); what it returns by skate_report reaches `commit`, which runs in the caller's thread when
+ * all tasks have ended well. `abort` runs there after a failure. */
+struct skate_sink {
+    size_t size;
+    const char *write; /* a task function (SKATE_TASK), which reads batches by skate_next_batch */
+    int (*commit)(void *ctx, const struct skate_arg *reports, size_t n);
+    void (*abort)(void *ctx, const struct skate_arg *reports, size_t n);
+    void *ctx;
+};
+SKATE_API int skate_write(skate_dataset *ds, const struct skate_sink *sink,
+                          const struct skate_map_opts *m, const struct skate_run_opts *o);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
