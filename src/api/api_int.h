@@ -30,8 +30,8 @@ struct sk_engine *sk_api_engine(void);
 uint64_t sk_api_number(void);
 /* Fills *err with the code and message of an error value, and returns the code. */
 sk_rc sk_api_failure(const struct sk_view *v, struct sk_err *err);
-/* Stops all runs of datasets, before the engine closes. */
-void sk_api_runs_stop(void);
+/* Has skate_shutdown call fn before it closes the engine; one function a process. */
+void sk_api_before_shutdown(void (*fn)(void));
 /* Returns the last error of this thread. */
 struct sk_err *sk_api_err(void);
 /* Defines the registered function `name` in the engine and stores its id in *out. SK_ENOENT: no
@@ -44,8 +44,6 @@ int sk_api_fn_call(const struct sk_api_fn *f, struct skate_task *t);
 /* Interns a need of resources. cpus below 0: none. */
 sk_rc sk_api_shape(struct sk_engine *e, double cpus, double gpus, double resource, sk_shape *out,
                    struct sk_err *err) SK_MUST_USE;
-/* Runs the stages of pipelines in a worker: registers the functions that do. */
-void sk_api_stages_register(void);
 /* Index of the resource that skate_init was given; 0: none. */
 uint32_t sk_api_resource(void);
 int64_t sk_api_deadline(int64_t timeout_ms);

@@ -79,10 +79,8 @@ const struct sk_data_op *sk_batch_op_find(const char *name, size_t n);
 /* SKATE_ENOENT: no functions of batches have this name. */
 sk_rc sk_batches_find(const char *name, const struct skate_batch_fns **out,
                       struct sk_err *err) SK_MUST_USE;
-/* The functions of the engine that run stages; see struct sk_exec_conf. */
-#define SK_API_RUN_STAGE "skate:run_stage"
-#define SK_API_STAGE_INIT "skate:stage_init"
-#define SK_API_STAGE_CALL "skate:stage_call"
+/* The names of the task functions that run stages; see struct sk_exec_conf. */
+extern const char sk_api_run_stage[], sk_api_stage_init[], sk_api_stage_call[];
 
 /* ---- what a task function that is called for batches can reach ---- */
 

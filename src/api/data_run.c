@@ -60,7 +60,8 @@ static void stop(struct run *r) {
     pthread_mutex_unlock(&r->mu);
 }
 
-void sk_api_runs_stop(void) {
+/* Stops all runs, before the engine closes. */
+static void stop_all(void) {
     pthread_mutex_lock(&runs_mu);
     while (runs) {
         struct run *r = runs;
@@ -84,9 +85,9 @@ static void run_free(struct run *r) {
 
 /* The functions of the engine that run stages. */
 static sk_rc stage_functions(struct sk_engine *e, struct sk_exec_conf *c) {
-    SK_TRY(sk_api_define(e, SK_API_RUN_STAGE, &c->run_stage));
-    SK_TRY(sk_api_define(e, SK_API_STAGE_INIT, &c->stage_init));
-    return sk_api_define(e, SK_API_STAGE_CALL, &c->stage_call);
+    SK_TRY(sk_api_define(e, sk_api_run_stage, &c->run_stage));
+    SK_TRY(sk_api_define(e, sk_api_stage_init, &c->stage_init));
+    return sk_api_define(e, sk_api_stage_call, &c->stage_call);
 }
 
 static sk_rc opts_of(const struct skate_run_opts *o, struct sk_exec_conf *c,
@@ -130,6 +131,7 @@ static sk_rc start(skate_dataset *ds, const struct skate_run_opts *o, struct run
     r->timeout_ms = o && o->timeout_ms ? o->timeout_ms : -1;
     r->gathers = sk_shuffle_gathers(strategy);
     c.gathers = &r->gathers;
+    sk_api_before_shutdown(stop_all);
     pthread_mutex_lock(&runs_mu);
     r->next_run = runs;
     r->prev_run = &runs;

@@ -105,8 +105,11 @@ static int stage_call(struct skate_task *t) {
     return rc == SK_OK || rc == SK_ECANCEL ? rc : fail(t, rc, err);
 }
 
-void sk_api_stages_register(void) {
-    (void)skate_register(SK_API_RUN_STAGE, run_stage);
-    (void)skate_register(SK_API_STAGE_INIT, stage_init);
-    (void)skate_register(SK_API_STAGE_CALL, stage_call);
+const char sk_api_run_stage[] = "skate:run_stage", sk_api_stage_init[] = "skate:stage_init",
+           sk_api_stage_call[] = "skate:stage_call";
+
+__attribute__((constructor)) static void register_stages(void) {
+    (void)skate_register(sk_api_run_stage, run_stage);
+    (void)skate_register(sk_api_stage_init, stage_init);
+    (void)skate_register(sk_api_stage_call, stage_call);
 }

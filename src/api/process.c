@@ -27,6 +27,7 @@ static struct sk_api_fn fns[MAX_FNS];
 static uint32_t n_fns;
 static struct sk_engine *engine;
 static uint64_t number; /* of the engine that was opened last */
+static void (*before_shutdown)(void);
 static char exe[4096];
 static uint32_t resource;
 /* guards init, shutdown and the table of functions */
@@ -141,7 +142,6 @@ static sk_rc begin(void *ctx, struct sk_engine *client, struct sk_err *err) {
 
 int skate_worker_main(int argc, char **argv) {
     (void)argc;
-    sk_api_stages_register();
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
     if (n > 0) exe[n] = 0;
     else snprintf(exe, sizeof exe, "%s", argv && argv[0] ? argv[0] : "");
@@ -202,8 +202,13 @@ uint64_t sk_api_number(void) {
                                                       : 0;
 }
 
+void sk_api_before_shutdown(void (*fn)(void)) {
+    __atomic_store_n(&before_shutdown, fn, __ATOMIC_RELEASE);
+}
+
 void skate_shutdown(void) {
-    sk_api_runs_stop();
+    void (*before)(void) = __atomic_load_n(&before_shutdown, __ATOMIC_ACQUIRE);
+    if (before) before();
     pthread_mutex_lock(&mu);
     struct sk_engine *e = engine;
     __atomic_store_n(&engine, NULL, __ATOMIC_RELEASE);
