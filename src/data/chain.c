@@ -259,6 +259,7 @@ static sk_rc feed_blocks(struct sk_data_chain *c, uint32_t first, struct sk_rd *
         struct sk_batch *b;
         if (!sk_rd_ok(r)) return damaged(c, err);
         SK_TRY(open_block(c, first + i, &d, &b, err));
+        c->task.side = d.side;
         SK_TRY(push(&c->nodes[0], b, err));
     }
     return SK_OK;
@@ -311,7 +312,7 @@ sk_rc sk_data_chain_run(struct sk_data_chain *c, struct sk_task *t, uint32_t fir
     if (first >= t->n_args) return SK_ERR(err, SK_ECORRUPT, "task %s: no arguments", t->name);
     struct sk_rd r = sk_rd_init(t->args[first].data, t->args[first].len);
     c->ctx = ctx;
-    c->task = (struct sk_data_task){t, sk_stage_task_read(&r)};
+    c->task = (struct sk_data_task){.t = t, .d = sk_stage_task_read(&r)};
     if (!sk_rd_ok(&r) || c->task.d.n_blocks != t->n_args - first - 1) return damaged(c, err);
     sk_rc rc = begin_task(c, err);
     if (rc == SK_OK && c->nodes[0].op->push) rc = feed_blocks(c, first + 1, &r, err);

@@ -23,6 +23,7 @@ struct sk_data_node;  /* an operator in a chain */
 struct sk_data_task { /* the task that a chain runs; valid until the task ends */
     struct sk_task *t;
     struct sk_stage_task d; /* its description (exec/args.h) */
+    uint32_t side;          /* while a batch of the task's blocks is pushed: its input's number */
 };
 
 struct sk_data_op { /* an operator; a constant */
