@@ -96,13 +96,19 @@ SKATE_API void skate_dataset_release(skate_dataset *ds);          /* NULL is fin
  * Returns 0 or a negative code; skate_fail sets the message. */
 typedef int (*skate_batch_fn)(struct skate_task *t, const struct ArrowSchema *schema,
                               struct ArrowArray *batch);
-/* A model that is loaded once in each process of a pool of actors: init sets *state, which
- * skate_state returns in calls of `batch`; fini frees it. init and fini may be NULL. */
+/* Functions of batches with a state; all but `batch` may be NULL. */
 struct skate_batch_fns {
     size_t size;
     skate_batch_fn batch;
+    /* A state that is made once in each process of a pool of actors, such as a model: init sets it,
+     * skate_state returns it, fini frees it. */
     int (*init)(struct skate_task *t, void **state);
     void (*fini)(void *state);
+    /* A state of one task: begin sets it before the task's batches, skate_task_state returns it.
+     * end is called behind the last batch and may emit. drop frees it, also after a failure. */
+    int (*begin)(struct skate_task *t, void **task_state);
+    int (*end)(struct skate_task *t);
+    void (*drop)(void *task_state);
 };
 /* Registers functions of batches under a name, as skate_register does for tasks, whose names are
  * others. `name` and *f must stay valid. */
@@ -112,7 +118,7 @@ SKATE_API int skate_register_batches(const char *name, const struct skate_batch_
     static int name(struct skate_task *t, const struct ArrowSchema *schema,        \
                     struct ArrowArray *batch);                                     \
     __attribute__((constructor)) static void skate_register_batches_##name(void) { \
-        static const struct skate_batch_fns f = {sizeof f, name, NULL, NULL};      \
+        static const struct skate_batch_fns f = {sizeof f, name, 0, 0, 0, 0, 0};   \
         (void)skate_register_batches(#name, &f);                                   \
     }                                                                              \
     static int name(__attribute__((unused)) struct skate_task *t,                  \
@@ -128,6 +134,7 @@ SKATE_API int skate_emit(struct skate_task *t, const struct ArrowSchema *schema,
 /* The bytes that the driver gave as skate_map_opts.arg; of a source: the unit. NULL: none. */
 SKATE_API const void *skate_arg(const struct skate_task *t, size_t *size);
 SKATE_API void *skate_state(const struct skate_task *t);
+SKATE_API void *skate_task_state(const struct skate_task *t);
 
 /* Columns of numbers without nulls, for functions that want plain arrays. */
 struct skate_column {
@@ -287,9 +294,12 @@ struct skate_run_opts {
  * stream. */
 SKATE_API int skate_stream(skate_dataset *ds, const struct skate_run_opts *o,
                            struct ArrowArrayStream *out);
-/* The quarantined rows of a stream's run so far: columns operator, message, code, then the row's
- * bytes as an Arrow struct column `row`. */
-SKATE_API int skate_dead_stream(struct ArrowArrayStream *stream, struct ArrowArrayStream *out);
+/* Gives the next batch of quarantined or skipped rows of a stream's run, in the order of their
+ * arrival: columns `operator`, `message` (texts), `code` (int32) and, for quarantined rows, `row`
+ * (a struct of the row's columns). batch->release NULL: there is none now; after the end of the
+ * stream: there are no more. */
+SKATE_API int skate_stream_dead(struct ArrowArrayStream *stream, struct ArrowSchema *schema,
+                                struct ArrowArray *batch);
 /* Runs the dataset, counts its rows. */
 SKATE_API int skate_count(skate_dataset *ds, const struct skate_run_opts *o, int64_t *rows);
 
@@ -313,17 +323,23 @@ SKATE_API const char *skate_strategy_name(unsigned i);
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Functions of a sink. `write` runs in tasks, once for each task's batches (a stream of them), and
- * stages them under a name of its own (skate_write_id: the same in each attempt, different for each
- * task); what it returns by skate_report reaches `commit`, which runs in the caller's thread when
- * all tasks have ended well. `abort` runs there after a failure. */
+/* A sink. The functions of batches `write` run in tasks: they stage what they write under a name
+ * that begins with skate_write_id, and say by skate_report (in `end`, say) what they have staged.
+ * Then, in the caller's thread, `commit` gets the reports of all tasks in the order of their rows,
+ * or, after a failure, `abort` gets those that arrived. A task may run several times: each attempt
+ * has the same id. Exactly one attempt's reports arrive. */
 struct skate_sink {
     size_t size;
-    const char *write; /* a task function (SKATE_TASK), which reads batches by skate_next_batch */
-    int (*commit)(void *ctx, const struct skate_arg *reports, size_t n);
-    void (*abort)(void *ctx, const struct skate_arg *reports, size_t n);
+    const char *write;
+    int (*commit)(void *ctx, const struct skate_arg *reports, size_t n); /* NULL: nothing to do */
+    void (*abort)(void *ctx, const struct skate_arg *reports, size_t n); /* NULL: nothing to do */
     void *ctx;
 };
+SKATE_API int skate_report(struct skate_task *t, const void *data, size_t size);
+/* A text of at most 40 bytes: the number of the write, and that of the task in it. Valid until the
+ * function returns. */
+SKATE_API const char *skate_write_id(const struct skate_task *t);
+/* Runs the dataset into the sink. Returns what failed first: the run, or `commit`. */
 SKATE_API int skate_write(skate_dataset *ds, const struct skate_sink *sink,
                           const struct skate_map_opts *m, const struct skate_run_opts *o);
 

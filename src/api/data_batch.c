@@ -57,6 +57,7 @@ size_t sk_batch_call_write(const struct sk_batch_call *c, void *buf, size_t cap)
     struct sk_wr w = sk_wr_init(buf, cap);
     sk_wr_i64(&w, c->batch_rows);
     sk_wr_u32(&w, c->on_error);
+    sk_wr_u64(&w, c->write);
     sk_wr_bytes(&w, c->name, strlen(c->name) + 1);
     sk_wr_bytes(&w, c->arg.p, c->arg.n);
     return w.n;
@@ -66,6 +67,7 @@ static bool call_read(struct sk_bytes wire, struct sk_batch_call *c) {
     struct sk_rd r = sk_rd_init(wire.p, wire.n);
     c->batch_rows = sk_rd_i64(&r);
     c->on_error = sk_rd_u32(&r);
+    c->write = sk_rd_u64(&r);
     struct sk_bytes name = sk_rd_bytes(&r);
     c->arg = sk_rd_bytes(&r);
     c->name = name.p;
@@ -87,6 +89,7 @@ struct op {
     SK_VEC(struct sk_batch *) in; /* batches that wait to make one of batch_rows rows */
     int64_t in_rows;
     SK_VEC(struct letter) letters;
+    bool begun; /* f->begin was called for this task */
 };
 
 static struct op *op_of(struct sk_data_node *n) { return sk_data_state(n); }
@@ -130,6 +133,9 @@ static void drop_held(struct sk_batch_ctx *c) {
 
 static void reset(struct sk_data_node *n) {
     struct op *o = op_of(n);
+    if (o->begun && o->f->drop && o->ctx.task_state) o->f->drop(o->ctx.task_state);
+    o->ctx.task_state = NULL;
+    o->begun = false;
     drop_held(&o->ctx);
     for (uint32_t i = 0; i < o->in.n; i++) sk_batch_destroy(o->in.p[i]);
     for (uint32_t i = 0; i < o->letters.n; i++) {
@@ -182,7 +188,7 @@ int skate_emit(struct skate_task *t, const struct ArrowSchema *schema, struct Ar
     sk_rc rc;
     if (!t || !t->batch)
         rc = SK_ERR(sk_api_err(), SK_EINVAL, "emit: this task is none of a pipeline");
-    else if (!schema || !schema->release || !batch || !batch->release)
+    else if (!schema || !schema->format || !batch || !batch->release)
         rc = SK_ERR(sk_api_err(), SK_EINVAL, "emit: a schema and a batch are needed, not released");
     else rc = emit(t->batch, schema, batch, sk_api_err());
     if (batch && batch->release) batch->release(batch);
@@ -195,6 +201,9 @@ const void *skate_arg(const struct skate_task *t, size_t *size) {
     return t->batch->arg.n ? t->batch->arg.p : NULL;
 }
 void *skate_state(const struct skate_task *t) { return t && t->batch ? t->batch->state : NULL; }
+void *skate_task_state(const struct skate_task *t) {
+    return t && t->batch ? t->batch->task_state : NULL;
+}
 uint8_t *skate_keep(struct skate_task *t) { return t && t->batch ? t->batch->keep : NULL; }
 
 /* ---- dead letters ---------------------------------------------------------------------------- */
@@ -470,14 +479,70 @@ static sk_rc map_push(struct sk_data_node *n, struct sk_batch *b, struct sk_err 
     return call_full(n, false, err);
 }
 
+/* Calls one of the functions that have no batch. */
+static sk_rc call_plain(struct sk_data_node *n, int (*fn)(struct skate_task *t),
+                        struct sk_err *err) {
+    struct op *o = op_of(n);
+    struct skate_task *t = task_of(n);
+    struct sk_batch_ctx *outer = t->batch;
+    o->ctx.holds = false;
+    sk_api_err()->msg[0] = 0;
+    t->batch = &o->ctx;
+    int rc = fn(t);
+    t->batch = outer;
+    return rc ? failed(t, rc, o->call.name, err) : SK_OK;
+}
+
+static sk_rc map_begin(struct sk_data_node *n, struct sk_err *err) {
+    struct op *o = op_of(n);
+    const struct sk_data_task *d = sk_data_task_of(n);
+    struct skate_task *t = task_of(n);
+    struct sk_batch_ctx *outer = t->batch;
+    snprintf(o->ctx.write_id, sizeof o->ctx.write_id, "%016llx-%08llu",
+             (unsigned long long)o->call.write, (unsigned long long)d->d.seq);
+    if (!o->f->begin) return SK_OK;
+    o->begun = true;
+    sk_api_err()->msg[0] = 0;
+    t->batch = &o->ctx;
+    int rc = o->f->begin(t, &o->ctx.task_state);
+    t->batch = outer;
+    return rc ? failed(t, rc, o->call.name, err) : SK_OK;
+}
+
 static sk_rc map_end(struct sk_data_node *n, struct sk_err *err) {
+    struct op *o = op_of(n);
     SK_TRY(call_full(n, true, err));
+    if (o->f->end) SK_TRY(call_plain(n, o->f->end, err));
     return flush_letters(n, err);
+}
+
+const char *skate_write_id(const struct skate_task *t) {
+    return t && t->batch ? t->batch->write_id : "";
+}
+
+int skate_report(struct skate_task *t, const void *data, size_t size) {
+    struct ArrowSchema child = {.format = "z", .name = "report"}, *kids[] = {&child},
+                       schema = {.format = "+s", .children = kids, .n_children = 1};
+    if (!t || !t->batch || !t->batch->node)
+        return SK_ERR(sk_api_err(), SK_EINVAL, "report: this task writes nothing");
+    if (size > INT32_MAX || (size && !data))
+        return SK_ERR(sk_api_err(), SK_EINVAL, "report: %zu bytes", size);
+    struct ArrowArray a = {.length = 1, .n_buffers = 1, .release = release_struct};
+    a.buffers = sk_calloc(TAG, sizeof *a.buffers);
+    a.children = sk_calloc(TAG, sizeof *a.children);
+    if (a.children && (a.children[0] = texts(NULL, 1, (struct sk_bytes){data ? data : "", size})))
+        a.n_children = 1;
+    if (a.buffers && a.n_children) {
+        return skate_emit(t, &schema, &a);
+    }
+    release_struct(&a);
+    return SK_ERR(sk_api_err(), SK_ENOMEM, "no memory for a report");
 }
 
 static const struct sk_data_op map_op = {.name = "map",
                                          .state_bytes = sizeof(struct op),
                                          .open = open_batches,
+                                         .begin = map_begin,
                                          .push = map_push,
                                          .end = map_end,
                                          .reset = reset,

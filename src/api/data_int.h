@@ -58,6 +58,9 @@ sk_rc sk_dataset_blocks_put(struct sk_dataset_blocks *b, struct sk_engine *e,
                             struct sk_err *err) SK_MUST_USE;
 void sk_dataset_blocks_free(struct sk_dataset_blocks *b); /* NULL is fine */
 
+/* The node of a write; takes ds over. number: of the write, not 0. */
+skate_dataset *sk_dataset_writes(skate_dataset *ds, const char *name,
+                                 const struct skate_map_opts *o, uint64_t number);
 /* Makes the plan of a run. strategy: of exchanges that name none. */
 sk_rc sk_dataset_lower(skate_dataset *ds, struct sk_engine *e,
                        const struct sk_shuffle_ops *strategy, struct sk_plan **plan, uint32_t *root,
@@ -72,6 +75,7 @@ struct sk_batch_call {
     struct sk_bytes arg;
     int64_t batch_rows;
     uint32_t on_error;
+    uint64_t write; /* number of the write that the call is part of; 0: none */
 };
 size_t sk_batch_call_write(const struct sk_batch_call *c, void *buf, size_t cap);
 /* The operators that call functions of batches or of sources; NULL: there is none of that name. */
@@ -88,7 +92,9 @@ extern const char sk_api_run_stage[], sk_api_stage_init[], sk_api_stage_call[];
 struct sk_batch_ctx {
     struct sk_data_node *node;
     struct sk_bytes arg;
-    void *state; /* made by init */
+    void *state;      /* made by init */
+    void *task_state; /* made by begin */
+    char write_id[44];
     uint8_t *keep;
     struct sk_schema *emitted, *given; /* schemas of the batches emitted and given last */
     const struct ArrowSchema *given_s; /* the schema that the function was given */

@@ -4,8 +4,10 @@
  * by themselves. The schema of a stream is that of its first block, so get_schema waits for it. */
 #include <errno.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
 
 #include "api/data_int.h"
 #include "base/mem.h"
@@ -309,14 +311,117 @@ int skate_count(skate_dataset *ds, const struct skate_run_opts *o, int64_t *rows
     return SK_OK;
 }
 
-/* ---- statistics and plans -------------------------------------------------------------------- */
-
 static sk_rc run_of(struct ArrowArrayStream *s, struct run **out) {
     if (!s || s->release != release_stream)
         return SK_ERR(sk_api_err(), SK_EINVAL, "this stream is none of skate_stream");
     *out = s->private_data;
     return SK_OK;
 }
+
+/* ---- dead letters ------------------------------------------------------------------------------
+ */
+
+int skate_stream_dead(struct ArrowArrayStream *stream, struct ArrowSchema *schema,
+                      struct ArrowArray *batch) {
+    struct run *r = NULL;
+    struct sk_aside dead;
+    SK_TRY(run_of(stream, &r));
+    if (!schema || !batch)
+        return SK_ERR(sk_api_err(), SK_EINVAL,
+                      "stream_dead: a schema and a batch to fill are needed");
+    schema->release = NULL;
+    batch->release = NULL;
+    pthread_mutex_lock(&r->mu);
+    sk_rc rc = r->x ? sk_exec_aside(r->x, &dead) : SK_EAGAIN;
+    pthread_mutex_unlock(&r->mu);
+    if (rc == SK_EAGAIN || (rc == SK_OK && !dead.oid.v)) return SK_OK;
+    if (rc != SK_OK) return SK_ERR(sk_api_err(), rc, "stream_dead: the run is over");
+    return open_block(r, &(struct sk_bref){dead.oid.v, 0, UINT64_MAX, 0, 0, 0}, schema, batch,
+                      sk_api_err());
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+struct reports {
+    struct skate_arg *list; /* data: copies */
+    size_t n, cap;
+};
+
+static void reports_free(struct reports *p) {
+    for (size_t i = 0; i < p->n; i++) sk_free((void *)(uintptr_t)p->list[i].data);
+    sk_free(p->list);
+}
+
+static sk_rc add_report(struct reports *p, const uint8_t *bytes, size_t n, struct sk_err *err) {
+    if (p->n == p->cap) {
+        size_t cap = 2 * p->cap + 16;
+        struct skate_arg *list = sk_realloc(TAG, p->list, cap * sizeof *list);
+        if (!list) return SK_ERR(err, SK_ENOMEM, "no memory for %zu reports", cap);
+        p->list = list;
+        p->cap = cap;
+    }
+    void *copy = sk_memdup(TAG, n ? bytes : (const uint8_t *)"", SK_MAX(n, 1));
+    if (!copy) return SK_ERR(err, SK_ENOMEM, "no memory for a report");
+    p->list[p->n++] = SKATE_BYTES(copy, n);
+    return SK_OK;
+}
+
+/* Reads the reports of a block. */
+static sk_rc read_reports(struct run *r, const struct sk_bref *b, struct reports *p,
+                          struct sk_err *err) {
+    struct ArrowSchema schema;
+    struct ArrowArray a;
+    SK_TRY(open_block(r, b, &schema, &a, err));
+    sk_rc rc = schema.n_children == 1 && strcmp(schema.children[0]->format, "z") == 0
+                   ? SK_OK
+                   : SK_ERR(err, SK_EINVAL,
+                            "write: the functions of a sink emit nothing but reports "
+                            "(skate_report)");
+    for (int64_t i = 0; rc == SK_OK && i < a.length; i++) {
+        const struct ArrowArray *c = a.children[0];
+        const int32_t *at = (const int32_t *)c->buffers[1] + c->offset + i;
+        rc = add_report(p, (const uint8_t *)c->buffers[2] + at[0], (size_t)(at[1] - at[0]), err);
+    }
+    a.release(&a);
+    schema.release(&schema);
+    return rc;
+}
+
+static uint64_t write_number(void) {
+    uint64_t n = 0;
+    while (!n)
+        if (getrandom(&n, sizeof n, 0) != sizeof n) n = (uint64_t)sk_now_ns();
+    return n;
+}
+
+int skate_write(skate_dataset *ds, const struct skate_sink *sink, const struct skate_map_opts *m,
+                const struct skate_run_opts *o) {
+    struct run *r;
+    struct sk_bref b;
+    struct reports p = {.list = NULL};
+    struct sk_err err = {.code = 0};
+    if (!sink || sink->size != sizeof *sink || !sink->write)
+        return SK_ERR(sk_api_err(), SK_EINVAL,
+                      "write: a sink is needed that begins with its size, %zu, and has functions",
+                      sizeof *sink);
+    skate_dataset *w = sk_dataset_writes(skate_dataset_retain(ds), sink->write, m, write_number());
+    if (!w) return sk_api_err()->code ? sk_api_err()->code : SK_EINVAL;
+    sk_rc rc = start(w, o, &r, sk_api_err());
+    skate_dataset_release(w);
+    if (rc != SK_OK) return rc;
+    while ((rc = next_block(r, &b, &err)) == SK_OK)
+        if ((rc = read_reports(r, &b, &p, &err)) != SK_OK) break;
+    run_free(r);
+    if (rc == SK_EDONE) rc = sink->commit ? sink->commit(sink->ctx, p.list, p.n) : SK_OK;
+    else {
+        if (sink->abort) sink->abort(sink->ctx, p.list, p.n);
+        *sk_api_err() = err;
+    }
+    reports_free(&p);
+    return rc;
+}
+
+/* ---- statistics and plans -------------------------------------------------------------------- */
 
 int skate_stream_stats(struct ArrowArrayStream *stream, struct skate_run_stats *out) {
     struct run *r = NULL;
@@ -347,6 +452,85 @@ int skate_stream_stats(struct ArrowArrayStream *stream, struct skate_run_stats *
     }
     sk_free(ops);
     return SK_OK;
+}
+
+struct text { /* grows; p NULL: there was no memory */
+    char *p;
+    size_t n, cap;
+};
+
+static void put(struct text *t, const char *fmt, ...) SK_PRINTF(2, 3);
+static void put(struct text *t, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(t->p ? t->p + t->n : NULL, t->p ? t->cap - t->n : 0, fmt, ap);
+    va_end(ap);
+    if (!t->p || t->n + (size_t)n < t->cap) {
+        t->n += t->p ? (size_t)n : 0;
+        return;
+    }
+    size_t cap = 2 * (t->cap + (size_t)n);
+    char *p = realloc(t->p, cap);
+    if (!p) free(t->p);
+    t->p = p;
+    t->cap = cap;
+    if (!p) return;
+    va_start(ap, fmt);
+    t->n += (size_t)vsnprintf(p + t->n, cap - t->n, fmt, ap);
+    va_end(ap);
+}
+
+static void put_quoted(struct text *t, const char *s) {
+    put(t, "\"");
+    for (; *s; s++)
+        if (*s == '"' || *s == '\\') put(t, "\\%c", *s);
+        else if ((unsigned char)*s < 32) put(t, "\\u%04x", *s);
+        else put(t, "%c", *s);
+    put(t, "\"");
+}
+
+static void put_op(struct text *t, const struct sk_exec_op_stats *o) {
+    put(t, "{\"label\": ");
+    put_quoted(t, o->label ? o->label : "");
+    put(t,
+        ", \"tasks_queued\": %llu, \"tasks_running\": %llu, \"tasks_done\": %llu, "
+        "\"retries\": %llu, \"rows_in\": %llu, \"bytes_in\": %llu, \"rows_out\": %llu, "
+        "\"bytes_out\": %llu, \"blocks_out\": %llu, \"peak_queued_bytes\": %llu, "
+        "\"task_ns_total\": %lld, \"n_actors\": %u}",
+        (unsigned long long)o->tasks_queued, (unsigned long long)o->tasks_running,
+        (unsigned long long)o->tasks_done, (unsigned long long)o->retries,
+        (unsigned long long)o->rows_in, (unsigned long long)o->bytes_in,
+        (unsigned long long)o->rows_out, (unsigned long long)o->bytes_out,
+        (unsigned long long)o->blocks_out, (unsigned long long)o->peak_queued_bytes,
+        (long long)o->task_ns_total, o->n_actors);
+}
+
+char *skate_stream_stats_json(struct ArrowArrayStream *stream) {
+    struct run *r = NULL;
+    struct sk_exec_stats s;
+    if (run_of(stream, &r) != SK_OK) return NULL;
+    struct text t = {.p = malloc(4096), .cap = 4096};
+    s = r->last;
+    if (r->x) sk_exec_get_stats(r->x, &s, NULL, 0);
+    struct sk_exec_op_stats *ops = sk_calloc(TAG, (s.n_ops + 1) * sizeof *ops);
+    uint32_t n = r->x && ops ? s.n_ops : 0;
+    if (n) sk_exec_get_stats(r->x, &s, ops, n);
+    put(&t,
+        "{\"wall_ns\": %lld, \"rows\": %llu, \"bytes\": %llu, \"memory_limit\": %llu, "
+        "\"memory_peak\": %llu, \"disk_bytes\": %llu, \"bad_rows\": %llu, \"done\": %s, "
+        "\"ops\": [",
+        (long long)s.wall_ns, (unsigned long long)r->rows, (unsigned long long)r->bytes,
+        (unsigned long long)s.memory_limit, (unsigned long long)s.memory_peak,
+        (unsigned long long)s.memory_disk, (unsigned long long)s.bad_rows,
+        s.done ? "true" : "false");
+    for (uint32_t i = 0; i < n; i++) {
+        if (i) put(&t, ", ");
+        put_op(&t, &ops[i]);
+    }
+    put(&t, "]}");
+    sk_free(ops);
+    if (!t.p) SK_ERR(sk_api_err(), SK_ENOMEM, "no memory for statistics");
+    return t.p;
 }
 
 char *skate_explain(skate_dataset *ds, const struct skate_run_opts *o) {

@@ -4,6 +4,7 @@
  * number of plans share them. Recursion: none but in release, whose depth is broken by a list. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "api/data_int.h"
 #include "base/mem.h"
@@ -153,8 +154,9 @@ static bool set_opts(skate_dataset *ds, const char *call, const struct skate_map
     return true;
 }
 
-static bool set_call(skate_dataset *ds, const char *name, const struct skate_map_opts *o) {
-    struct sk_batch_call c = {.name = name};
+static bool set_call(skate_dataset *ds, const char *name, const struct skate_map_opts *o,
+                     uint64_t write) {
+    struct sk_batch_call c = {.name = name, .write = write};
     if (o) {
         c.arg = (struct sk_bytes){o->arg, o->arg_size};
         c.batch_rows = o->batch_rows;
@@ -169,24 +171,30 @@ static bool set_call(skate_dataset *ds, const char *name, const struct skate_map
 
 /* A node that calls the function of batches `name`. */
 static skate_dataset *calls(skate_dataset *ds, const char *op, const char *call, const char *label,
-                            uint32_t props, const char *name, const struct skate_map_opts *o) {
+                            uint32_t props, const char *name, const struct skate_map_opts *o,
+                            uint64_t write) {
     const struct skate_batch_fns *f;
     if (!name) name = "(null)";
     if (!(ds = node(op, props, &ds, 1))) return NULL;
     LABEL(ds, "%s(%s)", label, name);
     if (sk_batches_find(name, &f, sk_api_err()) != SK_OK || !set_opts(ds, call, o) ||
-        !set_call(ds, name, o))
+        !set_call(ds, name, o, write))
         return refuse(ds);
     if (f->init && !ds->pool_max) ds->pool_max = ds->pool_min = 1;
     return ds;
 }
 
 skate_dataset *skate_map(skate_dataset *ds, const char *name, const struct skate_map_opts *o) {
-    return calls(ds, "map", "map", "Map", 0, name, o);
+    return calls(ds, "map", "map", "Map", 0, name, o, 0);
 }
 
 skate_dataset *skate_filter(skate_dataset *ds, const char *name, const struct skate_map_opts *o) {
-    return calls(ds, "filter", "filter", "Filter", SK_OP_NO_MORE, name, o);
+    return calls(ds, "filter", "filter", "Filter", SK_OP_NO_MORE, name, o, 0);
+}
+
+skate_dataset *sk_dataset_writes(skate_dataset *ds, const char *name,
+                                 const struct skate_map_opts *o, uint64_t number) {
+    return calls(ds, "map", "write", "Write", SK_OP_WRITES, name, o, number);
 }
 
 /* ---- sources --------------------------------------------------------------------------------- */
@@ -203,7 +211,7 @@ skate_dataset *skate_source(const char *name, const struct skate_unit *units, si
         return refuse(ds);
     }
     if (sk_api_fn_find(name, &f, sk_api_err()) != SK_OK || !set_opts(ds, "source", o) ||
-        !set_call(ds, name, o))
+        !set_call(ds, name, o, 0))
         return refuse(ds);
     if (!(ds->units = sk_calloc(TAG, (n + 1) * sizeof *ds->units))) {
         no_memory();
@@ -243,6 +251,67 @@ skate_dataset *skate_range(int64_t n, const char *column, const struct skate_map
         *u = (struct sk_unit){.est_rows = rows, .est_bytes = 8 * rows};
         if (!set_bytes(&u->params, ends, sizeof ends)) return refuse(ds);
     }
+    return ds;
+}
+
+/* Cuts a file into units of whole records. */
+static sk_rc record_units(skate_dataset *ds, const char *path, size_t width) {
+    enum { UNIT_BYTES = 32 << 20 };
+    struct stat st;
+    if (stat(path, &st)) return SK_ERR_SYS(sk_api_err(), "read_records: %s", path);
+    if ((uint64_t)st.st_size % width)
+        return SK_ERR(sk_api_err(), SK_EINVAL,
+                      "read_records: %s has %lld bytes, which are not whole records of %zu", path,
+                      (long long)st.st_size, width);
+    uint64_t rows = (uint64_t)st.st_size / width, per = SK_MAX(UNIT_BYTES / width, 1);
+    for (uint64_t at = 0; at < rows; at += per) {
+        uint64_t n = SK_MIN(per, rows - at);
+        struct sk_unit *units = sk_realloc(TAG, ds->units, (ds->n_units + 1) * sizeof *units);
+        struct sk_wr w = sk_wr_init(NULL, 0);
+        if (units) ds->units = units;
+        for (void *p = NULL; units;) { /* measured, then written */
+            sk_wr_u64(&w, at * width);
+            sk_wr_u64(&w, n);
+            sk_wr_bytes(&w, path, strlen(path) + 1);
+            if (p) {
+                units[ds->n_units++] = (struct sk_unit){
+                    .params = {p, w.n}, .est_rows = (int64_t)n, .est_bytes = (int64_t)(n * width)};
+                break;
+            }
+            if (!(p = sk_alloc(TAG, w.n))) units = NULL;
+            w = sk_wr_init(p, w.n);
+        }
+        if (!units) return SK_ERR(sk_api_err(), SK_ENOMEM, "read_records: no memory");
+    }
+    return SK_OK;
+}
+
+skate_dataset *skate_read_records(const char *const *paths, size_t n, size_t width,
+                                  const char *column, const struct skate_map_opts *o) {
+    skate_dataset *ds = node("read_records", SK_OP_SOURCE, NULL, 0);
+    if (!ds) return NULL;
+    if (!column) column = "record";
+    LABEL(ds, "ReadRecords(%zu)", width);
+    if (!width || width > INT32_MAX || (n && !paths)) {
+        SK_ERR(sk_api_err(), SK_EINVAL, "read_records: %zu files of records of %zu bytes", n,
+               width);
+        return refuse(ds);
+    }
+    struct sk_wr w = sk_wr_init(NULL, 0);
+    sk_wr_u64(&w, width);
+    sk_wr_bytes(&w, column, strlen(column) + 1);
+    void *p = sk_alloc(TAG, w.n);
+    if (!p || !set_opts(ds, "read_records", o)) {
+        if (!p) no_memory();
+        sk_free(p);
+        return refuse(ds);
+    }
+    w = sk_wr_init(p, w.n);
+    sk_wr_u64(&w, width);
+    sk_wr_bytes(&w, column, strlen(column) + 1);
+    ds->params = (struct sk_bytes){p, w.n};
+    for (size_t i = 0; i < n; i++)
+        if (record_units(ds, paths[i], width) != SK_OK) return refuse(ds);
     return ds;
 }
 
@@ -342,7 +411,8 @@ skate_dataset *skate_union(skate_dataset *const *inputs, size_t n) {
 }
 
 skate_dataset *skate_zip(skate_dataset *left, skate_dataset *right) {
-    skate_dataset *both[] = {left, right}, *ds = node("zip", SK_OP_ZIP | SK_OP_BY_ROW, both, 2);
+    skate_dataset *both[] = {left, right},
+                  *ds = node("zip_rows", SK_OP_ZIP | SK_OP_BY_ROW, both, 2);
     if (ds) LABEL(ds, "Zip");
     return ds;
 }
