@@ -293,9 +293,8 @@ def same_objects(a: Any, b: Any) -> bool:
     """Whether two object arrays hold the very same objects in the same order."""
 
 class BlockOut:
-    """BlockOut(batch, bad=0, told=False): a streaming task yields it to have a batch sealed as a
-    block, with its note. The BlockOuts of a Work, and match reports of split reduces, are packs
-    (exec.h)."""
+    """BlockOut(batch, bad=0): a streaming task yields it to have a batch sealed as a block, with
+    its note. The BlockOuts of a Work may be packs (exec.h)."""
 
     nbytes: int
     # rows of the block; for a pack, rows of all its partitions; for a match report, 0
@@ -303,7 +302,7 @@ class BlockOut:
     note: bytes
     def batch(self) -> Any: ...
     def written(self) -> Any: ...
-    def __init__(self, batch: Any, bad: int = 0, told: bool = False) -> None: ...
+    def __init__(self, batch: Any, bad: int = 0) -> None: ...
     @classmethod
     def join(cls, parts: list[BlockOut]) -> BlockOut: ...
 
@@ -313,31 +312,11 @@ class Work:
     def __iter__(self) -> Work: ...
     def __next__(self) -> BlockOut: ...
 
-class Joined:
-    """The rows of a join, an iterator of batches."""
-
-    def __iter__(self) -> Joined: ...
-    def __next__(self) -> Any: ...
-    def share(self) -> bytes:
-        """Called before the first batch: this join is to handle a share of the left rows only, so
-        it gives out no unmatched right rows. Returns the match report: a bit for each right row,
-        whether it met a left one."""
-
-def join(
-    kind: str,
-    sides: tuple[list[Any], list[Any], list[Any], list[Any]],
-    shape: Any,
-    picks: list[tuple[int, int]],
-    alone: list[tuple[int, int]],
-    rows: int,
-    met: Any = ...,
-    /,
-) -> Joined:
-    """The joined rows, in batches of a limited number of rows. sides: batches, of one schema each,
-    of the left and the right side, and of their keys, which have one type on both. picks: (side,
-    column) of each column of the result, whose schema is that of the batch `shape`; alone: the same
-    of rows that have no left row. met: the match reports of the joins of all shares of the left
-    side, or-ed together; then the result is the right rows that none of these joins has matched."""
+def join_columns(
+    what: bytes, left: list[str], right: list[str], /
+) -> list[tuple[int, int, str, int]]:
+    """The columns of the result of a join (src/shuffle/work.h: sk_join_columns), by the names of
+    the columns of both sides: side, column of that side, name, index in the key or -1."""
 
 def bloom_bytes(keys: int, /) -> int: ...
 def bloom_add(filter: bytearray, batch: Any, /) -> None: ...
@@ -373,6 +352,7 @@ def exchange_what(
     seed: int = 0,
     limit: int = 0,
     aggs: list[tuple[str, int, bool, bool, int, float, int, bytes, str, str]] = ...,
+    join: tuple[str, list[str], str, str] = ...,  # kind, right keys, suffixes
 ) -> bytes:
     """aggs: (kind, column or -1 for rows, ignores nulls, NaN is null, ddof, q, k, quantiles as bytes of doubles, name, name of values in the result)."""
 
@@ -391,17 +371,20 @@ def exchange_cut(what: bytes, samples: list[Any], n: int, /) -> Work | None:
 
 def exchange_reduce(
     what: bytes,
-    slices: list[tuple[Any, int, bool, int]],
+    slices: list[tuple[Any, int, bool, int] | tuple[Any, int, bool, int, int]],
     first: int,
     end: int,
     n: int,
     target: int,
-    bounds: Any,
+    beside: list[Any],
+    phase: int = ...,
+    shared: int = 0,
     /,
 ) -> Work | None:
-    """Reduces the slices of an exchange. Returns None if the slices have different schemas. A
-    slice: (bytes of blocks or a list of batches, run, whether its rows are wanted, its first
-    partition)."""
+    """Reduces the slices of an exchange. Returns None if the slices have different schemas, or keys
+    that do not fit. A slice: (bytes of blocks or a list of batches, run, whether its rows are
+    wanted, its first partition, the side of a join). beside: the bounds, or match reports of a join. phase,
+    shared: as in struct sk_pack_task (src/shuffle/pack.h), for a join."""
 
 class States:
     """States of aggregates by group (src/shuffle/work.h)."""

@@ -37,6 +37,33 @@ struct sk_join {
     uint64_t row, at, partner;
 };
 
+/* ---- kinds ---- */
+
+static const struct {
+    const char *name;
+    enum sk_join_kind swapped;
+} kinds[SK_JOIN_KINDS] = {
+    [SK_JOIN_INNER] = {"inner", SK_JOIN_INNER},
+    [SK_JOIN_LEFT] = {"left_outer", SK_JOIN_RIGHT},
+    [SK_JOIN_RIGHT] = {"right_outer", SK_JOIN_LEFT},
+    [SK_JOIN_FULL] = {"full_outer", SK_JOIN_FULL},
+    [SK_JOIN_LEFT_SEMI] = {"left_semi", SK_JOIN_RIGHT_SEMI},
+    [SK_JOIN_LEFT_ANTI] = {"left_anti", SK_JOIN_RIGHT_ANTI},
+    [SK_JOIN_RIGHT_SEMI] = {"right_semi", SK_JOIN_LEFT_SEMI},
+    [SK_JOIN_RIGHT_ANTI] = {"right_anti", SK_JOIN_LEFT_ANTI},
+};
+
+bool sk_join_kind_find(const char *name, enum sk_join_kind *out) {
+    for (unsigned k = 0; k < SK_JOIN_KINDS; k++)
+        if (!strcmp(kinds[k].name, name)) {
+            *out = (enum sk_join_kind)k;
+            return true;
+        }
+    return false;
+}
+
+enum sk_join_kind sk_join_kind_swapped(enum sk_join_kind kind) { return kinds[kind].swapped; }
+
 /* ---- numbering the keys ---- */
 
 struct table {

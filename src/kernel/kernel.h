@@ -40,6 +40,8 @@ struct sk_key {
  * binary and their views, fixed-size binary, null, and dictionaries of these. All other types,
  * tensors among them, are SK_EINVAL. Schema and array must outlive the keys. */
 struct sk_keys;
+/* True if values of this Arrow format can be keys. */
+bool sk_can_be_key(const char *format);
 sk_rc sk_keys_create(const struct ArrowSchema *schema, const struct ArrowArray *array,
                      const struct sk_key *key, uint32_t n_keys, struct sk_keys **out,
                      struct sk_err *err) SK_MUST_USE;
@@ -243,7 +245,13 @@ enum sk_join_kind {
     SK_JOIN_LEFT_ANTI,
     SK_JOIN_RIGHT_SEMI,
     SK_JOIN_RIGHT_ANTI,
+    SK_JOIN_KINDS
 };
+/* Finds a kind by its name: "inner", "left_outer", "right_outer", "full_outer", "left_semi",
+ * "left_anti", "right_semi", "right_anti". false: there is none of this name. */
+bool sk_join_kind_find(const char *name, enum sk_join_kind *out);
+/* Returns the kind that gives the same rows if the left side is passed as the right one. */
+enum sk_join_kind sk_join_kind_swapped(enum sk_join_kind kind);
 /* Finds the rows of n_left and n_right batches whose keys are equal (all keys must match, else
  * SK_EINVAL; a side may have no batch). A null in any key column equals nothing; NaN equals NaN,
  * -0.0 equals 0.0. Memory, however often a key occurs: 4 bytes a row of the left, 12 of the right,

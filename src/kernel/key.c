@@ -62,6 +62,11 @@ bool sk_key_type(struct sk_key_col *c, const char *f) {
     }
 }
 
+bool sk_can_be_key(const char *format) {
+    struct sk_key_col unused;
+    return sk_key_type(&unused, format);
+}
+
 static const char *type_name(const char *f) {
     static const struct {
         const char *start, *name;

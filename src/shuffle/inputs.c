@@ -6,6 +6,7 @@
 #define TAG SK_TAG_KERNEL
 
 struct opened { /* a batch that the caller gave, or one in a block */
+    uint32_t side;
     const struct ArrowSchema *schema;
     const struct ArrowArray *array;
     struct ArrowSchema own_schema;
@@ -17,18 +18,18 @@ struct sk_inputs {
     SK_VEC(struct opened *) batches;
     SK_VEC(struct sk_slice) slices;
     SK_VEC(const uint32_t *) parts;
-    const struct ArrowArray **list;     /* the arrays of all batches, for the slices */
-    const struct ArrowSchema **schemas; /* the schemas of all batches, where schemas differ */
-    /* number of batches in slices; the bounds, if any, are one behind them */
+    const struct ArrowArray **list; /* the arrays of all batches, for the slices */
+    const struct ArrowSchema **schemas;
+    /* number of batches in slices; the bounds or the match reports are behind them */
     uint32_t n;
     bool given; /* some batches were given as structs, so the caller has cast them already */
-    bool same, bounds;
+    bool keys;  /* some slices are the cast keys of a join */
+    bool beside;
 };
 
 sk_rc sk_inputs_create(struct sk_bytes what, struct sk_inputs **out, struct sk_err *err) {
     struct sk_inputs *in = sk_calloc(TAG, sizeof *in);
     if (!in) return SK_ERR(err, SK_ENOMEM, "no memory for the input of an exchange's task");
-    in->same = true;
     sk_rc rc = sk_what_read(what, &in->what, err);
     if (rc) sk_free(in);
     else *out = in;
@@ -57,14 +58,19 @@ const struct sk_what *sk_inputs_what(const struct sk_inputs *in) { return in->wh
 /* ---- adding batches ---- */
 
 sk_rc sk_inputs_slice(struct sk_inputs *in, const struct sk_input_slice *s, struct sk_err *err) {
-    struct sk_slice slice = {
-        .run = s->run, .partition = s->partition, .columns_only = s->columns_only};
+    bool joins = in->what->kind == SK_WHAT_JOIN;
+    struct sk_slice slice = {.run = s->run,
+                             .partition = s->partition,
+                             .side = joins ? s->side : 0,
+                             .columns_only = s->columns_only};
+    if (slice.side >= SK_JOIN_SIDES) return SK_ERR(err, SK_EINVAL, "side %u of a join", slice.side);
+    in->keys |= slice.side >= SK_JOIN_KEYS;
     return sk_vec_push(&in->slices, TAG, slice) && sk_vec_push(&in->parts, TAG, s->parts)
                ? SK_OK
                : SK_ERR(err, SK_ENOMEM, "no memory for %u slices", in->slices.n);
 }
 
-void sk_inputs_bounds(struct sk_inputs *in) { in->bounds = true; }
+void sk_inputs_beside(struct sk_inputs *in) { in->beside = true; }
 
 static sk_rc push(struct sk_inputs *in, struct opened **out, struct sk_err *err) {
     struct opened *b = sk_calloc(TAG, sizeof *b);
@@ -72,8 +78,9 @@ static sk_rc push(struct sk_inputs *in, struct opened **out, struct sk_err *err)
         sk_free(b);
         return SK_ERR(err, SK_ENOMEM, "no memory for %u batches", in->batches.n);
     }
-    if (!in->bounds) {
-        if (in->slices.n) in->slices.p[in->slices.n - 1].n++;
+    if (!in->beside) {
+        struct sk_slice *last = in->slices.n ? &in->slices.p[in->slices.n - 1] : NULL;
+        if (last) last->n++, b->side = last->side;
         in->n++;
     }
     *out = b;
@@ -101,8 +108,6 @@ sk_rc sk_inputs_blocks(struct sk_inputs *in, struct sk_bytes blocks, struct sk_e
                                &b->own_schema, &b->own_array, err));
         b->schema = &b->own_schema;
         b->array = &b->own_array;
-        if (!in->bounds)
-            in->same = in->same && sk_block_same_schema(in->batches.p[0]->schema, b->schema);
         size_t step = SK_MIN((size_t)SK_ALIGN(info.total_bytes, SK_BLOCK_ALIGN), left);
         p += step;
         left -= step;
@@ -111,6 +116,20 @@ sk_rc sk_inputs_blocks(struct sk_inputs *in, struct sk_bytes blocks, struct sk_e
 }
 
 /* ---- do the batches fit together? ---- */
+
+/* True if all batches of a side have one schema. first: that of each side; NULL: it has no batch.
+ */
+static bool of_one_schema(const struct sk_inputs *in,
+                          const struct ArrowSchema *first[SK_JOIN_SIDES]) {
+    bool same = true;
+    memset(first, 0, SK_JOIN_SIDES * sizeof *first);
+    for (uint32_t i = 0; i < in->n && same; i++) {
+        const struct opened *b = in->batches.p[i];
+        if (!first[b->side]) first[b->side] = b->schema;
+        else same = sk_block_same_schema(first[b->side], b->schema);
+    }
+    return same;
+}
 
 /* In bounds the keys' columns have other names, and whether nulls are possible does not matter. */
 static bool same_type(const struct ArrowSchema *a, const struct ArrowSchema *b) {
@@ -133,12 +152,13 @@ static sk_rc bounds_fit(const struct sk_inputs *in, bool *fit, struct sk_err *er
     return SK_OK;
 }
 
-/* Lays out the arrays to which the slices point. */
+/* Lays out the arrays to which the slices point, and behind them those that are of no slice. */
 static sk_rc lay_out(struct sk_inputs *in, struct sk_err *err) {
-    in->list = sk_alloc(TAG, (in->n + UINT64_C(1)) * sizeof *in->list);
-    in->schemas = sk_alloc(TAG, (in->n + UINT64_C(1)) * sizeof *in->schemas);
-    if (!in->list || !in->schemas) return SK_ERR(err, SK_ENOMEM, "no memory for %u batches", in->n);
-    for (uint32_t i = 0; i < in->n; i++) {
+    uint32_t n = in->batches.n;
+    in->list = sk_alloc(TAG, (n + UINT64_C(1)) * sizeof *in->list);
+    in->schemas = sk_alloc(TAG, (n + UINT64_C(1)) * sizeof *in->schemas);
+    if (!in->list || !in->schemas) return SK_ERR(err, SK_ENOMEM, "no memory for %u batches", n);
+    for (uint32_t i = 0; i < n; i++) {
         in->list[i] = in->batches.p[i]->array;
         in->schemas[i] = in->batches.p[i]->schema;
     }
@@ -149,18 +169,23 @@ static sk_rc lay_out(struct sk_inputs *in, struct sk_err *err) {
     return SK_OK;
 }
 
-/* An aggregation accepts batches of two schemas: rows and states. */
+/* An aggregation accepts batches of two schemas: rows and states. A join has one for each side. */
 static bool go_together(const struct sk_inputs *in) {
-    if (in->what->kind != SK_WHAT_AGGREGATE) return in->same;
-    return in->given || sk_work_aggregates(in->what, in->schemas, in->n);
+    const struct ArrowSchema *sides[SK_JOIN_SIDES];
+    if (in->what->kind == SK_WHAT_JOIN)
+        return in->keys || (of_one_schema(in, sides) && sk_work_joins(in->what, sides));
+    if (in->given) return true;
+    return in->what->kind == SK_WHAT_AGGREGATE ? sk_work_aggregates(in->what, in->schemas, in->n)
+                                               : of_one_schema(in, sides);
 }
 
 /* ---- work ---- */
 
 sk_rc sk_inputs_cut(struct sk_inputs *in, uint32_t n_partitions, bool *fits, struct sk_work **out,
                     struct sk_err *err) {
+    const struct ArrowSchema *sides[SK_JOIN_SIDES];
     *out = NULL;
-    *fits = in->same;
+    *fits = in->given || of_one_schema(in, sides);
     for (uint32_t i = 0; i < in->slices.n; i++)
         if (in->slices.p[i].n != 1)
             return SK_ERR(err, SK_EINVAL, "a sample is one block, and this one has %u",
@@ -188,24 +213,26 @@ sk_rc sk_inputs_merge(struct sk_inputs *in, uint32_t first, uint32_t n, uint32_t
                          out, err);
 }
 
-sk_rc sk_inputs_reduce(struct sk_inputs *in, uint32_t first, uint32_t end, uint32_t n,
-                       uint64_t target_bytes, bool *fits, struct sk_work **out,
-                       struct sk_err *err) {
-    const struct opened *bounds = in->batches.n > in->n ? in->batches.p[in->n] : NULL;
+sk_rc sk_inputs_reduce(struct sk_inputs *in, const struct sk_reduce_input *how, bool *fits,
+                       struct sk_work **out, struct sk_err *err) {
+    bool joins = in->what->kind == SK_WHAT_JOIN;
+    uint32_t n_beside = in->batches.n - in->n;
+    const struct opened *bounds = n_beside && !joins ? in->batches.p[in->n] : NULL;
     *out = NULL;
+    *fits = true;
+    if (!in->n) return SK_OK;
     SK_TRY(lay_out(in, err));
     *fits = go_together(in);
-    if (*fits && bounds && in->n && !in->given) SK_TRY(bounds_fit(in, fits, err));
-    if (!*fits || !in->n) return SK_OK;
-    return sk_work_reduce(in->what,
-                          &(struct sk_reduce_input){.schema = in->batches.p[0]->schema,
-                                                    .slices = in->slices.p,
-                                                    .n_slices = in->slices.n,
-                                                    .first = first,
-                                                    .end = end,
-                                                    .n = n,
-                                                    .target_bytes = target_bytes,
-                                                    .bounds_schema = bounds ? bounds->schema : NULL,
-                                                    .bounds = bounds ? bounds->array : NULL},
-                          out, err);
+    if (*fits && bounds && !in->given) SK_TRY(bounds_fit(in, fits, err));
+    if (!*fits) return SK_OK;
+    struct sk_reduce_input all = *how;
+    all.schema = in->batches.p[0]->schema;
+    all.slices = in->slices.p;
+    all.n_slices = in->slices.n;
+    all.bounds_schema = bounds ? bounds->schema : NULL;
+    all.bounds = bounds ? bounds->array : NULL;
+    all.n_reports = joins ? n_beside : 0;
+    all.reports = in->list + in->n;
+    all.report_schemas = in->schemas + in->n;
+    return sk_work_reduce(in->what, &all, out, err);
 }

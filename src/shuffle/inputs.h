@@ -21,20 +21,22 @@ void sk_inputs_destroy(struct sk_inputs *in); /* NULL is fine */
 const struct sk_what *sk_inputs_what(const struct sk_inputs *in);
 
 struct sk_input_slice {
-    uint32_t run, partition; /* as in struct sk_slice */
+    uint32_t run, partition, side; /* as in struct sk_slice; side counts in a join only */
     bool columns_only;
     const uint32_t *parts; /* when packs are merged: as in struct sk_merge_input; else NULL */
 };
 /* Begins a slice; the batches that are added next belong to it. */
 sk_rc sk_inputs_slice(struct sk_inputs *in, const struct sk_input_slice *s,
                       struct sk_err *err) SK_MUST_USE;
-/* Call behind the last slice: the batch that is added next holds the bounds. */
-void sk_inputs_bounds(struct sk_inputs *in);
+/* Call behind the last slice: the batches that are added next are of no slice. They are the bounds,
+ * or the match reports of a join. */
+void sk_inputs_beside(struct sk_inputs *in);
 /* Adds the batches of whole blocks that lie behind each other. SK_ECORRUPT: the bytes are no
  * blocks. */
 sk_rc sk_inputs_blocks(struct sk_inputs *in, struct sk_bytes blocks,
                        struct sk_err *err) SK_MUST_USE;
-/* Adds a batch of Arrow structs. All batches that are added by this call must have one schema. */
+/* Adds a batch of Arrow structs. The batches of slices that are added by this call must have one
+ * schema; those of a join are checked unless their keys are added, too (SK_JOIN_KEYS). */
 sk_rc sk_inputs_batch(struct sk_inputs *in, const struct ArrowSchema *schema,
                       const struct ArrowArray *array, struct sk_err *err) SK_MUST_USE;
 
@@ -47,8 +49,8 @@ sk_rc sk_inputs_cut(struct sk_inputs *in, uint32_t n_partitions, bool *fits, str
  * runs. */
 sk_rc sk_inputs_merge(struct sk_inputs *in, uint32_t first, uint32_t n, uint32_t values, bool *fits,
                       struct sk_work **out, struct sk_err *err) SK_MUST_USE;
-sk_rc sk_inputs_reduce(struct sk_inputs *in, uint32_t first, uint32_t end, uint32_t n,
-                       uint64_t target_bytes, bool *fits, struct sk_work **out,
-                       struct sk_err *err) SK_MUST_USE;
+/* how: partitions, target, part and shared side; the rest of the struct comes from the inputs. */
+sk_rc sk_inputs_reduce(struct sk_inputs *in, const struct sk_reduce_input *how, bool *fits,
+                       struct sk_work **out, struct sk_err *err) SK_MUST_USE;
 
 #endif

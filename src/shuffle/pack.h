@@ -73,9 +73,9 @@ bool sk_pack_note_ok(struct sk_bytes note);
  *              sk_exchange_desc). It yields its match report first, in place of the rows that
  *              depend on all split reduces. The report and what came before it must be the same
  *              in each attempt.
- *   UNMATCHED  One task behind the split reduces of a partition. It has the parts of all inputs
- *              but the shared one, of which it has the columns only, and then the match report of
- *              each split reduce, in their order, with input number SK_SIDE_REPORTS.
+ *   UNMATCHED  One task behind the split reduces of a partition. It has the match report of each
+ *              split reduce, in their order, with input number SK_SIDE_REPORTS; and the parts of
+ *              all inputs but the shared one, of which it has the columns only.
  *
  * An input without rows for a reduce gives it one part with n_rows 0, for the columns: if that part
  * has rows, they do not belong to this reduce. An input without any pack gives no part. A reduce

@@ -14,11 +14,10 @@
 /* ---- notes ---- */
 
 size_t sk_value_note(const struct sk_value *v, union sk_yield_note *note) {
-    static const uint32_t kinds[] = {[SK_VALUE_PARTS] = SK_PACK_PARTS,
-                                     [SK_VALUE_SAMPLE] = SK_PACK_SAMPLE,
-                                     [SK_VALUE_RUN] = SK_PACK_RUN,
-                                     [SK_VALUE_CUTS] = SK_PACK_CUTS,
-                                     [SK_VALUE_BOUNDS] = SK_PACK_BOUNDS};
+    static const uint32_t kinds[] = {
+        [SK_VALUE_PARTS] = SK_PACK_PARTS,   [SK_VALUE_SAMPLE] = SK_PACK_SAMPLE,
+        [SK_VALUE_RUN] = SK_PACK_RUN,       [SK_VALUE_CUTS] = SK_PACK_CUTS,
+        [SK_VALUE_BOUNDS] = SK_PACK_BOUNDS, [SK_VALUE_MATCH_REPORT] = SK_PACK_MATCH_REPORT};
     bool cuts = v->kind == SK_VALUE_CUTS;
     if (v->kind == SK_VALUE_BLOCK) {
         note->block = (struct sk_block_note){SK_BLOCK_NOTE, 0, v->rows, v->bytes, v->schema};
@@ -39,10 +38,18 @@ size_t sk_value_note(const struct sk_value *v, union sk_yield_note *note) {
 }
 
 uint64_t sk_value_rows(const struct sk_value *v) {
-    bool about =
-        v->kind == SK_VALUE_SAMPLE || v->kind == SK_VALUE_CUTS || v->kind == SK_VALUE_BOUNDS;
+    bool about = v->kind == SK_VALUE_SAMPLE || v->kind == SK_VALUE_CUTS ||
+                 v->kind == SK_VALUE_BOUNDS || v->kind == SK_VALUE_MATCH_REPORT;
     return about ? 0 : v->rows;
 }
+
+enum sk_reduce_part sk_phase_part(uint32_t phase) {
+    return phase == SK_PHASE_SPLIT_REDUCE ? SK_PART_SHARE
+           : phase == SK_PHASE_UNMATCHED  ? SK_PART_UNMATCHED
+                                          : SK_PART_ALL;
+}
+
+uint32_t sk_shared_side(uint32_t shared) { return shared == 2; }
 
 /* ---- reading the description of a task ---- */
 
@@ -84,8 +91,7 @@ bool sk_native_may(const struct sk_task *t) {
     switch (a.exchange.phase) {
     case SK_PHASE_CUT: /* operators fused behind the exchange do not see the values of a cut task */
     case SK_PHASE_MERGE: return true;
-    case SK_PHASE_REDUCE: return a.n_nodes == 1;
-    default: return false;
+    default: return sk_phase_reduces(a.exchange.phase) && a.n_nodes == 1;
     }
 }
 
@@ -130,9 +136,14 @@ static sk_rc piece(struct run *r, uint32_t i, const struct sk_stage_block *b,
 static sk_rc open_part(struct run *r, uint32_t i, const struct sk_stage_block *b,
                        const struct sk_pack_block *p, struct sk_err *err) {
     const struct sk_pack_task *x = &r->asked.exchange;
-    struct sk_input_slice slice = {
-        .run = p->run, .partition = p->row, .columns_only = !b->n_rows, .parts = p->parts.p};
+    struct sk_input_slice slice = {.run = p->run,
+                                   .partition = p->row,
+                                   .side = b->side,
+                                   .columns_only = !b->n_rows,
+                                   .parts = p->parts.p};
     struct sk_bytes bytes;
+    if (b->side >= SK_JOIN_KEYS && sk_inputs_what(r->in)->kind == SK_WHAT_JOIN)
+        return damaged(r->t, i, err);
     if (x->phase == SK_PHASE_MERGE &&
         (p->parts.n != (uint64_t)(x->end - x->first) * sizeof *slice.parts ||
          (uintptr_t)p->parts.p % sizeof *slice.parts))
@@ -142,23 +153,35 @@ static sk_rc open_part(struct run *r, uint32_t i, const struct sk_stage_block *b
     return sk_inputs_blocks(r->in, bytes, err);
 }
 
-static sk_rc open_input(struct run *r, struct sk_err *err) {
+/* Opens the parts, or (beside) the bounds and match reports. */
+static sk_rc open_blocks(struct run *r, bool beside, struct sk_err *err) {
     const struct sk_pack_task *x = &r->asked.exchange;
     struct sk_rd blocks = r->asked.blocks, packs = r->asked.packs;
-    struct sk_bytes bounds = {NULL, 0};
-    if (x->first > x->end || x->end > SK_PARTITIONS_MAX || x->n > SK_PARTITIONS_MAX ||
-        (x->phase == SK_PHASE_REDUCE && (x->first == x->end || x->end > x->n)) ||
-        r->asked.task.hint > SK_PARTITIONS_MAX)
-        return damaged(r->t, 0, err);
     for (uint32_t i = 0; i < r->asked.task.n_blocks; i++) {
         struct sk_stage_block b = sk_stage_block_read(&blocks);
         struct sk_pack_block p = sk_pack_block_read(&packs, x->phase);
+        struct sk_bytes bytes;
         if (!sk_rd_ok(&packs)) return damaged(r->t, i, err);
-        if (b.side == SK_SIDE_BOUNDS) SK_TRY(piece(r, i, &b, &p, &bounds, err));
-        else SK_TRY(open_part(r, i, &b, &p, err));
+        if ((b.side == SK_SIDE_BOUNDS || b.side == SK_SIDE_REPORTS) != beside) continue;
+        if (!beside) {
+            SK_TRY(open_part(r, i, &b, &p, err));
+            continue;
+        }
+        SK_TRY(piece(r, i, &b, &p, &bytes, err));
+        SK_TRY(sk_inputs_blocks(r->in, bytes, err));
     }
-    sk_inputs_bounds(r->in);
-    return sk_inputs_blocks(r->in, bounds, err);
+    return SK_OK;
+}
+
+static sk_rc open_input(struct run *r, struct sk_err *err) {
+    const struct sk_pack_task *x = &r->asked.exchange;
+    if (x->first > x->end || x->end > SK_PARTITIONS_MAX || x->n > SK_PARTITIONS_MAX ||
+        (sk_phase_reduces(x->phase) && (x->first == x->end || x->end > x->n)) ||
+        r->asked.task.hint > SK_PARTITIONS_MAX)
+        return damaged(r->t, 0, err);
+    SK_TRY(open_blocks(r, false, err));
+    sk_inputs_beside(r->in);
+    return open_blocks(r, true, err);
 }
 
 /* Makes the work from the inputs. *fits false: the batches need a cast first, so the operator has
@@ -166,12 +189,22 @@ static sk_rc open_input(struct run *r, struct sk_err *err) {
 static sk_rc make_work(struct run *r, bool *fits, struct sk_err *err) {
     const struct sk_pack_task *x = &r->asked.exchange;
     SK_TRY(sk_inputs_create(r->asked.node.what, &r->in, err));
-    *fits = x->phase != SK_PHASE_REDUCE || !sk_inputs_what(r->in)->own_reduce;
+    bool reduces = sk_phase_reduces(x->phase);
+    const struct sk_what *what = sk_inputs_what(r->in);
+    *fits = !reduces ||
+            (!what->own_reduce && (x->phase == SK_PHASE_REDUCE || what->kind == SK_WHAT_JOIN));
     if (!*fits) return SK_OK;
     SK_TRY(open_input(r, err));
-    if (x->phase == SK_PHASE_REDUCE)
-        return sk_inputs_reduce(r->in, x->first, x->end, x->n, r->asked.task.target_bytes, fits,
-                                &r->work, err);
+    if (reduces)
+        return sk_inputs_reduce(
+            r->in,
+            &(struct sk_reduce_input){.first = x->first,
+                                      .end = x->end,
+                                      .n = x->n,
+                                      .target_bytes = r->asked.task.target_bytes,
+                                      .part = sk_phase_part(x->phase),
+                                      .shared = sk_shared_side(x->shared)},
+            fits, &r->work, err);
     if (x->phase == SK_PHASE_CUT) return sk_inputs_cut(r->in, x->n, fits, &r->work, err);
     return sk_inputs_merge(r->in, x->first, x->end - x->first, r->asked.task.hint, fits, &r->work,
                            err);
@@ -203,7 +236,7 @@ static sk_rc yield(struct sk_task *t, const struct sk_value *v, bool *yielded, s
 /* Yields the values of the work; a reduce stops when it has the rows that its limit asks for. */
 static sk_rc yield_all(struct run *r, struct sk_task_note_op *op, bool *yielded,
                        struct sk_err *err) {
-    int64_t cap = r->asked.exchange.phase == SK_PHASE_REDUCE ? r->asked.task.cap_rows : -1;
+    int64_t cap = sk_phase_reduces(r->asked.exchange.phase) ? r->asked.task.cap_rows : -1;
     do {
         struct sk_value *v;
         int64_t t0 = sk_now_ns();

@@ -30,6 +30,11 @@ size_t sk_value_note(const struct sk_value *v, union sk_yield_note *note);
 /* Returns the rows that a value counts for; samples, cuts and bounds count for none. */
 uint64_t sk_value_rows(const struct sk_value *v);
 
+/* What a reduce of this phase has of a partition, and the side that is shared in it
+ * (struct sk_pack_task). */
+enum sk_reduce_part sk_phase_part(uint32_t phase);
+uint32_t sk_shared_side(uint32_t shared);
+
 enum sk_native {
     SK_NATIVE_NOT, /* the operator has to run it; nothing was yielded */
     SK_NATIVE_RAN, /* rc is what run() of a runner returns */

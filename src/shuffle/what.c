@@ -3,7 +3,7 @@
 #include "base/wire.h"
 #include "shuffle/work_int.h"
 
-#define VERSION 3u
+#define VERSION 4u
 
 /* Deals all rows, in the order of the keys, out to parts by the given number of rows for each
  * part. */
@@ -123,6 +123,7 @@ static const struct sk_what_class classes[SK_WHAT_KINDS] = {
                            .runs = true,
                            .partition = all_to_one,
                            .reduce = sk_aggregating_create},
+    [SK_WHAT_JOIN] = {.name = "join", .needs_keys = true, .reduce = sk_joining_create},
 };
 
 const struct sk_what_class *sk_what_class_of(enum sk_what_kind kind) { return &classes[kind]; }
@@ -218,6 +219,10 @@ size_t sk_what_write(const struct sk_what *w, void *buf, size_t cap) {
     }
     sk_wr_u32(&o, w->n_aggs);
     for (uint32_t i = 0; i < w->n_aggs; i++) write_agg(&o, &w->aggs[i]);
+    if (w->kind != SK_WHAT_JOIN) return o.n;
+    sk_wr_u32(&o, w->join.kind);
+    for (uint32_t i = 0; i < w->n_keys; i++) sk_wr_str(&o, w->join.right[i]);
+    for (int s = 0; s < 2; s++) sk_wr_str(&o, w->join.suffix[s]);
     return o.n;
 }
 
@@ -231,7 +236,23 @@ void sk_what_destroy(struct sk_what *w) {
         sk_free((void *)(uintptr_t)w->aggs[i].qs);
     }
     sk_free(w->aggs);
+    for (uint32_t i = 0; w->join.right && i < w->n_keys; i++) sk_free(w->join.right[i]);
+    sk_free(w->join.right);
+    for (int s = 0; s < 2; s++) sk_free(w->join.suffix[s]);
     sk_free(w);
+}
+
+static sk_rc read_join(struct sk_rd *r, struct sk_what *w, struct sk_err *err) {
+    uint32_t kind = sk_rd_u32(r);
+    if (!sk_rd_ok(r) || kind >= SK_JOIN_KINDS)
+        return SK_ERR(err, SK_EINVAL, "what a join does: damaged");
+    w->join.kind = (enum sk_join_kind)kind;
+    w->join.right = sk_calloc(SK_TAG_KERNEL, w->n_keys * sizeof *w->join.right);
+    bool ok = w->join.right != NULL;
+    for (uint32_t i = 0; ok && i < w->n_keys; i++)
+        ok = (w->join.right[i] = text_of(sk_rd_bytes(r))) != NULL;
+    for (int s = 0; ok && s < 2; s++) ok = (w->join.suffix[s] = text_of(sk_rd_bytes(r))) != NULL;
+    return ok ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory for a join by %u keys", w->n_keys);
 }
 
 static sk_rc read_keys(struct sk_rd *r, struct sk_what *w, struct sk_err *err) {
@@ -263,6 +284,7 @@ sk_rc sk_what_read(struct sk_bytes wire, struct sk_what **out, struct sk_err *er
     w->limit = sk_rd_u64(&r);
     sk_rc rc = read_keys(&r, w, err);
     if (rc == SK_OK) rc = read_aggs(&r, w, err);
+    if (rc == SK_OK && kind == SK_WHAT_JOIN) rc = read_join(&r, w, err);
     if (rc == SK_OK && (!sk_rd_ok(&r) || version != VERSION || kind >= SK_WHAT_KINDS))
         rc =
             SK_ERR(err, SK_EINVAL, "what an exchange does: damaged, or written by another version");

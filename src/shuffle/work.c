@@ -12,7 +12,10 @@ void sk_work_destroy(struct sk_work *w) {
 
 sk_rc sk_work_map(const struct sk_what *what, const struct sk_map_input *in, struct sk_work **out,
                   struct sk_err *err) {
-    bool runs = sk_what_class_of(what->kind)->runs && what->n_keys && !in->bounds;
+    const struct sk_what_class *class = sk_what_class_of(what->kind);
+    bool runs = class->runs && what->n_keys && !in->bounds;
+    if (!runs && !in->bounds && !class->partition)
+        return SK_ERR(err, SK_EINVAL, "an exchange by %s has no maps of this kind", class->name);
     return runs ? sk_run_create(what, in, out, err) : sk_parts_create(what, in, out, err);
 }
 

@@ -43,12 +43,22 @@ enum sk_what_kind {
     /* Rows, or states made of rows, are grouped by key; each group gives one row, in the order of
      * the keys. Without keys one partition has all rows. */
     SK_WHAT_AGGREGATE,
+    /* The rows of two sides that have equal keys, side by side. Reduces only: the maps of a join
+     * are of kind HASH, each with the keys of its own side. */
+    SK_WHAT_JOIN,
     SK_WHAT_KINDS
 };
 
 struct sk_what_key {
     char *name; /* name of a column; the first column of that name counts */
     bool descending, nulls_first;
+};
+
+struct sk_what_join {
+    enum sk_join_kind kind;
+    char **right; /* [n_keys]: the key's columns on the right side; `keys` has those of the left */
+    /* what is appended to names that both sides have, left and right; "": nothing */
+    char *suffix[2];
 };
 
 struct sk_what {
@@ -69,16 +79,18 @@ struct sk_what {
     /* `column` of each aggregate counts in the batches of rows, whose first columns are the keys.
      * The pointers in the structs are owned. */
     struct sk_agg *aggs;
+    struct sk_what_join join; /* JOIN; what it points to is owned */
 };
-/* Finds a kind by its name in the table of what.c: "sort", "random", "hash", "even", "aggregate".
- * SK_EINVAL: there is none of this name. */
+/* Finds a kind by its name in the table of what.c: "sort", "random", "hash", "even", "aggregate",
+ * "join". SK_EINVAL: there is none of this name. */
 sk_rc sk_what_kind_find(const char *name, enum sk_what_kind *out, struct sk_err *err) SK_MUST_USE;
 /* Writes the description in wire format (base/wire.h): u32 version (what.c), u32 kind, u32
  * partitions, u32 flags (1: groups, 2: one block, 4: sorted), u64 seed, u64 limit, u32 number of
  * keys, then for each key: bytes name, u32 flags (1: descending, 2: nulls first); u32 number of
  * aggregates, for each: u32 kind, column, flags (1: ignore nulls, 2: NaN is null, 4: wide, 8:
  * flatten), ddof, k, u64 q and, for quantiles, k more u64 (bits of doubles), bytes name, bytes name
- * of values. Returns the length needed; writes nothing if that is more than cap. */
+ * of values; of a join also u32 kind, for each key bytes name on the right side, and two bytes
+ * suffixes. Returns the length needed; writes nothing if that is more than cap. */
 size_t sk_what_write(const struct sk_what *w, void *buf, size_t cap);
 /* Reads such a description. SK_EINVAL: it has another version or is damaged. */
 sk_rc sk_what_read(struct sk_bytes wire, struct sk_what **out, struct sk_err *err) SK_MUST_USE;
@@ -100,7 +112,10 @@ enum sk_value_kind {
     SK_VALUE_CUTS,
     /* n - 1 rows, each the first row of a partition: its keys ("0", "1", ...) and the number of its
      * run. */
-    SK_VALUE_BOUNDS
+    SK_VALUE_BOUNDS,
+    /* One column of bool, "met": which rows of the side that is not shared have a partner in the
+     * share of this reduce (SK_PART_SHARE). */
+    SK_VALUE_MATCH_REPORT
 };
 #define SK_VALUE_PARTS_MAX 120u
 #define SK_VALUE_CUTS_MAX 60u
@@ -165,14 +180,21 @@ sk_rc sk_work_map(const struct sk_what *what, const struct sk_map_input *in, str
 /* the batches of one map or run, in order; must outlive the work and its values */
 struct sk_slice {
     const struct ArrowArray *const *batches;
-    const struct ArrowSchema *const *schemas; /* AGGREGATE: the schema of each batch; else unused */
+    /* AGGREGATE, JOIN: the schema of each batch; else unused */
+    const struct ArrowSchema *const *schemas;
     uint32_t n;
     bool columns_only; /* only the columns are needed; rows, if there are any, are ignored */
     uint32_t run;      /* number of the run, as in the cut task; unused without runs */
     /* SK_WHAT_RANDOM, where each batch is one partition: the number of the first batch's
      * partition. */
     uint32_t partition;
+    /* JOIN: the side of the batches, 0: left, 1: right; or SK_JOIN_KEYS + side: the columns of that
+     * side's key alone, cast to the types that both sides have in common. Either both sides have
+     * such slices, a batch for each of their batches, or none has. */
+    uint32_t side;
 };
+#define SK_JOIN_KEYS 2u
+#define SK_JOIN_SIDES 4u
 /* Starts a cut task. It gives BOUNDS, then CUTS for each sample. `samples` has one sample for each
  * run, in the order of runs, all of one schema. Cuts are made by the bytes of pages. */
 sk_rc sk_work_cut(const struct sk_what *what, const struct ArrowSchema *schema,
@@ -196,8 +218,17 @@ struct sk_merge_input {
 sk_rc sk_work_merge(const struct sk_what *what, const struct sk_merge_input *in,
                     struct sk_work **out, struct sk_err *err) SK_MUST_USE;
 
+/* Several reduces of a join may share a partition (join_sizing.h: sk_side_tells). */
+enum sk_reduce_part {
+    SK_PART_ALL,   /* a reduce of all rows */
+    SK_PART_SHARE, /* of a share of the shared side and all of the other; it reports matches first
+                    */
+    /* of the other side's rows that depend on the match reports of all shares; of the shared side
+     * it has the columns only */
+    SK_PART_UNMATCHED
+};
 struct sk_reduce_input {
-    const struct ArrowSchema *schema; /* of all batches */
+    const struct ArrowSchema *schema; /* of all batches; JOIN: unused */
     const struct sk_slice *slices;    /* sorted by (side, map) */
     uint32_t n_slices;
     uint32_t first, end, n; /* the reduce makes partitions [first, end) of n */
@@ -205,18 +236,63 @@ struct sk_reduce_input {
     /* after a sort with a cut task: the BOUNDS; else NULL */
     const struct ArrowSchema *bounds_schema;
     const struct ArrowArray *bounds;
+    /* JOIN: shared: the side whose rows come first in the order, which several reduces may share;
+     * reports: of SK_PART_UNMATCHED, the match reports of all shares */
+    enum sk_reduce_part part;
+    uint32_t shared, n_reports;
+    const struct ArrowSchema *const *report_schemas;
+    const struct ArrowArray *const *reports;
 };
 /* AGGREGATE: true if batches of these schemas can be reduced as they are. Otherwise the caller
  * first casts each key and each value to one type (in batches of states only the columns of kept
  * values); the first batch of rows, which may be empty, must then have these types. */
 bool sk_work_aggregates(const struct sk_what *what, const struct ArrowSchema *const *schemas,
                         uint32_t n);
+/* JOIN: true if batches of these schemas, one a side, can be joined as they are. Otherwise the
+ * caller raises what is wrong with them (a key column is missing or has no order, names of columns
+ * are there twice, types of keys that no type holds), or casts their keys (SK_JOIN_KEYS). The keys
+ * are fit if, on both sides, they have one type (no extension type), or are integers of one
+ * signedness, or if they need no cast to be compared: text with offsets of other widths, or a
+ * dictionary of such values. The last does not hold if the result has one column for the keys of
+ * both sides. */
+bool sk_work_joins(const struct sk_what *what, const struct ArrowSchema *const sides[2]);
 /* Starts a reduce. It gives BLOCKs with the rows of these partitions; without rows, one empty block
  * that keeps the schema. Each block must be written before the next one is requested. AGGREGATE:
  * the slices are sorted by the keys, and the reduce works in about target_bytes of memory, except
- * for a single group that needs more. */
+ * for a single group that needs more. JOIN: all batches of a side have one schema, and each side
+ * has one; the order of rows is that of kernel.h with the shared side as its left side. A block has
+ * up to 2^20 rows. The columns are those of sk_join_columns, all nullable and without metadata
+ * beside that of extension types. Memory: that of the kernel's join, and 24 bytes for each row of a
+ * block. */
 sk_rc sk_work_reduce(const struct sk_what *what, const struct sk_reduce_input *in,
                      struct sk_work **out, struct sk_err *err) SK_MUST_USE;
+
+/* ---- the columns of a join's result ---- */
+
+struct sk_names { /* of the columns of a side */
+    const char *const *name;
+    uint32_t n;
+};
+struct sk_join_column {
+    uint32_t side, column; /* the column of a side that it is made of */
+    /* The index of its column in the key, if it stands for those of both sides (in a full_outer
+     * join); -1: it is of its side alone. */
+    int32_t of_key;
+    const char *name;
+};
+struct sk_join_columns {
+    uint32_t n;
+    struct sk_join_column *column; /* [n] */
+    bool whole;  /* each side has all columns of its key, and no name is there twice */
+    char *names; /* memory of the names */
+};
+/* Finds the columns of a join: those of the left side, then those of the right side without its
+ * key. In a right_outer join the left side is without its key instead. Semi and anti joins have the
+ * columns of one side. Names that both sides have get the suffix of their side, except for columns
+ * of the key. */
+sk_rc sk_join_columns(const struct sk_what *what, const struct sk_names sides[2],
+                      struct sk_join_columns *out, struct sk_err *err) SK_MUST_USE;
+void sk_join_columns_free(struct sk_join_columns *c);
 
 /* ---- states: partial aggregates, which a map of AGGREGATE makes of its rows if there are fewer of
  * them. States pass through sk_work_map as rows do. */

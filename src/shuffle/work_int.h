@@ -79,6 +79,8 @@ sk_rc sk_merging_create(const struct sk_what *what, const struct sk_reduce_input
                         struct sk_work **out, struct sk_err *err) SK_MUST_USE;
 sk_rc sk_aggregating_create(const struct sk_what *what, const struct sk_reduce_input *in,
                             struct sk_work **out, struct sk_err *err) SK_MUST_USE;
+sk_rc sk_joining_create(const struct sk_what *what, const struct sk_reduce_input *in,
+                        struct sk_work **out, struct sk_err *err) SK_MUST_USE;
 sk_rc sk_putting_create(const struct sk_what *what, const struct sk_reduce_input *in,
                         struct sk_work **out, struct sk_err *err) SK_MUST_USE;
 

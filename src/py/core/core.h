@@ -70,9 +70,8 @@ struct py_state {
      * runs methods beside the actor's calls. */
     PyThread_type_lock turn;
     PyTypeObject *ref_type, *gen_type, *buf_type, *template_type, *token_type, *blockout_type,
-        *work_type, *join_type, *plan_type, *exec_type, *told_type, *front_iter_type, *rows_type,
-        *memory_type, *planned_type, *stage_node_type, *stage_task_type, *stage_block_type,
-        *stage_exchange_type;
+        *work_type, *plan_type, *exec_type, *told_type, *front_iter_type, *rows_type, *memory_type,
+        *planned_type, *stage_node_type, *stage_task_type, *stage_block_type, *stage_exchange_type;
     struct py_ref *free_refs;
     uint32_t n_free_refs;
 #define X(n) PyObject *hook_##n;

@@ -25,7 +25,6 @@ int py_told_types(PyObject *module, struct py_state *st);
 
 /* ---- exchange.c, join.c, partial_aggregates.c, online.c */
 int py_exchange_types(PyObject *module, struct py_state *st);
-int py_join_types(PyObject *module, struct py_state *st);
 int py_partial_aggregates_types(PyObject *module, struct py_state *st);
 extern PyMethodDef py_exchange_methods[], py_join_methods[], py_partial_aggregates_methods[],
     py_online_methods[];

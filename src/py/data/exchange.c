@@ -117,7 +117,7 @@ static PyObject *work_next(PyObject *o) {
 
 struct given_what {
     const char *kind;
-    PyObject *keys, *aggs;
+    PyObject *keys, *aggs, *join;
     uint64_t seed, limit;
     uint32_t partitions;
     bool groups, one_block, sorted, own_reduce;
@@ -127,6 +127,7 @@ static const struct py_field what_field[] = {
     F("kind", TEXT, kind),
     F("keys", OBJECT, keys, .of = &PyList_Type),
     F("aggs", OBJECT, aggs, .of = &PyList_Type),
+    F("join", OBJECT, join, .of = &PyTuple_Type),
     F("partitions", U32, partitions),
     F("groups", BOOL, groups),
     F("one_block", BOOL, one_block),
@@ -165,6 +166,25 @@ static int agg_of(PyObject *row, struct sk_agg *a) {
     return PyErr_Occurred() ? -1 : 0;
 }
 
+/* Reads (kind, names of the right side's key, suffix of left names, suffix of right names). -1:
+ * exception. `right` has room for n names. */
+static int join_of(PyObject *join, uint32_t n, struct sk_what_join *out, char **right) {
+    const char *kind;
+    PyObject *names;
+    if (!PyArg_ParseTuple(join, "sO!ss:join", &kind, &PyList_Type, &names, &out->suffix[0],
+                          &out->suffix[1]))
+        return -1;
+    if (!sk_join_kind_find(kind, &out->kind))
+        PyErr_Format(PyExc_ValueError, "join: there is no kind %s", kind);
+    else if (PyList_GET_SIZE(names) != (Py_ssize_t)n)
+        PyErr_Format(PyExc_ValueError, "join: %u left keys, %zd right ones", n,
+                     PyList_GET_SIZE(names));
+    for (uint32_t i = 0; i < n && !PyErr_Occurred(); i++)
+        right[i] = (char *)(uintptr_t)PyUnicode_AsUTF8(PyList_GET_ITEM(names, i));
+    out->right = right;
+    return PyErr_Occurred() ? -1 : 0;
+}
+
 static PyObject *m_what(PyObject *module, PyObject *args, PyObject *kw) {
     struct py_state *st = PyModule_GetState(module);
     struct given_what g;
@@ -174,6 +194,7 @@ static PyObject *m_what(PyObject *module, PyObject *args, PyObject *kw) {
              n_aggs = g.aggs ? (uint32_t)PyList_GET_SIZE(g.aggs) : 0;
     struct sk_what_key *keys = sk_calloc(SK_TAG_PY, n * sizeof *keys);
     struct sk_agg *aggs = sk_calloc(SK_TAG_PY, n_aggs * sizeof *aggs);
+    char **right = sk_calloc(SK_TAG_PY, n * sizeof *right);
     struct sk_what w = {.n_partitions = g.partitions,
                         .groups = g.groups,
                         .one_block = g.one_block,
@@ -185,7 +206,7 @@ static PyObject *m_what(PyObject *module, PyObject *args, PyObject *kw) {
                         .keys = keys,
                         .n_aggs = n_aggs,
                         .aggs = aggs};
-    if (!keys || !aggs) PyErr_NoMemory();
+    if (!keys || !aggs || !right) PyErr_NoMemory();
     for (uint32_t i = 0; i < n_aggs && !PyErr_Occurred(); i++)
         if (agg_of(PyList_GET_ITEM(g.aggs, i), &aggs[i]) < 0) break;
     for (uint32_t i = 0; i < n && !PyErr_Occurred(); i++) {
@@ -200,6 +221,9 @@ static PyObject *m_what(PyObject *module, PyObject *args, PyObject *kw) {
     if (!PyErr_Occurred()) {
         sk_rc rc = sk_what_kind_find(g.kind, &w.kind, &err);
         if (rc != SK_OK) py_raise(st, rc, &err);
+        else if ((w.kind == SK_WHAT_JOIN) != (g.join != NULL))
+            PyErr_SetString(PyExc_ValueError, "exchange_what: `join` is for the kind join");
+        else if (g.join) (void)join_of(g.join, n, &w.join, right);
     }
     PyObject *r = PyErr_Occurred()
                       ? NULL
@@ -207,6 +231,7 @@ static PyObject *m_what(PyObject *module, PyObject *args, PyObject *kw) {
     if (r) sk_what_write(&w, PyBytes_AS_STRING(r), (size_t)PyBytes_GET_SIZE(r));
     sk_free(keys);
     sk_free(aggs);
+    sk_free(right);
     return r;
 }
 
@@ -266,8 +291,8 @@ static PyObject *m_cut(PyObject *module, PyObject *args) {
     return begun(st, o, rc, fits, &err);
 }
 
-/* Opens the slices in `rows`: a list of (source, run, whether the rows are wanted, first
- * partition). */
+/* Opens the slices of rows: a list of (source, run, whether the rows are wanted, first
+ * partition, side of a join). */
 static int open_slices(struct py_state *st, struct work *w, PyObject *rows) {
     PY_ERR(err);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(rows); i++) {
@@ -275,11 +300,10 @@ static int open_slices(struct py_state *st, struct work *w, PyObject *rows) {
         struct sk_input_slice s = {0};
         int wanted;
         if (!PyTuple_Check(row) ||
-            !PyArg_ParseTuple(row, "OIpI:slice", &from, &s.run, &wanted, &s.partition)) {
+            !PyArg_ParseTuple(row, "OIpI|I:slice", &from, &s.run, &wanted, &s.partition, &s.side)) {
             if (!PyErr_Occurred())
-                PyErr_SetString(
-                    PyExc_TypeError,
-                    "a slice is (blocks, run, whether its rows are wanted, its first partition)");
+                PyErr_SetString(PyExc_TypeError, "a slice is (blocks, run, whether its rows are "
+                                                 "wanted, its first partition[, its side])");
             return -1;
         }
         s.columns_only = !wanted;
@@ -340,29 +364,36 @@ static PyObject *m_merge(PyObject *module, PyObject *args) {
 
 static PyObject *m_reduce(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
-    PyObject *slices, *bounds;
+    PyObject *slices, *beside;
     const char *p;
     Py_ssize_t n;
-    unsigned first, end, all;
+    unsigned phase = SK_PHASE_REDUCE, shared = 0;
     unsigned long long target;
+    struct sk_reduce_input how = {0};
     bool fits;
     PY_ERR(err);
-    if (!PyArg_ParseTuple(args, "y#O!IIIKO:exchange_reduce", &p, &n, &PyList_Type, &slices, &first,
-                          &end, &all, &target, &bounds))
+    if (!PyArg_ParseTuple(args, "y#O!IIIKO!|II:exchange_reduce", &p, &n, &PyList_Type, &slices,
+                          &how.first, &how.end, &how.n, &target, &PyList_Type, &beside, &phase,
+                          &shared))
         return NULL;
-    PyObject *o = work_new(st, (struct sk_bytes){p, (size_t)n}, PyList_GET_SIZE(slices) + 1);
+    how.target_bytes = target;
+    how.part = sk_phase_part(phase);
+    how.shared = sk_shared_side(shared);
+    PyObject *o = work_new(st, (struct sk_bytes){p, (size_t)n},
+                           PyList_GET_SIZE(slices) + PyList_GET_SIZE(beside));
     if (!o) return NULL;
     struct work *w = work_of(o);
     int r = open_slices(st, w, slices);
-    sk_inputs_bounds(w->in);
-    if (r == 0 && bounds != Py_None) r = open_slice(st, w, bounds);
+    sk_inputs_beside(w->in);
+    for (Py_ssize_t i = 0; r == 0 && i < PyList_GET_SIZE(beside); i++)
+        r = open_slice(st, w, PyList_GET_ITEM(beside, i));
     if (r < 0) {
         Py_DECREF(o);
         return NULL;
     }
     sk_rc rc;
     PY_DROP(st)
-    rc = sk_inputs_reduce(w->in, first, end, all, target, &fits, &w->work, &err);
+    rc = sk_inputs_reduce(w->in, &how, &fits, &w->work, &err);
     PY_TAKE(st)
     return begun(st, o, rc, fits, &err);
 }
@@ -404,9 +435,11 @@ PyMethodDef py_exchange_methods[] = {
      "exchange_cut(what, samples, n): a Work; None: they are of different schemas. A sample: bytes "
      "of a block, or a list of one batch."},
     {"exchange_reduce", m_reduce, METH_VARARGS,
-     "exchange_reduce(what, [(slice, run, whether its rows are wanted)], first, end, n, target, "
-     "bounds or None): a Work; None: they are of different schemas, or their keys of other types "
-     "than the bounds. A slice: bytes of blocks, or a list of batches."},
+     "exchange_reduce(what, [(slice, run, whether its rows are wanted, its first partition[, "
+     "its side])], first, end, n, target, [bounds], phase, shared): a Work; None: they are of "
+     "different "
+     "schemas, or their keys of other types than the bounds or the other side. A slice: bytes of "
+     "blocks, or a list of batches. A join has its match reports in place of bounds."},
     {"blocks", m_blocks, METH_O, "The batches of a slice, over its bytes."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,68 +1,12 @@
-/* join.c - _skate.join: the rows of two sides whose keys are equal, as an iterator of batches
- * (kernel.h: sk_join).
- *
- * The inputs are four lists of batches, each of one schema: the left and right rows, and the keys
- * of both. Each column of the result is picked from one list; for rows without a left row the
- * caller may name another list (the key of a full join). Also _skate.bloom_...: filters of a side's
- * keys; _skate.join_...: how a join is done (shuffle/join_sizing.h). */
+/* join.c - joins before their rows are moved: Bloom filters of a side's keys (_skate.bloom_...),
+ * how a join is done and which columns it has (_skate.join_...; shuffle/join_sizing.h, work.h). The
+ * rows are joined by _skate.exchange_reduce. */
 #include "base/mem.h"
 #include "kernel/kernel.h"
 #include "py/data/data.h"
 #include "shuffle/join_sizing.h"
 
-enum { SIDES = 4, LEFT = 0, RIGHT = 1, LEFT_KEYS = 2, RIGHT_KEYS = 3 };
-
-struct join {
-    PyObject_HEAD PyObject *keep; /* the capsules of the batches */
-    const struct ArrowArray **arrays[SIDES];
-    struct sk_keys **keys[2];
-    struct sk_block_side side[SIDES];
-    const struct ArrowSchema *schema; /* schema of the result */
-    /* picks[0]: where columns are taken from for rows that have a left row; picks[1]: for the
-     * others */
-    struct sk_block_pick *picks[2];
-    struct sk_join *join;
-    /* [cap]: where the rows of the result are in the batches; rows in [at, n) were not given out
-     * yet */
-    struct sk_row_at *left, *right;
-    uint64_t cap, at, n;
-    bool busy, begun;
-};
-
-static struct join *join_of(PyObject *o) { return (struct join *)(void *)o; }
-
-static void join_dealloc(PyObject *o) {
-    struct join *j = join_of(o);
-    PyTypeObject *type = Py_TYPE(o);
-    sk_join_destroy(j->join);
-    for (uint32_t s = 0; s < 2; s++) {
-        for (uint32_t i = 0; j->keys[s] && i < j->side[LEFT_KEYS + s].n; i++)
-            sk_keys_destroy(j->keys[s][i]);
-        sk_free(j->keys[s]);
-        sk_free(j->picks[s]);
-    }
-    for (uint32_t s = 0; s < SIDES; s++) sk_free(j->arrays[s]);
-    sk_free(j->left);
-    sk_free(j->right);
-    Py_XDECREF(j->keep);
-    type->tp_free(o);
-    Py_DECREF(type);
-}
-
-/* Gets the Arrow structs of a batch and adds its capsules to j->keep. */
-static int kept(struct py_state *st, struct join *j, PyObject *batch,
-                const struct ArrowSchema **schema, const struct ArrowArray **array) {
-    struct ArrowSchema *s;
-    struct ArrowArray *a;
-    PyObject *two = py_batch_structs(st, batch, &s, &a);
-    int r = two ? PyList_Append(j->keep, two) : -1;
-    Py_XDECREF(two);
-    if (r == 0) {
-        *schema = s;
-        *array = a;
-    }
-    return r;
-}
+enum { LEFT = SK_SIDE_LEFT, RIGHT = SK_SIDE_RIGHT };
 
 /* Opens all columns of a batch as keys in ascending order; NULL with an exception. */
 static struct sk_keys *keys_of(struct py_state *st, const struct ArrowSchema *schema,
@@ -81,173 +25,10 @@ static struct sk_keys *keys_of(struct py_state *st, const struct ArrowSchema *sc
     return rc == SK_OK ? keys : NULL;
 }
 
-/* Opens the batches of list s; if that is a list of keys, opens the keys, too. */
-static int open_side(struct py_state *st, struct join *j, uint32_t s, PyObject *batches) {
-    uint32_t n = (uint32_t)PyList_GET_SIZE(batches);
-    bool is_key = s >= LEFT_KEYS;
-    j->arrays[s] = sk_calloc(SK_TAG_PY, (n + 1) * sizeof *j->arrays[s]);
-    if (is_key) j->keys[s - LEFT_KEYS] = sk_calloc(SK_TAG_PY, (n + 1) * sizeof *j->keys[0]);
-    if (!j->arrays[s] || (is_key && !j->keys[s - LEFT_KEYS])) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    j->side[s] = (struct sk_block_side){.arrays = j->arrays[s], .n = n};
-    for (uint32_t i = 0; i < n; i++) {
-        const struct ArrowSchema *schema = NULL;
-        if (kept(st, j, PyList_GET_ITEM(batches, i), &schema, &j->arrays[s][i]) < 0) return -1;
-        if (!is_key) continue;
-        if (!(j->keys[s - LEFT_KEYS][i] = keys_of(st, schema, j->arrays[s][i]))) return -1;
-    }
-    return 0;
-}
-
-/* Reads [(side, column)], one for each column of the result. */
-static struct sk_block_pick *picks_of(const struct join *j, PyObject *given) {
-    int64_t n = j->schema->n_children;
-    struct sk_block_pick *p = sk_calloc(SK_TAG_PY, (size_t)(n + 1) * sizeof *p);
-    if (!p) return (struct sk_block_pick *)PyErr_NoMemory();
-    if (PyList_GET_SIZE(given) != n)
-        PyErr_Format(PyExc_ValueError, "join: %zd picks for %lld columns", PyList_GET_SIZE(given),
-                     (long long)n);
-    for (int64_t i = 0; !PyErr_Occurred() && i < n; i++) {
-        PyObject *row = PyList_GET_ITEM(given, i);
-        if (!PyTuple_Check(row)) PyErr_SetString(PyExc_TypeError, "join: a pick is (side, column)");
-        else if (PyArg_ParseTuple(row, "II:pick", &p[i].side, &p[i].column) && p[i].side >= SIDES)
-            PyErr_SetString(PyExc_ValueError, "join: a pick is of one of four sides");
-    }
-    if (!PyErr_Occurred()) return p;
-    sk_free(p);
-    return NULL;
-}
-
-/* Names of enum sk_join_kind. */
-static const char *const kinds[] = {"inner",     "left_outer", "right_outer", "full_outer",
-                                    "left_semi", "left_anti",  "right_semi",  "right_anti"};
-
 static bool kind_of(const char *name, enum sk_join_kind *out) {
-    for (unsigned k = 0; k < SK_COUNT(kinds); k++)
-        if (strcmp(kinds[k], name) == 0) {
-            *out = (enum sk_join_kind)k;
-            return true;
-        }
+    if (sk_join_kind_find(name, out)) return true;
     PyErr_Format(PyExc_ValueError, "join: there is no kind %s", name);
     return false;
-}
-
-/* Returns the bytes that a bitmap of the right rows needs. */
-static uint64_t bits_of_right(const struct join *j) {
-    uint64_t rows = 0;
-    for (uint32_t i = 0; i < j->side[RIGHT_KEYS].n; i++) rows += sk_keys_rows(j->keys[1][i]);
-    return (rows + 7) / 8;
-}
-
-static PyObject *m_join(PyObject *module, PyObject *args) {
-    struct py_state *st = PyModule_GetState(module);
-    PyObject *side[SIDES], *shape, *picks, *alone;
-    const char *name;
-    unsigned long long rows;
-    const struct ArrowArray *unused;
-    Py_buffer met = {0};
-    PY_ERR(err);
-    if (!PyArg_ParseTuple(args, "s(O!O!O!O!)OO!O!K|y*:join", &name, &PyList_Type, &side[LEFT],
-                          &PyList_Type, &side[RIGHT], &PyList_Type, &side[LEFT_KEYS], &PyList_Type,
-                          &side[RIGHT_KEYS], &shape, &PyList_Type, &picks, &PyList_Type, &alone,
-                          &rows, &met))
-        return NULL;
-    enum sk_join_kind kind;
-    struct join *j = NULL;
-    if (!rows) PyErr_SetString(PyExc_ValueError, "join: batches of 0 rows");
-    else if (kind_of(name, &kind) && py_ensure(st) == 0)
-        j = join_of(st->join_type->tp_alloc(st->join_type, 0));
-    if (!j) {
-        PyBuffer_Release(&met);
-        return NULL;
-    }
-    j->cap = rows;
-    j->left = sk_alloc(SK_TAG_PY, rows * sizeof *j->left);
-    j->right = sk_alloc(SK_TAG_PY, rows * sizeof *j->right);
-    j->keep = j->left && j->right ? PyList_New(0) : PyErr_NoMemory();
-    bool fine = j->keep && kept(st, j, shape, &j->schema, &unused) == 0;
-    for (uint32_t s = 0; s < SIDES; s++) fine = fine && open_side(st, j, s, side[s]) == 0;
-    fine = fine && (j->picks[0] = picks_of(j, picks)) && (j->picks[1] = picks_of(j, alone));
-    if (fine && met.obj && bits_of_right(j) != (uint64_t)met.len) {
-        PyErr_Format(PyExc_ValueError,
-                     "join: %zd bytes say which right rows were met, and not %llu", met.len,
-                     (unsigned long long)bits_of_right(j));
-        fine = false;
-    }
-    if (fine) {
-        sk_rc rc;
-        const struct sk_keys *const *left = (const struct sk_keys *const *)j->keys[0],
-                                    *const *right = (const struct sk_keys *const *)j->keys[1];
-        PY_DROP(st)
-        if (met.obj) rc = sk_join_rest(right, j->side[RIGHT_KEYS].n, kind, met.buf, &j->join, &err);
-        else
-            rc = sk_join_create(left, j->side[LEFT_KEYS].n, right, j->side[RIGHT_KEYS].n, kind,
-                                &j->join, &err);
-        PY_TAKE(st)
-        if (rc != SK_OK) py_raise(st, rc, &err);
-        fine = rc == SK_OK;
-    }
-    PyBuffer_Release(&met);
-    if (!fine) Py_CLEAR(j);
-    return (PyObject *)j;
-}
-
-static PyObject *join_share(PyObject *o, PyObject *unused SK_UNUSED) {
-    struct join *j = join_of(o);
-    struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
-    if (j->busy || j->begun)
-        return PyErr_Format(PyExc_ValueError, "this join has begun to give rows");
-    PyObject *bits = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)bits_of_right(j));
-    if (!bits) return NULL;
-    j->busy = true;
-    PY_DROP(st)
-    sk_join_share(j->join, (uint8_t *)PyBytes_AS_STRING(bits));
-    PY_TAKE(st)
-    j->busy = false;
-    return bits;
-}
-
-/* Plans the next rows of the result that all have a left row or all have none. NULL without an
- * error: there are no more rows. */
-static sk_rc plan_next(struct join *j, struct sk_block_plan **plan, uint64_t *size,
-                       struct sk_err *err) {
-    if (j->at == j->n) {
-        j->n = sk_join_next(j->join, j->left, j->right, j->cap);
-        j->at = 0;
-    }
-    *plan = NULL;
-    if (j->at == j->n) return SK_OK;
-    bool alone = j->left[j->at].run == SK_ROW_NONE;
-    uint64_t to = j->at;
-    while (to < j->n && (j->left[to].run == SK_ROW_NONE) == alone) to++;
-    for (uint32_t s = 0; s < SIDES; s++)
-        j->side[s].places = (s == LEFT || s == LEFT_KEYS ? j->left : j->right) + j->at;
-    sk_rc rc = sk_block_measure_places(j->schema, j->side, SIDES, j->picks[alone], to - j->at, plan,
-                                       size, err);
-    j->at = to;
-    return rc;
-}
-
-static PyObject *join_next(PyObject *o) {
-    struct join *j = join_of(o);
-    struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
-    struct sk_block_plan *plan;
-    uint64_t size;
-    sk_rc rc;
-    PY_ERR(err);
-    if (j->busy) return PyErr_Format(PyExc_ValueError, "another thread is in this join");
-    j->busy = j->begun = true;
-    PY_DROP(st)
-    rc = plan_next(j, &plan, &size, &err);
-    PY_TAKE(st)
-    j->busy = false;
-    if (rc != SK_OK) return py_raise(st, rc, &err);
-    if (!plan) return NULL;
-    PyObject *batch = py_batch_of_plan(st, plan, size);
-    sk_block_plan_free(plan);
-    return batch;
 }
 
 /* ---- Bloom filters of the keys of a side ----------------------------------------------------- */
@@ -374,12 +155,57 @@ static PyObject *m_join_use(PyObject *module SK_UNUSED, PyObject *args) {
         &z, side, &(struct sk_side_size){.rows = rows, .bytes = bytes, .columns = columns})]);
 }
 
+/* Returns the names in a list, to be freed by sk_free; .name NULL: exception. */
+static struct sk_names names_of(PyObject *list) {
+    Py_ssize_t n = PyList_GET_SIZE(list);
+    const char **name = sk_alloc(SK_TAG_PY, (size_t)(n + 1) * sizeof *name);
+    if (!name) PyErr_NoMemory();
+    for (Py_ssize_t i = 0; name && i < n; i++)
+        if (!(name[i] = PyUnicode_AsUTF8(PyList_GET_ITEM(list, i)))) {
+            sk_free(name);
+            name = NULL;
+        }
+    return (struct sk_names){name, (uint32_t)n};
+}
+
+static PyObject *m_join_columns(PyObject *module, PyObject *args) {
+    struct py_state *st = PyModule_GetState(module);
+    PyObject *lists[2], *r = NULL;
+    const char *p;
+    Py_ssize_t n;
+    struct sk_what *what;
+    struct sk_join_columns columns = {0};
+    PY_ERR(err);
+    if (!PyArg_ParseTuple(args, "y#O!O!:join_columns", &p, &n, &PyList_Type, &lists[0],
+                          &PyList_Type, &lists[1]))
+        return NULL;
+    struct sk_names names[2] = {names_of(lists[0]), {NULL, 0}};
+    if (names[0].name) names[1] = names_of(lists[1]);
+    if (names[1].name) {
+        sk_rc rc = sk_what_read((struct sk_bytes){p, (size_t)n}, &what, &err);
+        if (rc == SK_OK) {
+            if (what->kind != SK_WHAT_JOIN)
+                rc = SK_ERR(&err, SK_EINVAL, "join_columns: this is no join");
+            if (rc == SK_OK) rc = sk_join_columns(what, names, &columns, &err);
+            sk_what_destroy(what);
+        }
+        r = rc == SK_OK ? PyList_New(0) : py_raise(st, rc, &err);
+    }
+    for (uint32_t i = 0; r && i < columns.n; i++) {
+        const struct sk_join_column *c = &columns.column[i];
+        PyObject *row = Py_BuildValue("IIsi", c->side, c->column, c->name, (int)c->of_key);
+        if (!row || PyList_Append(r, row) < 0) Py_CLEAR(r);
+        Py_XDECREF(row);
+    }
+    sk_join_columns_free(&columns);
+    for (int s = 0; s < 2; s++) sk_free((void *)(uintptr_t)names[s].name);
+    return r;
+}
+
 PyMethodDef py_join_methods[] = {
-    {"join", m_join, METH_VARARGS,
-     "join(kind, (left, right, left keys, right keys), shape, picks, picks without a left row, "
-     "rows[, met]): batches of at most so many "
-     "rows. met: what shares of the left side said (Joined.share), or-ed: the rows that these "
-     "leave."},
+    {"join_columns", m_join_columns, METH_VARARGS,
+     "join_columns(what, left names, right names): the columns of the result of a join, as (side, "
+     "column of that side, name, index in the key or -1)."},
     {"bloom_bytes", m_bloom_bytes, METH_VARARGS,
      "bloom_bytes(keys): how large a filter of so many keys is."},
     {"join_rules", m_join_rules, METH_VARARGS,
@@ -400,25 +226,3 @@ PyMethodDef py_join_methods[] = {
      "bloom_select(filter, batch): the numbers of the rows that may be in it, 4 bytes each."},
     {NULL, NULL, 0, NULL},
 };
-
-static PyMethodDef join_methods[] = {
-    {"share", join_share, METH_NOARGS,
-     "share(): it is the join of a share of the left rows, and leaves right rows alone; a bit for "
-     "each right row: whether it met one."},
-    {NULL, NULL, 0, NULL},
-};
-static PyType_Slot join_slots[] = {
-    {Py_tp_methods, join_methods},
-    {Py_tp_dealloc, join_dealloc},
-    {Py_tp_iter, PyObject_SelfIter},
-    {Py_tp_iternext, join_next},
-    {Py_tp_doc, "The rows of a join, as batches."},
-    {0, NULL},
-};
-static PyType_Spec join_spec = {"skate._skate.Joined", sizeof(struct join), 0,
-                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, join_slots};
-
-int py_join_types(PyObject *module, struct py_state *st) {
-    st->join_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &join_spec, NULL);
-    return st->join_type ? PyModule_AddType(module, st->join_type) : -1;
-}

@@ -21,7 +21,6 @@ struct blockout {
     struct sk_value *value;     /* a value of an exchange; the members above are unused then */
     PyObject *owner;            /* the object into which the value's plans point */
     unsigned bad;
-    int told; /* true: the value is a match report for the reduce of unmatched rows */
 };
 
 static struct blockout *out_of(PyObject *o) { return (void *)o; }
@@ -31,18 +30,6 @@ static struct blockout *out_of(PyObject *o) { return (void *)o; }
 size_t py_blockout_note(PyObject *out, struct sk_block_sizes size, union sk_yield_note *note) {
     const struct blockout *o = out_of(out);
     if (o->value) return sk_value_note(o->value, note);
-    if (o->told) {
-        note->pack.head = (struct sk_pack_note){SK_PACK_NOTE,
-                                                SK_PACK_MATCH_REPORT,
-                                                size.n_rows,
-                                                size.total_bytes,
-                                                size.schema_crc,
-                                                0,
-                                                0,
-                                                0,
-                                                0};
-        return sizeof note->pack.head;
-    }
     note->block = (struct sk_block_note){.magic = SK_BLOCK_NOTE, .bad = o->bad};
     if (o->bad) return sizeof note->block;
     note->block.rows = size.n_rows;
@@ -157,7 +144,7 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e,
     SK_ASSERT(o->plan || o->value);
     struct sk_block_sizes size = sizes_of(o);
     sk_rc rc;
-    e->kind = o->told || (o->value && o->value->kind != SK_VALUE_BLOCK) ? PY_PACK : PY_BLOCK;
+    e->kind = o->value && o->value->kind != SK_VALUE_BLOCK ? PY_PACK : PY_BLOCK;
     e->n = (size_t)size.total_bytes;
     *sizes = size;
     if (!e->n) { /* the value of a cut task has no bytes, only a note */
@@ -299,15 +286,14 @@ PyObject *py_block_decode(struct py_state *st, const struct sk_view *v, struct p
 /* ---- the type BlockOut, and block_nbytes ----------------------------------------------------- */
 
 static int blockout_init(PyObject *o, PyObject *args, PyObject *kw) {
-    static char *names[] = {"batch", "bad", "told", NULL};
+    static char *names[] = {"batch", "bad", NULL};
     struct blockout *b = out_of(o);
     PyObject *batch;
     if (b->batch || b->parts || b->value) {
         PyErr_SetString(PyExc_TypeError, "a BlockOut is made once");
         return -1;
     }
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "O|Ip:BlockOut", names, &batch, &b->bad, &b->told))
-        return -1;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "O|I:BlockOut", names, &batch, &b->bad)) return -1;
     b->batch = Py_NewRef(batch);
     return 0;
 }
@@ -354,9 +340,7 @@ static PyObject *blockout_num_rows(PyObject *o, void *closure) {
     struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
     const struct blockout *b = out_of(o);
     if (planned(st, o) < 0) return NULL;
-    return PyLong_FromUnsignedLongLong(b->told    ? 0
-                                       : b->value ? sk_value_rows(b->value)
-                                                  : sizes_of(b).n_rows);
+    return PyLong_FromUnsignedLongLong(b->value ? sk_value_rows(b->value) : sizes_of(b).n_rows);
 }
 
 static PyObject *blockout_note(PyObject *o, void *closure) {

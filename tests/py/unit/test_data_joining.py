@@ -8,15 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rounds import examples
-from skate.data.by_key import join_args
-from skate.data.by_key.join_kernel import Joining
+from skate import _skate
+from skate.data.by_key import join_args, join_kernel
 from skate.data.values.unify import merge
 
 KINDS = list(join_args.KINDS)
 
 
+def work(join, sides, target, first, phase=_skate.PHASE_REDUCE, told=()):
+    slices = [(rows, 0, True, 0, side) for side, rows in enumerate(sides)]
+    how = (0, 1, 1, target, list(told), phase, 1 + first)
+    return join_kernel.joined(join, join_args.described(join), slices, how)
+
+
 def batches_of(join, left, right, target=1 << 20, first=join_args.LEFT):
-    return list(Joining(join, (left, right), target, first).batches())
+    return [out.batch() for out in work(join, (left, right), target, first)]
 
 
 def joined(join, left, right):
@@ -111,11 +117,12 @@ def test_shares_and_what_they_leave_are_the_whole(kind, first, left, right, n, c
     out, told = [], []
     for share in (sides[first][:cut], sides[first][cut:]):
         have = ([share], [sides[1]]) if first == join_args.LEFT else ([sides[0]], [share])
-        one = Joining(join, have, target, first)
-        told.append(one.tell())
-        out += one.batches()
+        one = iter(work(join, have, target, first, _skate.PHASE_SPLIT_REDUCE))
+        told.append(next(one).written())
+        out += [rows.batch() for rows in one]
     have = ([sides[0][:0]], [sides[1]]) if first == join_args.LEFT else ([sides[0]], [sides[1][:0]])
-    got = merge(out + list(Joining(join, have, target, first, told).batches()))
+    rest = work(join, have, target, first, _skate.PHASE_UNMATCHED, told)
+    got = merge(out + [rows.batch() for rows in rest])
     assert str(got.to_pylist()) == str(whole.to_pylist()) and got.schema.equals(whole.schema)
     rows = [
         sorted(str(row).replace("-0.0", "0.0") for row in batch.to_pylist())
@@ -131,13 +138,9 @@ def test_what_is_told_is_of_the_other_side():
         batch([(1.0, "a", 1)], ["k", "t", "x"]),
         batch([(1.0, "b", i) for i in range(9)], ["k", "u", "y"]),
     )
-    told = [pa.record_batch([pa.array([True])], names=["met"])]
-    with pytest.raises(RuntimeError, match=r"shares told of \[1\] rows, and there are 9"):
-        Joining(join, ([a[:0]], [b]), 1 << 20, join_args.LEFT, told)
-    begun = Joining(join, ([a], [b]), 1 << 20, join_args.LEFT)
-    next(begun.batches())
-    with pytest.raises(ValueError, match="has begun to give rows"):
-        begun.tell()
+    told = [_skate.BlockOut(pa.record_batch([pa.array([True])], names=["met"])).written()]
+    with pytest.raises(ValueError, match="reported matches of 1 rows, and there are 9"):
+        work(join, ([a[:0]], [b]), 1 << 20, join_args.LEFT, _skate.PHASE_UNMATCHED, told)
 
 
 NAMES = {

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from skate import _skate
 from skate._deps import pa
 from skate.data.by_key import group_keys
 from skate.data.values.unify import MissingColumn, columns_are, promoted
@@ -20,27 +21,22 @@ from skate.data.values.unify import MissingColumn, columns_are, promoted
 LEFT, RIGHT = 0, 1
 
 
-class Kind(NamedTuple):
-    """A type of join. sides: the sides whose columns are in the result. alone: the sides whose
-    unmatched rows are in the result. pairs: True: the result has one row for each pair of matched
-    rows; False: each row of `sides` at most once, if it is matched (or, for anti joins,
-    unmatched)."""
+KINDS = (
+    "inner",
+    "left_outer",
+    "right_outer",
+    "full_outer",
+    "left_semi",
+    "right_semi",
+    "left_anti",
+    "right_anti",
+)
 
-    sides: tuple[int, ...]
-    alone: tuple[int, ...] = ()
-    pairs: bool = True
 
-
-KINDS = {
-    "inner": Kind((LEFT, RIGHT)),
-    "left_outer": Kind((LEFT, RIGHT), (LEFT,)),
-    "right_outer": Kind((LEFT, RIGHT), (RIGHT,)),
-    "full_outer": Kind((LEFT, RIGHT), (LEFT, RIGHT)),
-    "left_semi": Kind((LEFT,), pairs=False),
-    "right_semi": Kind((RIGHT,), pairs=False),
-    "left_anti": Kind((LEFT,), (LEFT,), pairs=False),
-    "right_anti": Kind((RIGHT,), (RIGHT,), pairs=False),
-}
+def pairs(kind: str) -> bool:
+    """Whether a join gives one row for each pair of matched rows; if not, it gives the rows and the
+    columns of one side."""
+    return not kind.endswith(("_semi", "_anti"))
 
 
 class Join(NamedTuple):
@@ -64,12 +60,13 @@ class Column(NamedTuple):
     of_key: int = -1
 
 
-def kernel_kind(kind: str, first: int) -> str:
-    """The kernel's name of the join type if side `first` is the kernel's left side."""
-    if first == LEFT or kind in ("inner", "full_outer"):
-        return kind
-    side, what = kind.split("_")
-    return ("right_" if side == "left" else "left_") + what
+def described(join: Join) -> bytes:
+    """The description of a join for C (src/shuffle/work.h)."""
+    keys = [(k, False, False) for k in join.on[LEFT]]
+    left, right = join.suffixes
+    return _skate.exchange_what(
+        "join", keys=keys, join=(join.kind, list(join.on[RIGHT]), left or "", right or "")
+    )
 
 
 def check(kind: Any, on: Any, right_on: Any, suffixes: tuple[str | None, str | None]) -> Join:
@@ -98,38 +95,18 @@ def check(kind: Any, on: Any, right_on: Any, suffixes: tuple[str | None, str | N
 
 
 def columns(join: Join, names: tuple[Sequence[str], Sequence[str]]) -> list[Column]:
-    """The columns of the result: those of the left side, then those of the right side without its
-    key. In a right_outer join the left side is without its key instead; semi and anti joins have
-    the columns of one side. Raises MissingColumn, and ValueError if two columns would have one
-    name."""
-    kind = KINDS[join.kind]
-    for side, at, have in ((LEFT, "left", names[0]), (RIGHT, "right", names[1])):
+    """The columns of the result (src/shuffle/work.h: sk_join_columns). Raises MissingColumn, and
+    ValueError if two columns would have one name."""
+    for side, at in ((LEFT, "left"), (RIGHT, "right")):
         for c in join.on[side]:
-            if c not in have:
+            if c not in names[side]:
                 raise MissingColumn(
-                    f"join: there is no column {c!r} on the {at} side; {columns_are(c, have)}"
+                    f"join: there is no column {c!r} on the {at} side; {columns_are(c, names[side])}"
                 )
-    if len(kind.sides) == 1:
-        (side,) = kind.sides
-        return [Column(side, i, n) for i, n in enumerate(names[side])]
-    key_of = RIGHT if join.kind == "right_outer" else LEFT
-    kept = [
-        [(i, n) for i, n in enumerate(names[s]) if s == key_of or n not in join.on[s]]
-        for s in (LEFT, RIGHT)
-    ]
-    both = {n for _, n in kept[LEFT]} & {n for _, n in kept[RIGHT]}
-    out = []
-    for s in (LEFT, RIGHT):
-        for i, n in kept[s]:
-            of_key = (
-                join.on[s].index(n)
-                if join.kind == "full_outer" and s == key_of and n in join.on[s]
-                else -1
-            )
-            suffix = join.suffixes[s] if n in both and n not in join.on[s] else None
-            out.append(Column(s, i, n + (suffix or ""), of_key))
+    made = _skate.join_columns(described(join), list(names[LEFT]), list(names[RIGHT]))
+    out = [Column(*c) for c in made]
     seen: set[str] = set()
-    for c in out:
+    for c in out if pairs(join.kind) else ():
         if c.name in seen:  # Ray's words follow skate's
             raise ValueError(
                 f'join: the column name {c.name!r} would be there twice; left_suffix and right_suffix tell columns of one name apart (Field "{c.name}" exists 2 times)'

@@ -1,120 +1,68 @@
-"""Joins rows in the worker: prepares batches and keys for the kernel (_skate.join), and knows which
-side each column of the result comes from."""
+"""Joins rows in the worker, by the kernel (src/shuffle/join/). Sides whose schemas or keys do not
+fit together as they are (work.h: sk_work_joins) are cast here first, or refused."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import reduce
 from typing import Any
 
 from skate import _skate
-from skate._deps import pa, pc
+from skate._deps import pa
 from skate.data.by_key.group_keys import key_columns
-from skate.data.by_key.join_args import (
-    LEFT,
-    RIGHT,
-    Join,
-    check_types,
-    columns,
-    kernel_kind,
-    schema_of,
-)
+from skate.data.by_key.join_args import LEFT, RIGHT, Join, check_types, columns
 from skate.data.values.unify import MissingColumn, cast_batch, columns_are, promoted, unify
 
-KEYS = 2  # index of the first key batch: key batches follow the two sides
-ROWS = 1 << 16  # maximum number of rows of a batch of the result
+KEYS = 2  # SK_JOIN_KEYS in src/shuffle/work.h
+
+# A slice of a side: (bytes of blocks or a list of batches, run, whether its rows are wanted, first
+# partition, side).
+Slice = tuple[Any, int, bool, int, int]
 
 
-class Joining:
-    """Joins the batches of two sides. The columns are those of join_args.columns(). The rows are in
-    the order of side `first`, then of the other side; unmatched rows of the other side come last.
-    Each side has at least one batch, which tells its columns.
+def joined(join: Join, what: bytes, slices: list[Slice], how: tuple[Any, ...]) -> _skate.Work:
+    """Joins the rows of two sides: an iterator of BlockOuts.
 
-    Several split reduces may each have a share of side `first` and all of the other side. Each then
-    yields a match report, and one more reduce yields the unmatched rows of the other side from
-    these reports."""
+    The columns are those of join_args.columns(). The rows are in the order of the shared side, then
+    of the other side; unmatched rows of the other side come last.
 
-    def __init__(
-        self,
-        join: Join,
-        sides: tuple[list[pa.RecordBatch], list[pa.RecordBatch]],
-        target: int,
-        first: int,
-        told: Sequence[pa.RecordBatch] = (),
-    ):
-        """target: approximate bytes of a batch. told: the match reports of all shares; then the
-        batches of side `first` only tell its columns."""
-        both = [_in_one_schema(batches) for batches in sides]
-        schemas = (both[LEFT][0].schema, both[RIGHT][0].schema)
-        types = tuple([s.field(c).type for c in on] for s, on in zip(schemas, join.on, strict=True))
-        check_types(join, types)  # type: ignore[arg-type]
-        of_keys = pa.schema(
-            [pa.field(str(i), promoted(a, b)) for i, (a, b) in enumerate(zip(*types, strict=True))]
-        )
-        keys = [
-            [_keys(rb, on, of_keys) for rb in batches]
-            for batches, on in zip(both, join.on, strict=True)
-        ]
-        made, schema = (
-            columns(join, (schemas[LEFT].names, schemas[RIGHT].names)),
-            schema_of(join, schemas),
-        )
-        last = LEFT + RIGHT - first
-        # The kernel calls the side `first` its left side.
-        picks = [
-            (c.side ^ first, c.column) if c.of_key < 0 else (KEYS + LEFT, c.of_key) for c in made
-        ]
-        alone = [
-            (c.side ^ first, c.column) if c.of_key < 0 else (KEYS + RIGHT, c.of_key) for c in made
-        ]
-        self.shape = pa.RecordBatch.from_arrays(
-            [pa.nulls(0, f.type) for f in schema], schema=schema
-        )
-        rows = max(sum(rb.num_rows for rb in both[LEFT] + both[RIGHT]), 1)
-        per_row = sum(_skate.block_nbytes(rb) for rb in both[LEFT] + both[RIGHT]) // rows + 1
-        self.others = sum(rb.num_rows for rb in both[last])
-        if any(rb.num_rows != self.others for rb in told):
-            raise RuntimeError(
-                f"join: shares told of {[rb.num_rows for rb in told]} rows, and there are {self.others} (a bug in skate, please report it)"
-            )
-        met = (
-            [
-                reduce(pc.or_, [rb.column(0) for rb in told])
-                .buffers()[1]
-                .slice(0, -(-self.others // 8))
-            ]
-            if told
-            else []
-        )
-        given = (both[first], both[last], keys[first], keys[last])
-        most = max(1, min(ROWS, target // per_row))
-        self.rows = _skate.join(
-            kernel_kind(join.kind, first), given, self.shape, picks, alone, most, *met
-        )
-
-    def tell(self) -> pa.RecordBatch:
-        """The match report of a split reduce, called before batches(): which rows of the other side
-        were matched. This reduce then leaves out the unmatched rows of the other side."""
-        return pa.RecordBatch.from_arrays(
-            [
-                pa.Array.from_buffers(
-                    pa.bool_(), self.others, [None, pa.py_buffer(self.rows.share())]
-                )
-            ],
-            ["met"],
-        )
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yields the result; at least one batch, which tells the columns."""
-        some = False
-        for rb in self.rows:
-            some = True
-            yield rb
-        if not some:
-            yield self.shape
+    Args:
+        join: The join.
+        what: Its description (join_args.described()).
+        slices: Of both sides; each has at least one, which tells its columns.
+        how: The arguments of _skate.exchange_reduce() that follow the slices.
+    """
+    work = _skate.exchange_reduce(what, slices, *how)
+    if work is None:
+        work = _skate.exchange_reduce(what, _cast(join, slices), *how)
+    assert work is not None
+    return work
 
 
-def keys_alone(join: Join, side: int, other: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _cast(join: Join, slices: list[Slice]) -> list[Slice]:
+    """Slices of one schema a side, followed by their keys in types that both sides have; an error
+    if there are none."""
+    sides: tuple[list[Any], list[Any]] = ([], [])
+    for blocks, _run, wanted, _first, side in slices:
+        found = blocks if isinstance(blocks, list) else _skate.blocks(blocks)
+        sides[side].extend(found if wanted else [rb.slice(0, 0) for rb in found[:1]])
+    for side in (LEFT, RIGHT):
+        if not sides[side]:
+            sides[side].append(_keys_alone(join, side, sides[RIGHT - side]))
+    both = [_in_one_schema(batches) for batches in sides]
+    schemas = [batches[0].schema for batches in both]
+    columns(join, (schemas[LEFT].names, schemas[RIGHT].names))
+    types = tuple([s.field(c).type for c in on] for s, on in zip(schemas, join.on, strict=True))
+    check_types(join, types)  # type: ignore[arg-type]
+    of_keys = pa.schema(
+        [pa.field(str(i), promoted(a, b)) for i, (a, b) in enumerate(zip(*types, strict=True))]
+    )
+    keys = [
+        [_keys(rb, on, of_keys) for rb in batches]
+        for batches, on in zip(both, join.on, strict=True)
+    ]
+    return [(rows, 0, True, 0, i) for i, rows in enumerate((*both, *keys))]
+
+
+def _keys_alone(join: Join, side: int, other: list[pa.RecordBatch]) -> pa.RecordBatch:
     """An empty side whose columns are unknown, since the user function that makes them was never
     called: only the columns of its key, in the types of the other side's key."""
     schema = unify([rb.schema for rb in other])

@@ -17,9 +17,11 @@ class AggregateReduce(ExchangeReduce):
         return ("skate.data.by_key.kernel_aggregates",)
 
     def reduced(self, params: Params, x: Any, target: int) -> Any:
+        beside = [] if x.bounds is None else [x.bounds]
+
         def work(slices: list[Any]) -> Any:
             return _skate.exchange_reduce(
-                params["what"], slices, x.first, x.end, x.n, target, x.bounds
+                params["what"], slices, x.first, x.end, x.n, target, beside
             )
 
         try:

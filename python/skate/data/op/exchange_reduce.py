@@ -21,8 +21,9 @@ class ExchangeReduce(Operator):
     exchange = True
 
     def run(self, params: Params, batches: Any, task: Any) -> Any:
-        """Yields BlockOuts, which are written directly into their blocks, if this is the last
-        operator of a stage; otherwise yields batches."""
+        """For the last operator of a stage, yields BlockOuts, which are written into their blocks
+        at once; otherwise yields batches. A match report, which a split reduce yields first, is a
+        BlockOut in any case."""
         x = task.exchange
         if x.phase == _skate.PHASE_CUT:
             yield from cut(params["what"], params["keys"], [part.blocks for part in x.parts], x.n)
@@ -30,8 +31,10 @@ class ExchangeReduce(Operator):
         # Only the last operator of a task stops after `cap` rows: operators that are fused behind
         # a reduce may drop rows.
         stops, left = params["last"] and task.cap >= 0, task.cap
+        report = x.phase == _skate.PHASE_SPLIT_REDUCE
         for out in self.reduced(params, x, task.target):
-            yield out if params["last"] else out.batch()
+            yield out if params["last"] or report else out.batch()
+            report = False
             left -= out.num_rows
             if stops and left <= 0:
                 return
@@ -56,7 +59,7 @@ def cut(what: bytes, keys: list[str], samples: list[Any], n: int) -> Any:
 def reduced(params: Params, x: Any, target: int) -> Any:
     """Yields the BlockOuts of a reduce."""
     slices = [(part.blocks, part.run, part.rows > 0, part.row) for part in x.parts]
-    how = (x.first, x.end, x.n, target, x.bounds)
+    how = (x.first, x.end, x.n, target, [] if x.bounds is None else [x.bounds])
     work = _skate.exchange_reduce(params["what"], slices, *how)
     if work is None:
         slices = [

@@ -7,6 +7,7 @@ its own numbers of rows)."""
 from __future__ import annotations
 
 from skate import _skate
+from skate.data.by_key.join_args import described
 from skate.data.op import ALL, Columns, Operator, Params, Phase, Phases
 
 # flag in the third number of the node's key ids: the side with more rows in a partition gives the
@@ -41,7 +42,14 @@ class Join(Operator):
         maps = tuple(side(keys) for keys in join.on)
         options = {**params["resources"], "exchange": {"cut": False, "n_partitions": n, **spread}}
         return Phases(
-            maps, Phase("join_reduce", f"JoinReduce({join.kind})", {"join": join}, options=options)
+            maps,
+            Phase(
+                "join_reduce",
+                f"JoinReduce({join.kind})",
+                {"join": join},
+                described(join),
+                options,
+            ),
         )
 
 

@@ -1,50 +1,36 @@
-"""join_reduce: the second half of a join: joins the rows of one partition of both sides, or of a
-share of a hot partition (join_args.py). params: join."""
+"""join_reduce: the second half of a join: joins the rows of a partition of both sides, or a share
+of a hot partition (join_args.py). params: join, what (the description of the join in the plan's
+node, which C reads, too)."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from skate import _skate
-from skate.data.by_key import join_args, join_kernel
-from skate.data.op import Operator, Params
-from skate.data.worker import stage
+from skate.data.by_key import join_kernel
+from skate.data.op import Params
+from skate.data.op.exchange_reduce import ExchangeReduce
 
 
-class JoinReduce(Operator):
-    exchange = True
-
+class JoinReduce(ExchangeReduce):
     def modules(self, params: Params) -> tuple[str, ...]:
         return ("pyarrow.compute", "skate.data.by_key.join_kernel")
 
-    def run(self, params: Params, batches: Any, task: Any) -> Any:
-        """Yields BlockOuts if this is the last operator of a stage, else batches. A split reduce,
-        which works on a share of a hot partition, yields its match report first."""
-        x = task.exchange
-        sides: tuple[list[Any], list[Any]] = ([], [])
-        for part in x.parts:
-            found = _skate.blocks(part.blocks)
-            sides[part.side].extend(found if part.rows else [rb.slice(0, 0) for rb in found[:1]])
-        known = bool(sides[join_args.LEFT] and sides[join_args.RIGHT])
-        for side in (join_args.LEFT, join_args.RIGHT):
-            if not sides[side] and sides[join_args.RIGHT - side]:
-                sides[side].append(
-                    join_kernel.keys_alone(params["join"], side, sides[join_args.RIGHT - side])
-                )
-        if sides[0]:
-            told = [rb for block in x.told for rb in _skate.blocks(block)]
-            first = join_args.RIGHT if x.shared == 1 + join_args.RIGHT else join_args.LEFT
-            joined = join_kernel.Joining(params["join"], sides, task.target, first, told)
-            if x.phase == _skate.PHASE_SPLIT_REDUCE:
-                yield _skate.BlockOut(joined.tell(), told=True)
-            # A side without rows and without a known schema has unknown columns besides the key,
-            # so empty batches, whose schema would be wrong, are not yielded.
-            made = joined.batches() if known else (rb for rb in joined.batches() if rb.num_rows)
-        else:
-            made = iter(())
-        yield from (
-            stage.cut(made, task.target, task.cap, _skate.BlockOut) if params["last"] else made
-        )
+    def reduced(self, params: Params, x: Any, target: int) -> Any:
+        """The BlockOuts of a reduce. A split reduce, which has a share of a hot partition, gives
+        its match report first."""
+        slices = [(part.blocks, part.run, part.rows > 0, part.row, part.side) for part in x.parts]
+        sides = {part.side for part in x.parts}
+        if not sides:
+            return
+        how = (x.first, x.end, x.n, target, x.told, x.phase, x.shared)
+        report = x.phase == _skate.PHASE_SPLIT_REDUCE
+        for out in join_kernel.joined(params["join"], params["what"], slices, how):
+            # Without rows, a side of unknown schema cannot tell which columns it has besides the
+            # key, so no empty block is yielded.
+            if len(sides) == 2 or out.num_rows or report:
+                yield out
+            report = False
 
 
 operator = JoinReduce()

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from skate import _skate
-from skate.data.by_key.join_args import KINDS
+from skate.data.by_key.join_args import described, pairs
 from skate.data.plan.node import Block, Node, below, bytes_of
 from skate.data.plan.resources import as_input
 from skate.data.run.blocks import fetch
@@ -108,7 +108,8 @@ def _join(
     if use == "broadcast":
         said.append(f"{measured}: broadcast (at most {nbytes(most)}); the other side is not moved")
         options = node.params["resources"] or as_input(node.inputs[other])
-        params = {"join": join, "side": other, "small": _one(blocks), "shared": True}
+        what = described(join)
+        params = {"join": join, "what": what, "side": other, "small": _one(blocks), "shared": True}
         return Node(
             "join_broadcast",
             f"JoinBroadcast({join.kind})",
@@ -132,9 +133,9 @@ def _join(
         )
         told = f"moved; a Bloom filter of its keys ({nbytes(len(params['filter']))}) goes to the other side"
     said.append(f"{measured}: {told}")
-    # A task may stop filtering, so the number of rows behind a filter does not follow from the data
-    # alone: the exchange is told which side is the larger one, for the order of the output.
-    larger = {"larger": other} if use == "filters" and KINDS[join.kind].pairs else {}
+    # A filter may give up, so the number of rows that it leaves does not follow from the data
+    # alone: the exchange is told which side is the larger one.
+    larger = {"larger": other} if use == "filters" and pairs(join.kind) else {}
     return node.replaced(params={**node.params, **larger}, inputs=tuple(inputs))
 
 
