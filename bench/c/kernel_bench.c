@@ -270,6 +270,52 @@ static void aggregates(const char *column, const double *values, const uint64_t 
     sk_free(keys);
 }
 
+/* An aggregate over all rows of a column, of which every tenth is null if there is a bitmap. */
+static void all_rows(const char *what, const char *format, enum sk_agg_kind kind,
+                     const void *values, const uint8_t *valid, size_t rows, size_t width) {
+    struct table t = {.none = {NULL}};
+    struct sk_agg agg = {kind, 0, true, 1, 0, "all", 0, NULL, true, NULL, true, false};
+    int64_t best = INT64_MAX;
+    struct sk_err err;
+    char text[64];
+    add(&t, format, (int64_t)rows, values);
+    t.buffers[0][0] = valid;
+    t.column[0].null_count = valid ? -1 : 0;
+    for (int i = 0; i < TIMES; i++) {
+        struct sk_groupby *g;
+        ok(sk_groupby_create(&t.schema, NULL, 0, &agg, 1, &g, &err), &err);
+        int64_t start = sk_now_ns();
+        ok(sk_groupby_update(g, &t.schema, &t.array, &err), &err);
+        best = SK_MIN(best, sk_now_ns() - start);
+        sk_groupby_destroy(g);
+    }
+    snprintf(text, sizeof text, "%s of all rows, %s%s", what, format, valid ? ", nulls" : "");
+    report(text, best, rows, width);
+}
+
+static void all_aggregates(const double *doubles, const uint64_t *numbers, size_t rows) {
+    uint8_t *valid = need(rows / 8 + 1);
+    float *floats = need(rows * 4);
+    memset(valid, 0xFF, rows / 8 + 1);
+    for (size_t i = 0; i < rows; i += 10) valid[i / 8] &= (uint8_t)~(1u << (i & 7));
+    for (size_t i = 0; i < rows; i++) floats[i] = (float)doubles[i];
+    for (const uint8_t *bits = NULL;; bits = valid) {
+        all_rows("sum", "g", SK_AGG_SUM, doubles, bits, rows, 8);
+        all_rows("std", "g", SK_AGG_STD, doubles, bits, rows, 8);
+        all_rows("min", "g", SK_AGG_MIN, doubles, bits, rows, 8);
+        all_rows("sum", "f", SK_AGG_SUM, floats, bits, rows, 4);
+        all_rows("sum", "l", SK_AGG_SUM, numbers, bits, rows, 8);
+        all_rows("std", "l", SK_AGG_STD, numbers, bits, rows, 8);
+        all_rows("min", "l", SK_AGG_MIN, numbers, bits, rows, 8);
+        all_rows("min", "i", SK_AGG_MIN, numbers, bits, rows, 4);
+        all_rows("sum", "i", SK_AGG_SUM, numbers, bits, rows, 4);
+        all_rows("min", "c", SK_AGG_MIN, numbers, bits, rows, 1);
+        if (bits) break;
+    }
+    sk_free(valid);
+    sk_free(floats);
+}
+
 /* `rows` of the left against `build` of the right with keys below `keys`; hot: half of the left
  * have one of them. */
 static void joins(const char *what, const uint64_t *numbers, size_t rows, size_t build,
@@ -338,6 +384,7 @@ int main(int argc, char **argv) {
     add(&ints, "l", (int64_t)rows, numbers);
     add(&records, "w:10", (int64_t)rows, keys);
     add(&records, "w:90", (int64_t)rows, values);
+    all_aggregates(doubles, numbers, rows);
     sorts("sort int64", &ints, rows, 8, index);
     takes("gather int64 by that index", &ints, rows, 8, index);
     sorts("sort 100-byte records by 10-byte keys", &records, rows, RECORD, index);

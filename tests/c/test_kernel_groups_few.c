@@ -1,6 +1,7 @@
 /* test_kernel_groups_few.c - aggregates where groups are few: sums of doubles in lanes (agg_sum.c)
- * against the rows one by one, groups by the codes of dictionaries against the same values without
- * dictionaries. */
+ * and all rows as one group (agg_floats.c) against the rows one by one, groups by the codes of
+ * dictionaries against the same values without dictionaries. */
+#include "kernel/agg/agg.h"
 #include "kernel_make.h"
 #include "test.h"
 
@@ -86,9 +87,11 @@ TEST(sums_in_lanes_are_those_of_rows_one_by_one) {
         bool nan_is_null = test_below(2);
         /* more than there are rows for: no lanes */
         uint64_t groups = 1 + test_below(round % 3 == 2 ? 400 : 7);
-        struct sk_agg aggs[2] = {
+        struct sk_agg aggs[4] = {
             {SK_AGG_SUM, 1, true, 0, 0, "s", 0, NULL, nan_is_null, NULL, false, false},
-            {SK_AGG_MEAN, 1, false, 0, 0, "m", 0, NULL, nan_is_null, NULL, false, false}};
+            {SK_AGG_MEAN, 1, false, 0, 0, "m", 0, NULL, nan_is_null, NULL, false, false},
+            {SK_AGG_STD, 1, true, 1, 0, "d", 0, NULL, nan_is_null, NULL, false, false},
+            {SK_AGG_MAX, 1, true, 0, 0, "x", 0, NULL, nan_is_null, NULL, false, false}};
         for (int i = 0; i < ROWS; i++) {
             v[i] = term(kind);
             k[i] = (int64_t)test_below(groups);
@@ -107,9 +110,12 @@ TEST(sums_in_lanes_are_those_of_rows_one_by_one) {
                                    .children = columns};
         for (uint32_t n_keys = 0; n_keys < 2; n_keys++) {
             struct states whole, rows, parts;
-            take(&schema, batch, &(uint32_t){0}, n_keys, aggs, 2, 0, true, &whole);
-            take(&schema, batch, &(uint32_t){0}, n_keys, aggs, 2, 1, true, &rows);
-            take(&schema, batch, &(uint32_t){0}, n_keys, aggs, 2, 500, true, &parts);
+            sk_agg_plain = test_below(2);
+            take(&schema, batch, &(uint32_t){0}, n_keys, aggs, 4, 0, true, &whole);
+            take(&schema, batch, &(uint32_t){0}, n_keys, aggs, 4, 1, true, &rows);
+            sk_agg_plain = !sk_agg_plain;
+            take(&schema, batch, &(uint32_t){0}, n_keys, aggs, 4, 500, true, &parts);
+            sk_agg_plain = false;
             CHECK_EQ(whole.size, rows.size);
             CHECK_MEM_EQ(whole.block, rows.block, whole.size);
             CHECK_EQ(whole.size, parts.size);
@@ -118,6 +124,43 @@ TEST(sums_in_lanes_are_those_of_rows_one_by_one) {
             states_free(&rows);
             states_free(&parts);
         }
+    }
+}
+
+/* Whole numbers below 2^40 times 2^-40, around a mean that they differ from in their last bits
+ * only, where `close`. Sums of such numbers and of their squares fit 128 bits. */
+TEST(deviations_are_exact_to_the_last_bits) {
+    double v[ROWS];
+    struct ArrowSchema value = {.format = "g", .name = "v"}, *fields[1] = {&value},
+                       schema = {.format = "+s", .name = "", .n_children = 1, .children = fields};
+    const void *buffers[2] = {NULL, v}, *none[1] = {NULL};
+    struct ArrowArray values = {.length = ROWS, .n_buffers = 2, .buffers = buffers},
+                      *columns[1] = {&values};
+    struct sk_agg aggs[2] = {{SK_AGG_VAR, 0, true, 1, 0, "d", 0, NULL, false, NULL, false, false},
+                             {SK_AGG_MEAN, 0, true, 0, 0, "m", 0, NULL, false, NULL, false, false}};
+    for (int round = 0; round < test_rounds(20); round++) {
+        int64_t n = 2 + (int64_t)test_below(ROWS - 2);
+        bool close = test_below(2);
+        __int128 sum = 0, squares = 0;
+        struct states made;
+        for (int64_t i = 0; i < n; i++) {
+            int64_t m = (int64_t)test_below((uint64_t)1 << (close ? 4 : 40));
+            if (close) m += (INT64_C(1) << 40) - 16;
+            v[i] = (double)m * 0x1p-40;
+            sum += m;
+            squares += (__int128)m * m;
+        }
+        struct ArrowArray batch = {
+            .length = n, .n_buffers = 1, .buffers = none, .n_children = 1, .children = columns};
+        sk_agg_plain = test_below(2);
+        take(&schema, batch, NULL, 0, aggs, 2, 0, false, &made);
+        sk_agg_plain = false;
+        double variance = (double)(squares * n - sum * sum) / (double)n / (double)(n - 1) * 0x1p-80,
+               mean = (double)sum / (double)n * 0x1p-40,
+               is = ((const double *)made.array.children[0]->buffers[1])[0];
+        CHECK(__builtin_fabs(is - variance) <= 4 * 0x1p-53 * variance);
+        CHECK(((const double *)made.array.children[1]->buffers[1])[0] == mean);
+        states_free(&made);
     }
 }
 

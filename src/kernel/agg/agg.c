@@ -149,38 +149,60 @@ SK_INLINE bool is_odd(struct sk_agg_head *h, double d) {
 SK_INLINE void add_double(struct sk_agg_head *h, sk_i128 *bin, int k, double d) {
     bool minus;
     int e;
+    if (SK_LIKELY(h->top >= SK_FSUM_FROM && h->top <= SK_FSUM_TO &&
+                  __builtin_fabs(d) <= sk_fsum_limit(h->top))) {
+        sk_fsum_add_digits(bin, k, h->top, 0, d);
+        return;
+    }
     if (is_odd(h, d)) return;
     uint64_t m = sk_double_split(d, &minus, &e);
     if (m) sk_fsum_add(bin, k, &h->top, minus, m, e);
 }
 
-/* Adds a term m * 2^e and its square. */
-static void add_both(struct sk_agg_head *h, sk_i128 *bin, bool minus, uint64_t m, int e) {
+/* Adds a double and its square. */
+static void add_both(struct sk_agg_head *h, sk_i128 *bin, double d) {
+    bool minus;
+    int e;
     int32_t top = (int32_t)bin[8];
-    if (!m) return;
+    double square = d * d;
+    if (SK_LIKELY(h->top >= SK_FSUM_FROM && h->top <= SK_FSUM_TO && top >= SK_FSUM_SQUARES &&
+                  top <= SK_FSUM_TO && __builtin_fabs(d) <= sk_fsum_limit(h->top) &&
+                  square <= sk_fsum_limit(top))) {
+        sk_fsum_add_digits(bin, 4, h->top, 0, d);
+        sk_fsum_add_digits(bin + 4, 4, top, 0, square);
+        sk_fsum_add_digits(bin + 4, 4, top, 1, sk_square_rest(d, square));
+        return;
+    }
+    uint64_t m = sk_double_split(d, &minus, &e);
+    if (is_odd(h, d) || !m) return;
     sk_fsum_add(bin, 4, &h->top, minus, m, e);
-    sk_fsum_add(bin + 4, 4, &top, false, (sk_u128)m * m, 2 * e);
+    sk_fsum_add_square(bin + 4, 4, &top, m, e);
+    bin[8] = top;
+}
+
+/* Adds a whole number beyond 2^53 and its square. */
+static void add_large(struct sk_agg_head *h, sk_i128 *bin, bool minus, uint64_t m) {
+    int32_t top = (int32_t)bin[8];
+    sk_fsum_add(bin, 4, &h->top, minus, m, 0);
+    sk_fsum_add(bin + 4, 4, &top, false, (sk_u128)m * m, 0);
     bin[8] = top;
 }
 
 static void add_std(const struct sk_agg_col *a, const struct sk_key_col *c, struct sk_agg_head *h,
                     sk_i128 *bin, int64_t at) {
-    bool minus = false;
-    int e = 0;
     double d;
     if (a->kind == SK_KEY_INT || a->kind == SK_KEY_UINT) {
         sk_i128 v = whole_of(c, a->kind, a->width, at);
-        if (!a->scale) {
-            add_both(h, bin, v < 0, (uint64_t)(v < 0 ? -v : v), 0);
+        const sk_i128 exact = (sk_i128)1 << 53;
+        if (!a->scale && (v > exact || v < -exact)) {
+            add_large(h, bin, v < 0, (uint64_t)(v < 0 ? -v : v));
             return;
         }
-        d = (double)v / power_of_ten(a->scale);
+        d = (double)v / (a->scale ? power_of_ten(a->scale) : 1);
     } else if (a->kind == SK_KEY_DECIMAL)
         d = (double)whole_of(c, a->kind, a->width, at) / power_of_ten(a->scale);
     else d = sk_float_value(c->data + at * a->width, a->width);
-    if (is_odd(h, d)) return;
-    uint64_t m = sk_double_split(d, &minus, &e);
-    add_both(h, bin, minus, m, e);
+    add_both(h, bin, d);
 }
 
 /* ---- extremes ---- */
@@ -316,8 +338,7 @@ SK_INLINE bool update_rows(const struct sk_agg_col *a, const struct sk_key_col *
 
 bool sk_agg_needs_ids(const struct sk_agg_col *a, const struct sk_key_col *c, uint64_t rows,
                       uint64_t groups) {
-    return !sk_agg_one_fits(a, c, rows, groups) &&
-           (groups != 1 || !c || !sk_agg_sum_fits(a, c, rows, groups));
+    return !sk_agg_one_fits(a, c, rows, groups);
 }
 
 bool sk_agg_update(const struct sk_agg_col *a, const struct sk_key_col *c, const uint32_t *ids,

@@ -61,6 +61,9 @@ bool sk_agg_one_fits(const struct sk_agg_col *a, const struct sk_key_col *c, uin
                      uint64_t groups);
 bool sk_agg_one_update(const struct sk_agg_col *a, const struct sk_key_col *c,
                        uint64_t rows) SK_MUST_USE;
+/* agg_floats.c: adds the rows of a column of floats to the one state, a sum or moments. */
+void sk_agg_floats_update(const struct sk_agg_col *a, const struct sk_key_col *c, uint64_t rows);
+extern bool sk_agg_plain; /* true: AVX2 is not used (for tests) */
 bool sk_agg_merge(const struct sk_agg_col *a, uint8_t *to, const uint8_t *from) SK_MUST_USE;
 size_t sk_agg_encoded_max(const struct sk_agg_col *a, const uint8_t *state);
 /* returns the bytes written */

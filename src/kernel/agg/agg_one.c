@@ -108,8 +108,8 @@ bool sk_agg_one_fits(const struct sk_agg_col *a, const struct sk_key_col *c, uin
     bool whole = c->kind == SK_KEY_INT || c->kind == SK_KEY_UINT,
          number = whole || c->kind == SK_KEY_FLOAT;
     return groups == 1 && rows && rows <= UINT32_MAX && number && !c->code &&
-           (a->state == SK_STATE_COUNT || (a->state == SK_STATE_SUM && whole) ||
-            (a->state == SK_STATE_MOMENTS && whole && !a->scale) || a->agg.kind == SK_AGG_MIN ||
+           (a->state == SK_STATE_COUNT || a->state == SK_STATE_SUM ||
+            (a->state == SK_STATE_MOMENTS && !(whole && a->scale)) || a->agg.kind == SK_AGG_MIN ||
             a->agg.kind == SK_AGG_MAX);
 }
 
@@ -119,6 +119,10 @@ bool sk_agg_one_update(const struct sk_agg_col *a, const struct sk_key_col *c, u
     uint8_t raw[8];
     if (!c) {
         h->n += (int64_t)rows;
+        return true;
+    }
+    if (c->kind == SK_KEY_FLOAT && (a->state == SK_STATE_SUM || a->state == SK_STATE_MOMENTS)) {
+        sk_agg_floats_update(a, c, rows);
         return true;
     }
     scan(a, c, (int64_t)rows, &o);

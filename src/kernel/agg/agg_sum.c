@@ -1,20 +1,18 @@
-/* agg_sum.c - sums and means of doubles where groups are few: the same states as agg.c, bit by bit,
- * at a third of the cost.
+/* agg_sum.c - sums and means of doubles where groups are few: the same states as of agg.c, bit by
+ * bit, at a third of the cost.
  *
- * Each group has a lane: a whole 64-bit number for each bin of its state (fsum.h), and the weights
- * of these bins as doubles. The digits of a term are products with powers of two, cut to whole
- * numbers, and differences of doubles; all of these are exact. A term that a lane cannot take (it
- * raises the top bin, is infinite, or the bins' weights are no normal doubles) goes to the state in
- * the usual way. Memory: 96 bytes a group. */
+ * Each group has a lane: a whole 64-bit number for each bin of its state (fsum.h), and the rounders
+ * of these bins. A term that a lane cannot take (it raises the top bin, is infinite, or the bins
+ * have no rounders) goes to the state in the usual way. Memory: 64 bytes a group. */
 #include "kernel/agg/agg.h"
 
-enum { BINS = 3, GROUPS_MOST = 1024, ROWS_PER_GROUP = 16, TOP_LEAST = 31, TOP_MOST = 79 };
-/* terms that a lane takes before it is added to its state: digits have 40 bits and a sign */
+enum { BINS = 3, GROUPS_MOST = 1024, ROWS_PER_GROUP = 16 };
+/* terms that a lane takes before it is added to its state: digits have 39 bits and a sign */
 enum { CHUNK = 1 << 22 };
 
 struct lane {
-    double limit; /* the lane takes terms of magnitudes below it; 0: none */
-    double weight[BINS], inverse[BINS];
+    double limit; /* the lane takes terms of magnitudes up to it; below 0: none */
+    double rounder[BINS];
     int64_t digit[BINS], n;
 };
 
@@ -25,17 +23,11 @@ struct sums {
     struct lane *lanes;
 };
 
-static int weight_of(int32_t bin) { return SK_FSUM_WIDTH * bin - SK_FSUM_BASE; }
-
 static void lane_open(struct lane *l, int32_t top) {
-    *l = (struct lane){.limit = 0};
-    if (top < TOP_LEAST || top > TOP_MOST) return;
-    /* infinity for the highest bin: every finite term is below it */
-    l->limit = __builtin_ldexp(1, weight_of(top + 1));
-    for (int i = 0; i < BINS; i++) {
-        l->weight[i] = __builtin_ldexp(1, weight_of(top - i));
-        l->inverse[i] = __builtin_ldexp(1, -weight_of(top - i));
-    }
+    *l = (struct lane){.limit = -1};
+    if (top < SK_FSUM_FROM || top > SK_FSUM_TO) return;
+    l->limit = sk_fsum_limit(top);
+    for (int i = 0; i < BINS; i++) l->rounder[i] = sk_fsum_rounder(top - i);
 }
 
 static void lane_flush(struct lane *l, uint8_t *state) {
@@ -65,20 +57,18 @@ static bool take_odd(const struct sums *s, struct lane *l, uint32_t group, uint6
 
 SK_INLINE void take(struct lane *l, double x) {
     for (int i = 0; i < BINS; i++) {
-        int64_t digit = (int64_t)(x * l->inverse[i]);
-        l->digit[i] += digit;
-        x -= (double)digit * l->weight[i];
+        double rounded = x + l->rounder[i];
+        l->digit[i] += sk_fsum_digit(rounded, l->rounder[i]);
+        x -= rounded - l->rounder[i];
     }
     l->n++;
 }
 
-SK_INLINE bool take_rows(const struct sums *s, bool one, bool nulls, uint64_t row, uint64_t end) {
+SK_INLINE bool take_rows(const struct sums *s, bool nulls, uint64_t row, uint64_t end) {
     const struct sk_key_col *c = s->c;
-    struct lane only = s->lanes[0]; /* in registers */
-    bool ok = true;
-    for (; row < end && ok; row++) {
-        uint32_t group = one ? 0 : s->ids[row];
-        struct lane *l = one ? &only : &s->lanes[group];
+    for (; row < end; row++) {
+        uint32_t group = s->ids[row];
+        struct lane *l = &s->lanes[group];
         int64_t at = c->offset + (int64_t)row;
         if (nulls && !sk_bit(c->valid, at)) {
             ((struct sk_agg_head *)(void *)(s->a->states + group * s->a->size))->flags |=
@@ -86,15 +76,10 @@ SK_INLINE bool take_rows(const struct sums *s, bool one, bool nulls, uint64_t ro
             continue;
         }
         double x = sk_float_value(c->data + 8 * at, 8);
-        if (SK_LIKELY(__builtin_fabs(x) < l->limit)) take(l, x);
-        else {
-            if (one) s->lanes[0] = only;
-            ok = take_odd(s, &s->lanes[group], group, row, x);
-            if (one) only = s->lanes[0];
-        }
+        if (SK_LIKELY(__builtin_fabs(x) <= l->limit)) take(l, x);
+        else if (!take_odd(s, l, group, row, x)) return false;
     }
-    if (one) s->lanes[0] = only;
-    return ok;
+    return true;
 }
 
 bool sk_agg_sum_fits(const struct sk_agg_col *a, const struct sk_key_col *c, uint64_t rows,
@@ -112,12 +97,7 @@ bool sk_agg_sum_update(const struct sk_agg_col *a, const struct sk_key_col *c, c
                   ((const struct sk_agg_head *)(const void *)(a->states + g * a->size))->top);
     for (uint64_t row = 0; ok && row < rows; row += CHUNK) {
         uint64_t end = SK_MIN(rows, row + CHUNK);
-        if (groups == 1)
-            ok = c->valid ? take_rows(&s, true, true, row, end)
-                          : take_rows(&s, true, false, row, end);
-        else
-            ok = c->valid ? take_rows(&s, false, true, row, end)
-                          : take_rows(&s, false, false, row, end);
+        ok = c->valid ? take_rows(&s, true, row, end) : take_rows(&s, false, row, end);
         for (uint64_t g = 0; ok && g < groups; g++)
             lane_flush(&s.lanes[g], a->states + g * a->size);
     }

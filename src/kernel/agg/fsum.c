@@ -1,6 +1,45 @@
-/* fsum.c - the value of the bins of a reproducible sum, computed with whole numbers of 1,024 bits:
- * only the last step rounds. */
+/* fsum.c - terms of any size, and the value of the bins of a reproducible sum, computed with whole
+ * numbers of 1,024 bits: only the last step rounds. */
 #include "kernel/agg/fsum.h"
+
+static uint32_t bits_of(sk_u128 m) {
+    uint64_t high = (uint64_t)(m >> 64), low = (uint64_t)m;
+    return high  ? 128 - (uint32_t)__builtin_clzll(high)
+           : low ? 64 - (uint32_t)__builtin_clzll(low)
+                 : 0;
+}
+
+void sk_fsum_add(sk_i128 *bin, int k, int32_t *top, bool minus, sk_u128 m, int e) {
+    uint32_t at = (uint32_t)(e + SK_FSUM_BASE), low = at / SK_FSUM_WIDTH,
+             shift = at % SK_FSUM_WIDTH;
+    /* m * 2^e is at most 2^(bits_of(m - 1) + e), and a bin's limit is an odd power of two */
+    int32_t high = (int32_t)(at + bits_of(m - 1)) / SK_FSUM_WIDTH;
+    if (high > *top) sk_fsum_raise(bin, k, top, high);
+    const int64_t half = INT64_C(1) << (SK_FSUM_WIDTH - 1);
+    int64_t digit = (int64_t)(((uint64_t)m << shift) & SK_FSUM_MASK);
+    int below = 0; /* sign of what the digits so far come to, without the carry */
+    bool carry = false;
+    m >>= SK_FSUM_WIDTH - shift;
+    for (int32_t i = *top - (int32_t)low; digit || m || carry; i--) {
+        digit += carry;
+        carry = digit > half || (digit == half && (below > 0 || (!below && (m & 1))));
+        digit -= carry ? 2 * half : 0;
+        if (digit) below = digit > 0 ? 1 : -1;
+        if (i < k) bin[i] += minus ? -digit : digit;
+        digit = (int64_t)((uint64_t)m & SK_FSUM_MASK);
+        m >>= SK_FSUM_WIDTH;
+    }
+}
+
+void sk_fsum_add_square(sk_i128 *bin, int k, int32_t *top, uint64_t m, int e) {
+    sk_u128 square = (sk_u128)m * m;
+    uint32_t bits = bits_of(square), shift = bits > 53 ? bits - 53 : 0;
+    sk_u128 near = square >> shift, rest = square - (near << shift);
+    bool minus = shift && (rest << 1) + (near & 1) > (sk_u128)1 << shift;
+    if (minus) rest = (++near << shift) - square;
+    sk_fsum_add(bin, k, top, false, near, 2 * e + (int)shift);
+    if (rest) sk_fsum_add(bin, k, top, minus, rest, 2 * e);
+}
 
 void sk_fsum_merge(sk_i128 *bin, int k, int32_t *top, const sk_i128 *from, int32_t from_top) {
     if (from_top > *top) sk_fsum_raise(bin, k, top, from_top);

@@ -3,12 +3,21 @@
  *
  * Reproducible summation by absolute bins, after Demmel, Ahrens and Nguyen ("Efficient Reproducible
  * Floating Point Summation and BLAS", 2016), with whole numbers as bins: bin i counts units of
- * 2^(40 i - 2160). The bits of a term go to bins by their weight alone. A sum keeps K bins, from
- * that of its largest term down; everything below is dropped, from terms and sums alike. So a state
- * is a function of the set of terms: adding and merging are exact, associative and commutative. A
- * bin has 128 bits and takes 2^87 terms without a carry (a carry out of a bin that is dropped later
+ * 2^(40 i - 2160). A term is rounded to the nearest multiple of each bin's unit, ties to even; its
+ * digit in a bin is the difference from the multiple of the bin above. So digits lie between -2^39
+ * and 2^39 and are a function of the term alone. A sum keeps K bins, from the highest in which a
+ * term has a digit down; everything below is dropped, from terms and sums alike. So a state is a
+ * function of the set of terms: adding and merging are exact, associative and commutative. A bin
+ * has 128 bits and takes 2^88 terms without a carry (a carry out of a bin that is dropped later
  * would make the order matter). Error: less than n * 2^(40 - 40 K) of the largest term; K = 3 for
- * sums, 4 for variances. The sum is rounded once, at the end. */
+ * sums, 4 for variances. The sum is rounded once, at the end.
+ *
+ * The square of a double is two terms: the double nearest to it, and the rest, which is a double,
+ * too. Squares of whole numbers and their sums have no bits below 1, so four bins hold them
+ * exactly, in whatever digits they are added.
+ *
+ * Digits of a double cost few instructions: x + 1.5 * 2^52 units is x rounded to units, because
+ * doubles of that size have no smaller ones, and the last bits of the sum are the digit. */
 #ifndef SK_FSUM_H
 #define SK_FSUM_H
 
@@ -28,21 +37,56 @@ SK_INLINE void sk_fsum_raise(sk_i128 *bin, int k, int32_t *have, int32_t top) {
 }
 
 /* Adds or subtracts m * 2^e; m > 0, e >= -2148. */
-SK_INLINE void sk_fsum_add(sk_i128 *bin, int k, int32_t *top, bool minus, sk_u128 m, int e) {
-    uint32_t at = (uint32_t)(e + SK_FSUM_BASE), low = at / SK_FSUM_WIDTH,
-             shift = at % SK_FSUM_WIDTH;
-    uint32_t bits = (uint64_t)(m >> 64) ? 128 - (uint32_t)__builtin_clzll((uint64_t)(m >> 64))
-                                        : 64 - (uint32_t)__builtin_clzll((uint64_t)m);
-    int32_t high = (int32_t)(low + (bits + shift - 1) / SK_FSUM_WIDTH);
-    if (SK_UNLIKELY(high > *top)) sk_fsum_raise(bin, k, top, high);
-    uint64_t digit = ((uint64_t)m << shift) & SK_FSUM_MASK;
-    m >>= SK_FSUM_WIDTH - shift;
-    for (int32_t i = *top - (int32_t)low;; i--) {
-        if (i < k) bin[i] += minus ? -(sk_i128)digit : (sk_i128)digit;
-        if (!m) return;
-        digit = (uint64_t)m & SK_FSUM_MASK;
-        m >>= SK_FSUM_WIDTH;
+void sk_fsum_add(sk_i128 *bin, int k, int32_t *top, bool minus, sk_u128 m, int e);
+/* Adds the square of m * 2^e as two terms; m > 0. */
+void sk_fsum_add_square(sk_i128 *bin, int k, int32_t *top, uint64_t m, int e);
+
+/* Tops with which digits are found as differences of doubles (sk_fsum_rounder). With squares from
+ * SK_FSUM_SQUARES on, the square of a number below 2^-480, whose bits may be lost, has no digit. */
+enum { SK_FSUM_FROM = 31, SK_FSUM_SQUARES = 33, SK_FSUM_TO = 78 };
+
+/* The number that rounds a double to units of a bin when it is added: 1.5 * 2^52 units. */
+SK_INLINE double sk_fsum_rounder(int32_t bin) {
+    uint64_t bits = (uint64_t)(SK_FSUM_WIDTH * bin - SK_FSUM_BASE + 52 + 1023) << 52 | UINT64_C(1)
+                                                                                           << 51;
+    double d;
+    memcpy(&d, &bits, 8);
+    return d;
+}
+/* The greatest magnitude that has no digit above bin `top`: half a unit of the bin above. */
+SK_INLINE double sk_fsum_limit(int32_t top) {
+    uint64_t bits = (uint64_t)(SK_FSUM_WIDTH * (top + 1) - SK_FSUM_BASE - 1 + 1023) << 52;
+    double d;
+    memcpy(&d, &bits, 8);
+    return d;
+}
+
+SK_INLINE int64_t sk_fsum_digit(double rounded, double rounder) {
+    int64_t a, b;
+    memcpy(&a, &rounded, 8);
+    memcpy(&b, &rounder, 8);
+    return a - b;
+}
+
+/* Adds a double whose magnitude is at most sk_fsum_limit(top), to bins from `top` down, of which
+ * the first `skip` get no digit; top from SK_FSUM_FROM to SK_FSUM_TO. */
+SK_INLINE void sk_fsum_add_digits(sk_i128 *bin, int k, int32_t top, int skip, double x) {
+    for (int i = skip; i < k; i++) {
+        double rounder = sk_fsum_rounder(top - i), rounded = x + rounder;
+        bin[i] += sk_fsum_digit(rounded, rounder);
+        x -= rounded - rounder;
     }
+}
+
+/* The rest of x^2 behind h = x * x, exact for |x| from 2^-480 to 2^500 (Dekker's product where
+ * there is no instruction for it). */
+SK_INLINE double sk_square_rest(double x, double h) {
+#ifdef __FP_FAST_FMA
+    return __builtin_fma(x, x, -h);
+#else
+    double c = x * 0x1.0000002p27, high = c - (c - x), low = x - high;
+    return low * low - ((h - high * high) - 2 * high * low);
+#endif
 }
 
 /* Splits a finite double into m * 2^e and a sign; m is 0 for zero. */
