@@ -116,8 +116,9 @@ struct sk_side { /* one of several inputs whose rows are taken side by side */
 /* A task, from its launch until its last block was passed on and the engine has reported its
  * end. */
 struct sk_stask {
-    /* The list that the task is in: its stage's window (by seq), or the stage's list of tasks that
-     * started ahead of their turn (seq SK_NO_SEQ), or the list of cancelled tasks. */
+    /* The list that the task is in: its stage's window (by seq), the stage's list of tasks that
+     * started ahead of their turn (seq SK_NO_SEQ), its list of inner tasks (seq 0), or the list of
+     * cancelled tasks. */
     struct sk_list link;
     uint64_t id;   /* generation << 32 | slot; events name the task by this id */
     uint64_t user; /* used by act.c: the engine's task id; 0: not submitted */
@@ -199,8 +200,9 @@ struct sk_sstage {
     bool input_ended, ended, cut; /* cut: a LIMIT downstream is satisfied */
     int64_t left;                 /* LIMIT: number of rows that still pass */
     /* ---- tasks of the stage ---- */
-    /* window: tasks in order; early: tasks that started ahead, without a number yet */
-    struct sk_list window, early;
+    /* window: tasks in order; early: tasks that started ahead, without a number yet; inner: inner
+     * tasks, which have no place in the order */
+    struct sk_list window, early, inner;
     uint32_t n_window, in_flight, n_unknown;
     uint64_t next_seq, promise, held_cost, held_n;
     uint64_t taken_cost; /* cost of the inputs of this stage's tasks in the engine */

@@ -8,8 +8,8 @@
  * manages references, the budget, the disk, the order of blocks, places and launches, and knows no
  * kind of gather.
  *
- * There are two kinds of tasks: ordered ones, whose blocks are the stage's output, and inner ones,
- * whose yields all go back to the gather. Inner tasks are launched before all others.
+ * Two kinds of tasks: those of the order, whose blocks are the stage's output; and inner ones,
+ * whose every yield comes back to the gather, and which have no place in the order.
  *
  * A value of a gather has a note that begins with struct sk_value_note. Everything here is pure and
  * is called under the run's lock. A gather calls nothing but the functions of this file and the
@@ -205,7 +205,7 @@ struct sk_gather_task {
     bool inner;
     /* node where the task should run, or SK_ANY_NODE; ignored on an engine of one node */
     uint32_t node;
-    uint64_t origin; /* the origin of what the task yields; 0 for an inner task */
+    uint64_t origin; /* the origin of what the task yields */
     /* bytes of memory that the task needs for its own work, for each byte of its parts (at most one
      * block); reserved only where values can go to disk */
     uint32_t work;

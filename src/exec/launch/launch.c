@@ -35,12 +35,11 @@ static sk_rc take_input(struct sk_step *x, uint32_t si, struct sk_stask *t, uint
         t->seq = s->next_unit;
         s->next_seq = t->seq + 1;
     } else if (s->ready && s->ready->inner) {
-        /* an inner task comes before all tasks that have a number */
         t->seq = 0;
     } else {
         t->seq = s->next_seq++;
     }
-    sk_list_push_back(&s->window, &t->link);
+    sk_list_push_back(s->ready && s->ready->inner ? &s->inner : &s->window, &t->link);
     if (s->source) {
         t->origin = t->unit = s->next_unit++;
         sk_step_next_unit(x, s);

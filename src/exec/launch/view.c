@@ -53,8 +53,11 @@ static bool place_among_inputs(struct sk_step *x, uint32_t si, uint64_t *lead) {
 
 static bool parks(const struct sk_sstage *s) { return s->gather && s->gather->parks; }
 
+/* An inner task yields about as much as it takes. */
+static bool inner_next(const struct sk_sstage *s) { return s->ready && s->ready->inner; }
+
 bool sk_stage_est_known(const struct sk_sstage *s) {
-    return sk_size_est_known(&s->size) || parks(s) ||
+    return sk_size_est_known(&s->size) || parks(s) || inner_next(s) ||
            (s->sized && s->next_unit < s->n_units && s->units[s->next_unit].est_bytes >= 0);
 }
 
@@ -74,7 +77,7 @@ static uint64_t unknown_out(const struct sk_step *x) {
 uint64_t sk_stage_est_out(const struct sk_step *x, const struct sk_sstage *s) {
     if (!sk_stage_runs(s) || sk_stage_exhausted(s)) return 0;
     uint64_t in = sk_stage_next_in_bytes(s), out;
-    if (s->sized && in && !s->size.in_bytes) out = in;
+    if ((s->sized && in && !s->size.in_bytes) || inner_next(s)) out = in;
     else if (sk_size_est_known(&s->size))
         out = sk_size_est_out(&s->size, in,
                               s->first && !(s->sized && in) ? x->conf.target_max_bytes : 0);

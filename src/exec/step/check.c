@@ -86,7 +86,7 @@ static bool tasks(const struct sk_step *x, uint32_t si, struct recount *r, struc
     const struct sk_stask *last = NULL;
     SK_LIST_EACH (it, &st->window) {
         const struct sk_stask *t = sk_container_of(it, struct sk_stask, link);
-        NEED(t->stage == si && !t->cancelled && t->seq != SK_NO_SEQ &&
+        NEED(t->stage == si && !t->cancelled && t->seq != SK_NO_SEQ && !t->inner &&
              (!last || t->seq > last->seq) && task(x, t, r, s));
         last = t;
         s->window++;
@@ -95,6 +95,11 @@ static bool tasks(const struct sk_step *x, uint32_t si, struct recount *r, struc
         const struct sk_stask *t = sk_container_of(it, struct sk_stask, link);
         NEED(t->stage == si && !t->cancelled && t->seq == SK_NO_SEQ && task(x, t, r, s));
         r->early++;
+        s->window++;
+    }
+    SK_LIST_EACH (it, &st->inner) {
+        const struct sk_stask *t = sk_container_of(it, struct sk_stask, link);
+        NEED(t->stage == si && !t->cancelled && t->inner && !t->held.n && task(x, t, r, s));
         s->window++;
     }
     NEED(s->window == st->n_window && s->held_n == st->held_n && s->held_cost == st->held_cost);
@@ -175,7 +180,7 @@ static bool stage(const struct sk_step *x, uint32_t si, struct recount *r) {
     struct of_stage o = {0};
     r->sliced = r->waiting_bytes = r->waiting_rows = 0;
     NEED(tasks(x, si, r, &o) && gather(x, s, r) && inputs(x, s, r));
-    NEED(!s->ended || sk_list_empty(&s->window));
+    NEED(!s->ended || (sk_list_empty(&s->window) && sk_list_empty(&s->inner)));
     NEED(s->kind != SK_STAGE_LIMIT || s->left >= 0);
     NEED(!s->max_tasks || s->in_flight <= s->max_tasks);
     if (s->kind == SK_STAGE_ACTORS) return pool(s, &o, r);

@@ -128,7 +128,6 @@ sk_rc sk_gather_task(struct sk_gather *g, const struct sk_gather_task *t, struct
     struct sk_sstage *s = g->s;
     struct sk_bundle *k = sk_pool_get(&g->x->bundles);
     if (!k) return SK_ERR(err, SK_ENOMEM, "%s: no memory for its input queue", s->label);
-    SK_ASSERT(!t->inner || !s->next_seq);
     *k = (struct sk_bundle){.say = t->say,
                             .inner = t->inner,
                             .node = t->node,

@@ -79,9 +79,8 @@ static sk_rc cancel_task(struct sk_step *x, struct sk_stask *t, struct sk_err *e
 static sk_rc cut(struct sk_step *x, uint32_t si, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
     s->cut = s->ended = true;
-    while (!sk_list_empty(&s->window))
-        SK_TRY(
-            cancel_task(x, sk_container_of(sk_list_first(&s->window), struct sk_stask, link), err));
+    for (struct sk_list *it; (it = sk_list_first(&s->window)) || (it = sk_list_first(&s->inner));)
+        SK_TRY(cancel_task(x, sk_container_of(it, struct sk_stask, link), err));
     SK_ASSERT(sk_list_empty(&s->early)); /* a stage that may be cut has no early tasks (early_ok) */
     sk_step_close(s);
     for (struct sk_bundle *b; (b = s->ready);) {

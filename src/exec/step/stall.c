@@ -40,6 +40,7 @@ static void put_tasks(struct text *t, const struct sk_step *x, const struct sk_s
     struct begun b = {0, now_ns};
     look(x, &s->window, &b);
     look(x, &s->early, &b);
+    look(x, &s->inner, &b);
     put(t, "%u %s", b.n, x->asked ? "running" : "launched");
     if (b.n) put(t, " (the longest for %.1f s)", (double)(now_ns - b.first_ns) / 1e9);
     if (x->asked && s->in_flight > b.n) put(t, ", %u sent but not begun", s->in_flight - b.n);

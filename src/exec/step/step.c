@@ -162,9 +162,10 @@ static sk_rc over(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err 
     }
     if (ev->kind == SK_SEV_FAILED) return SK_OK; /* the caller ends the run */
     if (!inner) return sk_order_moved(x, t, err);
+    uint32_t si = t->stage;
     s->n_window--;
     sk_step_free_task(x, t);
-    return SK_OK;
+    return sk_order_check_end(x, si, err);
 }
 
 /* Reserves room for the actions that one event can cause without a launch: every block released,

@@ -44,6 +44,7 @@ void sk_step_sweep(struct sk_step *x, const struct sk_sweep *w) {
         struct sk_sstage *s = &x->s[i];
         sweep_tasks(x, &s->window, w);
         sweep_tasks(x, &s->early, w);
+        sweep_tasks(x, &s->inner, w);
         sk_step_close(s);
         for (struct sk_bundle *b; (b = s->ready);) {
             s->ready = b->next;

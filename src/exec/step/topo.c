@@ -92,6 +92,7 @@ static sk_rc create_stage(struct sk_step *x, uint32_t i, const struct sk_plan *p
     set_stage(s, plan, st);
     sk_list_init(&s->window);
     sk_list_init(&s->early);
+    sk_list_init(&s->inner);
     sk_list_init(&s->ahead);
     if (x->conf.gathers) SK_TRY(x->conf.gathers->make(x->conf.gathers->arg, st, &s->gather, err));
     bool several = !s->gather && sk_stage_runs(s) && s->n_inputs > 1,
