@@ -7,7 +7,8 @@
  *   - in how many values the packs of a map are to be (values): few values are few objects, but a
  *     value in memory stays there while any reduce has a part of it;
  *   - of each pack that comes, whether reduces take it as it is (pass), or it waits for others of
- *     the same partitions (hold), and when these become one (merge), and where;
+ *     the same partitions (hold), and when these become one (merge), and where; and whether that
+ *     one waits for later packs in its turn (merge_again);
  *   - which partitions the next reduce takes (range), once all sizes are known, and on which node.
  * Results do not depend on the strategy: packs of a partition stay in the order of the maps, since
  * only neighbours in that order are merged. So a strategy may change its mind at any time.
@@ -24,18 +25,15 @@ struct sk_shuffle; /* one input of an exchange: its maps and their packs */
 
 struct sk_shuffle_sizes {  /* sizes known so far; estimates are rounded to 1/32 */
     uint64_t memory_bytes; /* memory budget of the run */
-    /* packs that do not fit into memory go to disk; false: everything must fit */
-    bool spills;
-    /* tasks can be given parts of values; false: they always get whole values */
-    bool parts;
+    bool spills; /* packs that do not fit into memory go to disk; false: everything must fit */
+    bool parts;  /* tasks can be given parts of values; false: they always get whole values */
     /* The packs are sorted runs: a merge takes whole runs of neighbouring maps, and cuts its result
      * into values. */
     bool runs;
-    /* the plan has a stage that can merge; false: all packs pass to the reduces */
-    bool merges;
-    uint32_t slots;        /* number of reduces that can run at once */
-    uint32_t nodes;        /* at least 1 */
-    uint64_t bytes;        /* estimated bytes of all packs */
+    bool merges;    /* the plan has a stage that can merge; false: all packs pass to the reduces */
+    uint32_t slots; /* number of reduces that can run at once */
+    uint32_t nodes; /* at least 1 */
+    uint64_t bytes; /* estimated bytes of all packs */
     uint64_t map_bytes;    /* estimated bytes of the packs of one map */
     uint64_t reduce_bytes; /* estimated bytes that one reduce takes */
 };
@@ -48,22 +46,20 @@ struct sk_shuffle_pack { /* a new pack; it comes behind the packs of earlier map
 
 struct sk_shuffle_group {
     /* Packs of the same partitions that wait to be merged; they are neighbours in the order of the
-     * maps. Read-only. */
+     * maps. n may be 0 while what comes back is being merged. Read-only. */
     uint32_t first, end, n;
-    uint64_t bytes;
+    uint64_t bytes, back; /* back: bytes of those that have come back from a merge */
 };
 
-struct sk_shuffle_ranges { /* sizes of the partitions, when all packs are there */
-    uint32_t n;            /* partitions */
+struct sk_shuffle_ranges { /* sizes of the n partitions, when all packs are there */
+    uint32_t n;
     const uint64_t *bytes; /* [n] */
-    /* bytes that a reduce should take, and bytes that it should not exceed */
-    uint64_t target, most;
+    uint64_t target, most; /* bytes that a reduce should take, and that it should not exceed */
 };
 
 /* What a strategy plans for given sizes; sk_shuffle_cost rates it. */
 struct sk_shuffle_layout {
-    /* number of values for the packs of one map, unless runs are merged; at least 1 */
-    uint32_t values;
+    uint32_t values; /* number of values for the packs of one map, unless runs are merged; >= 1 */
     uint32_t merge;  /* number of packs that one merge takes; 0: packs go to the reduces unmerged */
     uint32_t merged; /* number of values that a merge yields; 0 means 1 */
 };
@@ -71,17 +67,15 @@ struct sk_shuffle_layout {
 
 struct sk_shuffle_ops {
     const char *name;
-    /* The strategy may merge packs, so the plan gets a stage for that. */
-    bool merges;
+    bool merges; /* the strategy may merge packs, so the plan gets a stage for that */
     /* Bytes of the strategy's state, one zeroed copy for each input of an exchange. */
     uint32_t state_bytes;
-    /* What sk_shuffle_arg returns, for strategies that are made at run time. */
-    void *arg;
+    void *arg; /* what sk_shuffle_arg returns, for strategies that are made at run time */
     /* Returns the plan for given sizes (pure). NULL: the strategy `auto` does not consider this
      * one. */
     struct sk_shuffle_layout (*layout)(const struct sk_shuffle_sizes *z);
-    /* Only for a strategy that answers from outside of the run (told.h), else NULL. begin: called
-     * when the exchange is made; false: no memory. open: true if maps may begin. */
+    /* Only for a strategy that answers from outside of the run (told.h): begin is called when the
+     * exchange is made (false: no memory); open is true if maps may begin. */
     bool (*begin)(struct sk_shuffle *s);
     bool (*open)(const struct sk_shuffle *s);
     /* Asked when a map is launched: the number of values for its packs, at least 1. */
@@ -123,6 +117,10 @@ const struct sk_shuffle_group *sk_shuffle_hold(struct sk_shuffle *s, uint32_t va
                                                uint32_t node);
 /* Makes a merge task of the group, even if it has one pack. *g becomes invalid. */
 void sk_shuffle_merge(struct sk_shuffle *s, const struct sk_shuffle_group *g);
+/* The same, but the group stays, and what the merge yields comes back to it, in front of packs that
+ * came meanwhile; it passes if it has more than `most` bytes or the group was ended. Only merges if
+ * two packs wait, one of which is new; while the group is being merged so, the next merge waits. */
+void sk_shuffle_merge_again(struct sk_shuffle *s, const struct sk_shuffle_group *g, uint64_t most);
 /* Passes the group's packs to the reduces unmerged. *g becomes invalid. */
 void sk_shuffle_pass_group(struct sk_shuffle *s, const struct sk_shuffle_group *g);
 /* The group of index i; NULL behind the last one. */
@@ -135,8 +133,7 @@ uint32_t sk_shuffle_range(const struct sk_shuffle_ranges *r, uint32_t first);
 /* ---- the table of all strategies ------------------------------------------------------------- */
 
 const struct sk_shuffle_ops *sk_shuffle_find(const char *name); /* NULL: there is none */
-/* The name of strategy i, in the order of names; NULL behind the last one. */
-const char *sk_shuffle_name(unsigned i);
+const char *sk_shuffle_name(unsigned i); /* in the order of names; NULL behind the last one */
 /* Returns how many packs of `bytes` each a merge should take, so that the packs waiting in all
  * ranges fill a quarter of memory at most; 0: fewer than two. */
 uint32_t sk_shuffle_fan_in(const struct sk_shuffle_sizes *z, uint32_t ranges, uint64_t bytes);

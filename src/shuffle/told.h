@@ -67,10 +67,11 @@ sk_rc sk_told_pass(struct sk_told *t, uint32_t side, struct sk_told_state *now,
                    struct sk_err *err) SK_MUST_USE;
 sk_rc sk_told_hold(struct sk_told *t, uint32_t side, uint32_t values, uint32_t node,
                    struct sk_told_state *now, struct sk_err *err) SK_MUST_USE;
-/* Ends the group that begins with partition `first`: it is merged if `merge` is true, else its
- * packs pass. */
-sk_rc sk_told_end_group(struct sk_told *t, uint32_t side, uint32_t first, bool merge,
-                        struct sk_told_state *now, struct sk_err *err) SK_MUST_USE;
+enum sk_told_end { SK_TOLD_PASS, SK_TOLD_MERGE, SK_TOLD_MERGE_AGAIN };
+/* Passes or merges the group that begins with partition `first`. most: for MERGE_AGAIN, as in
+ * sk_shuffle_merge_again. */
+sk_rc sk_told_end_group(struct sk_told *t, uint32_t side, uint32_t first, enum sk_told_end how,
+                        uint64_t most, struct sk_told_state *now, struct sk_err *err) SK_MUST_USE;
 /* Copies the group of index i; false: there is no such group. */
 bool sk_told_group(const struct sk_told *t, uint32_t side, uint32_t i, struct sk_shuffle_group *g);
 /* Passes all packs that are still held to the reduces, and ends the input. */

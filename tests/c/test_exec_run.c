@@ -691,7 +691,7 @@ static sk_rc answer(void *arg, struct sk_err *err) {
     case SK_TOLD_PACK: {
         SK_TRY(sk_told_hold(&OUTSIDE, q.side, 1, SK_SHUFFLE_ANY, &now, err));
         if (now.group.n < 4) return SK_OK;
-        return sk_told_end_group(&OUTSIDE, q.side, now.group.first, true, &now, err);
+        return sk_told_end_group(&OUTSIDE, q.side, now.group.first, SK_TOLD_MERGE, 0, &now, err);
     }
     case SK_TOLD_ENDED: return sk_told_over(&OUTSIDE, q.side, &now, err);
     }

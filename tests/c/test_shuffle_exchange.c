@@ -1001,7 +1001,12 @@ static sk_rc say_it(void *arg, struct sk_err *err) {
     case 'p': return sk_told_pass(&TOLD, SAY.side, &NOW, err);
     case 'h': return sk_told_hold(&TOLD, SAY.side, SAY.a, SK_SHUFFLE_ANY, &NOW, err);
     case 'o': return sk_told_over(&TOLD, SAY.side, &NOW, err);
-    default: return sk_told_end_group(&TOLD, SAY.side, SAY.a, SAY.what == 'm', &NOW, err);
+    default:
+        return sk_told_end_group(&TOLD, SAY.side, SAY.a,
+                                 SAY.what == 'm'   ? SK_TOLD_MERGE
+                                 : SAY.what == 'a' ? SK_TOLD_MERGE_AGAIN
+                                                   : SK_TOLD_PASS,
+                                 UINT64_MAX, &NOW, err);
     }
 }
 static const struct sk_told_state *say(char what, uint32_t side, uint32_t a) {

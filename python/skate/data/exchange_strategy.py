@@ -43,8 +43,9 @@ class Group(NamedTuple):
 
     first: int
     end: int
-    n: int  # number of packs
+    n: int  # number of packs; 0 while what comes back is being merged
     bytes: int
+    back: int  # bytes of those packs that have come back from a merge
 
 
 class Over(BaseException):
@@ -118,12 +119,25 @@ class Shuffle:
         else:
             self._end("pass_group", group)
 
-    def merge(self, group: Group) -> None:
-        """Makes the merge task of a group now, even for a single pack."""
-        self._end("merge", group)
+    def merge(self, group: Group, again: int = 0) -> None:
+        """Makes the merge task of a group now, even for a single pack.
 
-    def _end(self, what: str, group: Group) -> None:
-        if self._answered(what, group.first) is False:
+        Args:
+            group: The group.
+            again: If the merge yields at most this many bytes, they come back and wait in the
+                group, in front of the packs that came meanwhile; else they pass to the reduces. With
+                `again`, nothing is merged unless two packs wait, of which one has not come back
+                yet; and while such a merge of the group runs, the next one waits for it.
+        """
+        if isinstance(again, bool) or operator.index(again) < 0:
+            raise ValueError(f"merge: again={again!r}: it is a number of bytes, 0 or more")
+        if again:
+            self._end("merge_again", group, 0, min(operator.index(again), 2**64 - 1))
+        else:
+            self._end("merge", group)
+
+    def _end(self, what: str, group: Group, *more: int) -> None:
+        if self._answered(what, group.first, *more) is False:
             raise ValueError(
                 f"{what}: no packs of partitions {group.first} to {group.end - 1} are held: they were merged or passed already; `groups` has those that are"
             )

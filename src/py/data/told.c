@@ -125,16 +125,17 @@ static PyObject *told_next(PyObject *self, PyObject *exec) {
 
 /* ---- answers to the run ---------------------------------------------------------------------- */
 
-enum verb { VALUES, PASS, HOLD, MERGE, PASS_GROUP, GROUPS, OVER, FAIL };
-static const char *const verbs[] = {[VALUES] = "values", [PASS] = "pass",
-                                    [HOLD] = "hold",     [MERGE] = "merge",
-                                    [GROUPS] = "groups", [PASS_GROUP] = "pass_group",
-                                    [OVER] = "over",     [FAIL] = "fail"};
+enum verb { VALUES, PASS, HOLD, MERGE, MERGE_AGAIN, PASS_GROUP, GROUPS, OVER, FAIL };
+static const char *const verbs[] = {
+    [VALUES] = "values",         [PASS] = "pass",     [HOLD] = "hold",
+    [MERGE] = "merge",           [GROUPS] = "groups", [MERGE_AGAIN] = "merge_again",
+    [PASS_GROUP] = "pass_group", [OVER] = "over",     [FAIL] = "fail"};
 
 struct answer {
     struct sk_told *t;
     enum verb verb;
     uint32_t side, a, b;
+    uint64_t most; /* MERGE_AGAIN */
     struct sk_told_state now;
     SK_VEC(struct sk_shuffle_group) groups;
 };
@@ -157,7 +158,13 @@ static sk_rc say(void *arg, struct sk_err *err) {
     case PASS: return sk_told_pass(a->t, a->side, &a->now, err);
     case HOLD: return sk_told_hold(a->t, a->side, a->a, a->b, &a->now, err);
     case MERGE:
-    case PASS_GROUP: return sk_told_end_group(a->t, a->side, a->a, a->verb == MERGE, &a->now, err);
+    case MERGE_AGAIN:
+    case PASS_GROUP:
+        return sk_told_end_group(a->t, a->side, a->a,
+                                 a->verb == MERGE         ? SK_TOLD_MERGE
+                                 : a->verb == MERGE_AGAIN ? SK_TOLD_MERGE_AGAIN
+                                                          : SK_TOLD_PASS,
+                                 a->most, &a->now, err);
     case OVER: return sk_told_over(a->t, a->side, &a->now, err);
     case GROUPS: return list_groups(a, err);
     case FAIL: break;
@@ -166,7 +173,8 @@ static sk_rc say(void *arg, struct sk_err *err) {
 }
 
 static PyObject *group(const struct sk_shuffle_group *g) {
-    return Py_BuildValue("(IIIK)", g->first, g->end, g->n, (unsigned long long)g->bytes);
+    return Py_BuildValue("(IIIKK)", g->first, g->end, g->n, (unsigned long long)g->bytes,
+                         (unsigned long long)g->back);
 }
 
 static PyObject *groups(const struct answer *a) {
@@ -192,8 +200,11 @@ static PyObject *told_say(PyObject *self, PyObject *args) {
     const char *verb;
     PyObject *exec;
     unsigned n = 0;
+    unsigned long long most = 0;
     PY_ERR(err);
-    if (!PyArg_ParseTuple(args, "OsI|II:say", &exec, &verb, &a.side, &a.a, &a.b)) return NULL;
+    if (!PyArg_ParseTuple(args, "OsI|IIK:say", &exec, &verb, &a.side, &a.a, &a.b, &most))
+        return NULL;
+    a.most = most;
     while (n < SK_COUNT(verbs) && strcmp(verbs[n], verb) != 0) n++;
     if (n == SK_COUNT(verbs)) return PyErr_Format(PyExc_ValueError, "no answer is '%s'", verb);
     a.verb = (enum verb)n;

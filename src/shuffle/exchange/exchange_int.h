@@ -37,17 +37,21 @@ static inline struct sk_pack *sk_pack_of(const struct sk_blk *b) {
 static inline struct sk_blk *sk_pack_blk(const struct sk_pack *p) { return p->kept.blk; }
 static inline uint64_t sk_pack_len(const struct sk_pack_cut *c) { return (uint64_t)c->len64 * 64; }
 
+struct sk_exchange;
+struct sk_merges;
+struct sk_open_group;
 struct sk_xtask { /* description of a task (sk_gather_task.say) */
     struct sk_pack_task t;
     /* A split reduce stores its match report in packs.p[share]; 0: the report has come, or the task
      * makes none. */
     uint32_t share;
+    /* A merge whose yields come back: the group of its packs. NULL: another task, or nobody needs
+     * the yields any more. */
+    struct sk_open_group *group;
 };
 /* NULL: no memory */
 struct sk_xtask *sk_xtask_new(uint32_t phase, uint32_t first, uint32_t end, uint32_t n);
 
-struct sk_exchange;
-struct sk_merges;
 struct sk_shuffle { /* one input of an exchange, as its strategy sees it */
     const struct sk_shuffle_ops *by;
     struct sk_exchange *e;
@@ -118,6 +122,15 @@ struct sk_open_group {
     struct sk_shuffle_group g;
     uint32_t values, node;
     SK_VEC(struct sk_pack *) packs;
+    uint32_t n_back; /* the first packs, which have come back from a merge */
+    /* ---- a merge whose yields come back ---- */
+    struct sk_xtask *merging;      /* NULL: none runs */
+    bool again;                    /* another one begins when it has ended */
+    uint64_t most;                 /* yields of more bytes pass to the reduces */
+    struct sk_blk *sample;         /* the held sample of a run that the merge has not yielded yet */
+    SK_VEC(struct sk_pack *) back; /* held packs that the merge has yielded */
+    /* A group that was ended while it merges: its place in `closed`. */
+    struct sk_list link;
 };
 struct sk_merges { /* the gather of a stage that merges packs */
     struct sk_gather g;
@@ -127,6 +140,8 @@ struct sk_merges { /* the gather of a stage that merges packs */
     uint64_t open_bytes;
     struct sk_blk *sample; /* the held sample of a run that has not come yet */
     SK_VEC(struct sk_open_group *) open;
+    /* Ended groups whose merges still run: what these yield passes to the reduces. */
+    struct sk_list closed;
     /* Packs on which the strategy answers later (told.h), in order of arrival, from next_late on;
      * late_bytes: their size. ending: the strategy is asked what becomes of the remaining packs. */
     SK_VEC(struct sk_pack *) late;

@@ -7,6 +7,10 @@
  * its first one. A run takes its sample along to the exchange. If runs are merged, their samples
  * are dropped, since the merged run has a sample of its own.
  *
+ * What a merge yields may come back (sk_shuffle_merge_again): such a merge is an inner task. Its
+ * group stays, and takes the packs of later maps while the merge runs; then what it has yielded is
+ * put in front of them. If the group was ended meanwhile, the yields pass to the reduces.
+ *
  * Invariant: each group is of neighbours, and no two groups have a partition in common. Cost: a few
  * ns a pack, and a look at as many as one map gives. */
 #include "exchange_int.h"
@@ -86,50 +90,73 @@ static sk_rc drop_sample(struct sk_merges *m, struct sk_blk **b, struct sk_err *
 }
 
 static void free_group(struct sk_open_group *k) {
+    if (k->merging) k->merging->group = NULL;
+    sk_list_del(&k->link);
     sk_vec_free(&k->packs);
+    sk_vec_free(&k->back);
     sk_free(k);
 }
 
-static sk_rc make_task(struct sk_merges *m, const struct sk_open_group *k, struct sk_err *err) {
+/* again: what the task yields comes back to group k. */
+static sk_rc make_task(struct sk_merges *m, struct sk_open_group *k, bool again,
+                       struct sk_err *err) {
     const struct sk_pack *one = k->packs.p[0];
     struct sk_xtask *say = sk_xtask_new(SK_PHASE_MERGE, one->first, one->first + one->n, 0);
     if (!say) return SK_ERR(err, SK_ENOMEM, "%s: no memory for a task", sk_gather_label(&m->g));
-    sk_rc rc = sk_gather_task(
-        &m->g,
-        &(struct sk_gather_task){
-            .say = say, .node = k->node, .origin = sk_pack_blk(one)->ref.origin, .hint = k->values},
-        err);
+    sk_rc rc = sk_gather_task(&m->g,
+                              &(struct sk_gather_task){.say = say,
+                                                       .inner = again,
+                                                       .node = k->node,
+                                                       .origin = sk_pack_blk(one)->ref.origin,
+                                                       .hint = k->values},
+                              err);
     if (rc != SK_OK) {
         sk_xtask_forget(say);
         return rc;
     }
+    if (again) {
+        say->group = k;
+        k->merging = say;
+    }
     for (uint32_t i = 0; i < k->packs.n; i++) {
         struct sk_pack *p = k->packs.p[i];
-        sk_gather_came(&m->g, sk_pack_blk(p));
+        if (i >= k->n_back) sk_gather_came(&m->g, sk_pack_blk(p));
         SK_TRY(drop_sample(m, &p->sample, err));
         sk_gather_add(&m->g, sk_pack_blk(p));
     }
     return SK_OK;
 }
 
-static sk_rc pass_packs(struct sk_merges *m, const struct sk_open_group *k, struct sk_err *err) {
-    for (uint32_t i = 0; i < k->packs.n; i++)
-        SK_TRY(sk_gather_pass(&m->g, sk_pack_blk(k->packs.p[i]), err));
+static sk_rc pass_packs(struct sk_merges *m, struct sk_pack *const *packs, uint32_t n,
+                        struct sk_err *err) {
+    for (uint32_t i = 0; i < n; i++) SK_TRY(sk_gather_pass(&m->g, sk_pack_blk(packs[i]), err));
     return SK_OK;
 }
 
-/* Removes group i, whose packs have become a task or were passed. */
-static void end_group_by(struct sk_shuffle *s, uint32_t i, bool merge) {
+/* The packs of a group become a task, or pass; the group is empty afterwards. */
+static void empty_group(struct sk_shuffle *s, struct sk_open_group *k, bool merge, bool again) {
     struct sk_merges *m = s->m;
-    struct sk_open_group *k = m->open.p[i];
     uint64_t rows = 0;
-    m->open.p[i] = m->open.p[--m->open.n];
     m->open_bytes -= k->g.bytes;
     for (uint32_t j = 0; j < k->packs.n; j++) rows += sk_pack_blk(k->packs.p[j])->ref.n_rows;
     sk_gather_waits(&m->g, -(int64_t)k->g.bytes, -(int64_t)rows);
     if (merge) s->merge = SK_MAX(s->merge, k->packs.n);
-    if (s->rc == SK_OK) s->rc = merge ? make_task(m, k, s->err) : pass_packs(m, k, s->err);
-    free_group(k);
+    if (s->rc == SK_OK)
+        s->rc =
+            merge ? make_task(m, k, again, s->err) : pass_packs(m, k->packs.p, k->packs.n, s->err);
+    k->packs.n = k->n_back = k->g.n = 0;
+    k->g.bytes = k->g.back = 0;
+}
+
+static void remove_group(struct sk_merges *m, uint32_t i) { m->open.p[i] = m->open.p[--m->open.n]; }
+
+/* Removes group i, whose packs become a task or pass. */
+static void end_group_by(struct sk_shuffle *s, uint32_t i, bool merge) {
+    struct sk_open_group *k = s->m->open.p[i];
+    remove_group(s->m, i);
+    empty_group(s, k, merge && k->packs.n, false);
+    if (k->merging) sk_list_push_back(&s->m->closed, &k->link);
+    else free_group(k);
 }
 
 /* A single pack is passed, since merging it would be of no use. */
@@ -175,6 +202,7 @@ static struct sk_open_group *new_group(struct sk_shuffle *s, uint32_t first, uin
     struct sk_open_group *k = sk_calloc(TAG, sizeof *k);
     if (k && sk_vec_push(&s->m->open, TAG, k)) {
         k->g = (struct sk_shuffle_group){.first = first, .end = end};
+        sk_list_init(&k->link);
         return k;
     }
     sk_free(k);
@@ -232,6 +260,18 @@ void sk_shuffle_merge(struct sk_shuffle *s, const struct sk_shuffle_group *g) {
     if (g) end_group_by(s, index_of(s->m, g), true);
 }
 
+/* Packs of which all or all but one have come back stay as they are. */
+static void merge_again(struct sk_shuffle *s, struct sk_open_group *k) {
+    k->again = k->merging != NULL;
+    if (!k->again && k->packs.n > 1 && k->packs.n > k->n_back) empty_group(s, k, true, true);
+}
+
+void sk_shuffle_merge_again(struct sk_shuffle *s, const struct sk_shuffle_group *g, uint64_t most) {
+    struct sk_open_group *k = s->m->open.p[index_of(s->m, g)];
+    k->most = most;
+    merge_again(s, k);
+}
+
 void sk_shuffle_pass_group(struct sk_shuffle *s, const struct sk_shuffle_group *g) {
     if (g) end_group_by(s, index_of(s->m, g), false);
 }
@@ -240,6 +280,107 @@ void sk_shuffle_gather(struct sk_shuffle *s, uint32_t n, uint32_t values, uint32
     const struct sk_shuffle_group *g = sk_shuffle_hold(s, values, node);
     if (g && (g->n >= n || sk_shuffle_held(s) > s->z.memory_bytes / 4))
         end_group(s, index_of(s->m, g));
+}
+
+/* ---- what comes back from a merge ------------------------------------------------------------ */
+
+static bool fits(const struct sk_gather *g, const struct sk_value_note *note) {
+    (void)g;
+    return note->kind == SK_PACK_RUN || note->kind == SK_PACK_SAMPLE || note->kind == SK_PACK_PARTS;
+}
+
+static sk_rc yielded(struct sk_gather *g, void *say, struct sk_blk *b,
+                     const struct sk_value_note *note, struct sk_err *err) {
+    struct sk_merges *m = merges_of(g);
+    struct sk_open_group *k = ((struct sk_xtask *)say)->group;
+    struct sk_pack *p = b->kept ? sk_pack_of(b) : NULL;
+    sk_gather_hold(g, b);
+    SK_ASSERT(k);
+    if (p && p->kind == SK_PACK_SAMPLE) {
+        SK_TRY(drop_sample(m, &k->sample, err));
+        k->sample = b;
+        return SK_OK;
+    }
+    if (!p || !note || !fits(g, note) || (p->kind == SK_PACK_RUN && !k->sample))
+        return SK_ERR(err, SK_ECORRUPT, "%s: a merge yielded something that is no pack",
+                      sk_gather_label(g));
+    p->sample = k->sample;
+    k->sample = NULL;
+    return sk_vec_push(&k->back, TAG, p)
+               ? SK_OK
+               : SK_ERR(err, SK_ENOMEM, "%s: no memory for its packs", sk_gather_label(g));
+}
+
+/* True if the packs that came back can be the first ones of their group. */
+static bool may_stay(const struct sk_exchange *e, const struct sk_open_group *k) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < k->back.n; i++) {
+        const struct sk_pack *p = k->back.p[i];
+        bytes += sk_pack_blk(p)->ref.bytes;
+        if (p->kind == SK_PACK_PARTS &&
+            (k->back.n > 1 || p->first != k->g.first || end_of(p) != k->g.end || too_hot(e, k, p)))
+            return false;
+    }
+    return bytes <= k->most && k->back.n;
+}
+
+/* Puts the packs that came back in front of those that came meanwhile. */
+static bool put_in_front(struct sk_merges *m, struct sk_open_group *k) {
+    uint32_t n = k->back.n;
+    uint64_t rows = 0;
+    SK_ASSERT(!k->n_back);
+    if (!sk_vec_reserve(&k->packs, TAG, k->packs.n + n)) return false;
+    if (k->packs.n) memmove(k->packs.p + n, k->packs.p, k->packs.n * sizeof *k->packs.p);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct sk_bref *ref = &sk_pack_blk(k->packs.p[i] = k->back.p[i])->ref;
+        k->g.back += ref->bytes;
+        rows += ref->n_rows;
+    }
+    k->packs.n += n;
+    k->n_back = n;
+    k->g.n = k->packs.n;
+    k->g.bytes += k->g.back;
+    m->open_bytes += k->g.back;
+    sk_gather_waits(&m->g, (int64_t)k->g.back, (int64_t)rows);
+    k->back.n = 0;
+    return true;
+}
+
+/* The merge of group k has ended: what it yielded stays in the group, or passes. */
+static sk_rc came_back(struct sk_shuffle *s, struct sk_open_group *k, struct sk_err *err) {
+    struct sk_merges *m = s->m;
+    bool closed = !sk_list_empty(&k->link);
+    SK_TRY(drop_sample(m, &k->sample, err));
+    if (closed || !may_stay(s->e, k) || !put_in_front(m, k))
+        SK_TRY(pass_packs(m, k->back.p, k->back.n, err));
+    k->back.n = 0;
+    if (closed) {
+        free_group(k);
+    } else if (!k->packs.n) {
+        remove_group(m, index_of(m, &k->g));
+        free_group(k);
+    } else if (k->again) {
+        merge_again(s, k);
+    }
+    return s->rc;
+}
+
+static sk_rc over(struct sk_gather *g, void *say, struct sk_err *err) {
+    struct sk_shuffle *s = shuffle_of(merges_of(g));
+    struct sk_xtask *t = say;
+    struct sk_open_group *k = t->group;
+    if (!k) return SK_OK;
+    t->group = NULL;
+    k->merging = NULL;
+    s->rc = SK_OK;
+    s->err = err;
+    return came_back(s, k, err);
+}
+
+static void forget(void *say) {
+    struct sk_xtask *t = say;
+    if (t->group) t->group->merging = NULL;
+    sk_xtask_forget(say);
 }
 
 /* ---- a strategy that answers later (told.h) -------------------------------------------------- */
@@ -306,11 +447,6 @@ void sk_shuffle_over(struct sk_shuffle *s) {
 
 /* ---- the stage ------------------------------------------------------------------------------- */
 
-static bool fits(const struct sk_gather *g, const struct sk_value_note *note) {
-    (void)g;
-    return note->kind == SK_PACK_RUN || note->kind == SK_PACK_SAMPLE || note->kind == SK_PACK_PARTS;
-}
-
 static sk_rc take(struct sk_gather *g, uint32_t side, struct sk_blk *b, struct sk_err *err) {
     struct sk_merges *m = merges_of(g);
     struct sk_shuffle *s = shuffle_of(m);
@@ -359,20 +495,23 @@ static sk_rc drop_pack(struct sk_merges *m, struct sk_pack *p, struct sk_err *er
     return sk_gather_drop(&m->g, sk_pack_blk(p), err);
 }
 
+static sk_rc drop_group(struct sk_merges *m, struct sk_open_group *k, struct sk_err *err) {
+    sk_rc rc = drop_sample(m, &k->sample, err);
+    for (uint32_t i = 0; rc == SK_OK && i < k->packs.n; i++) rc = drop_pack(m, k->packs.p[i], err);
+    for (uint32_t i = 0; rc == SK_OK && i < k->back.n; i++) rc = drop_pack(m, k->back.p[i], err);
+    free_group(k);
+    return rc;
+}
+
 static sk_rc drop(struct sk_gather *g, struct sk_err *err) {
     struct sk_merges *m = merges_of(g);
     while (m->next_late < m->late.n) SK_TRY(drop_pack(m, m->late.p[m->next_late++], err));
     m->next_late = m->late.n = 0;
     m->late_bytes = 0;
     m->ending = false;
-    while (m->open.n) {
-        struct sk_open_group *k = sk_vec_pop(&m->open);
-        sk_rc rc = SK_OK;
-        for (uint32_t i = 0; rc == SK_OK && i < k->packs.n; i++)
-            rc = drop_pack(m, k->packs.p[i], err);
-        free_group(k);
-        SK_TRY(rc);
-    }
+    while (m->open.n) SK_TRY(drop_group(m, sk_vec_pop(&m->open), err));
+    for (struct sk_list *it; (it = sk_list_first(&m->closed));)
+        SK_TRY(drop_group(m, sk_container_of(it, struct sk_open_group, link), err));
     m->open_bytes = g->waiting_bytes = g->waiting_rows = 0;
     g->spent = true;
     return drop_sample(m, &m->sample, err);
@@ -392,10 +531,8 @@ static bool awaits(const struct sk_gather *g, uint32_t side) {
     return m->ending || m->late_bytes > sk_gather_facts(g).memory_bytes / 8 || !s->by->open(s);
 }
 
-static bool needed(const void *say) {
-    (void)say;
-    return false;
-}
+/* What comes back has rows of all earlier maps. */
+static bool needed(const void *say) { return ((const struct sk_xtask *)say)->group != NULL; }
 
 const char sk_merges_name[] = "merges";
 
@@ -421,7 +558,9 @@ static bool check(const struct sk_gather *g) {
         const struct sk_open_group *k = m->open.p[i];
         bytes += k->g.bytes;
         for (uint32_t j = 0; j < k->packs.n; j++) sum += sk_pack_blk(k->packs.p[j])->ref.bytes;
-        if (!k->packs.n || k->g.n != k->packs.n) return false;
+        if ((!k->packs.n && !k->merging) || k->g.n != k->packs.n || k->n_back > k->packs.n ||
+            (k->merging && (k->merging->group != k || k->n_back)))
+            return false;
     }
     uint64_t late = 0;
     for (uint32_t i = m->next_late; i < m->late.n; i++)
@@ -433,6 +572,8 @@ static bool check(const struct sk_gather *g) {
 static void destroy(struct sk_gather *g) {
     struct sk_merges *m = merges_of(g);
     for (uint32_t i = 0; i < m->open.n; i++) free_group(m->open.p[i]);
+    for (struct sk_list *it; (it = sk_list_first(&m->closed));)
+        free_group(sk_container_of(it, struct sk_open_group, link));
     sk_vec_free(&m->open);
     sk_vec_free(&m->late);
     sk_free(m);
@@ -446,8 +587,10 @@ const struct sk_gather_ops sk_merges_ops = {.fits = fits,
                                             .hint = hint,
                                             .awaits = awaits,
                                             .write = sk_xtask_write,
+                                            .yielded = yielded,
                                             .needed = needed,
-                                            .forget = sk_xtask_forget,
+                                            .over = over,
+                                            .forget = forget,
                                             .stats = stats,
                                             .text = text,
                                             .check = check};
@@ -456,6 +599,7 @@ bool sk_merges_create(struct sk_gather **out) {
     struct sk_merges *m = sk_calloc(TAG, sizeof *m);
     if (!m) return false;
     m->g.ops = &sk_merges_ops;
+    sk_list_init(&m->closed);
     *out = &m->g;
     return true;
 }

@@ -127,14 +127,15 @@ static const struct sk_shuffle_group *find(const struct sk_shuffle *s, uint32_t 
     return g;
 }
 
-sk_rc sk_told_end_group(struct sk_told *t, uint32_t side, uint32_t first, bool merge,
-                        struct sk_told_state *now, struct sk_err *err) {
+sk_rc sk_told_end_group(struct sk_told *t, uint32_t side, uint32_t first, enum sk_told_end how,
+                        uint64_t most, struct sk_told_state *now, struct sk_err *err) {
     struct sk_shuffle *s = t->in.p[side];
     struct sk_shuffle_pack pack;
     sk_shuffle_enter(s, &pack, err);
     const struct sk_shuffle_group *g = find(s, first);
     *now = (struct sk_told_state){.gone = sk_shuffle_spent(s), .no_group = !g};
-    if (g && merge) sk_shuffle_merge(s, g);
+    if (g && how == SK_TOLD_MERGE) sk_shuffle_merge(s, g);
+    else if (g && how == SK_TOLD_MERGE_AGAIN) sk_shuffle_merge_again(s, g, most);
     else if (g) sk_shuffle_pass_group(s, g);
     return leave(s, now);
 }

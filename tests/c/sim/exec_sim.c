@@ -527,6 +527,8 @@ static void outside_woken(void *arg) {
     m->answers = true;
 }
 
+static enum sk_told_end some_end(struct sim *m) { return (enum sk_told_end)(3 * uniform(m)); }
+
 /* What is said of a pack: by its size and by chance; rows do not depend on it. */
 static sk_rc answer_pack(struct sim *m, const struct sk_told_question *q, struct sk_err *err) {
     struct sk_told_state now;
@@ -536,9 +538,11 @@ static sk_rc answer_pack(struct sim *m, const struct sk_told_question *q, struct
     SK_TRY(sk_told_hold(&m->outside, q->side, 1 + (uint32_t)(2 * uniform(m)), node, &now, err));
     CHECK(!now.gone && now.group.n && now.held >= now.group.bytes);
     if (uniform(m) < 0.3)
-        SK_TRY(sk_told_end_group(&m->outside, q->side, now.group.first, true, &now, err));
+        SK_TRY(sk_told_end_group(&m->outside, q->side, now.group.first, some_end(m), 20 * PACK_ROW,
+                                 &now, err));
     if (uniform(m) < 0.2 && sk_told_group(&m->outside, q->side, 0, &g))
-        SK_TRY(sk_told_end_group(&m->outside, q->side, g.first, uniform(m) < 0.5, &now, err));
+        SK_TRY(
+            sk_told_end_group(&m->outside, q->side, g.first, some_end(m), UINT64_MAX, &now, err));
     return SK_OK;
 }
 
@@ -808,7 +812,11 @@ static void moody_came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
     uint32_t node = p->bytes % 3 ? SK_SHUFFLE_ANY : p->node;
     if (w.merge == 1) sk_shuffle_pass(s);
     if (w.merge == 2) sk_shuffle_merge(s, sk_shuffle_hold(s, SK_MAX(w.merged, 1u), node));
-    if (w.merge > 2) sk_shuffle_gather(s, w.merge, SK_MAX(w.merged, 1u), node);
+    if (w.merge == 3) {
+        const struct sk_shuffle_group *g = sk_shuffle_hold(s, SK_MAX(w.merged, 1u), node);
+        if (g && g->n % 3) sk_shuffle_merge_again(s, g, p->bytes % 5 ? UINT64_MAX : 20 * PACK_ROW);
+    }
+    if (w.merge > 3) sk_shuffle_gather(s, w.merge, SK_MAX(w.merged, 1u), node);
     if (w.merge > 4 && sk_shuffle_group(s, 1)) sk_shuffle_merge(s, sk_shuffle_group(s, 0));
 }
 static const struct sk_shuffle_ops MOODY = {

@@ -544,6 +544,8 @@ static void launch(struct scale *s, uint64_t id) {
         k->first = of->first;
         k->n_parts = of->end - of->first;
         k->range = of->first / (s->own ? k->n_parts : s->a_value);
+        /* packs that have come back are of several maps */
+        if (s->own) k->merged = (uint32_t)(t->in.bytes / (s->part64 * 64 * k->n_parts));
     }
     if (k->kind == REDUCE) {
         s->r.parts += parts;
