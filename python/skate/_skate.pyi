@@ -360,7 +360,13 @@ def exchange_map(
     what: bytes, batch: Any, seq: int, row0: int, bounds: Any, values: int = 1, /
 ) -> Work: ...
 def exchange_merge(
-    what: bytes, packs: list[tuple[Any, bytes]], first: int, partitions: int, values: int, /
+    what: bytes,
+    packs: list[tuple[Any, bytes]],
+    first: int,
+    partitions: int,
+    values: int,
+    target: int,
+    /,
 ) -> Work | None:
     """Merges packs of an exchange. Returns None if the packs have different schemas. A pack: (bytes
     of blocks or a list of batches, lengths of its parts as uint32); partitions 0: they are runs."""

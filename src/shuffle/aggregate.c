@@ -34,7 +34,7 @@ static void flat_free(struct flat *f) {
     sk_free(f->keys);
 }
 
-static bool is_states(const struct sk_what *what, const struct ArrowSchema *s) {
+bool sk_is_states(const struct sk_what *what, const struct ArrowSchema *s) {
     const char *name = s->n_children == (int64_t)what->n_keys + what->n_aggs
                            ? s->children[what->n_keys]->name
                            : NULL;
@@ -55,7 +55,7 @@ static struct ArrowSchema values_of(const struct sk_agg *a, const struct ArrowSc
 static sk_rc flat_make(struct flat *f, const struct sk_what *what, const struct ArrowSchema *s,
                        struct sk_err *err) {
     uint32_t n = what->n_keys + what->n_aggs;
-    bool states = is_states(what, s);
+    bool states = sk_is_states(what, s);
     f->fields = sk_calloc(SK_TAG_KERNEL, n * sizeof *f->fields);
     f->children = sk_calloc(SK_TAG_KERNEL, n * sizeof *f->children);
     f->keys = sk_calloc(SK_TAG_KERNEL, what->n_keys * sizeof *f->keys);
@@ -155,7 +155,7 @@ sk_rc sk_states_add(struct sk_states *s, const struct ArrowSchema *schema,
     uint64_t rows = (uint64_t)batch->length, before = sk_groupby_rows(s->groups), at = 0;
     *taken = 0;
     if (s->full) return SK_OK;
-    if (is_states(s->what, schema)) {
+    if (sk_is_states(s->what, schema)) {
         *taken = rows;
         return take_states(s->groups, schema, batch, 0, rows, err);
     }
@@ -198,6 +198,7 @@ struct aggregating {
     struct sk_reduce_input in;
     struct flat flat;
     struct sk_groupby *groups; /* of the part at hand */
+    enum sk_result which;      /* SORTED: results; PARTIAL: states, a block for each part */
     uint64_t limit;            /* bytes that a block should have; 0: no limit */
     /* rows: number of input rows that no block has had; row_bytes: estimated bytes of an input
      * row */
@@ -218,7 +219,7 @@ static const struct ArrowSchema *model(const struct sk_what *what,
                                        const struct sk_reduce_input *in) {
     for (uint32_t s = 0; s < in->n_slices; s++)
         for (uint32_t b = 0; b < in->slices[s].n; b++)
-            if (!is_states(what, in->slices[s].schemas[b])) return in->slices[s].schemas[b];
+            if (!sk_is_states(what, in->slices[s].schemas[b])) return in->slices[s].schemas[b];
     return in->schema;
 }
 
@@ -299,7 +300,7 @@ static sk_rc take(struct aggregating *w, const struct last *last, struct sk_err 
             uint64_t from = r->from, to = end_of(w, at, last);
             r->from = to;
             w->rows -= to - from;
-            if (from < to && is_states(w->what, schema))
+            if (from < to && sk_is_states(w->what, schema))
                 SK_TRY(take_states(w->groups, schema, array, from, to, err));
             else if (from < to)
                 SK_TRY(take_rows(w->groups, &w->flat, w->what, array, from, to, err));
@@ -357,9 +358,9 @@ static sk_rc next_part(struct aggregating *w, struct sk_err *err) {
 /* Returns the number of rows for a block of about the target's bytes. */
 static sk_rc size_up(struct aggregating *w, struct sk_err *err) {
     uint64_t size, groups = sk_groupby_groups(w->groups);
-    SK_TRY(sk_groupby_build(w->groups, SK_RESULT_SORTED, err));
+    SK_TRY(sk_groupby_build(w->groups, w->which, err));
     SK_TRY(sk_groupby_measure_range(w->groups, 0, groups, &w->whole, &size, err));
-    uint64_t target = w->in.target_bytes,
+    uint64_t target = w->which == SK_RESULT_SORTED ? w->in.target_bytes : 0,
              blocks = target ? SK_MAX((size + target - 1) / target, 1) : 1;
     w->block_rows = SK_MAX((groups + blocks - 1) / blocks, 1);
     if (blocks == 1) return SK_OK;
@@ -404,13 +405,14 @@ static void aggregating_destroy(struct sk_work *head) {
     sk_free(w);
 }
 
-sk_rc sk_aggregating_create(const struct sk_what *what, const struct sk_reduce_input *in,
-                            struct sk_work **out, struct sk_err *err) {
+static sk_rc create(const struct sk_what *what, const struct sk_reduce_input *in,
+                    enum sk_result which, struct sk_work **out, struct sk_err *err) {
     struct aggregating *w = sk_calloc(SK_TAG_KERNEL, sizeof *w);
     sk_rc rc;
     if (!w) return SK_ERR(err, SK_ENOMEM, "no memory to aggregate");
     w->head = (struct sk_work){aggregating_next, aggregating_destroy};
     w->what = what;
+    w->which = which;
     w->in = *in;
     if (in->target_bytes && what->n_keys) w->limit = SK_MAX(in->target_bytes / 2, 1);
     for (uint32_t s = 0; s < in->n_slices; s++) w->n += in->slices[s].n;
@@ -426,6 +428,16 @@ out:
     if (rc) aggregating_destroy(&w->head);
     else *out = &w->head;
     return rc;
+}
+
+sk_rc sk_aggregating_create(const struct sk_what *what, const struct sk_reduce_input *in,
+                            struct sk_work **out, struct sk_err *err) {
+    return create(what, in, SK_RESULT_SORTED, out, err);
+}
+
+sk_rc sk_restating_create(const struct sk_what *what, const struct sk_reduce_input *in,
+                          struct sk_work **out, struct sk_err *err) {
+    return create(what, in, SK_RESULT_PARTIAL, out, err);
 }
 
 /* ---- schemas ---- */
@@ -458,7 +470,7 @@ bool sk_work_aggregates(const struct sk_what *what, const struct ArrowSchema *co
                         uint32_t n) {
     const struct ArrowSchema *first[2] = {NULL, NULL}; /* of rows, of states */
     for (uint32_t i = 0; i < n; i++) {
-        bool states = is_states(what, schemas[i]);
+        bool states = sk_is_states(what, schemas[i]);
         if (first[states] && !sk_block_same_schema(first[states], schemas[i])) return false;
         if (!first[states]) first[states] = schemas[i];
     }

@@ -196,8 +196,8 @@ sk_rc sk_inputs_cut(struct sk_inputs *in, uint32_t n_partitions, bool *fits, str
                        n_partitions, out, err);
 }
 
-sk_rc sk_inputs_merge(struct sk_inputs *in, uint32_t first, uint32_t n, uint32_t values, bool *fits,
-                      struct sk_work **out, struct sk_err *err) {
+sk_rc sk_inputs_merge(struct sk_inputs *in, uint32_t first, uint32_t n, uint32_t values,
+                      uint64_t target_bytes, bool *fits, struct sk_work **out, struct sk_err *err) {
     *out = NULL;
     SK_TRY(lay_out(in, err));
     *fits = go_together(in);
@@ -209,7 +209,8 @@ sk_rc sk_inputs_merge(struct sk_inputs *in, uint32_t first, uint32_t n, uint32_t
                                                   .first = first,
                                                   .n = n,
                                                   .parts = in->parts.p,
-                                                  .values = values},
+                                                  .values = values,
+                                                  .target_bytes = target_bytes},
                          out, err);
 }
 

@@ -47,8 +47,9 @@ sk_rc sk_inputs_cut(struct sk_inputs *in, uint32_t n_partitions, bool *fits, str
                     struct sk_err *err) SK_MUST_USE;
 /* n: number of partitions, for each of which a slice has an entry in `parts`; 0: the slices are
  * runs. */
-sk_rc sk_inputs_merge(struct sk_inputs *in, uint32_t first, uint32_t n, uint32_t values, bool *fits,
-                      struct sk_work **out, struct sk_err *err) SK_MUST_USE;
+sk_rc sk_inputs_merge(struct sk_inputs *in, uint32_t first, uint32_t n, uint32_t values,
+                      uint64_t target_bytes, bool *fits, struct sk_work **out,
+                      struct sk_err *err) SK_MUST_USE;
 /* how: partitions, target, part and shared side; the rest of the struct comes from the inputs. */
 sk_rc sk_inputs_reduce(struct sk_inputs *in, const struct sk_reduce_input *how, bool *fits,
                        struct sk_work **out, struct sk_err *err) SK_MUST_USE;

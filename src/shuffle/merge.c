@@ -1,6 +1,6 @@
 /* merge.c - the merge of an exchange: packs of the same partitions become one pack. Within a
  * partition its rows are in the order of the packs, or of the keys where they are sorted. Runs are
- * merged in run.c.
+ * merged in run.c, aggregates in combine.c.
  *
  * Rows are gathered by their places, straight into the value. Memory: 8 bytes for each row of the
  * value that is being made. */
@@ -133,6 +133,7 @@ static void merging_destroy(struct sk_work *head) {
 
 sk_rc sk_work_merge(const struct sk_what *what, const struct sk_merge_input *in,
                     struct sk_work **out, struct sk_err *err) {
+    if (what->kind == SK_WHAT_AGGREGATE) return sk_combining_create(what, in, out, err);
     if (what->kind == SK_WHAT_SORT && !in->n) return sk_run_merge_create(what, in, out, err);
     struct merging *w = sk_calloc(SK_TAG_KERNEL, sizeof *w);
     if (!w) return SK_ERR(err, SK_ENOMEM, "no memory to merge packs");

@@ -206,8 +206,8 @@ static sk_rc make_work(struct run *r, bool *fits, struct sk_err *err) {
                                       .shared = sk_shared_side(x->shared)},
             fits, &r->work, err);
     if (x->phase == SK_PHASE_CUT) return sk_inputs_cut(r->in, x->n, fits, &r->work, err);
-    return sk_inputs_merge(r->in, x->first, x->end - x->first, r->asked.task.hint, fits, &r->work,
-                           err);
+    return sk_inputs_merge(r->in, x->first, x->end - x->first, r->asked.task.hint,
+                           r->asked.task.target_bytes, fits, &r->work, err);
 }
 
 /* ---- output ---- */

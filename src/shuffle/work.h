@@ -211,10 +211,13 @@ struct sk_merge_input {
     uint32_t first, n; /* n 0: runs */
     /* [n_slices][n]: not 0 if the pack has a batch of this partition */
     const uint32_t *const *parts;
-    uint32_t values; /* number of values for the result, as in sk_map_input */
+    uint32_t values;       /* number of values for the result, as in sk_map_input */
+    uint64_t target_bytes; /* AGGREGATE: approximate bytes of memory for groups */
 };
 /* Starts a merge. It gives PARTS of partitions [first, first + n), or SAMPLEs, each followed by its
- * RUN. Reduces get the same rows from the merged packs as from the packs themselves. */
+ * RUN. Reduces get the same rows from the merged packs as from the packs themselves. AGGREGATE:
+ * packs of states become states with a row for each group; reduces make the same results of them.
+ * Each value must be written before the next one is requested. */
 sk_rc sk_work_merge(const struct sk_what *what, const struct sk_merge_input *in,
                     struct sk_work **out, struct sk_err *err) SK_MUST_USE;
 

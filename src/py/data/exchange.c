@@ -343,10 +343,11 @@ static PyObject *m_merge(PyObject *module, PyObject *args) {
     const char *p;
     Py_ssize_t n;
     unsigned first, n_parts, values;
+    unsigned long long target;
     bool fits;
     PY_ERR(err);
-    if (!PyArg_ParseTuple(args, "y#O!III:exchange_merge", &p, &n, &PyList_Type, &rows, &first,
-                          &n_parts, &values))
+    if (!PyArg_ParseTuple(args, "y#O!IIIK:exchange_merge", &p, &n, &PyList_Type, &rows, &first,
+                          &n_parts, &values, &target))
         return NULL;
     PyObject *o = work_new(st, (struct sk_bytes){p, (size_t)n}, PyList_GET_SIZE(rows));
     if (!o) return NULL;
@@ -357,7 +358,7 @@ static PyObject *m_merge(PyObject *module, PyObject *args) {
     }
     sk_rc rc;
     PY_DROP(st)
-    rc = sk_inputs_merge(w->in, first, n_parts, values, &fits, &w->work, &err);
+    rc = sk_inputs_merge(w->in, first, n_parts, values, target, &fits, &w->work, &err);
     PY_TAKE(st)
     return begun(st, o, rc, fits, &err);
 }
@@ -428,7 +429,7 @@ PyMethodDef py_exchange_methods[] = {
      "Work."},
     {"exchange_merge", m_merge, METH_VARARGS,
      "exchange_merge(what, [(pack, lengths of its parts)], first partition, partitions (0: runs), "
-     "values): a Work; None: they are of "
+     "values, target bytes of memory): a Work; None: they are of "
      "different schemas. A pack: bytes of "
      "blocks, or a list of batches; lengths: of uint32, 0: it has no batch of that partition."},
     {"exchange_cut", m_cut, METH_VARARGS,

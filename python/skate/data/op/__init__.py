@@ -44,11 +44,12 @@ class Phase(NamedTuple):
 
 class Phases(NamedTuple):
     """The tasks into which an operator that moves rows between blocks is lowered. maps: one for
-    each input. merges: whether packs of several maps may be merged between maps and reduces."""
+    each input. merge: the operator that merges packs of several maps, between maps and reduces, and
+    its params."""
 
     maps: tuple[Phase, ...]
     reduce: Phase
-    merges: bool = True
+    merge: tuple[str, Params] = ("exchange_merge", {})
 
 
 ALL = Columns(needs=None)
@@ -78,6 +79,9 @@ class Operator:
     # the operator merges packs into fewer packs; the strategy of the exchange decides how many
     # packs one task merges
     merge = False
+    # A merge that gives fewer rows than its packs have. The costs of the strategy `auto` do not know
+    # of that, so it does without.
+    combines = False
 
     # moves rows between blocks: lower() turns the operator into maps and an exchange (see phases)
     moves_rows = False

@@ -21,20 +21,26 @@ class ExchangeMerge(Operator):
 
     def run(self, params: Params, batches: Any, task: Any) -> Any:
         x = task.exchange
-        how = (x.first, x.end - x.first, task.values)
-        work: Any = _skate.exchange_merge(
-            params["what"], [(part.blocks, part.lengths) for part in x.parts], *how
-        )
-        if work is None:
-            packs = [_skate.blocks(part.blocks) for part in x.parts]
-            schema = unify.unify([rb.schema for pack in packs for rb in pack])
-            same = [[unify.cast_batch(rb, schema) for rb in pack] for pack in packs]
-            work = _skate.exchange_merge(
-                params["what"],
-                [(pack, part.lengths) for pack, part in zip(same, x.parts, strict=True)],
-                *how,
-            )
-        yield from work
+        work = _merge(params, x, task, [part.blocks for part in x.parts])
+        yield from self.cast(params, x, task) if work is None else work
+
+    def cast(self, params: Params, x: Any, task: Any) -> Any:
+        """Merges packs of different schemas."""
+        packs = [_skate.blocks(part.blocks) for part in x.parts]
+        schema = unify.unify([rb.schema for pack in packs for rb in pack])
+        same = [[unify.cast_batch(rb, schema) for rb in pack] for pack in packs]
+        return _merge(params, x, task, same)
+
+
+def _merge(params: Params, x: Any, task: Any, packs: list[Any]) -> Any:
+    return _skate.exchange_merge(
+        params["what"],
+        [(pack, part.lengths) for pack, part in zip(packs, x.parts, strict=True)],
+        x.first,
+        x.end - x.first,
+        task.values,
+        task.target,
+    )
 
 
 operator = ExchangeMerge()

@@ -38,9 +38,10 @@ class GroupAggregate(Operator):
         reduce = Phase(
             "aggregate_reduce", f"AggregateReduce({few(by)})", given, what, {"exchange": cut}
         )
-        # maps yield two kinds of batches: states, and rows that were not aggregated
         return Phases(
-            (Phase("aggregate_map", f"AggregateMap({few(by)})", given, what),), reduce, merges=False
+            (Phase("aggregate_map", f"AggregateMap({few(by)})", given, what),),
+            reduce,
+            ("aggregate_merge", given),
         )
 
 

@@ -136,7 +136,7 @@ def lower(
         inputs = tuple(ids[id(i)] for i in this.inputs)
         if this.operator.moves_rows:
             way = this.options.get("strategy", shuffle)
-            chains, this = phases(this, may_merge(way))
+            chains, this = phases(this, way)
             for k, chain in enumerate(chains):
                 for part in chain:
                     at = add(
@@ -168,10 +168,10 @@ def _params(node: Node, context: DataContext | None, hold: list[Any] | None) -> 
     return dumped(node, context, hold) if context is not None else b""
 
 
-def phases(node: Node, merges: bool) -> tuple[list[list[Node]], Node]:
-    """The phases of an exchange: (for each input its map, followed by a merge if `merges` allows
-    it; the reduce). A map gets the resources of its input, so that the two fuse, unless the node
-    says otherwise; a merge gets the resources of the reduce."""
+def phases(node: Node, way: Any) -> tuple[list[list[Node]], Node]:
+    """The phases of an exchange: (for each input its map, followed by a merge if the strategy `way`
+    may make one; the reduce). A map takes the resources of its input, so that the two fuse, unless the node says
+    otherwise; a merge takes those of the reduce."""
     found = node.operator.phases(node.params)
     chains = [
         [Node(m.op, m.label, m.params, (), what=m.what, **(m.options or as_input(i)))]
@@ -179,17 +179,11 @@ def phases(node: Node, merges: bool) -> tuple[list[list[Node]], Node]:
     ]
     options = {k: v for k, v in found.reduce.options.items() if k != "exchange"}
     for chain, m in zip(chains, found.maps, strict=True):
-        if merges and found.merges:
-            chain.append(
-                Node(
-                    "exchange_merge",
-                    m.label.replace("Map", "Merge", 1),
-                    {},
-                    (),
-                    what=m.what,
-                    **options,
-                )
-            )
+        name, params = found.merge
+        label = m.label.replace("Map", "Merge", 1)
+        merge = Node(name, label, params, (), what=m.what, **options)
+        if may_merge(way) and not (way == "auto" and merge.operator.combines):
+            chain.append(merge)
     return chains, Node(
         found.reduce.op,
         found.reduce.label,
