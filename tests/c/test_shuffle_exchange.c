@@ -9,6 +9,8 @@ static const struct sk_op PACKS = {"map_packs", SK_OP_PACKS}, EXCHANGE = {"reduc
                           MERGE = {"merge", SK_OP_PACKS | SK_OP_MERGE};
 
 static struct sk_shuffle_layout WAY; /* what the strategy says from now on */
+/* Merges come back with at most so many bytes; 0: they do not. */
+static uint64_t AGAIN;
 static uint32_t values(struct sk_shuffle *s) {
     CHECK(sk_shuffle_sizes(s)->memory_bytes && sk_shuffle_sizes(s)->slots);
     return sk_shuffle_sizes(s)->runs && sk_shuffle_sizes(s)->merges && WAY.merge > 1 ? 1
@@ -16,6 +18,9 @@ static uint32_t values(struct sk_shuffle *s) {
 }
 static void came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
     CHECK(p->first < p->end && p->bytes);
+    const struct sk_shuffle_group *g = AGAIN ? sk_shuffle_hold(s, 1, SK_SHUFFLE_ANY) : NULL;
+    if (g && g->n >= WAY.merge) sk_shuffle_merge_again(s, g, AGAIN);
+    if (AGAIN) return;
     if (WAY.merge > 1) sk_shuffle_gather(s, WAY.merge, SK_MAX(WAY.merged, 1u), SK_SHUFFLE_ANY);
     else sk_shuffle_pass(s);
 }
@@ -40,6 +45,7 @@ struct note {
 
 static void begin(void) {
     rig_begin(&R);
+    AGAIN = 0;
     GATHERS = sk_shuffle_gathers(NULL);
     R.conf.gathers = &GATHERS;
     R.conf.target_min_bytes = 64;
@@ -835,10 +841,11 @@ TEST(stats_and_words_tell_of_an_exchange) {
 
 /* All of it with each allocation failing once: the run is over, and everything can still be given
  * up. */
-TEST(each_allocation_of_an_exchange_may_fail) {
+static void each_allocation_fails(uint64_t again) {
     for (int64_t nth = 1;; nth++) {
         struct sk_err err = {0};
         begin();
+        AGAIN = again;
         uint32_t m = packs(rig_source(&R, 40, 64));
         m = merge(m, 3);
         CHECK_OK(sk_plan_stages(R.plan, exchange(true, 5, &m, 1), &R.st, &err));
@@ -853,10 +860,12 @@ TEST(each_allocation_of_an_exchange_may_fail) {
             const struct sk_stask *t = sk_step_task(R.x, id);
             struct note notes[7];
             uint32_t n = 0, stage = t->stage;
-            if (t->inner) {
-                for (uint32_t run = 0; run < 14; run += 12) {
-                    notes[n] =
-                        (struct note){.h = {.kind = SK_PACK_CUTS, .run = run, .n = run ? 10 : 60}};
+            if (stage == 3 && t->inner) {
+                uint32_t runs = exchange_at(3)->packs.n;
+                for (uint32_t run = 0; run < runs; run += 12) {
+                    notes[n] = (struct note){.h = {.kind = SK_PACK_CUTS,
+                                                   .run = run,
+                                                   .n = 5 * SK_MIN(runs - run, 12u)}};
                     for (uint32_t i = 0; i < notes[n].h.n; i += 5)
                         notes[n].cut[i] = (struct sk_pack_cut){0, 1, 0, 1};
                     n++;
@@ -900,6 +909,134 @@ TEST(each_allocation_of_an_exchange_may_fail) {
         CHECK_EQ(sk_mem_blocks(SK_TAG_EXEC), 0);
         if (!failed) break;
     }
+}
+
+TEST(each_allocation_of_an_exchange_may_fail) {
+    each_allocation_fails(0);
+    each_allocation_fails(UINT64_MAX);
+}
+
+/* The i-th merge that runs and comes back. */
+static struct sk_stask *again(uint32_t stage, uint32_t i) {
+    SK_LIST_EACH (it, &R.x->s[stage].inner)
+        if (!i--) return sk_container_of(it, struct sk_stask, link);
+    return NULL;
+}
+
+static uint64_t map_of(uint32_t i, const char *rows) {
+    uint64_t oid = parts(rig_task(&R, 1, i), 0, rows);
+    done(1, i);
+    return oid;
+}
+
+static void start_again(uint32_t n_maps, uint64_t most) {
+    begin();
+    uint32_t in = packs(rig_source(&R, n_maps, 64));
+    in = merge(in, 2);
+    AGAIN = most;
+    rig_start(&R, exchange(false, 2, &in, 1));
+    for (uint32_t i = 0; i < n_maps; i++) {
+        rig_yield(&R, rig_task(&R, 0, i), 1, 64);
+        done(0, i);
+    }
+}
+
+TEST(what_a_merge_yields_waits_in_front_of_the_packs_that_came_meanwhile) {
+    start_again(7, 6 * 64);
+    map_of(0, "11");
+    CHECK(!again(2, 0));
+    map_of(1, "11");
+    struct sk_stask *t = again(2, 0);
+    CHECK(t && t->in.n == 2 && t->hint == 1 && R.x->s[2].gather->ops->needed(t->say));
+    uint64_t id = t->id, third = map_of(2, "11");
+    CHECK_EQ(R.x->s[2].gather->waiting_bytes, 2 * 64);
+    map_of(3, "11"); /* two wait: they become a merge when the first one has come back */
+    CHECK(again(2, 0) == t && !again(2, 1));
+    uint64_t state = parts(id, 0, "22");
+    CHECK_EQ(R.x->s[2].gather->waiting_bytes, 4 * 64);
+    rig_done(&R, id, 5);
+    t = again(2, 0);
+    CHECK(t && t->in.n == 3 && t->in.head->ref.oid == state &&
+          t->in.head->next->ref.oid == third && !R.x->s[2].gather->waiting_bytes);
+    id = t->id;
+    map_of(4, "11");
+    map_of(5, "11");
+    parts(id, 0, "44"); /* more than may come back */
+    rig_done(&R, id, 5);
+    CHECK_EQ(R.x->parked, 8 * 64);
+    t = again(2, 0); /* of the two that came meanwhile; then the input ends */
+    CHECK(t && t->in.n == 2);
+    id = t->id;
+    map_of(6, "11");
+    CHECK(R.x->s[2].input_ended && !R.x->s[2].ended && R.x->s[2].gather->spent);
+    CHECK_EQ(R.x->parked, 10 * 64);
+    parts(id, 0, "22");
+    CHECK(!R.x->s[2].ended);
+    rig_done(&R, id, 5); /* its group has ended, so it passes, behind what came of earlier maps */
+    CHECK(R.x->s[2].ended);
+    CHECK_STR_EQ(input(0), "reduce 0-1/2 0:0@0+4(4) 0:1@0+2(2) 0:2@0+1(1)");
+    CHECK_STR_EQ(input(1), "reduce 1-2/2 0:0@4+4(4) 0:1@2+2(2) 0:2@1+1(1)");
+    done(3, 0);
+    done(3, 1);
+    end();
+}
+
+TEST(what_cannot_be_the_first_pack_of_its_group_passes) {
+    start_again(4, UINT64_MAX);
+    map_of(0, "11");
+    map_of(1, "11");
+    uint64_t id = again(2, 0)->id;
+    parts(id, 0, "2"); /* in two values */
+    parts(id, 1, "2");
+    rig_done(&R, id, 5);
+    CHECK_EQ(R.x->parked, 4 * 64);
+    map_of(2, "11");
+    map_of(3, "11");
+    rig_done(&R, again(2, 0)->id, 5); /* it yields nothing */
+    for (uint64_t i = 0; i < 2; i++) done(3, i);
+    end();
+}
+
+TEST(a_merge_that_comes_back_may_yield_nothing_but_packs) {
+    start_again(2, UINT64_MAX);
+    map_of(0, "11");
+    map_of(1, "11");
+    struct note note = {.h = {.kind = SK_PACK_BOUNDS, .bytes = 64}};
+    struct sk_step_ev ev = pack_event(again(2, 0)->id, &note);
+    struct sk_err err = {0};
+    R.live++;
+    CHECK_RC(sk_step_event(R.x, &ev, 1, &err), SK_ECORRUPT);
+    CHECK_STR_HAS(err.msg, "M: a merge yielded something that is no pack");
+    rig_end(&R);
+}
+
+/* 33 packs of a range are a round, however small they are. */
+TEST(streaming_merges_a_round_of_many_packs_with_the_state) {
+    begin();
+    R.conf.cpu_e4 = 100 * 10000;
+    uint32_t in = packs(rig_source(&R, 66, 64));
+    in = merge(in, 0);
+    GATHERS = sk_shuffle_gathers(sk_shuffle_find("streaming"));
+    rig_start(&R, exchange(false, 2, &in, 1));
+    for (uint32_t i = 0; i < 66; i++) {
+        rig_yield(&R, rig_task(&R, 0, i), 1, 64);
+        done(0, i);
+    }
+    uint64_t state = 0;
+    for (uint32_t i = 0; i < 66; i++) {
+        map_of(i, "11");
+        struct sk_stask *t = again(2, 0);
+        CHECK_EQ(t != NULL, i == 32 || i == 64);
+        if (!t) continue;
+        CHECK_EQ(t->in.n, 33);
+        CHECK(!state || t->in.head->ref.oid == state);
+        uint64_t id = t->id;
+        state = parts(id, 0, state ? "99" : "11");
+        rig_done(&R, id, 5);
+    }
+    CHECK_STR_EQ(input(0), "reduce 0-1/2 0:0@0+9(9) 0:1@0+1(1)");
+    for (uint64_t i = 0; i < 2; i++) done(3, i);
+    end();
 }
 
 /* Four maps of two packs each; memory of which a quarter holds two maps. */
