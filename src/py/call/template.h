@@ -82,9 +82,10 @@ struct tmpl {
 int py_template_prepare(struct py_state *st, struct tmpl *t);
 void py_template_forget(struct tmpl *t); /* drops the cached definitions */
 
-/* True if the definition that was sent fits the ambient environment of the program
- * (skate/ambient_environment.py). That counts as changed when the sizes of sys.path or os.environ
- * have changed, or sys.path is another list; py_template_prepare() is to be called then. 10 ns. */
+/* True if the definition that was sent fits the surroundings of the program
+ * (skate/calls/ambient_environment.py). They count as changed when the sizes of sys.path or
+ * os.environ have changed, or sys.path is another list; then a definition that was made for the
+ * same surroundings before is used, else a new one is made and sent. 10 ns. */
 static inline bool py_template_is_prepared(struct py_state *st, const struct tmpl *t) {
     if (st->around.path) {
         PyObject *path = PyDict_GetItemWithError(st->around.sys, st->around.s_path);

@@ -12,8 +12,8 @@
  * RLIMIT_NOFILE write to the driver's descriptors directly, as all workers do without a struct
  * sk_prints.
  *
- * Not here: where the lines go (python/skate/terminal/prints.py). In the driver one thread at a time calls
- * take (under Python's lock); wait is for one other thread. */
+ * Not here: where the lines go (python/skate/terminal/prints.py). In the driver one thread at a
+ * time calls take (under Python's lock); wait is for one other thread. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
