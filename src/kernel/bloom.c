@@ -1,10 +1,11 @@
 /* bloom.c - a Bloom filter in blocks of 256 bits: a key sets one bit in each of the eight words of
  * one block.
  *
- * Putze, Sanders and Singler ("Cache-, Hash- and Space-Efficient Bloom Filters", 2007); the block
- * is that of Parquet (its multipliers, too): one cache line a key. Hashes are mixed again, since
- * the hashes of one partition share bits. False positives: about 1 % at 10 bits a key, 2 % at 8.
- * Cost: 3 to 6 ns a key in cache. */
+ * Putze, Sanders and Singler ("Cache-, Hash- and Space-Efficient Bloom Filters", 2007); the blocks
+ * and multipliers are those of Parquet. One key touches one cache line. Hashes are mixed again
+ * before use, since the hashes of one partition have some bits in common. False positives: about 1
+ * % at 10 bits a key, 2 % at
+ * 8. Cost: 3 to 6 ns a key in cache. */
 #include "kernel/kernel_int.h"
 
 enum { BLOCK = 32, AHEAD = 16 };

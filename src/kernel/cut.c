@@ -1,16 +1,17 @@
 /* cut.c - finds where to cut sorted runs so that each partition is a piece of their merged order,
  * without merging them.
  *
- * The merged order is that of (key, run, row), so equal keys may be separated and every rank has
- * one place. A rank is found by multi-sequence selection (Varman et al. 1991, "Merging multiple
- * lists on hierarchical-memory multiprocessors"): each run has an interval that must contain the
- * cut; the middle row of the widest interval is looked up in all other runs, and its rank tells on
- * which side of it the cut is. Cuts are found in order, so each search begins where the last ended.
- * Memory: 24 bytes a run. Cost: 25 to 40 rounds of one binary search a run for each cut. */
+ * The merged order is that of (key, run, row), so each rank belongs to exactly one row, and equal
+ * keys may be separated. A rank is found by multi-sequence selection (Varman et al. 1991, "Merging
+ * multiple lists on hierarchical-memory multiprocessors"): each run has an interval that must
+ * contain the cut; the middle row of the widest interval is searched in all other runs, and its
+ * rank shows on which side of it the cut is. Cuts are found in order, so each search begins where
+ * the last one ended. Memory: 24 bytes a run. Cost: 25 to 40 rounds of one binary search a run for
+ * each cut. */
 #include "kernel/kernel_int.h"
 
-/* The first row in [lo, hi) of a run that does not come before row `row` of b; with `ties`, rows of
- * equal keys come before it. */
+/* Returns the first row in [lo, hi) of a run that does not come before row `row` of b in the merged
+ * order; with `ties`, rows with an equal key count as before it. */
 static uint64_t before(const struct sk_keys *k, uint64_t lo, uint64_t hi, const struct sk_keys *b,
                        uint64_t row, bool ties) {
     while (lo < hi) {
@@ -32,12 +33,12 @@ struct cutter {
     const struct sk_keys *const *runs;
     const uint64_t *const *weight;
     uint32_t n;
-    /* [n]: the cut of run r lies in [lo[r], hi[r]]. at: where the row that is being tested would
-     * lie in each run. */
+    /* [n]: the cut of run r is in [lo[r], hi[r]]. at[r]: where the row that is being tested would
+     * be in run r. */
     uint64_t *lo, *hi, *at;
 };
 
-/* The sum of the weights before a row of a run. */
+/* Returns the total weight of the rows before a row of a run. */
 static uint64_t in_front(const struct cutter *c, uint32_t r, uint64_t row) {
     return c->weight ? c->weight[r][row] : row;
 }
@@ -49,7 +50,7 @@ static uint32_t widest(const struct cutter *c) {
     return w;
 }
 
-/* Sets lo to the cut of `rank`: the rows before the cut are those with a weight of less than `rank`
+/* Sets lo to the cut of `rank`: the cut is behind all rows that have a weight of less than `rank`
  * before them in the merged order. */
 static void find(struct cutter *c, uint64_t rank) {
     for (uint32_t r = 0; r < c->n; r++) c->hi[r] = c->runs[r]->rows;
@@ -92,7 +93,8 @@ sk_rc sk_cut_ranks(const struct sk_keys *const *runs, uint32_t n, const uint64_t
     return SK_OK;
 }
 
-/* True if row i of bounds is not behind row i + 1, in the total order if `at` gives it. */
+/* True if row i of bounds does not come after row i + 1, in the order of keys or, if `at` is given,
+ * of (key, run, row). */
 static bool in_order(const struct sk_keys *bounds, const struct sk_row_at *at, uint64_t i) {
     int r = sk_keys_compare(bounds, i, bounds, i + 1);
     if (r || !at) return r <= 0;

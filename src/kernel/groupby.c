@@ -1,13 +1,14 @@
-/* groupby.c - groups of equal keys in a hash table, and their states.
+/* groupby.c - finds groups of equal keys by a hash table, and updates their states.
  *
- * The keys of groups are rows: the rows of a batch that make new groups are gathered into a small
- * block, so a group's key is a place (block, row), and any type with an order may be a key,
- * dictionaries too. A slot has 8 bytes (the upper half of the hash, the number of the group).
- * Groups keep their hash, so the table grows without reading keys. If the only key is an integer,
- * its hash is a bijection and decides alone, except for the hash of null. If all keys are
- * dictionaries of few values, rows are looked up by their codes, and only the first row of each
- * combination of codes by its key. Results: results.c. Memory: 8 to 16 bytes of slots, 16 bytes,
- * the key and the states a group; 12 bytes a row of the batch while it is read. */
+ * The key of a group is a row: the rows of a batch that make new groups are gathered into a small
+ * block, and a group's key is the place (block, row) of its row. So any type with an order may be a
+ * key, dictionaries too. A slot has 8 bytes (the upper half of the hash, the number of the group).
+ * The hash of each group is stored, so the table grows without reading keys. If the only key is an
+ * integer, its hash is a bijection, so equal hashes are equal keys, except for the hash of null. If
+ * all keys are dictionaries of few values, the group of a row is found by its codes; only the first
+ * row with each combination of codes is searched by its key. Results: results.c. Memory: for each
+ * group 8 to 16 bytes of slots, 16 bytes, its key and its states; for each row of the batch 12
+ * bytes while the batch is read. */
 #include <stdio.h>
 
 #include "kernel/groupby.h"
@@ -153,7 +154,7 @@ uint64_t sk_groupby_groups(const struct sk_groupby *g) { return g->n; }
 enum {
     SLOTS = 4 * sizeof(struct sk_group_slot),
     PLACES = 2 * (sizeof(uint64_t) + sizeof(struct sk_row_at))
-}; /* bytes of each group; arrays may have room for twice as many groups */
+}; /* bytes of each group besides key and states; arrays may have room for twice as many groups */
 
 uint64_t sk_groupby_group_bytes(const struct sk_groupby *g) {
     uint64_t bytes = SLOTS + PLACES;
@@ -188,7 +189,7 @@ static bool grow(void **p, uint64_t have, uint64_t cap, size_t each) {
     return true;
 }
 
-/* Makes room for `more` groups; the states of new groups are not initialised. */
+/* Makes room for `more` groups, whose states are not initialised yet. */
 static bool reserve(struct sk_groupby *g, uint64_t more) {
     uint64_t cap = SK_MAX(g->cap, FIRST);
     while (cap < g->n + more) cap *= 2;
@@ -234,7 +235,7 @@ static void new_group(struct sk_groupby *g, uint64_t hash, struct sk_row_at plac
 
 struct lookup {
     const struct sk_keys *keys;
-    /* null: the hash of null, if the only key is an integer */
+    /* hash: of each row; null: the hash of null, if the only key is an integer */
     uint64_t *hash, null;
     uint32_t *ids, *fresh, n_fresh; /* ids: the group of each row; fresh: rows that made a group */
     bool number;
@@ -265,8 +266,8 @@ static bool find(struct sk_groupby *g, struct lookup *l, uint64_t row) {
     return 2 * g->n <= g->mask || rehash(g, 2 * g->n);
 }
 
-/* Makes equal keys have equal bytes: 0.0 for -0.0 (unless zeros_as_seen), one NaN, zeros under
- * null. So results do not depend on which row came first. */
+/* Gives equal keys equal bytes: 0.0 for -0.0 (unless zeros_as_seen), one NaN for all, zeros in null
+ * slots. So results do not depend on which row of a group was first. */
 static void make_plain(const struct sk_keys_block *b, uint32_t n_keys, bool zeros_as_seen) {
     for (uint32_t i = 0; i < n_keys; i++) {
         const struct sk_key_col *c = &b->keys->col[i];
@@ -288,7 +289,7 @@ static void make_plain(const struct sk_keys_block *b, uint32_t n_keys, bool zero
     }
 }
 
-/* Copies the keys of the rows that made groups into a block that the aggregation keeps. */
+/* Copies the keys of the rows that made groups into a new block of the aggregation. */
 static sk_rc keep_keys(struct sk_groupby *g, const struct ArrowArray *keys, const uint32_t *fresh,
                        uint32_t n, struct sk_err *err) {
     struct sk_block_plan *plan = NULL;
@@ -306,8 +307,8 @@ out:
     return rc;
 }
 
-/* The number of combinations of the dictionaries' codes, nulls included; 0: a key is no dictionary,
- * or there are more combinations than rows. */
+/* Returns the number of combinations of the dictionaries' codes, nulls included; 0: a key is not a
+ * dictionary, or there are more combinations than rows. */
 static uint64_t combinations(const struct sk_keys *k) {
     uint64_t n = 1;
     for (uint32_t i = 0; i < k->n && n && n <= k->rows; i++) {
@@ -317,9 +318,10 @@ static uint64_t combinations(const struct sk_keys *k) {
     return n <= k->rows ? n : 0;
 }
 
-/* out[row] = out[row] * (values + 1) + code; the code of null is behind the others. */
+/* Sets out[row] = out[row] * (values + 1) + code for all rows; null has the code behind all
+ * others. */
 SK_INLINE void add_codes(const struct sk_key_col *c, char code, uint64_t rows, uint32_t *out) {
-    struct sk_key_col as = *c; /* a copy, so that its letter is a constant in the loops */
+    struct sk_key_col as = *c; /* a copy, so that its `code` letter is a constant in the loops */
     uint32_t n = (uint32_t)c->n_values;
     as.code = code;
     if (!c->codes_valid)
@@ -336,14 +338,14 @@ SK_INLINE void add_codes(const struct sk_key_col *c, char code, uint64_t rows, u
 /* Finds the groups of rows by their codes; n is combinations(). */
 static sk_rc look_up_codes(struct sk_groupby *g, struct lookup *l, uint64_t rows, uint64_t n,
                            struct sk_err *err) {
-    /* [n]: the group of each combination + 1; 0: not seen yet */
+    /* [n]: 1 + the group of each combination; 0: the combination was not seen yet */
     uint32_t *group = sk_calloc(SK_TAG_KERNEL, n * sizeof *group);
     sk_rc rc = group ? SK_OK : SK_NO_GROUPS(g);
     if (rc) return rc;
     memset(l->ids, 0, rows * sizeof *l->ids);
     for (uint32_t i = 0; i < l->keys->n; i++) {
         const struct sk_key_col *c = &l->keys->col[i];
-        /* the codes that Parquet's reader and pandas use */
+        /* these are the types of codes that Parquet's reader and pandas use */
         if (c->code == 'i') add_codes(c, 'i', rows, l->ids);
         else if (c->code == 'c') add_codes(c, 'c', rows, l->ids);
         else add_codes(c, c->code, rows, l->ids);
@@ -391,7 +393,7 @@ static sk_rc group_rows(struct sk_groupby *g, const struct ArrowArray *keys, uin
     sk_rc rc;
     if (rows > UINT32_MAX - 1 - g->n)
         return SK_ERR(err, SK_EINVAL, "more than 2^32 - 2 groups or rows in one aggregation");
-    if (!g->n_keys) { /* no keys: one group has all rows */
+    if (!g->n_keys) { /* without keys one group has all rows */
         if (!g->n && !reserve(g, 1)) return SK_NO_GROUPS(g);
         if (!g->n && rows) new_group(g, 0, (struct sk_row_at){SK_ROW_NONE, 0});
         return SK_OK;
@@ -433,8 +435,8 @@ static sk_rc keys_of(const struct sk_groupby *g, const struct ArrowArray *batch,
     return SK_OK;
 }
 
-/* Returns the groups of a batch's rows in *ids; NULL without keys, until zeros() makes the
- * array. */
+/* Finds the groups of a batch's rows: *ids[row]. Without keys *ids is NULL, until zeros() allocates
+ * the array. */
 static sk_rc begin_rows(struct sk_groupby *g, const struct ArrowArray *batch, bool partial,
                         uint32_t **ids, struct sk_err *err) {
     struct ArrowArray keys, **children;
@@ -467,7 +469,8 @@ static sk_rc update_states(const struct sk_groupby *g, const struct sk_agg_col *
     return sk_agg_update(a, c, *ids, rows, g->n) ? SK_OK : SK_NO_GROUPS(g);
 }
 
-/* Opens the column that an aggregate reads; of a type without order only the validity bitmap. */
+/* Opens the column that an aggregate reads; of a column whose type has no order, only the validity
+ * bitmap is read. */
 static sk_rc update_column(struct sk_groupby *g, uint32_t i, const struct ArrowSchema *schema,
                            const struct ArrowArray *batch, uint32_t **ids, struct sk_err *err) {
     const struct sk_agg_col *a = &g->agg[i];
@@ -507,8 +510,8 @@ sk_rc sk_groupby_update(struct sk_groupby *g, const struct ArrowSchema *schema,
     return rc;
 }
 
-/* Parses the type of the values from which a column of states was made. *same: it is the type
- * of a. */
+/* Parses the type of the values from which a column of states was made. *same: that type is the
+ * type of the column of `a`. */
 static sk_rc source_of(const struct sk_agg_col *a, const struct ArrowSchema *s,
                        struct sk_agg_col *from, bool *same, struct sk_err *err) {
     size_t n = strlen(SK_STATE);

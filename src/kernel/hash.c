@@ -1,12 +1,13 @@
 /* hash.c - 64-bit hashes of key columns.
  *
- * A hash is a function of the logical value, so that equal rows go to the same partition whether
- * their block has a dictionary, a view, an offset or a null more. Integers are hashed as 64-bit
- * numbers; floats that equal such a number like it, other floats as doubles; decimals as 256 bits;
- * text by length and bytes. Columns are chained in order. Fixed-width values go through the
- * finalizer of splitmix64, a bijection: 64-bit keys do not collide. Bytes are folded 16 at a time
- * by 64x64 -> 128-bit products, as wyhash does (Wang Yi, public domain). The hash does not
- * withstand an adversary. Cost: 2 ns a row and fixed-width column. */
+ * A hash depends on the logical value only, so that equal rows go to the same partition even if one
+ * block has a dictionary, a view, an offset or nulls and another does not. Integers are hashed as
+ * 64-bit numbers; floats that equal an integer like that integer, other floats as doubles; decimals
+ * as 256 bits; text by length and bytes. The hash of each column goes into that of the next.
+ * Fixed-width values go through the finalizer of splitmix64, a bijection: 64-bit keys do not
+ * collide. Bytes are folded 16 at a time by 64x64 -> 128-bit products, as wyhash does (Wang Yi,
+ * public domain). The hash does not withstand an adversary. Cost: 2 ns a row and fixed-width
+ * column. */
 #include "kernel/kernel_int.h"
 
 static const uint64_t salt[4] = {UINT64_C(0xa0761d6478bd642f), UINT64_C(0xe7037ed1a0b428db),
@@ -56,8 +57,8 @@ SK_INLINE uint64_t float_bits(const uint8_t *p, uint32_t width) {
     if (width == 8) memcpy(&d, &bits, 8);
     else memcpy(&bits, &d, 8);
     if (d >= -0x1p63 && d < 0x1p64) {
-        /* a column may be ints in one block and floats in another: 1 equals 1.0, and -0.0 equals
-         * 0.0 */
+        /* a column may have integers in one block and floats in another: 1 equals 1.0, and -0.0
+         * equals 0.0 */
         uint64_t whole = d < 0 ? (uint64_t)(int64_t)d : (uint64_t)d;
         if ((d < 0 ? (double)(int64_t)whole : (double)whole) == d) return whole;
     }

@@ -1,12 +1,12 @@
 /* join.c - finds which rows of two sides have equal keys.
  *
  * A hash table numbers the distinct keys of the side with fewer rows; each row of both sides then
- * has the number of its key, or none (its key is null or not in the table). A counting sort puts
+ * has the number of its key, or NONE (its key is null or not in the table). A counting sort puts
  * the rows of the right side in the order of these numbers, so the partners of a left row are a
- * range, and results come in the order of left rows whichever side the table was made of. A key
- * that half of the rows have costs what other keys cost: one comparison a row. Memory: 4 bytes a
- * row of the left, 12 of the right, 9 a distinct key; during the creation also 32 to 48 a row of
- * the smaller side and 8 a row of the largest batch. Cost: 20 to 60 ns a row of both sides. */
+ * range of that order, and results are in the order of left rows, whichever side is in the table. A
+ * row costs one comparison, even if half of all rows have its key. Memory: 4 bytes a row of the
+ * left, 12 of the right, 9 a distinct key; during the creation also 32 to 48 a row of the smaller
+ * side and 8 a row of the largest batch. Cost: 20 to 60 ns a row of both sides. */
 #include "kernel/kernel_int.h"
 
 enum { AHEAD = 16, NONE = UINT32_MAX };
@@ -26,14 +26,16 @@ struct sk_join {
     enum sk_join_kind kind;
     struct side left, right;
     uint32_t n_keys; /* distinct keys */
-    /* [n_keys + 1]: the right rows of a key are places[start[key], start[key + 1]). */
+    /* [n_keys + 1]: the right rows with key number k are places[start[k], start[k + 1]). */
     uint64_t *start;
-    struct sk_row_at *places; /* of the right rows */
-    uint8_t *met;             /* [n_keys]: a left row has the key */
-    bool share;     /* the join of a share: sk_join_rest gives the right rows without a partner */
+    struct sk_row_at *places; /* places of the right rows, in the order of their keys' numbers */
+    uint8_t *met;             /* [n_keys]: 1 if a left row has the key */
+    /* true: this is the join of a share; sk_join_rest gives the right rows without a partner */
+    bool share;
     int phase;      /* 0: left rows, 1: right rows, 2: end */
-    uint32_t batch; /* batch of the current side that the next result comes from */
-    /* the next row's number in its batch, and in its side; the next of its partners */
+    uint32_t batch; /* number of the batch, in the side of the phase, of the next result */
+    /* row, at: number of the next row in its batch and in its side; partner: index of its next
+     * partner */
     uint64_t row, at, partner;
 };
 
@@ -71,9 +73,9 @@ struct table {
     struct slot *slots;
     /* hash: of each key; null: the hash of null, if the only key is an integer */
     uint64_t mask, *hash, null;
-    struct sk_row_at *first; /* a row of each key */
+    struct sk_row_at *first; /* the first row found with each key */
     uint32_t n;
-    bool number; /* the only key is an integer, so its hash decides */
+    bool number; /* true: the only key is an integer, so equal hashes are equal keys */
 };
 
 static bool same_key(const struct table *t, uint32_t key, const struct sk_keys *k, uint64_t row,
@@ -84,7 +86,8 @@ static bool same_key(const struct table *t, uint32_t key, const struct sk_keys *
     return !sk_keys_compare(t->of->keys[p.run], p.row, k, row);
 }
 
-/* The slot of a key: its own, or the free one where it belongs. */
+/* Returns the slot of a row's key; if the table does not have the key, the free slot where it
+ * belongs. */
 SK_INLINE struct slot *slot_of(const struct table *t, const struct sk_keys *k, uint64_t row,
                                uint64_t hash) {
     uint64_t at = hash & t->mask;
@@ -94,7 +97,7 @@ SK_INLINE struct slot *slot_of(const struct table *t, const struct sk_keys *k, u
     return &t->slots[at];
 }
 
-/* Gives NONE to rows with a null in any key, 0 to all others. */
+/* Sets the number of rows with a null in any key to NONE, of all other rows to 0. */
 static void mark_nulls(const struct sk_keys *k, uint32_t *number) {
     memset(number, 0, (size_t)k->rows * sizeof *number);
     for (uint32_t c = 0; c < k->n; c++) {
@@ -120,7 +123,7 @@ static void number_rows(struct table *t, const struct side *s, uint64_t *hash) {
                 t->first[t->n] = (struct sk_row_at){b, (uint32_t)i};
                 *at = (struct slot){(uint32_t)(hash[i] >> 32), ++t->n};
             }
-            number[i] = at->key - 1; /* a free slot gives NONE */
+            number[i] = at->key - 1; /* for a free slot this is NONE */
         }
     }
 }
@@ -140,7 +143,7 @@ static sk_rc number_both(struct sk_join *j, struct sk_err *err) {
     while (slots < 2 * keys) slots *= 2;
     const struct sk_keys *any = t.of->n ? t.of->keys[0] : NULL;
     t.number = any && any->n == 1 && any->col[0].kind >= SK_KEY_BOOL &&
-               any->col[0].kind < SK_KEY_FLOAT; /* the hashes of two floats may be equal */
+               any->col[0].kind < SK_KEY_FLOAT; /* two different floats may have the same hash */
     t.mask = slots - 1;
     t.null = sk_hash_null();
     t.slots = sk_alloc_large(SK_TAG_KERNEL, (size_t)slots * sizeof *t.slots);
@@ -166,7 +169,7 @@ static sk_rc number_both(struct sk_join *j, struct sk_err *err) {
 
 /* ---- the partners of each row ---- */
 
-/* Finds the right rows of each key, in order, and which keys the left side has. */
+/* Makes `places` and `start`, and finds which keys the left side has. */
 static bool find_partners(struct sk_join *j) {
     j->start = sk_calloc(SK_TAG_KERNEL, ((size_t)j->n_keys + 2) * sizeof *j->start);
     j->places = sk_alloc_large(SK_TAG_KERNEL, (size_t)j->right.rows * sizeof *j->places);
@@ -179,8 +182,8 @@ static bool find_partners(struct sk_join *j) {
     const uint32_t *number = j->right.number;
     for (uint32_t b = 0; b < j->right.n; number += j->right.keys[b++]->rows)
         for (uint64_t i = 0; i < j->right.keys[b]->rows; i++)
-            if (number[i] != NONE) /* moves at[key] to the start of the next key */
-                j->places[at[number[i]]++] = (struct sk_row_at){b, (uint32_t)i};
+            /* places the row, and moves at[key] towards the start of the next key */
+            if (number[i] != NONE) j->places[at[number[i]]++] = (struct sk_row_at){b, (uint32_t)i};
     for (uint64_t i = 0; i < j->left.rows; i++)
         if (j->left.number[i] != NONE) j->met[j->left.number[i]] = 1;
     return true;
@@ -240,7 +243,7 @@ sk_rc sk_join_rest(const struct sk_keys *const *right, uint32_t n_right, enum sk
     j->right = (struct side){.keys = right, .n = n_right};
     j->phase = right_rows_follow(j) || first_phase(kind) ? 1 : 2;
     SK_GO(check_side(&j->right, n_right ? right[0] : NULL, err));
-    j->met = sk_calloc(SK_TAG_KERNEL, 1); /* one key stands for all keys that a left row has */
+    j->met = sk_calloc(SK_TAG_KERNEL, 1); /* number 0 stands for each key that a left row has */
     SK_GO(j->met ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory for a join"));
     j->met[0] = 1;
     for (uint64_t i = 0; i < j->right.rows; i++)
@@ -263,7 +266,8 @@ void sk_join_destroy(struct sk_join *j) {
 
 /* ---- writing the results ---- */
 
-/* The number of results that a left row gives, and whether each has a right partner. */
+/* Returns the number of results of a left row with that key; *partners: whether they have a right
+ * row. */
 static uint64_t results_of(const struct sk_join *j, uint32_t key, bool *partners) {
     uint64_t n = key == NONE ? 0 : j->start[key + 1] - j->start[key];
     *partners = false;
@@ -283,7 +287,7 @@ static bool right_row_is_one(const struct sk_join *j, uint32_t key) {
     return j->kind == SK_JOIN_RIGHT_SEMI ? met : !met;
 }
 
-/* Advances to the next row of a side; behind the last row the phase ends. */
+/* Advances to the next row of a side; behind the last one the phase becomes `next`. */
 static void step(struct sk_join *j, const struct side *s, int next) {
     j->row++;
     j->at++;

@@ -1,16 +1,17 @@
 /* kernel.h - contract of the kernel layer: the operations of exchanges, aggregations and joins on
  * rows. Pure functions over Arrow record batches in place; no Python, no engine.
  *
- * A batch is the pair of structs that sk_block_export gives (or any producer of the C Data
+ * A batch is the pair of structs that sk_block_export makes (or any producer of the C Data
  * Interface). Offsets of the batch and of its columns are respected; values are trusted as readers
  * of Arrow trust them (call sk_block_validate first for bytes from untrusted sources). Rows are
- * counted from 0 within the batch; a batch has at most UINT32_MAX rows here, so an index is
- * uint32_t. Results are written to the caller's memory, or are a plan that sk_block_write lays out
- * at its final place.
+ * counted from 0 within the batch; a batch may have at most UINT32_MAX rows, so an index is
+ * uint32_t. Results are written to the caller's memory, or are a plan that sk_block_write writes
+ * straight to its final place.
  *
- * The order of keys (docs/design/kernels.md): `nulls_first` says where nulls stand, and NaN stands
- * between nulls and values, both for either direction; -0.0 equals 0.0; text and binary compare as
- * unsigned bytes, false < true. Equal keys keep the order of their rows: the sort is stable.
+ * The order of keys (docs/design/kernels.md): `nulls_first` says whether nulls are first or last,
+ * and NaNs are between nulls and values, in ascending and descending order alike; -0.0 equals 0.0;
+ * text and binary compare as unsigned bytes, false < true. Equal keys keep the order of their rows:
+ * the sort is stable.
  *
  * Thread-safety: every function may run at the same time as any other; a struct sk_keys is only
  * read after its creation. Errors: SK_EINVAL names column and type; SK_ENOMEM. Scratch memory is
@@ -35,10 +36,10 @@ struct sk_key {
     bool descending, nulls_first;
 };
 
-/* The key columns of one batch, the most significant first. Types that can be ordered: bool,
+/* The key columns of one batch, the most significant first. The types that can be keys: bool,
  * integers, floats, decimals, date, time, timestamp, duration, interval of months, (large) text and
  * binary and their views, fixed-size binary, null, and dictionaries of these. All other types,
- * tensors among them, are SK_EINVAL. Schema and array must outlive the keys. */
+ * tensors among them, give SK_EINVAL. Schema and array must outlive the keys. */
 struct sk_keys;
 /* True if values of this Arrow format can be keys. */
 bool sk_can_be_key(const char *format);
@@ -49,28 +50,29 @@ void sk_keys_destroy(struct sk_keys *k); /* NULL is fine */
 uint64_t sk_keys_rows(const struct sk_keys *k);
 
 /* Checks that keys a and b can be compared. SK_EINVAL: the number, types or directions of their
- * columns differ. A dictionary counts as the type of its values; text types with different offsets
- * or views match. */
+ * columns differ. A dictionary is treated as the type of its values; text types match whatever the
+ * width of their offsets, and with views. */
 sk_rc sk_keys_match(const struct sk_keys *a, const struct sk_keys *b,
                     struct sk_err *err) SK_MUST_USE;
 /* Compares row i of a with row j of b, where a and b match: < 0, 0, > 0. */
 int sk_keys_compare(const struct sk_keys *a, uint64_t i, const struct sk_keys *b, uint64_t j);
-/* The start of a row's key as a number. If the prefixes of two rows (of matching keys) differ, they
- * are ordered like the rows; if they are equal, compare the rows. */
+/* Returns the first bytes of a row's key as a number. If the prefixes of two rows (of matching
+ * keys) differ, their order is that of the rows; if they are equal, compare the rows. */
 uint64_t sk_keys_prefix(const struct sk_keys *k, uint64_t row);
 /* Sets out[row] to a hash of the row's logical values alone: it does not depend on offsets,
  * dictionaries, widths of integers, floats or offsets, or on other rows. Equal rows have equal
- * hashes: NaN is one value, -0.0 is 0.0, null is one value. All 64 bits are well mixed. */
+ * hashes: all NaNs are equal, -0.0 equals 0.0, and nulls are equal. All 64 bits are well mixed. */
 void sk_keys_hash(const struct sk_keys *k, uint64_t *out);
 
 /* ---- sort (sort.c, radix.c) ---- */
 
-/* Sets index[0, rows) to the rows in order; stable. Scratch: 32 bytes a row. */
+/* Sets index[0, rows) to the numbers of the rows in sorted order; stable. Scratch: 32 bytes a
+ * row. */
 sk_rc sk_sort(const struct sk_keys *k, uint32_t *index, struct sk_err *err) SK_MUST_USE;
 
 /* ---- merge (merge.c) ---- */
 
-/* Merges n sorted runs; equal rows come in the order of their runs. The rows of each run must be in
+/* Merges n sorted runs; equal rows stay in the order of their runs. The rows of each run must be in
  * the order of its keys, and all keys must match (SK_EINVAL). Run r is the next n_batches[r]
  * batches, one after the other (NULL: each batch is a run). If `ranges` is given, only the rows
  * [from, to) of ranges[b] of batch b take part. `batches` and `ranges` must outlive the merge. */
@@ -81,8 +83,8 @@ struct sk_merge;
 sk_rc sk_merge_create(const struct sk_keys *const *batches, const struct sk_range *ranges,
                       const uint32_t *n_batches, uint32_t n_runs, struct sk_merge **out,
                       struct sk_err *err) SK_MUST_USE;
-/* Writes the places of the next rows to `out`, at most cap; returns how many, fewer than cap only
- * at the end. The `run` of a place is the number of its batch. */
+/* Writes the places of the next rows to `out`, at most cap; returns their number, which is less
+ * than cap only at the end. The `run` of a place is the number of its batch. */
 uint64_t sk_merge_next(struct sk_merge *m, struct sk_row_at *out, uint64_t cap);
 void sk_merge_destroy(struct sk_merge *m); /* NULL is fine */
 
@@ -91,17 +93,17 @@ void sk_merge_destroy(struct sk_merge *m); /* NULL is fine */
 /* Cuts n sorted runs with matching keys into `parts` partitions of their merged order (key, run,
  * row), which may separate equal keys. Partition p of run r is [cuts[r * (parts + 1) + p], cuts[r *
  * (parts + 1) + p + 1]). Partition p has the rows of rank [p * N / parts, (p + 1) * N / parts) of
- * all N. With `weight` cuts go by weight instead: weight[r][0 .. rows] is the weight in front of
- * each row of run r, and of the whole run (bytes; or rows, where a run is the sample of a longer
- * one). Cut p then is in front of the first row that has at least p * W / parts of the total weight
- * W in front of it in the merged order. */
+ * all N. With `weight`, weights are used instead of ranks: weight[r][i] is the total weight (bytes;
+ * or rows, if a run is the sample of a longer one) of the rows before row i of run r, and
+ * weight[r][rows] that of the whole run. Cut p then is before the first row with at least p * W /
+ * parts of the total weight W before it in the merged order. */
 sk_rc sk_cut_ranks(const struct sk_keys *const *runs, uint32_t n, const uint64_t *const *weight,
                    uint32_t parts, uint64_t *cuts, struct sk_err *err) SK_MUST_USE;
 /* Cuts the runs by given bounds, which are in order, into bounds->rows + 1 partitions: partition 0
- * has the rows before bound 0, and so on. With `at` NULL only keys decide, and a row that equals a
- * bound goes behind it, as in sk_partition_range. Otherwise bound i is row at[i] of the runs that
- * the bounds were made of; it is the first row of its partition, and equal keys are cut there.
- * `runs` then are pieces of those runs that begin at row row0[r] (NULL: at 0). */
+ * has the rows before bound 0, and so on. With `at` NULL only keys are compared, and a row that
+ * equals a bound goes behind it, as in sk_partition_range. Otherwise bound i is row at[i] of the
+ * runs from which the bounds were made, and is the first row of its partition, even among equal
+ * keys. `runs` then are pieces of those runs that begin at row row0[r] (NULL: at 0). */
 sk_rc sk_cut_bounds(const struct sk_keys *const *runs, uint32_t n, const uint64_t *row0,
                     const struct sk_keys *bounds, const struct sk_row_at *at, uint64_t *cuts,
                     struct sk_err *err) SK_MUST_USE;
@@ -112,7 +114,7 @@ sk_rc sk_cut_bounds(const struct sk_keys *const *runs, uint32_t n, const uint64_
 
 /* ---- partition (partition.c) ---- */
 
-/* The rows by partition: partition p has index[start[p], start[p + 1]), in the order of the
+/* The rows grouped by partition: partition p has index[start[p], start[p + 1]), in the order of the
  * batch. */
 struct sk_parts {
     uint32_t n;      /* number of partitions, > 0 */
@@ -121,14 +123,14 @@ struct sk_parts {
 };
 /* Each of the following functions needs 4 bytes of scratch for each row; sk_partition_hash needs
  * 12. After a failure the content of `out` is undefined. */
-/* Partitions by the hash of the keys. Another `level` uses other bits of the hash, to divide the
- * rows of one partition of an earlier level. */
+/* Partitions by the hash of the keys. Each `level` uses other bits of the hash, so that a partition
+ * of one level can be divided by another level. */
 sk_rc sk_partition_hash(const struct sk_keys *k, uint32_t level, struct sk_parts *out,
                         struct sk_err *err) SK_MUST_USE;
 /* Partitions by n - 1 bounds, which are the rows of `bounds` in the order of its keys. A row goes
  * to the partition behind the last bound that is not greater (so a row equal to a bound goes behind
- * the bound, as in Ray). SK_EINVAL: there are not n - 1 bounds, they are out of order, or they have
- * other types. */
+ * the bound, as in Ray). SK_EINVAL: there are not n - 1 bounds, they are out of order, or their
+ * types are not those of the keys. */
 sk_rc sk_partition_range(const struct sk_keys *k, const struct sk_keys *bounds,
                          struct sk_parts *out, struct sk_err *err) SK_MUST_USE;
 /* Partitions at random: by sk_draw of each row's number, row0 + row. The result does not depend on
@@ -152,9 +154,9 @@ uint64_t sk_group_starts(const struct sk_keys *k, uint32_t *start);
  * text). Null where there is no value (COUNT: 0), or, without ignore_nulls, where one is null;
  * COUNT and ZERO_PCT then count nulls as rows. STD of too few values: NaN. SUM that does not fit,
  * and ABS_MAX of the least integer, are SK_ERANGE when the result is made. */
-/* finds a kind by its name in the table */
+/* Finds a kind of aggregate by its name in the table; false: there is none. */
 bool sk_agg_kind_find(const char *name, enum sk_agg_kind *out);
-/* True if the aggregate can work on a column of this Arrow format (of a dictionary: the format of
+/* True if the aggregate can work on a column of this Arrow format (for a dictionary: the format of
  * its values). */
 bool sk_agg_takes(enum sk_agg_kind kind, const char *format);
 
@@ -200,19 +202,20 @@ sk_rc sk_groupby_create(const struct ArrowSchema *schema, const uint32_t *keys, 
  * error only destroy and clear are allowed. */
 sk_rc sk_groupby_update(struct sk_groupby *g, const struct ArrowSchema *schema,
                         const struct ArrowArray *batch, struct sk_err *err) SK_MUST_USE;
-/* Partial results do not pay if groups / rows is above 0.8 after 64 Ki rows: then looking a row up
- * costs more than sending it unchanged. The caller decides (shuffle/aggregate.c). */
+/* Partial results are not worth their cost if groups / rows is above 0.8 after 64 Ki rows: finding
+ * the group of a row then costs more than sending the row unchanged. The caller decides
+ * (shuffle/aggregate.c). */
 /* Adds the rows of a partial result of the same keys and aggregates. Its schema gives the types
  * that its states were made of, which may be narrower than g's (int, where g has float; null).
  * Keys, and kept values, must be of g's types. SK_ERANGE: a value is not exact in g's type. */
 sk_rc sk_groupby_merge(struct sk_groupby *g, const struct ArrowSchema *schema,
                        const struct ArrowArray *partial, struct sk_err *err) SK_MUST_USE;
-/* number of rows added since the creation or the last clear */
+/* Returns the number of rows added since the creation or the last clear. */
 uint64_t sk_groupby_rows(const struct sk_groupby *g);
 uint64_t sk_groupby_groups(const struct sk_groupby *g);
-/* The most bytes of memory that the groups need, by the same rule on every machine:
- * sk_groupby_group_bytes for each group, plus the kept keys and values (*kept, which may be NULL,
- * gets the latter). A built result needs about as much again. */
+/* Returns an upper bound of the bytes that the groups need, computed alike on every machine:
+ * sk_groupby_group_bytes for each group, plus the stored keys and values (*kept, which may be NULL,
+ * gets the bytes of the stored values). A built result needs about as much again. */
 uint64_t sk_groupby_bytes(const struct sk_groupby *g, uint64_t *kept);
 uint64_t sk_groupby_group_bytes(const struct sk_groupby *g);
 #define SK_STATE "state:"
@@ -231,7 +234,7 @@ sk_rc sk_groupby_measure_range(struct sk_groupby *g, uint64_t from, uint64_t n,
                                struct sk_err *err) SK_MUST_USE;
 sk_rc sk_groupby_measure(struct sk_groupby *g, bool partial, struct sk_block_plan **plan,
                          uint64_t *size, struct sk_err *err) SK_MUST_USE;
-void sk_groupby_clear(struct sk_groupby *g);   /* back to the state after its creation */
+void sk_groupby_clear(struct sk_groupby *g);   /* removes all groups: g is as after its creation */
 void sk_groupby_destroy(struct sk_groupby *g); /* NULL is fine */
 
 /* ---- joins (join.c, bloom.c) ---- */
@@ -262,35 +265,37 @@ sk_rc sk_join_create(const struct sk_keys *const *left, uint32_t n_left,
                      const struct sk_keys *const *right, uint32_t n_right, enum sk_join_kind kind,
                      struct sk_join **out, struct sk_err *err) SK_MUST_USE;
 /* Writes the places of the next rows of the result, at most cap; returns how many, fewer than cap
- * only at the end. Where a side has no row, its place is SK_ROW_NONE (semi and anti: always, on the
- * other side). The order is by left row, then by right row; then come right rows without a partner.
- * sk_block_measure_places takes these places, with both sides. */
+ * only at the end. For a side without a row the place is SK_ROW_NONE (in semi and anti joins
+ * always, for the side that is not in the result). The order is by left row, then by right row;
+ * right rows without a partner are last. sk_block_measure_places takes these places, with both
+ * sides. */
 uint64_t sk_join_next(struct sk_join *j, struct sk_row_at *left, struct sk_row_at *right,
                       uint64_t cap);
 void sk_join_destroy(struct sk_join *j); /* NULL is fine */
-/* Divides a join: joins of shares of the left side, each with all of the right side, give together
- * what one join gives, if a join of the rest follows. sk_join_share, called before the first
- * sk_join_next, makes j the join of a share: it gives pairs and left rows, and sets in `met` one
- * bit for each right row that has a left partner, (right rows + 7) / 8 bytes. sk_join_rest takes
- * the bitwise or of all `met` and makes the join of the rest: for RIGHT and FULL the right rows
- * without a partner; for RIGHT_SEMI and RIGHT_ANTI the whole result; for other kinds nothing. */
+/* Divides one join into several: joins of shares of the left side, each with the whole right side,
+ * and a join of the rest behind them give together the result of the one join. sk_join_share,
+ * called before the first sk_join_next, makes j the join of a share: it returns only pairs and left
+ * rows, and sets in `met`, of (right rows + 7) / 8 bytes, one bit for each right row that has a
+ * partner in the share. sk_join_rest takes the bitwise or of all `met` and makes the join of the
+ * rest, which returns for RIGHT and FULL the right rows without a partner, for RIGHT_SEMI and
+ * RIGHT_ANTI the whole result, for other kinds no rows. */
 void sk_join_share(struct sk_join *j, uint8_t *met);
 sk_rc sk_join_rest(const struct sk_keys *const *right, uint32_t n_right, enum sk_join_kind kind,
                    const uint8_t *met, struct sk_join **out, struct sk_err *err) SK_MUST_USE;
 
 /* A Bloom filter of hashes of keys (sk_keys_hash): plain bytes, zero at first; 8 to 10 bits a key.
- * Filters of parts of a side can be merged into that of the whole side if they have the same size;
- * rows may be left out only by the filter of the whole side. */
+ * Filters of parts of a side can be merged into the filter of the whole side if they have the same
+ * size; rows may be dropped only by the filter of the whole side. */
 size_t sk_bloom_bytes(uint64_t keys, uint32_t bits);
 void sk_bloom_add(uint8_t *filter, size_t bytes, const uint64_t *hash, uint64_t n);
 void sk_bloom_merge(uint8_t *filter, const uint8_t *other, size_t bytes);
-/* Sets index[0, returned) to those of the n hashes that may be in the filter; a hash that was added
- * is never left out. */
+/* Sets index[0, returned) to the numbers of the hashes that may be in the filter. A hash that was
+ * added is always among them. */
 uint64_t sk_bloom_select(const uint8_t *filter, size_t bytes, const uint64_t *hash, uint64_t n,
                          uint32_t *index);
 
-/* 64 random bits for a row number: splitmix64 as a counter-based generator. The same on every
- * machine. */
+/* Returns 64 random bits for a row number (splitmix64 as a counter-based generator), the same on
+ * every machine. */
 static inline uint64_t sk_draw(uint64_t seed, uint64_t row) {
     return sk_rand_mix(sk_rand_mix(seed) + row * UINT64_C(0x9e3779b97f4a7c15));
 }

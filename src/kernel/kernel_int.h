@@ -1,10 +1,10 @@
-/* kernel_int.h - inside the kernel layer only: a key column as the loops over rows see it.
+/* kernel_int.h - inside the kernel layer only: a key column in the form that loops over rows need.
  *
  * A value is a sequence of 64-bit words, compared as unsigned numbers. Integers, floats, bool and
  * short decimals are one word with the value at its top, so that the first word can serve as a
  * prefix; wide decimals are several words; bytes are cut into words of eight, padded with zeros
- * (the number of bytes in the last word then decides between "a" and "a\0"). Null and NaN have no
- * words: rows are first distinguished by class. */
+ * (the number of bytes in the last word then distinguishes "a" from "a\0"). Null and NaN have no
+ * words: rows are first divided into nulls, NaNs and values. */
 #ifndef SK_KERNEL_INT_H
 #define SK_KERNEL_INT_H
 
@@ -25,8 +25,9 @@ enum sk_key_kind {
 
 struct sk_key_col {
     enum sk_key_kind kind;
-    uint32_t width;   /* bytes of a value; SK_KEY_VAR: of an offset */
-    uint32_t n_words; /* words of a value; UINT32_MAX: depends on the text */
+    uint32_t width; /* bytes of a value; SK_KEY_VAR: bytes of an offset */
+    /* number of words of a value; UINT32_MAX: depends on the length of the text */
+    uint32_t n_words;
     bool descending, nulls_first;
     const uint8_t *valid, *data; /* data: values, offsets or views */
     const uint8_t *bytes;        /* of SK_KEY_VAR: the text's bytes */
@@ -47,7 +48,7 @@ struct sk_keys {
 #define SK_INLINE static inline __attribute__((always_inline))
 
 SK_INLINE uint64_t sk_load(const uint8_t *p, uint32_t width) {
-    /* little-endian; width is 1, 2, 4 or 8 */
+    /* loads a little-endian number; width is 1, 2, 4 or 8 bytes */
     uint8_t v1;
     uint16_t v2;
     uint32_t v4;
@@ -92,7 +93,7 @@ SK_INLINE int64_t sk_key_at(const struct sk_key_col *c, uint64_t row) {
 
 SK_INLINE uint64_t sk_float_top(const uint8_t *p, uint32_t width) {
     return sk_load(p, width) << (64 - 8 * width);
-} /* the bits of the float at the top of a word */
+} /* returns the bits of the float at the top of a word */
 SK_INLINE bool sk_float_nan(uint64_t top, uint32_t width) {
     uint64_t inf = width == 2   ? UINT64_C(0x7C00) << 48
                    : width == 4 ? UINT64_C(0x7F800000) << 32
@@ -129,7 +130,7 @@ static inline unsigned sk_class_rank(const struct sk_key_col *c, enum sk_key_cla
 }
 
 static inline struct sk_bytes sk_key_bytes(const struct sk_key_col *c, int64_t at) {
-    /* for SK_KEY_FIXED, SK_KEY_VAR, SK_KEY_VIEW */
+    /* only for SK_KEY_FIXED, SK_KEY_VAR and SK_KEY_VIEW */
     if (c->kind == SK_KEY_FIXED) return (struct sk_bytes){c->data + at * c->width, c->width};
     if (c->kind == SK_KEY_VAR) {
         int64_t from = sk_load_signed(c->data + at * c->width, c->width),
@@ -143,8 +144,8 @@ static inline struct sk_bytes sk_key_bytes(const struct sk_key_col *c, int64_t a
         (const uint8_t *)c->buffers[2 + sk_load(v + 8, 4)] + sk_load(v + 12, 4), n};
 }
 
-/* Bytes [8w, 8w + 8) of b as a big-endian number, padded with zeros; *here: how many of them exist
- * (0 to 8). */
+/* Returns bytes [8w, 8w + 8) of b as a big-endian number, padded with zeros; *here: how many of
+ * these bytes exist (0 to 8). */
 SK_INLINE uint64_t sk_bytes_word(struct sk_bytes b, uint32_t w, uint32_t *here) {
     size_t from = 8 * (size_t)w, left = b.n > from ? b.n - from : 0;
     uint64_t v = 0;
@@ -156,8 +157,9 @@ SK_INLINE uint64_t sk_bytes_word(struct sk_bytes b, uint32_t w, uint32_t *here) 
     return __builtin_bswap64(v);
 }
 
-/* Word w of a value, ascending. kind and width are the column's; a loop that is made for one type
- * passes them as constants. *here: for bytes, how many of the word's bytes exist. */
+/* Returns word w of a value, for ascending order. kind and width are those of the column; a loop
+ * that is specialised for one type passes them as constants. *here: for bytes, how many of the
+ * word's bytes exist. */
 SK_INLINE uint64_t sk_key_word(const struct sk_key_col *c, enum sk_key_kind kind, uint32_t width,
                                int64_t at, uint32_t w, uint32_t *here) {
     const uint64_t sign = UINT64_C(1) << 63;
@@ -183,13 +185,13 @@ SK_INLINE uint64_t sk_key_word(const struct sk_key_col *c, enum sk_key_kind kind
 /* Sets kind, width and number of words by the Arrow format of the values; false: the type has no
  * order. */
 bool sk_key_type(struct sk_key_col *c, const char *format);
-/* The hash of a row whose only key is an integer and null. Any other hash of a single integer key
- * belongs to one value only. */
+/* Returns the hash of a row whose only key is an integer column and null. Any other hash of a
+ * single integer key belongs to one value only. */
 uint64_t sk_hash_null(void);
-/* The hash that sk_keys_hash computes, for one row. */
+/* Returns the hash of one row, as sk_keys_hash computes it. */
 uint64_t sk_keys_hash_row(const struct sk_keys *k, uint64_t row);
 
-/* Compares row i of a with row j of b from word w of key `first` on; everything before is known to
+/* Compares row i of a with row j of b from word w of key `first` on; all words before are known to
  * be equal. */
 int sk_keys_compare_from(const struct sk_keys *a, uint64_t i, const struct sk_keys *b, uint64_t j,
                          uint32_t first, uint32_t w);

@@ -1,6 +1,6 @@
-/* key.c - the key columns of a batch: which types have an order, and how two rows compare.
+/* key.c - opens the key columns of a batch, knows which types have an order, and compares rows.
  *
- * Not here: the loops that must be fast; those of sort.c and hash.c are specialised by type and use
+ * Not here: the fast loops over rows; those of sort.c and hash.c are specialised by type and use
  * the same words (kernel_int.h). */
 #include "kernel/kernel_int.h"
 
@@ -14,7 +14,8 @@ static bool set_kind(struct sk_key_col *c, enum sk_key_kind kind, uint32_t width
     return true;
 }
 
-static bool set_decimal(struct sk_key_col *c, const char *f) { /* d:precision,scale[,bits] */
+/* Parses d:precision,scale[,bits]. */
+static bool set_decimal(struct sk_key_col *c, const char *f) {
     const char *bits = strchr(f, ',');
     bits = bits ? strchr(bits + 1, ',') : NULL;
     if (!bits || !strcmp(bits, ",128")) return set_kind(c, SK_KEY_DECIMAL, 16, 2);
@@ -22,7 +23,8 @@ static bool set_decimal(struct sk_key_col *c, const char *f) { /* d:precision,sc
     return set_kind(c, SK_KEY_INT, !strcmp(bits, ",32") ? 4 : 8, 1);
 }
 
-static bool set_fixed(struct sk_key_col *c, const char *f) { /* w:bytes */
+/* Parses w:bytes. */
+static bool set_fixed(struct sk_key_col *c, const char *f) {
     uint64_t n = 0;
     for (f += 2; *f >= '0' && *f <= '9' && n <= INT32_MAX; f++) n = n * 10 + (uint64_t)(*f - '0');
     return !*f && n <= INT32_MAX && set_kind(c, SK_KEY_FIXED, (uint32_t)n, (uint32_t)((n + 7) / 8));
@@ -86,7 +88,8 @@ static const char *type_name(const char *f) {
     return f;
 }
 
-/* The name of an extension type from metadata, not NUL-terminated; n 0: none. */
+/* Returns the name of an extension type from a field's metadata, not NUL-terminated; n 0: there is
+ * none. */
 static struct sk_bytes extension_name(const char *m) {
     static const char key[] = "ARROW:extension:name";
     int32_t n, len[2];

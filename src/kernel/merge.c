@@ -1,15 +1,16 @@
 /* merge.c - merges sorted runs by a loser tree (Knuth, TAOCP 3, 5.4.1): one comparison a level for
  * each row.
  *
- * node[0] is the winner's run, node[1, n) are the losers, leaves are implicit: run r stands below
- * node (n + r) / 2. Prefixes are compared first, and whole keys where those are equal. Equal keys
- * come in the order of their runs, so runs that are successive parts of a batch give its stable
- * sort. Only the current batch of a run takes part, so a run that is divided into pages costs no
- * more than a whole one. Memory: 36 bytes a run. Cost: 30 ns a row for 16 runs of int64. */
+ * node[0] is the winner's run, node[1, n) are the losers; leaves are not stored: run r is below
+ * node (n + r) / 2. Prefixes are compared first, and whole keys only if the prefixes are equal.
+ * Equal keys stay in the order of their runs, so runs that are successive parts of one batch give
+ * the stable sort of that batch. Only the current batch of a run takes part, so a run that is
+ * divided into pages costs no more than a whole one. Memory: 36 bytes a run. Cost: 30 ns a row for
+ * 16 runs of int64. */
 #include "kernel/kernel_int.h"
 
-/* the next row of a run: row `row` of batch `batch`, whose rows end at `end`; at the end of the run
- * batch equals `last` */
+/* The next row of a run: row `row` of batch `batch`, whose rows end at `end`. At the end of the run
+ * `batch` equals `last`. */
 struct head {
     uint64_t prefix;
     uint32_t row, end, batch, last;
@@ -35,7 +36,8 @@ static bool before(const struct sk_merge *m, uint32_t a, uint32_t b) {
     return r ? r < 0 : a < b;
 }
 
-/* Lets run r, whose head is new, compete from its leaf upwards. */
+/* Restores the tree after a change of run r's head: r plays the matches from its leaf to the
+ * root. */
 static void play(struct sk_merge *m, uint32_t r) {
     uint32_t winner = r;
     for (uint32_t i = (m->n + r) / 2; i > 0; i /= 2) {
@@ -60,7 +62,7 @@ static void read_head(struct sk_merge *m, uint32_t r) {
     if (!at_end(m, r)) h->prefix = sk_keys_prefix(m->batches[h->batch], h->row);
 }
 
-/* Plays all matches below node i, each of which keeps its loser; returns the winner. */
+/* Plays all matches below node i, stores the loser of each, and returns the winner. */
 static uint32_t build(struct sk_merge *m, uint32_t i) {
     if (i >= m->n) return i - m->n;
     uint32_t a = build(m, 2 * i), b = build(m, 2 * i + 1);

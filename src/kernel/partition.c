@@ -1,4 +1,5 @@
-/* partition.c - which partition each row goes to, and the rows in the order of their partitions.
+/* partition.c - computes the partition of each row, and puts the rows in the order of their
+ * partitions.
  *
  * Each way of partitioning computes a partition for each row; one stable counting sort then makes
  * the index. Cost, 10M int64: by hash 12 ns a row for up to a thousand partitions. */
@@ -19,7 +20,7 @@ static void gather(const uint32_t *part, uint64_t rows, struct sk_parts *out) {
         sum += n;
     }
     for (uint64_t i = 0; i < rows; i++) out->index[start[part[i]]++] = (uint32_t)i;
-    /* each start has moved to the start of the next */
+    /* start[p] has become the start of partition p + 1, so the starts are moved back by one */
     memmove(start + 1, start, out->n * sizeof *start);
     start[0] = 0;
 }
@@ -53,7 +54,7 @@ sk_rc sk_partition_hash(const struct sk_keys *k, uint32_t level, struct sk_parts
     return SK_OK;
 }
 
-/* The number of bounds that are not greater than the row. */
+/* Returns the number of bounds that are not greater than the row. */
 static uint32_t bounds_before(const struct sk_keys *k, uint64_t row, const struct sk_keys *bounds,
                               const uint64_t *prefix) {
     uint64_t lo = 0, hi = bounds->rows, of = sk_keys_prefix(k, row);

@@ -13,7 +13,7 @@ static sk_rc check(struct sk_records f, size_t n, struct sk_err *err) {
     return SK_OK;
 }
 
-/* Bytes [8 at, 8 at + 8) of a key as a big-endian number, padded with zeros. */
+/* Returns bytes [8 at, 8 at + 8) of a key as a big-endian number, padded with zeros. */
 SK_INLINE uint64_t word(struct sk_records f, const uint8_t *record, uint32_t at) {
     uint64_t v = 0;
     if (SK_LIKELY(8 * at + 8 <= f.key)) {
@@ -25,7 +25,8 @@ SK_INLINE uint64_t word(struct sk_records f, const uint8_t *record, uint32_t at)
 }
 
 SK_INLINE void copy(uint32_t width, void *to, const void *from) {
-    /* the width of the public sort benchmark: seven loads and stores, no call */
+    /* a constant width, that of the public sort benchmark, compiles to seven loads and stores
+     * without a call */
     if (SK_LIKELY(width == 100)) memcpy(to, from, 100);
     else memcpy(to, from, width);
 }
@@ -44,7 +45,7 @@ static void by_words(struct sk_records f, const uint8_t *in, struct sk_entry *e,
     }
 }
 
-struct index { /* grows as needed */
+struct index { /* an index of records, which grows as needed */
     struct sk_entry *e;
     size_t cap;
 };
@@ -111,8 +112,8 @@ sk_rc sk_records_sort(struct sk_records f, const void *in, size_t n, void *out, 
 
 /* ---- partitioning records -------------------------------------------------------------------- */
 
-/* A bound is found by the first two bytes of a key, then by bisection among the bounds with the
- * same two bytes. */
+/* The bounds in a form in which the part of a key is found by its first two bytes, then by
+ * bisection among the bounds with the same two bytes. */
 struct bounds {
     uint32_t before[65537]; /* number of bounds whose first two bytes are less */
     uint64_t top[];         /* first words of the bounds */
@@ -137,7 +138,7 @@ static sk_rc bounds_create(struct sk_records f, const uint8_t *key, size_t n, st
     return SK_OK;
 }
 
-/* The number of bounds that are not above the record's key. */
+/* Returns the number of bounds that are not above the record's key. */
 SK_INLINE uint32_t part_of(struct sk_records f, const struct bounds *b, const uint8_t *key,
                            const uint8_t *record) {
     uint64_t top = word(f, record, 0);
@@ -213,7 +214,8 @@ sk_rc sk_records_quantiles(struct sk_records f, const void *in, size_t n, void *
 
 /* ---- merging records ------------------------------------------------------------------------- */
 
-struct head { /* the next record of a run in the tree; key is UINT64_MAX at the run's end, too */
+/* the first word of the next record of a run in the tree; UINT64_MAX at the end of the run, too */
+struct head {
     uint64_t key;
     uint64_t run;
 };
@@ -222,8 +224,8 @@ struct sk_records_merge {
     size_t k;                  /* number of leaves, a power of two */
     const uint8_t **at, **end; /* [k]: next record and end of each run */
     struct head winner;
-    /* [k]: the losers. lost[0] is unused; the players of node i come from nodes 2 i and 2 i + 1;
-     * the leaf of run r is k + r. */
+    /* [k]: the losers of the nodes; lost[0] is unused. The winners of nodes 2 i and 2 i + 1 play at
+     * node i; the leaf of run r is node k + r. */
     struct head lost[];
 };
 
@@ -240,13 +242,13 @@ static __attribute__((noinline)) bool before(const struct sk_records_merge *m, s
     return d ? d < 0 : a.run < b.run;
 }
 
-/* Lets cur compete from its leaf upwards against the losers on the way; returns the winner. */
+/* Lets cur play the losers from its leaf to the root; returns the winner. */
 SK_INLINE struct head play(struct sk_records_merge *m, struct head cur) {
     for (size_t i = (m->k + cur.run) / 2; i; i /= 2) {
         struct head other = m->lost[i];
         bool wins = other.key < cur.key;
         if (SK_UNLIKELY(other.key == cur.key)) wins = before(m, other, cur);
-        /* conditional moves, since the outcome is not predictable */
+        /* written so that conditional moves result, since the outcome cannot be predicted */
         m->lost[i].key = wins ? cur.key : other.key;
         m->lost[i].run = wins ? cur.run : other.run;
         cur.key = wins ? other.key : cur.key;
@@ -290,7 +292,8 @@ size_t sk_records_merge_next(struct sk_records_merge *m, void *out, size_t cap) 
     for (; done < cap; done++, to += m->f.width) {
         size_t run = m->winner.run;
         const uint8_t *at = m->at[run];
-        if (SK_UNLIKELY(at == m->end[run])) break; /* the winner is at its end, so all runs are */
+        /* if the winner's run has ended, all runs have */
+        if (SK_UNLIKELY(at == m->end[run])) break;
         copy(m->f.width, to, at);
         __builtin_prefetch(at + 4 * (size_t)m->f.width);
         m->at[run] = at + m->f.width;

@@ -2,11 +2,12 @@
  * their first bytes. No Arrow, no blocks.
  *
  * The order is that of memcmp of the first `key` bytes; records of equal keys keep their order. A
- * sort moves each record twice: into buckets that fit the cache (their bounds are quantiles of a
- * sample, so any distribution of keys is fine but one of few values); then, inside a bucket,
- * radix.c sorts an index of 8-byte prefixes and the records are gathered to their final place.
- * Sorting an index of the whole and gathering once is twice as slow: every record is a cache miss
- * (docs/design/cloudsort.md has the figures).
+ * sort moves each record twice. First records go into buckets that fit the CPU's cache; the bounds
+ * of the buckets are quantiles of a sample, so any distribution of keys works well unless it has
+ * only few distinct values. Then, inside a bucket, radix.c sorts an index of 8-byte prefixes, and
+ * the records are gathered to their final place. Sorting one index of all records and gathering
+ * once is twice as slow, since every record is then a cache miss (docs/design/cloudsort.md has the
+ * figures).
  *
  * Inputs and outputs must not overlap. n counts records, at most UINT32_MAX. Pure, no Python, no
  * engine; functions may run at the same time. Errors: SK_EINVAL (width is 0, key is 0 or wider than
@@ -21,7 +22,7 @@ struct sk_records {
     uint32_t width, key; /* bytes of a record, and of its key */
 };
 
-/* Sorts: out[0, n) gets the records of `in` in order. `scratch` is room for n records, which is
+/* Sorts: out[0, n) gets the records of `in` in order. `scratch`: memory for n records, which is
  * overwritten; NULL: the call allocates it. Other scratch: 32 bytes for each record of a bucket
  * (~10,000). */
 sk_rc sk_records_sort(struct sk_records f, const void *in, size_t n, void *out, void *scratch,
@@ -42,14 +43,14 @@ void sk_records_cut(struct sk_records f, const void *sorted, size_t n, const voi
 sk_rc sk_records_quantiles(struct sk_records f, const void *in, size_t n, void *bounds,
                            size_t n_bounds, struct sk_err *err) SK_MUST_USE;
 
-/* Merges k sorted runs by a loser tree; equal keys come in the order of the runs. Runs are read
- * once, front to back. */
+/* Merges k sorted runs by a loser tree; records with equal keys stay in the order of the runs. Runs
+ * are read once, front to back. */
 struct sk_records_merge;
 sk_rc sk_records_merge_create(struct sk_records f, const void *const *run, const size_t *n,
                               size_t k, struct sk_records_merge **out,
                               struct sk_err *err) SK_MUST_USE;
-/* Writes the next records to `out`, at most cap; returns how many, fewer than cap only at the
- * end. */
+/* Writes the next records to `out`, at most cap; returns their number, which is less than cap only
+ * at the end. */
 size_t sk_records_merge_next(struct sk_records_merge *m, void *out, size_t cap);
 void sk_records_merge_destroy(struct sk_records_merge *m); /* NULL is fine */
 

@@ -1,8 +1,8 @@
-/* results.c - the results of an aggregation: keys, gathered from the blocks that have them, and
- * beside them columns of results or of states, all laid out by the block layer. */
+/* results.c - makes the results of an aggregation: keys, gathered from the blocks of keys, and
+ * columns of results or of states. The block layer lays them out. */
 #include "kernel/groupby.h"
 
-/* Sets order[i] to the group that is i-th by key. */
+/* Sorts the groups by key: order[i] is the group at place i. */
 static sk_rc sort_groups(struct sk_groupby *g, uint32_t *order, struct sk_err *err) {
     struct sk_block_plan *plan = NULL;
     struct sk_keys_block b = {.keys = NULL};
@@ -19,7 +19,7 @@ out:
     return rc;
 }
 
-/* a column of variable-length bytes under construction */
+/* a column of variable-length bytes that is being made */
 struct bytes {
     int32_t *offsets;
     uint8_t *p;

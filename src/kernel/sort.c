@@ -1,18 +1,19 @@
 /* sort.c - a stable sort of rows by several key columns, as an index.
  *
- * Rows are entries (a word of the key, the row). A group of rows that are equal so far is sorted by
- * its next word with radix.c; rows that are equal in that word, too, form a group for the next
- * word: the next eight bytes of a text, the next 64 bits of a decimal, the next column. Null and
- * NaN rows leave their group before it is sorted, so that every word belongs to a value. Groups of
- * few rows are finished by comparing. Groups wait on a list, not on the C stack: long texts need no
- * depth, and the list is no longer than rows / FEW. Cost: 32 bytes of scratch a row; 10M int64 take
- * 0.34 s. */
+ * An entry is a word of a row's key and the row's number. A group of rows whose words were equal so
+ * far is sorted by its next word with radix.c; rows that are equal in that word, too, form a group
+ * for the next word: the next eight bytes of a text, the next 64 bits of a decimal, or the next
+ * column. Null and NaN rows leave their group before it is sorted, so that every word belongs to a
+ * value. Groups of few rows are sorted by comparing whole keys. Groups that are not sorted yet are
+ * on a list, so long texts need no recursion, and the list is no longer than rows / FEW. Cost: 32
+ * bytes of scratch a row; 10M int64 take 0.34 s. */
 #include "base/containers/vec.h"
 #include "kernel/kernel_int.h"
 
 enum { FEW = 16 };
 
-struct group { /* entries [from, to) are equal before word `word` of column `col` */
+/* entries [from, to), which are equal in all words before word `word` of column `col` */
+struct group {
     uint32_t from, to, col, word;
 };
 
@@ -35,7 +36,7 @@ static void sort_few(struct sorter *s, struct group g) {
     }
 }
 
-/* Finishes a small group, or puts a larger one on the list. */
+/* Sorts a small group, or puts a larger one on the list. false: out of memory. */
 static bool put_group(struct sorter *s, struct group g) {
     if (g.to - g.from < 2 || g.col == s->keys->n) return true;
     if (g.to - g.from > FEW) return sk_vec_push(&s->groups, SK_TAG_KERNEL, g);
@@ -43,7 +44,7 @@ static bool put_group(struct sorter *s, struct group g) {
     return true;
 }
 
-/* Separates values, NaN and null; *g becomes the group of the values. */
+/* Divides the group into values, NaNs and nulls; *g becomes the group of the values. */
 static bool part_classes(struct sorter *s, struct group *g) {
     const struct sk_key_col *c = &s->keys->col[g->col];
     if (!c->valid && !(c->code && c->codes_valid) && c->kind != SK_KEY_FLOAT &&
@@ -89,8 +90,8 @@ static void read_group(struct sorter *s, struct group g) {
     else read_words(s, g, c->kind, c->width);
 }
 
-/* Divides texts that are equal in this word. First come the texts that end in this word, by length,
- * then the longer ones (for a descending key the other way round). */
+/* Divides texts that are equal in this word. Texts that end in this word come first, by length,
+ * then the longer ones (for a descending key in the opposite order). */
 static bool part_ends(struct sorter *s, struct group g) {
     bool down = s->keys->col[g.col].descending;
     struct sk_entry *a = s->a + g.from;
@@ -110,7 +111,7 @@ static bool part_ends(struct sorter *s, struct group g) {
     return true;
 }
 
-/* Makes groups of the rows with equal words. */
+/* Makes a group of each range of rows with equal words. */
 static bool part_ties(struct sorter *s, struct group g) {
     const struct sk_key_col *c = &s->keys->col[g.col];
     bool text = c->n_words == UINT32_MAX, more = g.word + 1 < c->n_words;
@@ -127,7 +128,7 @@ static bool part_ties(struct sorter *s, struct group g) {
 
 static bool sort_group(struct sorter *s, struct group g) {
     if (!g.word && !part_classes(s, &g)) return false;
-    /* values of 0 bytes */
+    /* values of 0 bytes are all equal */
     if (!s->keys->col[g.col].n_words)
         return put_group(s, (struct group){g.from, g.to, g.col + 1, 0});
     if (g.to - g.from < 2) return true;

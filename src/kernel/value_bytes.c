@@ -1,9 +1,9 @@
-/* value_bytes.c - values of any type as bytes, equal bytes for equal values, so that values without
- * an order can be told apart.
+/* value_bytes.c - encodes values of any type as bytes that are equal for equal values, so that
+ * values of types without an order can be compared.
  *
- * Equality is that of keys, at each depth: null is one value and NaN another, 0.0 is -0.0, text is
- * its bytes, a dictionary is its values. A value is a byte (0: null), then its bytes; of text and
- * lists the length is in front. */
+ * Equality is that of keys, at each level of nesting: nulls are equal, NaNs are equal, 0.0 equals
+ * -0.0, texts are compared as bytes, and dictionaries by their values. A value is encoded as a byte
+ * (0: null) and its bytes, with the length in front for texts and lists. */
 #include <stdlib.h>
 
 #include "kernel/agg/collect.h"
@@ -43,7 +43,7 @@ static int64_t number(const void *p, int64_t i, uint32_t width) {
     return sk_load_signed((const uint8_t *)p + i * width, width);
 }
 
-/* Writes the value at index `i`, which counts from the beginning of the buffers. */
+/* Writes the list at index `i`, counted from the beginning of the buffers. */
 static bool put_list(struct out *o, const struct ArrowSchema *s, const struct ArrowArray *a,
                      int64_t i) {
     const char *f = s->format;
@@ -59,7 +59,7 @@ static bool put_union(struct out *o, const struct ArrowSchema *s, const struct A
                       int64_t i) {
     int8_t type = ((const int8_t *)a->buffers[0])[i];
     int64_t child = 0, at = s->format[2] == 'd' ? number(a->buffers[1], i, 4) : i;
-    const char *ids = strchr(s->format, ':'); /* the types in the order of the children */
+    const char *ids = strchr(s->format, ':'); /* the type ids, in the order of the children */
     for (const char *p = ids ? ids + 1 : ""; *p && strtol(p, NULL, 10) != type; child++) {
         p = strchr(p, ',');
         if (!p++) break;
@@ -69,7 +69,7 @@ static bool put_union(struct out *o, const struct ArrowSchema *s, const struct A
     if (child == s->n_children) return put(o, &(uint8_t){0}, 1);
     if (!put(o, head, 2) || !put_value(o, s->children[child], a->children[child], at)) return false;
     if (o->p[begin + 2]) return true;
-    o->n = begin; /* a null has the same bytes in every type */
+    o->n = begin; /* a null is encoded alike in every type */
     return put(o, &(uint8_t){0}, 1);
 }
 
@@ -80,7 +80,7 @@ static bool put_run(struct out *o, const struct ArrowSchema *s, const struct Arr
                      : s->children[0]->format[0] == 'i' ? 4
                                                         : 8;
     int64_t low = 0, high = ends->length;
-    while (low < high) { /* the first run that ends behind i */
+    while (low < high) { /* finds the first run that ends behind i */
         int64_t mid = (low + high) / 2;
         if (number(ends->buffers[1], ends->offset + mid, width) > i) high = mid;
         else low = mid + 1;
@@ -92,7 +92,7 @@ static bool put_leaf(struct out *o, const struct ArrowSchema *s, const struct Ar
                      int64_t i) {
     struct sk_key_col c = {.data = a->buffers[1], .buffers = a->buffers};
     uint8_t raw[32] = {0};
-    if (!sk_key_type(&c, s->format)) { /* intervals, which have no order */
+    if (!sk_key_type(&c, s->format)) { /* the type is an interval, which has no order */
         c.kind = SK_KEY_FIXED;
         c.width = strcmp(s->format, "tin") != 0 ? 8 : 16;
     }
