@@ -1,13 +1,14 @@
-/* cut.c - where sorted runs are cut: bounds in the total order of (key, run, row), and the pages of
- * each run that hold rows between two of them.
+/* cut.c - decides where sorted runs are cut: finds bounds in the total order of (key, run, row),
+ * and the pages of each run that have rows between two bounds.
  *
- * A bound is the first row of a page, the one at which the bytes of all pages before it, in order
- * of their first rows, come to the share of the partitions before. So a partition is off its share
- * by less than a page a run. The cut is exact in the run that has the bound. In other runs a page
- * may have rows of both sides; it then goes to both, and reduce.c leaves out the rows of the other
- * side. A run that ends before a bound (a map's run may be several, one a range of keys) has no
- * page behind it. Of groups a bound is a key alone, and all rows of that key are behind it. Cost: a
- * merge of the samples, and a binary search a run and bound. */
+ * A bound is the first row of a page: of the first page, in the order of first rows, at which the
+ * bytes of the pages before it reach the share of the partitions before the bound. So a partition
+ * differs from its share by less than a page of each run. The cut is exact in the run that has the
+ * bound. In other runs a page may have rows of two partitions; both partitions then get the page,
+ * and reduce.c drops the rows of the other one. A run that ends before a bound (as a map's runs of
+ * single ranges of keys do) has no page behind it. If rows of equal keys must stay together, a
+ * bound is a key alone, and all rows with that key are behind it. Cost: a merge of the samples, and
+ * a binary search for each run and bound. */
 #include "shuffle/work_int.h"
 
 struct cutting {
@@ -18,14 +19,14 @@ struct cutting {
     struct sk_keys **keys;
     struct sk_row_at *bounds; /* [n_partitions - 1]: run and page */
     uint32_t n_runs, n_partitions, run, first;
-    bool none, begun; /* none: no run has a row */
+    bool none, begun; /* none: all runs are without rows */
 };
 
 static const uint64_t *numbers_of(const struct cutting *w, uint32_t run, uint32_t which) {
     const struct ArrowArray *a = w->samples[run], *c = a->children[w->what->n_keys + which];
     return (const uint64_t *)c->buffers[1] + c->offset + a->offset;
 }
-/* The sample has one row more than the run has pages: the run's last row. */
+/* Returns the number of pages of a run; the sample has one row more, the run's last row. */
 static uint64_t pages_of(const struct cutting *w, uint32_t run) {
     return (uint64_t)w->samples[run]->length - 1;
 }
@@ -68,7 +69,7 @@ static sk_rc choose_bounds(struct cutting *w, struct sk_err *err) {
     return SK_OK;
 }
 
-/* Returns how many pages of a run begin before bound b; pages + 1 means that all rows are before
+/* Returns the number of pages of a run that begin before bound b; pages + 1: all rows are before
  * the bound. */
 static uint64_t begin_before(const struct cutting *w, uint32_t run, uint32_t b) {
     struct sk_row_at of = w->bounds[b];
@@ -88,7 +89,7 @@ static struct sk_value_part cut(const struct cutting *w, uint32_t run, uint32_t 
     const uint64_t *rows = numbers_of(w, run, 0), *off = numbers_of(w, run, 1),
                    *len = numbers_of(w, run, 2);
     struct sk_value_part part = {0};
-    if (p && !rows[0]) return part; /* a page without rows keeps the schema: partition 0 gets it */
+    if (p && !rows[0]) return part; /* partition 0 gets the empty page, for the schema */
     if (p && rows[0]) {
         from = begin_before(w, run, p - 1);
         if (from > pages) return part;

@@ -1,5 +1,5 @@
-/* exchange.h - exchanges in a run of exec: the gather (exec/gather.h) that makes the inputs of
- * merges, cuts and reduces; a strategy (shuffle.h) decides which.
+/* exchange.h - exchanges in a run of exec: the gathers (exec/gather.h) that make the inputs of
+ * merges, cuts and reduces; a strategy (shuffle.h) decides which packs are merged.
  *
  *     maps --packs--> [merges --packs-->] exchange: [cut] -> reduces
  *
@@ -18,19 +18,19 @@ struct sk_gathers sk_shuffle_gathers(const struct sk_shuffle_ops *by);
  * a stage that merges packs `by` is sk_merges_name, and there are no numbers. */
 extern const char sk_merges_name[];
 enum sk_exchange_stat {
-    SK_XSTAT_VALUES,     /* number of values that the strategy last asked a map for */
+    SK_XSTAT_VALUES,     /* number of values per map that the strategy has chosen last */
     SK_XSTAT_MERGE,      /* the largest number of packs in one merge so far; 0: no merges */
-    SK_XSTAT_PACKS,      /* packs that came */
-    SK_XSTAT_BYTES,      /* bytes of all packs that came */
-    SK_XSTAT_DISK,       /* bytes of packs that were on disk when the last pack had come */
-    SK_XSTAT_PARTITIONS, /* 0: not known yet */
+    SK_XSTAT_PACKS,      /* number of packs that have arrived */
+    SK_XSTAT_BYTES,      /* bytes of all packs that have arrived */
+    SK_XSTAT_DISK,       /* bytes of packs that were on disk when the last pack arrived */
+    SK_XSTAT_PARTITIONS, /* number of partitions; 0: not known yet */
     SK_XSTAT_LARGEST,    /* size of the largest partition in bytes */
     SK_XSTAT_TAKEN,      /* bytes that reduces read */
     SK_XSTAT_READ        /* bytes that reduces read from disk (a part of TAKEN) */
 };
 
-/* For tests and simulations: the description of an exchange's task in the opaque `say` of a gather.
- * NULL: the task belongs to no exchange. */
+/* For tests and simulations: returns the description of an exchange's task from the opaque `say` of
+ * a gather. NULL: the task does not belong to an exchange. */
 struct sk_pack_task;
 const struct sk_pack_task *sk_exchange_task(const void *say);
 uint32_t sk_exchange_run(const struct sk_kept *k); /* see struct sk_pack_block.run */

@@ -6,7 +6,7 @@
 
 #define NUMBERS_MAX 3u
 
-struct frame { /* everything that the value's plan points to, in one allocation */
+struct frame { /* all memory to which the value's plan points, in one allocation */
     struct ArrowSchema schema, *fields, **field;
     struct ArrowArray side, *columns, **column; /* the columns of numbers, as a batch */
     const struct ArrowArray **arrays, *one;
@@ -18,8 +18,8 @@ struct frame { /* everything that the value's plan points to, in one allocation 
     char (*names)[12];
 };
 
-/* Lays the arrays out behind the struct, all in one allocation of the size that it returns. base
- * NULL: only returns that size. */
+/* Places the arrays behind the struct, in one allocation, whose size is returned. base NULL: only
+ * computes the size. */
 static size_t lay_out(struct frame *f, uint8_t *base, const struct sk_frame *of) {
     uint32_t n_columns = of->n_keys + of->n_numbers;
     uint64_t rows = of->rows;

@@ -3,25 +3,28 @@
  *
  * Measured on 2 cores, joining 5 million rows with a smaller side, seconds of work when both sides
  * are moved and when the smaller one is broadcast: with 1,000 rows 7.4 and 0.23; with 600,000 rows
- * (9.2 MiB) 2.5 and 1.6. A filter costs one hash per row of either side, so it pays where the other
- * side is several times larger and few of its rows have a partner. How many do is not known before
- * the run; where most do, the filter is given up (op/join_filter.py). */
+ * (9.2 MiB) 2.5 and 1.6. A filter costs one hash per row of either side, so it saves time if the
+ * other side is several times larger and few of its rows have a partner. The number of these rows
+ * is not known before the run; if most have a partner, the filter is no longer used
+ * (op/join_filter.py). */
 #include "shuffle/join_sizing.h"
 
 /* A side runs first, to be broadcast, if it is expected to have at most this times limit_bytes. */
 #define LOOKED_AT 2
-#define FILTERS 16 /* the same for a side that can at best become a filter */
-/* A side filters only if the other side has at least this times its bytes, or an unknown number. */
+#define FILTERS 16 /* like LOOKED_AT, for a side that can only become a filter */
+/* A side becomes a filter only if the bytes of the other side are at least this times its bytes, or
+ * unknown. */
 #define LARGER 4
-/* the most rows of a side that filters; its filter then has 7.5 MB, and goes to each task */
+/* the most rows of a side that becomes a filter; the filter then has 7.5 MB, and is sent to each
+ * task */
 #define FILTER_ROWS 6000000u
 
 #define BIT(side) (1u << (side))
 enum { NEITHER = 0, LEFT = BIT(SK_SIDE_LEFT), RIGHT = BIT(SK_SIDE_RIGHT), BOTH = LEFT | RIGHT };
 
-/* alone: sides of which the result has the rows without a partner. once: sides of which the result
- * has each row with partners once, for any number of partners. A task that has only a part of the
- * other side can decide neither. */
+/* For each kind two sets of sides. alone: the result has the side's rows without a partner. once:
+ * the result has each row with partners only once, however many partners it has. A task that has
+ * only a part of the other side cannot decide either of these. */
 static const struct {
     uint8_t alone, once;
 } RULE[] = {
@@ -53,8 +56,8 @@ static bool may_be_broadcast(const struct sk_sides *z, int side) {
     return !z->parted && sk_side_by_block(z->kind, !side);
 }
 
-/* A side of unknown size is expected to be just small enough to be broadcast: a reader's filter may
- * leave a few rows as well as all of them. */
+/* Returns the expected bytes of a side. A side of unknown size is expected to be just small enough
+ * to be broadcast, since a filter before it may keep all rows or few. */
 static uint64_t expected(const struct sk_sides *z, int side) {
     return z->side[side].bytes < 0 ? z->limit_bytes : (uint64_t)z->side[side].bytes;
 }
@@ -67,7 +70,7 @@ static bool may_filter(const struct sk_sides *z, int side) {
 }
 
 int sk_sides_first(const struct sk_sides *z) {
-    /* the right one, if both are expected to be equal */
+    /* the right side, if both are expected to be equally large */
     int smaller =
         expected(z, SK_SIDE_LEFT) < expected(z, SK_SIDE_RIGHT) ? SK_SIDE_LEFT : SK_SIDE_RIGHT;
     int order[2] = {smaller, !smaller};

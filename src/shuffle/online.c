@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#define FIRST 50u /* the first round has one part in FIRST of the pieces */
+#define FIRST 50u /* the first round has 1/FIRST of the pieces */
 /* A round has at least this many units, if it has as many pieces, and at least two per slot, so
  * that no round waits for one long task. */
 #define UNITS 16u
@@ -23,8 +23,8 @@ struct sk_online_unit sk_online_unit(uint32_t n, uint32_t slots, uint32_t at) {
         .pieces = (uint32_t)pieces, .ends = at + pieces == end, .bounds = end < n};
 }
 
-/* Student's distribution as a function of the angle, where t = sqrt(degrees) * tan(angle): a finite
- * sum for whole degrees of freedom (Abramowitz and Stegun, 26.7.3 and 26.7.4). */
+/* Computes Student's distribution as a function of the angle, where t = sqrt(degrees) * tan(angle):
+ * a finite sum for whole degrees of freedom (Abramowitz and Stegun, 26.7.3 and 26.7.4). */
 static double student(double angle, uint32_t degrees) {
     double c2 = cos(angle) * cos(angle), term = degrees % 2 ? cos(angle) : 1, sum = 0;
     for (uint32_t k = degrees % 2 ? 3 : 2; k <= degrees; k += 2) {
@@ -56,11 +56,12 @@ void sk_online_products(uint64_t groups, const double *a, const double *b, uint3
     }
 }
 
-/* A bound is this width times the root of the sum, over all units, of pieces * (distance between
- * the unit's mean per piece and the mean of all)^2. The width has three factors: Student's t; the
- * variance of a mean of `seen` pieces; and a correction for how few pieces are left. A unit's mean
- * per piece varies less the more pieces the unit has, and the weight makes up for that: the sum
- * over (units - 1) estimates the variance of one piece, however pieces are put into units. */
+/* Returns the factor of a bound. A bound is this factor times the root of the sum, over all units,
+ * of pieces * (distance between the unit's mean per piece and the mean of all)^2. The factor is a
+ * product of three: Student's t; the variance of a mean of `seen` pieces; and a correction for how
+ * few pieces are left. A unit's mean per piece varies less the more pieces the unit has, and the
+ * weight `pieces` compensates for that: the sum divided by (units - 1) estimates the variance of
+ * one piece, however pieces are grouped in units. */
 static double width(const struct sk_online_seen *z) {
     double n = z->seen, left = 1 - n / z->pieces;
     if (z->seen >= z->pieces) return 0;
@@ -68,7 +69,7 @@ static double width(const struct sk_online_seen *z) {
     return sk_student_t(z->confidence, z->units - 1) * sqrt(left / n / (z->units - 1));
 }
 
-/* a sum is below 0 by rounding only */
+/* Returns the root of a sum, which can be below 0 only by rounding. */
 static double root(double sum) { return sqrt(sum < 0 ? 0 : sum); }
 
 void sk_online_totals(const struct sk_online_seen *z, uint64_t groups, const double *a,

@@ -1,5 +1,5 @@
-/* parts.c - the map of an exchange whose partitions are known beforehand: it deals the rows of a
- * batch out to their partitions, up to 120 partitions per value. */
+/* parts.c - the map of an exchange whose partitions are known beforehand: it distributes the rows
+ * of a batch over the partitions, with up to 120 partitions in a value. */
 #include "shuffle/work_int.h"
 
 struct parts {
@@ -12,7 +12,7 @@ struct parts {
 
 /* ---- a sort whose bounds are given ---- */
 
-/* Returns how many rows, in sorted order, lie before bound b. */
+/* Returns the number of rows, in sorted order, that are before bound b. */
 static uint64_t before(const struct sk_keys *keys, const uint32_t *index,
                        const struct sk_keys *bounds, uint64_t b, bool descending) {
     uint64_t lo = 0, hi = sk_keys_rows(keys);
@@ -68,7 +68,7 @@ static sk_rc add_part(struct parts *w, struct sk_value *v, uint32_t p, struct sk
     uint64_t from = w->parts.start[p], rows = w->parts.start[p + 1] - from, size;
     bool keeps = sk_what_class_of(w->what->kind)->tells_partitions;
     *part = (struct sk_value_part){.off = v->size, .rows = rows};
-    /* a batch without rows gives its schema to partition 0 */
+    /* if the batch has no rows, partition 0 gets an empty block with its schema */
     if (!rows && !keeps && (p || w->in.array->length)) return SK_OK;
     SK_TRY(sk_block_measure_rows(w->in.schema, w->in.array, w->parts.index + from, rows, &plan,
                                  &size, err));

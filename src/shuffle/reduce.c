@@ -1,22 +1,22 @@
-/* reduce.c - the reduce of an exchange: the rows of its slices in their order, as blocks of about
- * the target's bytes.
+/* reduce.c - the reduce of an exchange: makes blocks of about the target size from the rows of its
+ * slices, in order.
  *
- * There are two kinds of work. Runs are merged while blocks are made; for partitions the order of
- * all rows is computed beforehand as a list of places (8 bytes for each row). Blocks are gathered
- * from the slices straight into their final place. */
+ * There are two kinds. Runs are merged while blocks are made; for packs of partitions the order of
+ * all rows is computed beforehand, as a list of places (8 bytes a row). Blocks are gathered from
+ * the slices straight into their final place. */
 #include "shuffle/work_int.h"
 
 struct reduce {
     struct sk_work head;
     const struct sk_what *what;
     struct sk_reduce_input in;
-    struct ArrowArray *batches; /* of all slices */
+    struct ArrowArray *batches; /* the batches of all slices */
     const struct ArrowArray **list;
     uint32_t n_batches;
     struct sk_keys **keys;   /* merge: the keys of each batch */
-    struct sk_range *ranges; /* merge: the wanted rows of each batch */
+    struct sk_range *ranges; /* merge: the rows of each batch that belong to this reduce */
     struct sk_merge *merge;
-    struct sk_row_at *places; /* else: all of them */
+    struct sk_row_at *places; /* packs of partitions: the places of all rows */
     uint64_t rows, block_rows, done;
     bool given;
 };
@@ -133,15 +133,15 @@ out:
 
 /* ---- merged runs ---- */
 
-/* Returns how many rows of a batch of run `run` lie before bound b. */
+/* Returns the number of rows of a batch of run `run` that are before bound b. */
 static uint64_t before(const struct sk_what *what, const struct sk_reduce_input *in,
                        const struct sk_keys *keys, uint32_t run, const struct sk_keys *bounds,
                        uint32_t b, bool upper) {
     const struct ArrowArray *runs = in->bounds->children[what->n_keys];
     uint64_t lo = 0, hi = sk_keys_rows(keys),
              of = ((const uint64_t *)runs->buffers[1])[runs->offset + in->bounds->offset + b];
-    /* ties: rows equal to the bound lie before it, as in all earlier runs; in the bound's own run
-     * the cut is at a page */
+    /* ties: whether rows with the bound's key are before the bound, as they are in all earlier
+     * runs; in the run of the bound itself the cut is at a page */
     bool ties = what->groups ? false : upper ? run <= of : run < of;
     while (lo < hi) {
         uint64_t mid = lo + (hi - lo) / 2;

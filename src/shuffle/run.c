@@ -1,11 +1,11 @@
 /* run.c - sorted runs. A map turns a batch into a run of pages in the order of the keys (or into
- * several runs of neighbouring keys), each with a sample that says where its pages begin. A merge
- * of runs does the same.
+ * several runs, each of neighbouring keys), each run with a sample that says where its pages begin.
+ * A merge makes the same of several runs.
  *
  * A page is a block of about 32 KiB (less in small runs, so that a run can be cut in a few hundred
  * places). A reduce reads whole pages, so it reads less than two pages of a run beyond its
- * partition. A sample ends with the run's last row, so that a run which ends before a partition
- * gives it no page. */
+ * partition. A sample ends with the run's last row, so that a partition gets no page of a run that
+ * ends before it. */
 #include "shuffle/work_int.h"
 
 #define PAGE_MOST (32u << 10)
@@ -19,8 +19,9 @@ struct run {
     /* the map's one batch, or all pages of the runs that are merged */
     const struct ArrowArray **arrays;
     uint32_t n_arrays, values;
-    uint32_t *index;       /* map: its rows in sorted order, of which the first `rows` are wanted */
-    struct sk_keys **keys; /* merge: the keys of each page */
+    /* map: the numbers of its rows in sorted order; the first `rows` of them are wanted */
+    uint32_t *index;
+    struct sk_keys **keys;  /* merge: the keys of each page */
     struct sk_merge *merge; /* merge of these keys; NULL for a map */
     uint64_t rows, page_rows;
     uint32_t n_pages, next; /* next: first page of the next run */
@@ -29,7 +30,8 @@ struct run {
     uint64_t *numbers[3];
     /* the first row of each page; behind the last page: the run's last row */
     struct sk_row_at *firsts;
-    struct sk_value *value; /* the run whose sample was given last */
+    /* the planned run whose sample was returned last; NULL: a sample is next */
+    struct sk_value *value;
 };
 
 /* Chooses the number of rows per page. bytes, rows: of all input. */
@@ -39,7 +41,7 @@ static sk_rc choose_pages(struct run *w, uint64_t bytes, uint64_t rows, struct s
     uint64_t page = SK_MIN(SK_MAX(bytes / PAGES_WANTED, PAGE_LEAST), PAGE_MOST),
              n = SK_MAX(bytes / page, 1);
     w->page_rows = SK_MAX((w->rows + n - 1) / n, 1);
-    /* a run without rows has one page, which keeps the schema */
+    /* a run without rows has one empty page, for the schema */
     w->n_pages = (uint32_t)SK_MAX((w->rows + w->page_rows - 1) / w->page_rows, 1);
     size_t n_samples = (size_t)w->n_pages + 1;
     w->firsts = sk_calloc(SK_TAG_KERNEL, n_samples * sizeof *w->firsts);
@@ -52,8 +54,8 @@ static sk_rc choose_pages(struct run *w, uint64_t bytes, uint64_t rows, struct s
 
 /* ---- values ---- */
 
-/* Plans the page of `rows` rows from `from` on. places: room for as many rows, if runs are merged.
- * ends: gets its first and last row. */
+/* Plans the page of `rows` rows from `from` on. places: memory for as many rows, if runs are
+ * merged. ends: gets the page's first and last row. */
 static sk_rc plan_page(struct run *w, uint64_t from, uint64_t rows, struct sk_row_at *places,
                        struct sk_row_at ends[2], struct sk_block_plan **out, struct sk_err *err) {
     uint64_t size;
@@ -89,7 +91,8 @@ static sk_rc plan_run(struct run *w, uint32_t n, struct sk_value **out, struct s
     for (uint32_t i = 0; i < n && rc == SK_OK; i++) {
         struct sk_block_plan *plan;
         uint64_t rows = SK_MIN(w->page_rows, w->rows - at), size = v->size;
-        /* the last page's last row stays behind its first row */
+        /* the entry behind a page's first row gets its last row; only that of the last page
+         * stays */
         rc = plan_page(w, at, rows, places, &w->firsts[i], &plan, err);
         if (rc) break;
         sk_value_add(v, plan);
@@ -125,7 +128,7 @@ static sk_rc give_sample(const struct run *w, uint32_t n, struct sk_value **out,
     return rc;
 }
 
-/* Gives the run whose sample was given, or else the next sample. */
+/* Returns the run whose sample was returned last, or else the next sample. */
 static sk_rc run_next(struct sk_work *head, struct sk_value **out, struct sk_err *err) {
     struct run *w = (void *)head;
     if (w->value || w->next == w->n_pages) {

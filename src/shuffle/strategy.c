@@ -1,29 +1,32 @@
-/* strategy.c - strategies by name, and what a layout costs: the arithmetic of Exoshuffle (M + R
- * objects if a map gives one value, M x R if it gives one per partition, M / F packs if F are
- * merged) with the figures of this store and of a disk. Pure.
+/* strategy.c - finds strategies by name, and estimates what a layout costs: the arithmetic of
+ * Exoshuffle (M + R objects if a map gives one value, M x R if it gives one per partition, M / F
+ * packs if F are merged) with the figures of this store and of a disk. Pure.
  *
  * The figures are fitted to bench/py/strategies.py on 2 quiet cores (2026-11-23: 128 and 384 MiB
- * through 64 MiB of memory, in 16, 64 and 256 maps, each strategy); those that these runs do not
- * show are right to an order of magnitude only. If a map gives one value, the running reduces hold
- * all of a full store, so there is no room for what they read from disk: each part waits for the
- * overflow file. */
+ * through 64 MiB of memory, in 16, 64 and 256 maps, each strategy); figures that have no effect in
+ * these runs are right to an order of magnitude only. If a map gives one value, the running reduces
+ * hold all of a full store, so the store has no room for the bytes that they read from disk, and
+ * each part goes to the overflow file. */
 #include <string.h>
 
 #include "shuffle/shuffle.h"
 
-#define OBJECT_S 22e-6   /* seconds per value: to put it, to hear of it, to free it */
+/* seconds of the driver per value: to store it, to handle its message, to free it */
+#define OBJECT_S 22e-6
 #define SLICE_S 3e-6     /* seconds per part of a value that is an argument */
-#define READ_S 10e-6     /* per part that is read from disk: in the driver, besides its bytes */
-#define READ_CPU_S 48e-6 /* the same part, on the CPUs that reduces run on */
-#define DISK_S 1e-9      /* per byte to or from disk */
-#define CROWDED_S 150e-9 /* per byte that is read while running reduces hold all of memory */
-#define COPY_S 0.1e-9    /* per byte that a task gets without needing it, in a whole value */
-#define MERGE_S 0.6e-9   /* CPU seconds per byte that is merged: it is read, and written again */
-/* Share of the bytes on disk that were spilled before they were merged, and are read back for
- * that; AGAIN_WORK is added where running merges and their outputs fill memory. */
+#define READ_S 10e-6     /* seconds of the driver per part that is read from disk, besides DISK_S */
+#define READ_CPU_S 48e-6 /* seconds of a reduce's CPU per part that is read from disk */
+#define DISK_S 1e-9      /* seconds per byte written to disk or read from it */
+/* seconds per byte read from disk while running reduces hold all of memory */
+#define CROWDED_S 150e-9
+#define COPY_S 0.1e-9  /* seconds per byte of a whole value that a task gets but does not need */
+#define MERGE_S 0.6e-9 /* CPU seconds per byte that is merged: it is read, and written again */
+/* Share of the bytes on disk that were spilled before they were merged, and have to be read back
+ * for the merge; up to AGAIN_WORK is added the more of memory running merges and their outputs
+ * fill. */
 #define AGAIN 0.2
 #define AGAIN_WORK 0.2
-#define TASK_S 150e-6 /* seconds per task */
+#define TASK_S 150e-6 /* seconds of the driver per task */
 #define GATHERED 4u   /* packs that wait to be merged may have 1 / GATHERED of memory */
 
 extern const struct sk_shuffle_ops *const sk_shuffle_table[];
@@ -50,7 +53,7 @@ uint32_t sk_shuffle_home(const struct sk_shuffle_sizes *z, const struct sk_shuff
                              : p->first / SK_MAX(p->end - p->first, 1u) % SK_MAX(z->nodes, 1u);
 }
 
-/* The share of the bytes on disk that were spilled before they were merged. */
+/* Estimates the share of the bytes on disk that are spilled before they are merged. */
 static double again(const struct sk_shuffle_sizes *z, struct sk_shuffle_layout layout) {
     double merge = (double)layout.merge * (double)z->map_bytes /
                    (z->runs ? 1 : (double)SK_MAX(layout.values, 1u));
@@ -65,7 +68,7 @@ double sk_shuffle_cost(const struct sk_shuffle_sizes *z, struct sk_shuffle_layou
            reduces = SK_MAX(bytes / (double)SK_MAX(z->reduce_bytes, 1), 1);
     double sources = maps, slots = (double)SK_MAX(z->slots, 1u),
            disk = z->spills && bytes > memory ? bytes - memory : 0;
-    if (z->runs && layout.merge > 1) v = 1; /* runs are merged whole, so a map gives one */
+    if (z->runs && layout.merge > 1) v = 1; /* whole runs are merged, so a map gives one value */
     double sec = maps * v * OBJECT_S;
     if (layout.merge > 1) {
         double merges = SK_MAX(maps / layout.merge, 1) * v;
@@ -76,10 +79,10 @@ double sk_shuffle_cost(const struct sk_shuffle_sizes *z, struct sk_shuffle_layou
     }
     double slices = sources * SK_MAX(reduces, v);
     double held =
-        /* Share of memory in values of which running reduces have parts; sorted runs are not cut
-         * where partitions end, so twice as much is held. */
+        /* The share of memory held by values that running reduces have parts of. It is twice as
+         * large for sorted runs, which are not cut where partitions end. */
         SK_MIN((z->runs ? 2 : 1) / v, 1);
-    /* up to half of memory may be held: the rest has room for the bytes that reduces read */
+    /* if less than half of memory is held, the rest has room for the bytes that reduces read */
     double crowd = SK_MIN(SK_MAX(2 * held - 1, 0), 1);
     sec += slices * SLICE_S + disk * (2 * DISK_S + crowd * CROWDED_S);
     if (disk > 0) sec += slices * disk / bytes * (READ_S + READ_CPU_S / slots);

@@ -1,6 +1,5 @@
-/* auto.c - the default strategy: follows the strategy that is cheapest (sk_shuffle_cost) for the
- * sizes known so far. When the sizes change it chooses again. Results do not depend on the choice.
- */
+/* auto.c - the default strategy: uses the strategy that is cheapest (sk_shuffle_cost) for the sizes
+ * known so far, and chooses again when the sizes change. Results do not depend on the choice. */
 #include "shuffle/shuffle.h"
 
 extern const struct sk_shuffle_ops sk_shuffle_by_auto, sk_shuffle_by_index;

@@ -1,5 +1,5 @@
 /* index.c - a map gives one value, of which each reduce reads a part: M + R objects (Duhu's
- * FlexShuffle). The cheapest strategy while the data fits into memory. */
+ * FlexShuffle). This is the cheapest strategy while the data fit into memory. */
 #include "shuffle/shuffle.h"
 
 static struct sk_shuffle_layout layout(const struct sk_shuffle_sizes *z) {

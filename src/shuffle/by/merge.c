@@ -1,7 +1,7 @@
-/* merge.c - whole outputs of maps are merged before reduces read them: as many as fill a quarter of
- * memory, and at most forty (Riffle, EuroSys 2018: N-way merges on a node). A map gives one value;
- * a merge gives eight, so that its memory is freed early. A reduce reads a part of each of M / N
- * packs, N times as long as a map's. */
+/* merge.c - whole outputs of N maps are merged before reduces read them: N is as many as fill a
+ * quarter of memory, and at most forty (Riffle, EuroSys 2018: N-way merges on a node). A map gives
+ * one value; a merge gives eight, so that its memory is freed early. Of M maps a reduce then reads
+ * M / N parts, each N times as long as that of a map. */
 #include "shuffle/shuffle.h"
 
 #define MOST 40u
@@ -21,7 +21,7 @@ static uint32_t values(struct sk_shuffle *s) {
     return 1;
 }
 
-/* The merge runs where most of its packs are. */
+/* Lets packs be merged; a merge runs on the node that has most of its packs. */
 static void came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
     (void)p;
     sk_shuffle_gather(s, fan_in(sk_shuffle_sizes(s)), MERGED, SK_SHUFFLE_ANY);

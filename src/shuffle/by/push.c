@@ -1,11 +1,11 @@
-/* push.c - maps cut their output by destination, and what comes for a destination is merged there
+/* push.c - maps cut their output by destination, and the packs for a destination are merged there
  * while later maps run (Magnet, VLDB 2020). On one machine a destination is a slot of a reduce.
  * Magnet keeps the maps' own blocks in case a merge is lost; here lineage can make them again, so
  * they are freed. */
 #include "shuffle/shuffle.h"
 
 #define LEAST 2u
-#define MOST 16u /* the most packs in a merge */
+#define MOST 16u /* most packs of one merge */
 
 static uint32_t destinations(const struct sk_shuffle_sizes *z) {
     return SK_MIN(SK_MAX(z->slots, 1u), 64u);
@@ -24,7 +24,7 @@ static struct sk_shuffle_layout layout(const struct sk_shuffle_sizes *z) {
 }
 
 static uint32_t values(struct sk_shuffle *s) {
-    /* runs are merged whole, because a map's ranges of keys differ from those of other maps */
+    /* whole runs are merged, because a map's ranges of keys differ from those of other maps */
     const struct sk_shuffle_sizes *z = sk_shuffle_sizes(s);
     return z->runs && z->merges ? 1 : destinations(z);
 }

@@ -1,12 +1,12 @@
-/* push_star.c - a map gives a few values, each of a range of partitions that does not depend on how
- * many reduces there will be. Packs of one range are merged as they come, and freed (Cosco,
- * Facebook's external shuffle; Exoshuffle's ES-push*). It differs from push in the ranges: eight,
- * so that memory is freed in eighths. */
+/* push_star.c - a map gives eight values, each of a range of partitions that does not depend on the
+ * number of reduces. Packs of one range are merged as they arrive, and freed (Cosco, Facebook's
+ * external shuffle; Exoshuffle's ES-push*). Unlike push it has always eight ranges, so that memory
+ * is freed in eighths. */
 #include "shuffle/shuffle.h"
 
 #define RANGES 8u
 #define LEAST 2u
-#define MOST 16u /* the most packs in a merge */
+#define MOST 16u /* most packs of one merge */
 
 static uint32_t fan_in(const struct sk_shuffle_sizes *z) {
     uint32_t n = sk_shuffle_fan_in(z, RANGES, z->map_bytes / RANGES);

@@ -1,7 +1,7 @@
-/* rounds.c - maps run in rounds: their packs wait until they fill a quarter of memory, and then
- * all are merged, range by range (the rounds of Exoshuffle's own programs, SIGCOMM 2023, section
- * 4.3). A reduce reads one part per round, however many maps there are. Between rounds nothing
- * is merged. */
+/* rounds.c - maps run in rounds: the packs of maps wait until they fill a quarter of memory, and
+ * then all are merged, one range of partitions after the other (the rounds of Exoshuffle's own
+ * programs, SIGCOMM 2023, section 4.3). A reduce reads one part per round, however many maps there
+ * are. Nothing is merged before a round is complete. */
 #include "shuffle/shuffle.h"
 
 #define RANGES 8u

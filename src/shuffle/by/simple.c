@@ -2,7 +2,7 @@
  * tasks can only take whole values, no task then reads bytes that it does not need. */
 #include "shuffle/shuffle.h"
 
-#define LEAST 96u /* the number of partitions where the user asks for none */
+#define LEAST 96u /* the number of partitions if the user gives none */
 #define MOST 1024u
 
 static uint32_t reduces(const struct sk_shuffle_sizes *z) {

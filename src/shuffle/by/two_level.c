@@ -1,8 +1,8 @@
-/* two_level.c - maps are cut into few ranges, each so small that memory can hold several. A range
- * is merged as soon as as many of its packs have come as memory has room for, again and again, and
- * maps wait while merges are behind (Exoshuffle-CloudSort, 2022: 40 ranges, merges of 40 blocks).
- * Then each range is reduced by itself. The scheduler does the waiting: a stage whose reader is
- * behind stops at half of memory (sk_guard_reader). */
+/* two_level.c - the output of maps is cut into few ranges of partitions, each so small that memory
+ * can hold several. The packs of a range are merged whenever so many have arrived as its share of
+ * memory can hold, and maps wait while merges are behind (Exoshuffle-CloudSort, 2022: 40 ranges,
+ * merges of 40 blocks). Then each range is reduced by itself. The scheduler makes maps wait: a
+ * stage whose reader is behind stops at half of memory (sk_guard_reader). */
 #include "shuffle/shuffle.h"
 
 static uint32_t ranges(const struct sk_shuffle_sizes *z) {

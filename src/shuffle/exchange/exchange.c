@@ -1,13 +1,15 @@
-/* exchange.c - the gather of an exchange's reduces: it takes packs in (those of each input in
- * order), and has runs cut when all packs are there (contract: exec/gather.h). Pure.
+/* exchange.c - the gather of an exchange's reduces: it receives packs (those of each input in
+ * order), and makes the cut task for runs when all packs have arrived (contract: exec/gather.h).
+ * Pure.
  *
  *     packs come in -> the input has ended -> runs: a cut task says which pages are whose -> inputs
  *     of reduces, one at a time (reduces.c)
  *
- * The number of reduces and their partitions are chosen when all packs are there, from exact sizes.
- * Packs are in the order (input, task, yield), so what a reduce sees does not depend on time.
+ * The number of reduces and their partitions are chosen when all packs have arrived, from exact
+ * sizes. Packs are in the order (input, task, yield), so the input of a reduce does not depend on
+ * time.
  *
- * Cost: 16 bytes a part of a pack. */
+ * Cost: 16 bytes for each part of a pack. */
 #include <stdlib.h>
 
 #include "exchange_int.h"
@@ -27,7 +29,8 @@ static sk_rc take(struct sk_gather *g, uint32_t side, struct sk_blk *b, struct s
     SK_ASSERT(!e->n && side < e->n_inputs && p->kind != SK_PACK_MATCH_REPORT);
     sk_gather_hold(g, b);
     if (p->kind == SK_PACK_SAMPLE) {
-        /* the task failed before it yielded the sample's run, and the job goes on without it */
+        /* the task of the pending sample failed before it yielded the sample's run, and the job
+         * goes on without that run */
         struct sk_blk *late = e->pending[side];
         e->pending[side] = b;
         return late ? sk_gather_drop(g, late, err) : SK_OK;
@@ -38,7 +41,7 @@ static sk_rc take(struct sk_gather *g, uint32_t side, struct sk_blk *b, struct s
         return SK_ERR(err, SK_ECORRUPT, "%s: a run came without its sample", sk_gather_label(g));
     if (!sk_vec_push(&e->packs, TAG, p))
         return SK_ERR(err, SK_ENOMEM, "%s: no memory for its packs", sk_gather_label(g));
-    if (p->sample) { /* the stage that merges packs has held the sample until now */
+    if (p->sample) { /* the stage that merges packs has held this run's sample until now */
         sk_list_del(&p->sample->link);
         sk_gather_hold(g, p->sample);
     } else {
@@ -94,7 +97,8 @@ static uint32_t count_partitions(const struct sk_exchange *e) {
     return (uint32_t)SK_MIN(SK_MAX(n, 1), SK_PARTITIONS_MAX);
 }
 
-/* Makes the cut task, whose input is all samples. Each run gets room for its cuts. */
+/* Makes the cut task, whose input is all samples, and makes room for cuts in the pack of each
+ * run. */
 static sk_rc ask_for_cuts(struct sk_exchange *e, struct sk_err *err) {
     const char *label = sk_gather_label(&e->g);
     for (uint32_t i = 0; i < e->packs.n; i++) {
@@ -216,7 +220,7 @@ static sk_rc yielded(struct sk_gather *g, void *say, struct sk_blk *b,
 }
 
 static bool needed(const void *say) {
-    /* without the cut task no reduce can begin; without a match report the rows would be wrong */
+    /* without the cut task no reduce can begin; without a match report the output would be wrong */
     const struct sk_xtask *t = say;
     return t->t.phase == SK_PHASE_CUT || t->share;
 }

@@ -1,21 +1,22 @@
-/* hot.c - partitions that are too large for one reduce, where the plan lets several reduces share
- * them. Pure.
+/* hot.c - splits partitions that are too large for one reduce among several, if the plan allows
+ * that. Pure.
  *
  * A hot partition (a frequent key of a join) is shared by split reduces: each has some packs of one
  * input, and all packs of the others. A split reduce cannot know alone which rows of the other
- * inputs have no partner anywhere, so each first yields a match report. When all reports are there,
- * one more reduce gets the rows of the other inputs and the reports. It is numbered behind the
- * split reduces, so the output has the order of a single reduce. No other input is made until that
- * reduce is ready, which costs a wave of half-empty slots for each hot partition. */
+ * inputs have no partner anywhere, so each first yields a match report. When all reports have
+ * arrived, one more reduce gets the rows of the other inputs and the reports. It is numbered behind
+ * the split reduces, so the output has the order of a single reduce. Inputs of other reduces are
+ * not made before that reduce is ready, so some slots are idle for a while at each hot
+ * partition. */
 #include "exchange_int.h"
 
-/* Returns 1 + the input that reduces of partitions [a, b) may share; 0: none. It follows from the
+/* Returns 1 + the input that reduces of partitions [a, b) may share; 0: none. The result depends on
  * numbers of rows alone. */
 uint32_t sk_hot_shared(const struct sk_exchange *e, uint32_t a, uint32_t b) {
     uint64_t most = 0;
     uint32_t best = 0, at = 0;
     if (e->spread <= e->n_inputs) return e->spread;
-    for (uint32_t side = 0; side < e->n_inputs; side++) { /* packs are in the order of inputs */
+    for (uint32_t side = 0; side < e->n_inputs; side++) { /* the packs are sorted by input */
         uint64_t rows = 0;
         for (; at < e->found.n && e->packs.p[e->found.p[at]]->side == side; at++)
             rows += sk_pack_part_of(e->packs.p[e->found.p[at]], a, b).n_rows;
@@ -27,9 +28,9 @@ uint32_t sk_hot_shared(const struct sk_exchange *e, uint32_t a, uint32_t b) {
 }
 
 /* Returns the index of the first pack of the shared input that the current reduce does not take;
- * e->packs.n: it takes all that are left. A hot partition is spread over reduces of `most` bytes
- * each. If the shared input can help it, the packs that all these reduces have in common are not
- * larger than what each has for itself. */
+ * e->packs.n: the reduce takes all remaining ones. A hot partition is split among reduces of `most`
+ * bytes each; but each takes at least half as many bytes of the shared input, if that has them, as
+ * of the packs that all these reduces get. */
 uint32_t sk_hot_piece_end(const struct sk_exchange *e, uint32_t a, uint32_t b) {
     uint64_t most = sk_exchange_most(e), all = 0, shared = 0, sum = 0;
     for (uint32_t i = 0; e->shared && i < e->found.n; i++) {
@@ -50,8 +51,8 @@ uint32_t sk_hot_piece_end(const struct sk_exchange *e, uint32_t a, uint32_t b) {
     return e->packs.n;
 }
 
-/* True: the reduces that share the packs must report matches, because there are rows of the other
- * inputs. */
+/* True if reduces that share the packs must write match reports, because the other inputs have
+ * rows. */
 bool sk_hot_tells(const struct sk_exchange *e, uint32_t a, uint32_t b) {
     if (!e->shared || !(e->tells >> (e->shared - 1) & 1)) return false;
     for (uint32_t i = 0; i < e->found.n; i++) {
@@ -61,11 +62,13 @@ bool sk_hot_tells(const struct sk_exchange *e, uint32_t a, uint32_t b) {
     return false;
 }
 
-/* Makes a place behind all packs for the match report of the split reduce that is being made. */
+/* Adds an entry behind all packs for the match report of the split reduce whose input is being
+ * made. Returns its index; 0: out of memory. */
 uint32_t sk_hot_make_share(struct sk_exchange *e) {
     struct sk_pack *const *before = e->packs.p;
     if (!sk_vec_push(&e->packs, TAG, NULL)) return 0;
-    for (uint32_t i = 0; e->packs.p != before && i < e->packs.n; i++) /* the pointers have moved */
+    /* the array has moved, so each pack's pointer to its entry is updated */
+    for (uint32_t i = 0; e->packs.p != before && i < e->packs.n; i++)
         if (e->packs.p[i]) e->packs.p[i]->place = &e->packs.p[i];
     uint32_t share = e->packs.n - 1;
     if (!e->first_told) e->first_told = share;

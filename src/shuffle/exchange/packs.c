@@ -1,4 +1,4 @@
-/* packs.c - checks the notes of packs, and writes and reads the descriptions of an exchange's tasks
+/* packs.c - checks notes of packs, and writes and reads the descriptions of an exchange's tasks
  * (formats: pack.h). Pure. */
 #include "exchange_int.h"
 

@@ -2,17 +2,16 @@
  * Pure.
  *
  * A reduce takes a range of partitions: a part of each pack that has rows of them. A part is a
- * reference, which costs no copy. The pack keeps its value, which is given back when the last part
- * of the pack was used. Cost: about 30 ns per part. */
+ * reference to a range of the pack's value, so it costs no copy. The pack holds its value until the
+ * last of its parts was used. Cost: about 30 ns per part. */
 #include <stdlib.h>
 
 #include "exchange_int.h"
 
-/* bytes of tables per byte of input, about: a group of a few numbers takes 100 to 200 bytes */
+/* approximate bytes of tables per byte of input: a group of a few numbers takes 100 to 200 bytes */
 #define TABLE 8u
 
-/* Indexes packs by their first partition: e->order lists them, e->at says where each list
- * begins. */
+/* Indexes packs by their first partition: fills e->order and e->at. */
 static bool index_packs(struct sk_exchange *e) {
     e->order = sk_alloc(TAG, (e->packs.n + 1) * sizeof *e->order);
     e->at = sk_calloc(TAG, (e->n + 2) * sizeof *e->at);
@@ -85,7 +84,8 @@ static bool find(struct sk_exchange *e, uint32_t a, uint32_t b) {
     return true;
 }
 
-/* Adds the columns of the inputs [*side, to), which have no rows for this reduce. */
+/* Adds an argument for the columns of each of the inputs [*side, to), which have no rows for this
+ * reduce. */
 static sk_rc add_columns(struct sk_exchange *e, uint32_t *side, uint32_t to, struct sk_err *err) {
     for (; *side < to; ++*side) {
         struct sk_pack *p = e->columns[*side];
@@ -103,12 +103,12 @@ static sk_rc no_memory(const struct sk_exchange *e, struct sk_err *err) {
     return SK_ERR(err, SK_ENOMEM, "%s: no memory for its input queue", sk_gather_label(&e->g));
 }
 
-/* Makes the input of the next reduce of partitions [a, b). Afterwards e->piece or e->first_told is
- * not 0 if there is one more reduce of them. */
+/* Makes the input of the next reduce of partitions [a, b). If one more reduce of these partitions
+ * follows, e->piece or e->first_told is not 0 afterwards. */
 static sk_rc make_input(struct sk_exchange *e, uint32_t a, uint32_t b, uint32_t node,
                         struct sk_err *err) {
-    /* from, to: the packs of the shared input that the reduce takes; the reduce behind split
-     * reduces takes none */
+    /* from, to: the range of the shared input's packs that this reduce takes, which is empty for
+     * the reduce behind split reduces */
     uint32_t side = 0, from = e->piece, to = 0;
     struct sk_xtask *say = sk_xtask_new(SK_PHASE_REDUCE, a, b, e->n);
     if (!say) return no_memory(e, err);
@@ -151,8 +151,8 @@ static sk_rc make_input(struct sk_exchange *e, uint32_t a, uint32_t b, uint32_t 
     return add_columns(e, &side, e->n_inputs, err);
 }
 
-/* Called when no more inputs will be made: the values that were kept for all inputs are released
- * once the last task that has them is over. */
+/* Called when no more inputs will be made: releases the values that were held for all inputs, which
+ * are freed when the last task that has them ends. */
 static sk_rc let_go(struct sk_exchange *e, struct sk_err *err) {
     e->g.spent = true;
     for (uint32_t k = 0; k < e->n_inputs; k++) {

@@ -1,8 +1,8 @@
-/* sizes.c - how large a reduce should be, and which bytes of a pack belong to given partitions.
- * Pure. */
+/* sizes.c - computes how large a reduce should be, and which bytes of a pack belong to given
+ * partitions. Pure. */
 #include "exchange_int.h"
 
-/* reduces per slot, where there is enough data: so the last ones end at about the same time */
+/* reduces per slot if there is enough data, so that all slots are busy until nearly the end */
 #define WAVES 2u
 
 uint64_t sk_exchange_most(const struct sk_exchange *e) {
@@ -10,8 +10,8 @@ uint64_t sk_exchange_most(const struct sk_exchange *e) {
     return SK_MAX(SK_MIN(f.target_max_bytes, f.memory_bytes / 8), 1);
 }
 
-/* Chooses the size that keeps all slots busy, if there is enough data for that, and is no larger
- * than a block should be, or than an eighth of memory. */
+/* Chooses the size that gives each slot WAVES reduces, if there is enough data for that; it is no
+ * larger than a block should be, nor than an eighth of memory. */
 uint64_t sk_exchange_target(const struct sk_exchange *e, uint64_t total) {
     struct sk_gather_facts f = sk_gather_facts(&e->g);
     uint64_t even = total / (WAVES * (uint64_t)f.tasks) + 1;
