@@ -1,10 +1,10 @@
 /* pack.h - the formats that the driver (exchange/) and the workers share: packs, their notes, and
  * the descriptions of an exchange's tasks.
  *
- * A pack is one value that consists of whole blocks (block.h), one per part, without a head of its
- * own. Each block begins at a multiple of 64 bytes from the value's beginning and is filled up to a
- * multiple of 64. The note of the value's yield says how long the value is. Dead letters of a stage
- * whose output is packs have a block's note. */
+ * A pack is one value that consists of whole blocks (block.h), one for each part, without a header.
+ * Each block begins at a multiple of 64 bytes from the value's beginning and is padded to a
+ * multiple of 64. The note of the yield says how long the value is. Dead letters of a stage whose
+ * output is packs have a block's note. */
 #ifndef SK_SHUFFLE_PACK_H
 #define SK_SHUFFLE_PACK_H
 
@@ -13,39 +13,42 @@
 
 enum sk_pack_kind {
     /* Part i has the rows of partition first + i; a part without rows has no bytes. A task whose
-     * output has no rows gives one part with an empty block, for its columns. */
+     * output has no rows yields one part with an empty block, for the columns. */
     SK_PACK_PARTS = 1,
-    /* Rows in the order of the keys, cut into pages (blocks) of about 32 KiB. It lists no parts. A
-     * run without rows has one page, an empty block. */
+    /* Rows in the order of the keys, cut into pages (blocks) of about 32 KiB. The note lists no
+     * parts. A run without rows has one page, an empty block. */
     SK_PACK_RUN,
     /* A sample of the run that the task yields next: a block with the key columns of each page's
      * first row, and the number of rows, the offset and the length of each page. */
     SK_PACK_SAMPLE,
     /* From a cut task: which pages of run `run` belong to partitions first, first + 1, ...; behind
-     * the run's last partition follow those of the next run, from partition 0 on. The value itself
-     * is empty. Over all notes each run and partition comes once, in any order. */
+     * the run's last partition follow the partitions of the next run, from 0 on. The value itself
+     * is empty. In all notes together each partition of each run occurs once, in any order. */
     SK_PACK_CUTS,
     /* From a cut task, at most once: a block that goes to every reduce. */
     SK_PACK_BOUNDS,
-    /* From a split reduce, once and before its other yields: the match report for the reduce that
-     * gives the unmatched rows of the same partitions. */
+    /* From a split reduce, once, before its other yields: the match report for the reduce that
+     * yields the unmatched rows of the same partitions. */
     SK_PACK_MATCH_REPORT
 };
-struct sk_pack_note {             /* begins with the members of struct sk_value_note */
+struct sk_pack_note {             /* the first members are those of struct sk_value_note */
     uint32_t magic, kind;         /* SK_PACK_NOTE; enum sk_pack_kind */
     uint64_t rows, bytes, schema; /* size of the whole value; schema as in a block's note */
     uint32_t first;               /* PARTS, CUTS: number of the first partition */
     uint32_t run;                 /* CUTS: index of the run's sample among the cut task's blocks */
-    uint32_t n, zero;             /* PARTS, CUTS: how many of these structs follow the note: */
+    /* n: PARTS, CUTS: number of the structs that follow the note: struct sk_pack_part or
+     * sk_pack_cut */
+    uint32_t n, zero;
 };
-/* a part in the note of PARTS; the parts lie behind each other in the value */
+/* a part in the note of PARTS; the parts are one behind the other in the value */
 struct sk_pack_part {
     uint32_t len64, rows; /* length in units of 64 bytes */
 };
-/* For CUTS: the pages of one partition, whole; two neighbouring partitions may share a page. The
- * page of a run without rows belongs to partition 0. */
+/* A cut in the note of CUTS: the whole pages that have rows of one partition; two neighbouring
+ * partitions may have a page in common. The page of a run without rows belongs to partition 0. */
 struct sk_pack_cut {
-    /* row: index of the first row, in the run; rows: an estimate, above 0 where there are any */
+    /* row: index in the run of the first row of these pages; rows: estimated number of rows, above
+     * 0 if there are any */
     uint32_t off64, len64, row, rows;
 };
 _Static_assert(offsetof(struct sk_pack_note, first) == sizeof(struct sk_value_note),
@@ -53,7 +56,7 @@ _Static_assert(offsetof(struct sk_pack_note, first) == sizeof(struct sk_value_no
 /* The most parts and cuts in one note; a task with more of them yields more values. */
 enum { SK_PACK_NOTE = SK_VALUE_NOTE, SK_PACK_PARTS_MAX = 120, SK_PACK_CUTS_MAX = 60 };
 
-/* True: the note is complete and its numbers are within their limits. */
+/* True if the note is complete and its numbers are within their limits. */
 bool sk_pack_note_ok(struct sk_bytes note);
 
 /* ---- tasks --------------------------------------------------------------------------------------
@@ -104,15 +107,16 @@ static inline bool sk_phase_reduces(uint32_t phase) {
 struct sk_pack_task {
     uint32_t phase;         /* enum sk_pack_phase */
     uint32_t first, end, n; /* the task makes partitions [first, end) of n; for a merge n is 0 */
-    /* 1 + the input that several reduces of these partitions may share; 0: none. The rows of this
-     * input come first in the order of the task's output. */
+    /* 1 + the number of the input that several reduces of these partitions may share; 0: none. The
+     * task's output is in the order of this input's rows. */
     uint32_t shared;
 };
 /* The description of each of the task's blocks follows: u64, u32, u32; for a merge also bytes. */
 struct sk_pack_block {
-    uint64_t length; /* the part is [row0, row0 + length) of the argument */
-    /* Number of the pack in the order (input, task, yield), from 0 on; for a run the `run` of its
-     * CUTS. */
+    /* length in bytes: the part is [row0, row0 + length) of the argument's value */
+    uint64_t length;
+    /* For a pack of partitions its number, from 0 on, in the order (input, task, yield); for a run
+     * the `run` of its CUTS. */
     uint32_t run;
     /* For a run: index in the run of the part's first row. For a pack of partitions: the first
      * partition of which the part has bytes. */

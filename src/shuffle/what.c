@@ -5,8 +5,8 @@
 
 #define VERSION 4u
 
-/* Deals all rows, in the order of the keys, out to parts by the given number of rows for each
- * part. */
+/* Assigns all rows, in the order of the keys, to parts; the number of rows of each part is
+ * given. */
 static sk_rc sort_parts(const struct sk_keys *keys, struct sk_parts *parts, struct sk_err *err) {
     uint64_t rows = sk_keys_rows(keys);
     uint32_t *part = sk_alloc_large(SK_TAG_KERNEL, (size_t)rows * sizeof *part),
@@ -44,8 +44,8 @@ static sk_rc by_chance(const struct sk_what *what, const struct sk_map_input *in
                                parts, err);
 }
 
-/* Pieces whose rows differ by one at most. The number of the map says where the first one goes, so
- * that maps of few rows fill all partitions. */
+/* Cuts the rows into pieces whose numbers of rows differ by at most one. The partition of the first
+ * piece depends on the number of the map, so that maps with few rows fill all partitions alike. */
 static sk_rc evenly(const struct sk_what *what, const struct sk_map_input *in,
                     struct sk_parts *parts, struct sk_err *err SK_UNUSED) {
     uint64_t rows = (uint64_t)in->array->length, n = what->n_partitions,
@@ -59,9 +59,10 @@ static sk_rc evenly(const struct sk_what *what, const struct sk_map_input *in,
     return SK_OK;
 }
 
-/* Each partition is permuted by itself (Fisher and Yates; the rows were dealt out by independent
- * draws, so the whole is a uniform permutation: Rao 1961): the order does not depend on how many
- * partitions a reduce has. The places come a partition behind the other. */
+/* Permutes each partition by itself, so that the order does not depend on how many partitions a
+ * reduce has (Fisher and Yates; since independent draws have assigned the rows to partitions, the
+ * whole is a uniform permutation: Rao 1961). The places of one partition are behind those of the
+ * other. */
 static sk_rc in_random_order(const struct sk_what *what, const struct sk_reduce_input *in,
                              struct sk_row_at *places, uint64_t n, struct sk_err *err) {
     uint64_t at = 0;
@@ -167,7 +168,7 @@ static char *text_of(struct sk_bytes b) {
     return copy;
 }
 
-/* false: no memory, or damaged. */
+/* Reads an aggregate. false: out of memory, or the description is damaged. */
 static bool read_agg(struct sk_rd *r, struct sk_agg *a) {
     uint64_t bits;
     a->kind = (enum sk_agg_kind)sk_rd_u32(r);

@@ -1,4 +1,5 @@
-/* work.c - a piece of work of any kind: chooses its kind, gives its next value, ends it. Pure. */
+/* work.c - the calls that are the same for all pieces of work: starting a map or reduce by its
+ * kind, getting the next value, ending the work. Pure. */
 #include "shuffle/work_int.h"
 
 sk_rc sk_work_next(struct sk_work *w, struct sk_value **out, struct sk_err *err) {

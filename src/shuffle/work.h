@@ -1,19 +1,20 @@
 /* work.h - the work of an exchange's tasks on blocks: a map makes packs or sorted runs of a batch,
- * a cut task says where runs are cut, a reduce makes batches of its slices. Pure functions over
- * Arrow batches in place: no engine, no Python, no files.
+ * a merge makes one pack or run of several, a cut task decides where runs are cut, a reduce makes
+ * batches of its slices. Pure functions over Arrow batches in place: no engine, no Python, no
+ * files.
  *
- * *What* is done (struct sk_what) is written where the plan is made, travels in the parameters of
- * the operators, and is read once a task. How it is wired (which stages, how many reduces, which
- * slices) is exec's (docs/design/exchange.md). A piece of work gives values (struct sk_value), one
- * at a time, in an order that depends on the arguments alone; a value is measured first and written
- * then, into memory of the caller: the place that the store gives.
+ * *What* is done (struct sk_what) is encoded when the plan is made, is sent in the parameters of
+ * the operators, and is decoded once per task. The wiring (which stages, how many reduces, which
+ * slices) is not decided here (docs/design/exchange.md). A piece of work makes values (struct
+ * sk_value), one at a time, in an order that depends on the arguments alone; a value is first
+ * measured and then written into the caller's memory, its final place in the store.
  *
- * Order, of keys and of what is equal: docs/design/kernels.md. Rows that are equal stay in the
- * order of (run, row); a hash partition has its rows in the order of (side, map, row). So a result
- * depends neither on workers nor on memory.
+ * The order of keys: docs/design/kernels.md. Rows with equal keys stay in the order of (run, row);
+ * a hash partition has its rows in the order of (side, map, row). So a result depends neither on
+ * workers nor on memory.
  *
- * Threads: a piece of work is one thread's; different ones run side by side. Errors: SK_EINVAL
- * names column and type; SK_ENOMEM; SK_ECORRUPT. */
+ * Threads: one thread at a time uses a piece of work; different pieces of work may run side by
+ * side. Errors: SK_EINVAL names column and type; SK_ENOMEM; SK_ECORRUPT. */
 #ifndef SK_WORK_H
 #define SK_WORK_H
 
@@ -24,15 +25,17 @@
 
 /* ---- the description of what an exchange does ---- */
 
-/* Default number of partitions of an exchange. It is large enough that no partition is large
- * against memory, so no partition's size has to be guessed before sizes are known. */
+/* Default number of partitions of an exchange. It is large enough that partitions are small
+ * compared to memory, so the number needs no estimate of the data's size. */
 #define SK_WHAT_PARTITIONS 96
-/* A map takes rows of this many times the bytes that a block may have. Fewer and longer packs and
- * runs are cheaper to merge, but all of them are in memory twice while they are written. */
+/* A map takes input of this many times the bytes that a block may have. Fewer and longer packs and
+ * runs are cheaper to merge, but while a map writes its output, input and output are both in
+ * memory. */
 #define SK_WHAT_MAP_BLOCKS 4
 
-/* To add a kind: add a value here and a row in the table of what.c (how the rows are put into
- * partitions, how a reduce makes batches of its slices), and write its functions. */
+/* To add a kind: add a value here and a row in the table of what.c (how rows are assigned to
+ * partitions, how a reduce makes batches of its slices), and write the functions that the row
+ * names. */
 enum sk_what_kind {
     /* Maps make runs in the order of the keys, and reduces merge them. With bounds (sk_map_input),
      * maps make sorted parts that are cut at the bounds. */
@@ -50,7 +53,7 @@ enum sk_what_kind {
 };
 
 struct sk_what_key {
-    char *name; /* name of a column; the first column of that name counts */
+    char *name; /* name of a column; if several columns have that name, the first is meant */
     bool descending, nulls_first;
 };
 
@@ -64,25 +67,26 @@ struct sk_what_join {
 struct sk_what {
     enum sk_what_kind kind;
     uint32_t n_partitions; /* number of partitions that a map makes; unused for runs */
-    bool groups;           /* rows of equal keys are never separated */
-    /* HASH: rows of a partition are sorted by the keys, and each reduce makes one partition */
+    bool groups;           /* true: rows with equal keys always go to the same partition */
+    /* HASH: true: rows of a partition are sorted by the keys, and each reduce makes one
+     * partition */
     bool sorted;
-    /* A reduce makes one block; false: it makes blocks of about target_bytes. */
+    /* true: a reduce makes one block; false: blocks of about target_bytes */
     bool one_block;
-    /* the operator has its own reduce, which uses sk_work_reduce in part or not at all */
+    /* true: the operator has a reduce of its own, which may use sk_work_reduce */
     bool own_reduce;
-    uint64_t seed;  /* RANDOM */
+    uint64_t seed;  /* RANDOM: seed of the draws */
     uint64_t limit; /* SORT: number of first rows that are wanted; 0: all rows */
     uint32_t n_keys;
     struct sk_what_key *keys;
-    uint32_t n_aggs; /* AGGREGATE */
-    /* `column` of each aggregate counts in the batches of rows, whose first columns are the keys.
-     * The pointers in the structs are owned. */
+    uint32_t n_aggs; /* AGGREGATE: number of aggregates */
+    /* [n_aggs]. `column` of an aggregate is an index in batches of rows, whose first columns are
+     * the keys. This struct owns the memory to which the aggregates point. */
     struct sk_agg *aggs;
     struct sk_what_join join; /* JOIN; what it points to is owned */
 };
-/* Finds a kind by its name in the table of what.c: "sort", "random", "hash", "even", "aggregate",
- * "join". SK_EINVAL: there is none of this name. */
+/* Finds a kind by its name in the table of what.c: "sort", "random", "hash", "even", "aggregate".
+ * SK_EINVAL: no kind has this name. */
 sk_rc sk_what_kind_find(const char *name, enum sk_what_kind *out, struct sk_err *err) SK_MUST_USE;
 /* Writes the description in wire format (base/wire.h): u32 version (what.c), u32 kind, u32
  * partitions, u32 flags (1: groups, 2: one block, 4: sorted), u64 seed, u64 limit, u32 number of
@@ -92,23 +96,23 @@ sk_rc sk_what_kind_find(const char *name, enum sk_what_kind *out, struct sk_err 
  * of values; of a join also u32 kind, for each key bytes name on the right side, and two bytes
  * suffixes. Returns the length needed; writes nothing if that is more than cap. */
 size_t sk_what_write(const struct sk_what *w, void *buf, size_t cap);
-/* Reads such a description. SK_EINVAL: it has another version or is damaged. */
+/* Reads a description in wire format. SK_EINVAL: it has another version or is damaged. */
 sk_rc sk_what_read(struct sk_bytes wire, struct sk_what **out, struct sk_err *err) SK_MUST_USE;
 void sk_what_destroy(struct sk_what *w); /* NULL is fine */
 
-/* ---- values: what a piece of work gives ---- */
+/* ---- values: the results of a piece of work ---- */
 
 enum sk_value_kind {
     SK_VALUE_BLOCK, /* a block of rows, made by a reduce */
     SK_VALUE_PARTS, /* blocks of partitions first, first + 1, ...: at most SK_VALUE_PARTS_MAX */
-    /* The sample of the run that comes next. One row for each page: the keys of its first row
-     * (columns "0", "1", ...), then its rows, offset and length (uint64). At the end one row: the
-     * keys of the run's last row, 0, the run's length, 0. */
+    /* The sample of the run that is the next value. It has one row for each page: the keys of the
+     * page's first row (columns "0", "1", ...), and the page's number of rows, offset and length
+     * (uint64). The last row has the keys of the run's last row, 0, the run's length, 0. */
     SK_VALUE_SAMPLE,
     /* a run: pages of about 32 KiB, in order; a run without rows has one empty page */
     SK_VALUE_RUN,
-    /* No bytes: says which pages of run `run` belong to partitions first, first + 1, ...: at most
-     * SK_VALUE_CUTS_MAX. */
+    /* A value without bytes, whose parts say which pages of run `run` belong to partitions first,
+     * first + 1, ...: at most SK_VALUE_CUTS_MAX. */
     SK_VALUE_CUTS,
     /* n - 1 rows, each the first row of a partition: its keys ("0", "1", ...) and the number of its
      * run. */
@@ -121,14 +125,14 @@ enum sk_value_kind {
 #define SK_VALUE_CUTS_MAX 60u
 
 struct sk_value_part {
-    uint64_t off, len, row,
-        /* off and len are multiples of 64; off counts from the value's beginning. In CUTS, off
-         * counts in the run, row is the index of the first row and rows is an estimate. len 0: the
-         * part is empty */
-        rows;
+    /* off and len are multiples of 64; off is counted from the value's beginning. In CUTS, off is
+     * counted from the beginning of the run, row is the index of the first row and rows is an
+     * estimate. len 0: the part is empty. */
+    uint64_t off, len, row, rows;
 };
 
-struct sk_value { /* whole blocks behind each other, each at a multiple of 64 bytes; read-only */
+/* a value: whole blocks, one behind the other, each at a multiple of 64 bytes; read-only */
+struct sk_value {
     enum sk_value_kind kind;
     uint32_t schema; /* checksum of the schema (struct sk_block_sizes); 0: the value has no block */
     /* bytes: size of the data (sk_block_nbytes); size: bytes that sk_value_write fills, a multiple
@@ -139,7 +143,7 @@ struct sk_value { /* whole blocks behind each other, each at a multiple of 64 by
     uint32_t n_blocks;
     struct sk_block_plan **blocks;
     uint64_t *at; /* [n_blocks]: the offset of each block */
-    void *mem[3]; /* memory that the plans point to, freed with the value */
+    void *mem[3]; /* memory to which the plans point, freed with the value */
 };
 /* Writes the value to dst, which is 64-byte aligned and has v->size bytes. The inputs of the work
  * must still exist. */
@@ -149,44 +153,46 @@ void sk_value_destroy(struct sk_value *v); /* NULL is fine */
 /* ---- pieces of work ---- */
 
 struct sk_work;
-/* Gives the next value, which the caller owns; *out NULL: there are no more. After an error the
+/* Makes the next value, which the caller owns; *out NULL: all values were made. After an error the
  * caller may only destroy the work. */
 sk_rc sk_work_next(struct sk_work *w, struct sk_value **out, struct sk_err *err) SK_MUST_USE;
 void sk_work_destroy(struct sk_work *w); /* NULL is fine */
 
-struct sk_map_input { /* input of a map; everything here must outlive the work and its values */
+/* input of a map; all that it points to must outlive the work and its values */
+struct sk_map_input {
     const struct ArrowSchema *schema;
     const struct ArrowArray *array;
-    /* Number of the map: the seed of random draws, and the place where the first piece of EVEN
-     * goes. */
+    /* Number of the map. It seeds random draws and, for EVEN, determines the partition of the first
+     * piece. */
     uint64_t seq;
-    /* Number of values for the map's pack (each has neighbouring partitions), or number of runs
-     * (each has neighbouring keys); 0 means 1. */
+    /* In how many values the map's pack is divided, each with neighbouring partitions, or how many
+     * runs the map makes, each of neighbouring keys; 0 means 1. */
     uint32_t values;
-    /* Number of rows that this map has handled before. A map that gets more rows than it wants to
-     * hold makes several packs or runs. */
+    /* Number of rows that earlier works of the same map had: a map with more rows than it should
+     * hold in memory makes several packs or runs, one after the other. */
     uint64_t row0;
-    /* SORT: NULL, or one column with n_partitions - 1 values of the first key, in its order. A row
-     * equal to a bound goes behind the bound (for a descending key: before it, so that the
+    /* SORT: NULL, or one column with n_partitions - 1 values of the first key, in the key's order.
+     * A row equal to a bound goes behind the bound (for a descending key: before it, so that the
      * partitions are the same in reverse order). */
     const struct ArrowSchema *bounds_schema;
     const struct ArrowArray *bounds;
 };
-/* Starts the map of a whole batch. It gives PARTS (in more than `values` values if the partitions
- * need more), or SAMPLEs, each followed by its RUN. Scratch: 16 to 32 bytes for each row. */
+/* Starts a map, whose input is one batch. It makes PARTS (more than `values` of them if the
+ * partitions need more), or SAMPLEs, each followed by its RUN. Scratch: 16 to 32 bytes for each
+ * row. */
 sk_rc sk_work_map(const struct sk_what *what, const struct sk_map_input *in, struct sk_work **out,
                   struct sk_err *err) SK_MUST_USE;
 
 /* the batches of one map or run, in order; must outlive the work and its values */
 struct sk_slice {
     const struct ArrowArray *const *batches;
-    /* AGGREGATE, JOIN: the schema of each batch; else unused */
+    /* AGGREGATE: the schema of each batch; other kinds do not use this */
     const struct ArrowSchema *const *schemas;
     uint32_t n;
-    bool columns_only; /* only the columns are needed; rows, if there are any, are ignored */
+    bool columns_only; /* true: only the schema is needed, and rows are ignored */
     uint32_t run;      /* number of the run, as in the cut task; unused without runs */
-    /* SK_WHAT_RANDOM, where each batch is one partition: the number of the first batch's
-     * partition. */
+    /* SK_WHAT_RANDOM, where each batch has the rows of one partition: number of the partition of
+     * the first batch. */
     uint32_t partition;
     /* JOIN: the side of the batches, 0: left, 1: right; or SK_JOIN_KEYS + side: the columns of that
      * side's key alone, cast to the types that both sides have in common. Either both sides have
@@ -201,11 +207,11 @@ sk_rc sk_work_cut(const struct sk_what *what, const struct ArrowSchema *schema,
                   const struct ArrowArray *const *samples, uint32_t n_runs, uint32_t n_partitions,
                   struct sk_work **out, struct sk_err *err) SK_MUST_USE;
 
-/* input of a merge; everything here must outlive the work and its values */
+/* input of a merge; all that it points to must outlive the work and its values */
 struct sk_merge_input {
     const struct ArrowSchema *schema; /* of all batches */
-    /* Whole packs of partitions [first, first + n), or runs, in order. columns_only, run and
-     * partition are ignored. */
+    /* Whole packs of partitions [first, first + n), or runs, in order. The slices' members
+     * columns_only, run and partition are ignored. */
     const struct sk_slice *slices;
     uint32_t n_slices;
     uint32_t first, n; /* n 0: runs */
@@ -214,10 +220,8 @@ struct sk_merge_input {
     uint32_t values;       /* number of values for the result, as in sk_map_input */
     uint64_t target_bytes; /* AGGREGATE: approximate bytes of memory for groups */
 };
-/* Starts a merge. It gives PARTS of partitions [first, first + n), or SAMPLEs, each followed by its
- * RUN. Reduces get the same rows from the merged packs as from the packs themselves. AGGREGATE:
- * packs of states become states with a row for each group; reduces make the same results of them.
- * Each value must be written before the next one is requested. */
+/* Starts a merge. It makes PARTS of partitions [first, first + n), or SAMPLEs, each followed by its
+ * RUN. Reduces get the same rows from the merged packs as from the packs themselves. */
 sk_rc sk_work_merge(const struct sk_what *what, const struct sk_merge_input *in,
                     struct sk_work **out, struct sk_err *err) SK_MUST_USE;
 
@@ -236,7 +240,7 @@ struct sk_reduce_input {
     uint32_t n_slices;
     uint32_t first, end, n; /* the reduce makes partitions [first, end) of n */
     uint64_t target_bytes;  /* approximate size of a block */
-    /* after a sort with a cut task: the BOUNDS; else NULL */
+    /* the BOUNDS of the cut task; NULL: there was no cut task */
     const struct ArrowSchema *bounds_schema;
     const struct ArrowArray *bounds;
     /* JOIN: shared: the side whose rows come first in the order, which several reduces may share;
@@ -246,8 +250,8 @@ struct sk_reduce_input {
     const struct ArrowSchema *const *report_schemas;
     const struct ArrowArray *const *reports;
 };
-/* AGGREGATE: true if batches of these schemas can be reduced as they are. Otherwise the caller
- * first casts each key and each value to one type (in batches of states only the columns of kept
+/* AGGREGATE: true if batches of these schemas can be reduced without casts. Otherwise the caller
+ * first casts each key and each value to one type (in batches of states only the columns of stored
  * values); the first batch of rows, which may be empty, must then have these types. */
 bool sk_work_aggregates(const struct sk_what *what, const struct ArrowSchema *const *schemas,
                         uint32_t n);
@@ -301,23 +305,25 @@ void sk_join_columns_free(struct sk_join_columns *c);
  * them. States pass through sk_work_map as rows do. */
 
 struct sk_states;
-/* Makes states for batches with this schema, of rows or of states; the schema must outlive them.
- * all: every row is taken (see sk_states_add). SK_EINVAL: an aggregate does not fit its column's
- * type. */
+/* Makes an empty collection of states for batches with this schema, of rows or of states; the
+ * schema must outlive it. all: true: every row is added (see sk_states_add). SK_EINVAL: an
+ * aggregate does not fit its column's type. */
 sk_rc sk_states_create(const struct sk_what *what, const struct ArrowSchema *schema, bool all,
                        struct sk_states **out, struct sk_err *err) SK_MUST_USE;
-/* Adds the first *taken rows of a batch. The caller must send the other rows, and all later
- * batches, as they are, because there would hardly be fewer states than rows (kernel.h). A batch of
- * states is taken whole; its keys and kept values must have the types of s. */
+/* Adds the first rows of a batch, and sets *taken to their number. The caller must send the other
+ * rows, and all later batches, unchanged, because the states would hardly be fewer than the rows
+ * (kernel.h). A batch of states is added whole; its keys and stored values must have the types of
+ * s. */
 sk_rc sk_states_add(struct sk_states *s, const struct ArrowSchema *schema,
                     const struct ArrowArray *batch, uint64_t *taken,
                     struct sk_err *err) SK_MUST_USE;
-/* Plans a batch of all states, or of their results, sorted or in the order of the states
- * (kernel.h). s must not change while the plan is used. SK_ERANGE: a sum overflows. */
+/* Plans a batch of all states, or of their final results, sorted by key or in the order of the
+ * states (kernel.h). s must not change while the plan is used. SK_ERANGE: a sum overflows. */
 sk_rc sk_states_measure(struct sk_states *s, enum sk_result which, struct sk_block_plan **plan,
                         uint64_t *size, struct sk_err *err) SK_MUST_USE;
-uint64_t sk_states_rows(const struct sk_states *s); /* taken */
-/* bytes of memory, as in sk_groupby_bytes; the batch of all states needs about as much again */
+uint64_t sk_states_rows(const struct sk_states *s); /* number of rows that were added */
+/* Returns the bytes of memory of s, as sk_groupby_bytes does; the batch of all states needs about
+ * as much again. */
 uint64_t sk_states_bytes(const struct sk_states *s);
 void sk_states_destroy(struct sk_states *s); /* NULL is fine */
 

@@ -1,5 +1,5 @@
-/* work_int.h - inside the shuffle layer only: how the kinds of work are told apart, and how values
- * are put together. */
+/* work_int.h - inside the shuffle layer only: the table of the kinds of work, and the calls that
+ * make values. */
 #ifndef SK_WORK_INT_H
 #define SK_WORK_INT_H
 
@@ -14,42 +14,45 @@ struct sk_work { /* the head of the struct of each kind of work */
 /* A row of the table in what.c. If a function is NULL, the kind uses that of SORT (sorted runs). */
 struct sk_what_class {
     const char *name;
-    bool needs_keys, runs; /* runs: its maps make sorted runs, if there are keys and no bounds */
-    /* The reduces must know the partition of each batch, so a part without rows has an (empty)
-     * block, too. */
+    /* runs: maps of this kind make sorted runs if the description has keys and no bounds */
+    bool needs_keys, runs;
+    /* True: reduces need to know the partition of each batch, so a part without rows has an empty
+     * block. */
     bool tells_partitions;
-    /* Deals the rows of a batch out to partitions. */
+    /* Assigns the rows of a batch to partitions. */
     sk_rc (*partition)(const struct sk_what *what, const struct sk_map_input *in,
                        struct sk_parts *parts, struct sk_err *err);
-    /* Orders the rows of a reduce. */
+    /* Puts the places of a reduce's rows in order. */
     sk_rc (*order)(const struct sk_what *what, const struct sk_reduce_input *in,
                    struct sk_row_at *places, uint64_t n, struct sk_err *err);
-    /* Makes a reduce of this kind's own. */
+    /* Starts a reduce that only this kind has. */
     sk_rc (*reduce)(const struct sk_what *what, const struct sk_reduce_input *in,
                     struct sk_work **out, struct sk_err *err);
 };
 const struct sk_what_class *sk_what_class_of(enum sk_what_kind kind);
 
-/* Finds the columns of the description's keys in a schema. out: room for n_keys. */
+/* Finds the columns of the description's keys in a schema. out: [n_keys]. */
 sk_rc sk_what_columns(const struct sk_what *what, const struct ArrowSchema *schema,
                       struct sk_key *out, struct sk_err *err) SK_MUST_USE;
 /* Opens the keys of the description in a batch; free them with sk_keys_destroy. */
 sk_rc sk_what_keys(const struct sk_what *what, const struct ArrowSchema *schema,
                    const struct ArrowArray *array, struct sk_keys **out,
                    struct sk_err *err) SK_MUST_USE;
-/* The same for the first n columns of a sample or of bounds. */
+/* Like sk_what_keys, for the first n columns of a sample or of bounds. */
 sk_rc sk_what_first_keys(const struct sk_what *what, uint32_t n, const struct ArrowSchema *schema,
                          const struct ArrowArray *array, struct sk_keys **out,
                          struct sk_err *err) SK_MUST_USE;
 
-/* Makes a value with room for these numbers of blocks and parts, all zero. NULL: no memory. */
+/* Makes a value with room for these numbers of blocks and parts, all zero. NULL: out of memory. */
 struct sk_value *sk_value_create(enum sk_value_kind kind, uint32_t n_blocks, uint32_t n_parts);
-/* Adds a block behind those that the value has. The value owns the plan. */
+/* Adds a block at the end of the value, which takes the plan over. */
 void sk_value_add(struct sk_value *v, struct sk_block_plan *plan);
 
-struct sk_frame { /* rows of the key columns of some batches, with columns of numbers beside them */
+/* rows of the key columns of some batches, and columns of numbers, which together make one batch
+ * (frame.c) */
+struct sk_frame {
     const struct ArrowSchema *schema;
-    /* the list is copied; the arrays it points to must outlive the value */
+    /* the list is copied; the arrays to which it points must outlive the value */
     const struct ArrowArray *const *arrays;
     uint32_t n_arrays;
     const struct sk_key *keys;
@@ -62,8 +65,8 @@ sk_rc sk_frame_value(const struct sk_frame *of, enum sk_value_kind kind, struct 
                      struct sk_err *err) SK_MUST_USE;
 
 /* Finds which rows of a reduce's batches, in the order of the slices, belong to its partitions: the
- * first and last pages of a run may also have rows of others. keys: of each batch; ranges: all rows
- * of each batch when called, those that belong to the reduce afterwards. */
+ * first and last page of a run may also have rows of other partitions. keys: of each batch; ranges:
+ * on entry all rows of each batch, on return those that belong to the reduce. */
 sk_rc sk_reduce_trim(const struct sk_what *what, const struct sk_reduce_input *in,
                      struct sk_keys *const *keys, struct sk_range *ranges,
                      struct sk_err *err) SK_MUST_USE;

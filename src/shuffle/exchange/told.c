@@ -1,4 +1,5 @@
-/* told.c - a strategy that answers from outside of the run (contract: told.h). Pure. */
+/* told.c - told strategies: the questions of a run, and the answers from outside of it (contract:
+ * told.h). Pure. */
 #include "shuffle/told.h"
 
 #include <string.h>
@@ -7,11 +8,11 @@
 
 #define TAG SK_TAG_EXEC
 
-struct state {       /* of an input */
-    uint32_t values; /* 0: not said yet */
-    /* sizes have changed since the last answer about the number of values */
+struct state {       /* state of one input */
+    uint32_t values; /* the last answer about the number of values; 0: none yet */
+    /* true: sizes have changed since that answer, so the question SIZES is open */
     bool asks;
-    struct sk_shuffle_sizes z; /* sizes at the time of that answer */
+    struct sk_shuffle_sizes z; /* the sizes at the time of that answer */
 };
 
 static struct sk_told *told_of(const struct sk_shuffle *s) { return sk_shuffle_arg(s); }
