@@ -129,8 +129,8 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
         }
         return SK_OK;
     }
+    /* the message is that of the last call of skate that failed in the function */
     return SK_ERR(err, rc < 0 ? rc : SK_ETASK, "task %s failed%s%s", t->name,
-                  /* the message is that of the last call of skate that failed in the function */
                   last.msg[0] ? ": " : "", last.msg);
 }
 

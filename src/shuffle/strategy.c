@@ -78,10 +78,9 @@ double sk_shuffle_cost(const struct sk_shuffle_sizes *z, struct sk_shuffle_layou
                again(z, layout) * disk * 2 * DISK_S;
     }
     double slices = sources * SK_MAX(reduces, v);
-    double held =
-        /* The share of memory held by values that running reduces have parts of. It is twice as
-         * large for sorted runs, which are not cut where partitions end. */
-        SK_MIN((z->runs ? 2 : 1) / v, 1);
+    /* The share of memory held by values that running reduces have parts of. It is twice as
+     * large for sorted runs, which are not cut where partitions end. */
+    double held = SK_MIN((z->runs ? 2 : 1) / v, 1);
     /* if less than half of memory is held, the rest has room for the bytes that reduces read */
     double crowd = SK_MIN(SK_MAX(2 * held - 1, 0), 1);
     sec += slices * SLICE_S + disk * (2 * DISK_S + crowd * CROWDED_S);

@@ -68,9 +68,9 @@ int py_define(struct py_state *st, PyObject *def, PyObject *name, bool method, s
     /* pickling the definition ran user code, which may have closed the engine */
     if (!s || py_gone(st, st->gen)) return -1;
     struct sk_bytes b = {PyBytes_AS_STRING(def), (size_t)PyBytes_GET_SIZE(def)};
-    out->v = hash_bytes(b.p, b.n,
-                        /* methods of the same name may belong to different classes */
-                        method ? hash_bytes((const uint8_t *)s, strlen(s), 1) : 0);
+    /* the hash of a method includes `name`, with the class, since the definitions of equally named
+     * methods of different classes are equal */
+    out->v = hash_bytes(b.p, b.n, method ? hash_bytes((const uint8_t *)s, strlen(s), 1) : 0);
     sk_rc rc = st->engine->ops->define(st->engine, *out, s, b, &err);
     if (rc == SK_OK) return 0;
     py_raise(st, rc, &err);

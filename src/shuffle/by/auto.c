@@ -24,10 +24,9 @@ struct state {
 static const struct sk_shuffle_ops *chosen(struct sk_shuffle *s) {
     struct state *mine = sk_shuffle_state(s);
     const struct sk_shuffle_sizes *z = sk_shuffle_sizes(s), *was = &mine->z;
-    bool same =
-        /* the other sizes do not change during a run */
-        z->bytes == was->bytes && z->map_bytes == was->map_bytes &&
-        z->reduce_bytes == was->reduce_bytes;
+    /* the other sizes do not change during a run */
+    bool same = z->bytes == was->bytes && z->map_bytes == was->map_bytes &&
+                z->reduce_bytes == was->reduce_bytes;
     if (!mine->chosen || !same) *mine = (struct state){cheapest(z), *z};
     return mine->chosen;
 }
