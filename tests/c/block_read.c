@@ -1,6 +1,6 @@
-/* block_read.c - see block_read.h. Written apart from the layer (it parses formats its own way), so
- * that a sanitizer run over it tests what validate promises. Not a comparison of values: only a
- * hash. */
+/* block_read.c - see block_read.h. It uses no code of the block layer (it parses formats itself),
+ * so a sanitizer run tests what sk_block_validate promises. It compares no values and only computes
+ * a hash. */
 #include "block_read.h"
 
 #include <stdlib.h>
@@ -102,7 +102,7 @@ static uint64_t nested(uint64_t h, const struct ArrowSchema *s, const struct Arr
     }
 }
 
-/* i counts from the array's own first row, before its offset. */
+/* Hashes row i, which is counted from the array's first row, behind its offset. */
 static uint64_t row(uint64_t h, const struct ArrowSchema *s, const struct ArrowArray *a,
                     int64_t i) {
     const char *f = s->format;
@@ -148,8 +148,8 @@ static uint64_t schema(uint64_t h, const struct ArrowSchema *s) {
     return s->dictionary ? schema(h, s->dictionary) : h;
 }
 
-/* Damaged bytes may tell of 2^60 rows of nothing (null columns, structs without fields): the ends
- * are enough then. */
+/* Damaged bytes may declare 2^60 rows without bytes (null columns, structs without fields): then
+ * only rows at both ends are read. */
 uint64_t block_read(const struct ArrowSchema *s, const struct ArrowArray *a) {
     uint64_t h = schema(UINT64_C(0xcbf29ce484222325), s);
     int64_t n = a->length, most = 1 << 16;

@@ -13,7 +13,7 @@ struct zoo {
 };
 
 void make_zoo(struct zoo *z);
-/* the same with the columns for which make_zoo has no room (8 children) */
+/* Like make_zoo, with the columns that have no room there (8 children). */
 void make_zoo2(struct zoo *z);
 
 #endif

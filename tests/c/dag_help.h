@@ -1,4 +1,4 @@
-/* dag_help.h - what the tests of channels share: a channel and its buffers in memory that all
+/* dag_help.h - shared by the tests of channels: a channel and its buffers in memory that all
  * threads and child processes of a test map. */
 #ifndef SK_TEST_DAG_HELP_H
 #define SK_TEST_DAG_HELP_H
@@ -6,10 +6,10 @@
 #include "dag/channel.h"
 #include "ipc_help.h"
 
-/* A pool of buffers that never gives out the same memory twice, counts what it has given out, and
- * fails when it is told to. So a reader with a stale pointer still sees the old message, and the
- * test notices by its version. The pool is in shared memory, so that the next process that writes
- * to the channel can go on with it. */
+/* A pool that never gives out the same memory twice, counts its buffers, and fails if the test says
+ * so. A reader with a stale pointer still finds the old message, which the test notices by its
+ * version. The pool is in shared memory, so that the next process that writes to the channel can go
+ * on with it. */
 struct pool {
     _Atomic uint64_t used, live_bytes, n_live, fail;
 };

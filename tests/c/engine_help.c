@@ -98,8 +98,8 @@ static void map_gate(void) {
     gate = m;
 }
 
-/* The least event loop. A call that returns SK_EAGAIN stays until somebody ends it; a cancel ends
- * it with an error. */
+/* A minimal event loop for async actors. A call that returned SK_EAGAIN is parked until another
+ * call ends it; a cancel ends it with an error. */
 static sk_rc serve_async(void *ctx, struct sk_engine *client, int fd, uint32_t group,
                          struct sk_err *err) {
     (void)ctx, (void)err;
@@ -115,7 +115,7 @@ static void cancel_async(void *ctx, struct sk_task *t) {
     sk_task_end(t, SK_OK, NULL);
 }
 
-/* A preload note to the server: faults that it has from now on. */
+/* Handles a preload note in the fork server: arms the faults that it names. */
 static void take_faults(void *ctx, const void *p, size_t n) {
     char spec[200];
     (void)ctx;
@@ -125,7 +125,8 @@ static void take_faults(void *ctx, const void *p, size_t n) {
     if (sk_fault_parse(spec, NULL) != SK_OK) abort();
 }
 
-/* Before main, after the tasks are registered (their priority is earlier). */
+/* Runs before main and after the constructors that register tasks, which have an earlier
+ * priority. */
 __attribute__((constructor)) static void serve(void) {
     if (!getenv("SKATE_FORK_FD")) return;
     if (getenv("SK_TEST_BAD_START")) _exit(3);

@@ -10,8 +10,8 @@
  *     }
  *
  * eng_close checks that nothing is left: objects, tasks, extents, pins. A worker has no test
- * report, so a task fails by returning an error. The gate is a page that the driver and the workers
- * share; its words are waited for and counted with, so that no test needs to sleep. */
+ * report, so a task fails by returning an error. The gate is a page of counters that the driver and
+ * the workers share; tests wait for its words, so that no test needs to sleep. */
 #ifndef ENGINE_HELP_H
 #define ENGINE_HELP_H
 
@@ -41,12 +41,12 @@ void task_register(const char *name, task_fn fn);
     }                                                                          \
     static sk_rc task_##name(SK_UNUSED struct sk_task *t, SK_UNUSED struct sk_err *err)
 
-/* the environment that this worker process was given (runner.env), as text; the runner refuses
- * "x" */
+/* The environment with which this worker process was started (runner.env), as text; the runner
+ * refuses "x". */
 extern char *task_env;
-/* a worker that sets it does not end when it is told to */
+/* True: this worker does not end when the driver stops it. */
 extern bool task_hangs_at_end;
-/* called when a call of an async actor is cancelled, so that the test forgets the task */
+/* Called when a call of an async actor is cancelled; the test must not use the task any more. */
 extern void (*task_ended_by_cancel)(struct sk_task *t);
 
 enum { KIND_I64 = 4, KIND_BLOB = 6, KIND_USER_ERROR = 0xE1 };
@@ -67,7 +67,7 @@ struct gate {
 };
 extern struct gate *gate;
 enum { GATE_S = 50 };
-/* Waits until word i is at_least or more; false: not within GATE_S seconds. */
+/* Waits until word i is at least `at_least`; false: it was not within GATE_S seconds. */
 bool gate_wait(int i, uint32_t at_least);
 /* Adds n to word i, wakes all that wait for it, and returns the new value. */
 uint32_t gate_add(int i, uint32_t n);
@@ -76,7 +76,7 @@ void gate_max(int i, uint32_t v);
 
 sk_fid fid_of(const char *name);
 
-struct job { /* what a test says of a task; all zero is the usual */
+struct job { /* description of a task to submit; zeros are the usual values */
     const char *fn;
     struct sk_arg a[4]; /* up to four arguments; for more use args */
     uint32_t n_a;
@@ -102,7 +102,8 @@ struct sk_task_spec spec_of(const struct job *j);
 #define PART(o, at, n) ((struct sk_arg){.ref = (o), .part = true, .offset = (at), .length = (n)})
 sk_rc job_on(struct sk_engine *e, const struct job *j, sk_oid *first, sk_tid *tid,
              struct sk_err *err) SK_MUST_USE;
-/* Gets the value of an int64 object; SK_ETASK when the object is an error. The reference stays. */
+/* Gets the value of an int64 object; SK_ETASK if the object is an error. The caller keeps the
+ * reference. */
 sk_rc get_i64(struct sk_engine *e, sk_oid o, int64_t *out, struct sk_err *err) SK_MUST_USE;
 
 /* ---- in the driver --------------------------------------------------------------------------- */
@@ -138,32 +139,32 @@ void eng_open(const struct eng_opt *o);
 sk_rc eng_try_open(const struct eng_opt *o, struct sk_engine **out, struct sk_err *err) SK_MUST_USE;
 void eng_define_all(struct sk_engine *e);
 void eng_close(void); /* eng_settle_fast, then eng_close_now */
-/* Call it when the test has released everything: waits until the engine has neither objects nor
- * tasks, sealed bytes, pins nor leased store memory, and fails the test where one of them stays. */
+/* To be called when the test has released everything: waits until the engine has no objects, tasks,
+ * sealed bytes, pins or leased store memory, and fails the test if any of them stay. */
 void eng_settle(void);
-/* The same, but store memory that workers have leased may stay: they give it back after some idle
- * time. */
+/* Like eng_settle, but store memory that workers have leased may stay, since they give it back only
+ * after some idle time. */
 void eng_settle_fast(void);
 void eng_check(void);     /* checks the driver's structures against one another */
-void eng_close_now(void); /* closes the engine, whatever is going on */
+void eng_close_now(void); /* closes the engine, whatever tasks still run */
 uint64_t eng_stat(struct sk_engine *e, const char *key);
 void resources_of(struct sk_engine *e, struct sk_res *total, struct sk_res *avail);
 sk_oid eng_job(const struct job *j);
 sk_oid eng_job_tid(const struct job *j, sk_tid *tid);
 int64_t eng_i64(sk_oid o);  /* the value of an int64 object */
-int64_t eng_take(sk_oid o); /* the same, and releases the object */
+int64_t eng_take(sk_oid o); /* like eng_i64, and releases the object */
 void eng_release(sk_oid o);
 /* Gets an object that must be an error, copies its text or bytes to `text`, and releases it.
  * Returns the code of an engine error, 0 for a user error. */
 int eng_error(sk_oid o, char *text, size_t cap);
-/* Lets the driver work until `is` says true. False: it did not within test_patience(). */
+/* Drives the engine until is(arg) is true. False: it was not within test_patience(). */
 bool eng_drive_until(bool (*is)(void *arg), void *arg);
-/* waits until the status value `key` is `want` */
+/* Waits until the engine's status value `key` is `want`. */
 void eng_wait_stat(const char *key, uint64_t want);
 int n_fds(void);
 int n_threads(void);
-/* Counts the processes of this test's group besides itself. One that has closed all its descriptors
- * may still be counted for a moment. */
+/* Counts the processes of this test's group besides itself. A process that is just ending may still
+ * be counted. */
 int n_descendants(void);
 bool all_gone(void); /* waits until n_descendants() is 0; false: not within test_patience() */
 

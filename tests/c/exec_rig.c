@@ -1,4 +1,5 @@
-/* exec_rig.c - see exec_rig.h. The engine is the test: it says when a task yields and ends. */
+/* exec_rig.c - see exec_rig.h. The test plays the engine: it decides when a task yields and
+ * ends. */
 #include "exec_rig.h"
 
 const struct sk_op RIG_READ = {.name = "read", .props = SK_OP_SOURCE};

@@ -1,5 +1,5 @@
-/* exec_rig.h - plans, and a step driven by hand, for the tests of exec: the test decides when a
- * task yields, when it ends, and when a block is taken. */
+/* exec_rig.h - for the tests of exec: makes plans, and drives exec's step function by hand. The
+ * test decides when a task yields, when it ends, and when a block is taken. */
 #ifndef EXEC_RIG_H
 #define EXEC_RIG_H
 
@@ -23,20 +23,21 @@ void rig_begin(struct rig *r); /* fills conf with useful values and creates the 
 uint32_t rig_add(struct rig *r, const struct sk_op *op, struct sk_node_desc d, const uint32_t *in,
                  uint32_t n_in);
 uint32_t rig_source(struct rig *r, uint32_t n_units, int64_t est_bytes);
-uint32_t rig_map(struct rig *r, uint32_t in); /* its own stage: never fused */
+uint32_t rig_map(struct rig *r, uint32_t in); /* adds a map that is a stage of its own */
 void rig_start(struct rig *r, uint32_t root);
-void rig_event(struct rig *r, struct sk_step_ev ev); /* a millisecond later */
-/* sk_step_call, likewise */
+/* gives the step an event, a millisecond after the last one */
+void rig_event(struct rig *r, struct sk_step_ev ev);
+/* Calls sk_step_call, a millisecond after the last event. */
 void rig_call(struct rig *r, sk_rc (*fn)(void *arg, struct sk_err *err), void *arg);
 void rig_yield(struct rig *r, uint64_t task, uint64_t rows, uint64_t bytes);
 void rig_done(struct rig *r, uint64_t task, int64_t run_ns);
 void rig_fail(struct rig *r, uint64_t task);
-/* the id of the running task with number seq of that stage; 0: none runs */
+/* Returns the id of the running task with number seq of that stage; 0: it does not run. */
 uint64_t rig_task(struct rig *r, uint32_t stage, uint64_t seq);
 uint32_t rig_flying(struct rig *r, uint32_t stage);
-/* takes a block, which must have `rows` rows; false: there is none now */
+/* Takes a block, which must have `rows` rows; false: no block is ready. */
 bool rig_take(struct rig *r, uint64_t rows);
-/* sweeps and frees everything; every object must have been given back */
+/* Frees the run and the plan; checks that every reference to an object was released. */
 void rig_end(struct rig *r);
 
 #endif

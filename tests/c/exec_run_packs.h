@@ -7,7 +7,7 @@
 #include "shuffle/exchange.h"
 #include "shuffle/pack.h"
 
-struct input { /* what a task reads from its exec argument; values: how many values to give */
+struct input { /* the parsed argument of a task; values: number of values to yield */
     uint32_t phase, n, first, end, all, values;
     struct piece {
         uint64_t row0, rows, length;

@@ -2,8 +2,8 @@
  * crash/forksrv_crash.c.
  *
  * The fork server is this same program, started again: a constructor takes over before main when
- * SKATE_FORK_FD is set. The test, the server and the workers share one page (struct desk) with
- * orders from the test and answers to it. It is a memfd whose descriptor is inherited. */
+ * SKATE_FORK_FD is set. The test, the server and the workers share one page (struct desk), with
+ * orders of the test and answers of the others. It is a memfd whose descriptor is inherited. */
 #ifndef SK_TEST_IPC_FORKSRV_H
 #define SK_TEST_IPC_FORKSRV_H
 
@@ -77,7 +77,7 @@ static __attribute__((noreturn)) void stray(struct desk *d, int i) {
     for (;;) pause();
 }
 
-/* Forks as user code does in a task. */
+/* Forks children as user code in a task may do. */
 static void fork_strays(struct desk *d) {
     for (int i = 0; i < 3; i++) {
         if (fork() != 0) continue;
@@ -157,7 +157,8 @@ static void driver_begin(struct driver *v) {
     v->d = map_desk(v->desk_fd);
 }
 
-/* Starts the server. keep2 (-1: none) is a second descriptor for it, beside the desk's. */
+/* Starts the server. keep2: a second descriptor that it inherits, besides that of the page; -1:
+ * none. */
 static void driver_start(struct driver *v, int keep2) {
     char *argv[] = {(char *)(uintptr_t)"/proc/self/exe", NULL};
     char num[16];

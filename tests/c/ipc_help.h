@@ -1,4 +1,4 @@
-/* ipc_help.h - what the ipc tests share: shared memory, messages whose bytes follow from their
+/* ipc_help.h - shared by the ipc tests: shared memory, messages whose bytes are computed from their
  * number, and a count of open descriptors. */
 #ifndef SK_TEST_IPC_HELP_H
 #define SK_TEST_IPC_HELP_H
@@ -40,8 +40,7 @@ SK_UNUSED static int wait_exit(pid_t pid) { /* returns the status that waitpid g
     return st;
 }
 
-/* True when fd is readable, at its end or broken before the deadline; false: the deadline is
- * over. */
+/* Waits until fd is readable, at its end or broken; false: it was not before the deadline. */
 SK_UNUSED static bool ready_by(int fd, int64_t deadline_ns) {
     for (;;) {
         int64_t left = deadline_ns - sk_now_ns();
@@ -53,8 +52,8 @@ SK_UNUSED static bool ready_by(int fd, int64_t deadline_ns) {
     }
 }
 
-/* Cheap random numbers for threads and child processes, where test_rand (one stream a test) is not
- * safe. */
+/* A cheap random number, for threads and child processes, which must not use test_rand (one stream
+ * for each test). */
 SK_UNUSED static uint64_t mix(uint64_t x) {
     x ^= x >> 31;
     x *= UINT64_C(0x9e3779b97f4a7c15);
@@ -63,8 +62,8 @@ SK_UNUSED static uint64_t mix(uint64_t x) {
     return x ^ (x >> 33);
 }
 
-/* Message i of a stream: its length is 0 to max and often small, and every byte follows from i and
- * the byte's place. */
+/* Returns the length of message i of a stream, 0 to max and often small. Every byte of the message
+ * is computed from i and its place. */
 SK_UNUSED static size_t msg_len(uint64_t seed, uint64_t i, size_t max) {
     uint64_t r = mix(seed ^ i * 2654435761u);
     unsigned bits = (unsigned)(r % 64) % (unsigned)(65 - __builtin_clzll(max));

@@ -28,7 +28,7 @@ static void *keep(struct column *c, size_t n) {
     return c->mem[c->n_mem++] = sk_calloc(SK_TAG_TEST, n);
 }
 
-/* A value made of 64 bits. */
+/* Makes a value of the format from 64 random bits. */
 static struct cell cell_of(const char *f, uint64_t h, unsigned prefix) {
     struct cell v = {.class = CELL_VALUE};
     if (f[0] == 'n') v.class = CELL_NULL;
@@ -95,7 +95,7 @@ static void put_texts(struct column *c, const char *f, const struct cell *all, i
     buffers[3] = sizes;
 }
 
-/* Lays n cells out as an array. */
+/* Makes an Arrow array of n cells. */
 static void lay_out(struct column *c, const char *f, const struct cell *all, int64_t n,
                     int64_t offset, struct ArrowSchema *s, struct ArrowArray *a,
                     const void **buffers) {
@@ -123,8 +123,8 @@ static struct cell draw(const char *f, struct column_how how) {
     return v;
 }
 
-/* all[0, n) as codes of a dictionary; its values are `values`, and at[i] is where cell i is among
- * them. */
+/* Makes all[0, n) an array of codes with the dictionary `values`; at[i] is the index of cell i in
+ * the dictionary. */
 static void lay_out_codes(struct column *c, int64_t n, int64_t offset, const int64_t *at) {
     static const char *const codes[] = {"c", "C", "s", "S", "i", "I", "l", "L"};
     const char *f = codes[test_below(8)];

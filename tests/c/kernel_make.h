@@ -1,5 +1,5 @@
-/* kernel_make.h - random Arrow columns for tests of kernels. Each column comes with its values as
- * plain cells, which a naive second implementation reads without Arrow. */
+/* kernel_make.h - random Arrow columns for tests of kernels. Each column has its values as plain
+ * cells, too, which a naive second implementation reads without Arrow. */
 #ifndef KERNEL_MAKE_H
 #define KERNEL_MAKE_H
 
@@ -9,7 +9,7 @@ enum { CELL_VALUE, CELL_NAN, CELL_NULL };
 struct cell {
     int class;
     double d;   /* value of a float */
-    __int128 i; /* value of every other number, but for 256-bit decimals */
+    __int128 i; /* value of all other numbers except 256-bit decimals */
     size_t n;   /* bytes of a text; a 256-bit decimal is 32 bytes, little-endian */
     uint8_t bytes[64];
 };
@@ -26,8 +26,8 @@ struct column {
 };
 
 struct column_how {
-    /* Columns with equal seed and distinct draw from the same values. distinct: how many; 0: no
-     * limit. */
+    /* Columns with equal `seed` and `distinct` have values from the same set. distinct: size of the
+     * set; 0: no limit. */
     uint64_t seed, distinct;
     unsigned nulls;  /* percent of the rows */
     unsigned prefix; /* bytes at the beginning that all texts share */
@@ -39,8 +39,8 @@ extern const size_t n_key_formats;
 
 /* Makes a column of `rows` rows behind a random offset, with the name "x". */
 void column_make(struct column *c, const char *format, int64_t rows, struct column_how how);
-/* Makes a column of the same values in another layout: format, offset and dictionary may differ
- * from those of `from`, as far as the values fit. */
+/* Makes a column with the values of `from` in another layout: format, offset and dictionary may
+ * differ, if the values fit the format. */
 void column_copy(struct column *c, const char *format, const struct column *from, int64_t rows,
                  bool dictionary);
 void column_free(struct column *c);

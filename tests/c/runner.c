@@ -11,10 +11,10 @@
  * - SK_TEST_SLOW: a factor on deadlines. A sanitizer build has a factor of 6 by itself, and on a
  *   loaded machine deadlines are also multiplied by the load average per core at the start.
  *
- * Invariant: the runner itself has one thread, so fork is safe. Every test leads its own process
- * group, which is killed when the test ends, so that nothing of it survives. Cost: about 1 ms a
- * test. The last line is exactly "N passed, N failed"; the exit status is 1 when a test failed or
- * none matched. */
+ * Invariant: the runner itself has one thread, so fork is safe. Every test is the leader of a
+ * process group, which is killed when the test ends, so that no process of it survives. Cost: about
+ * 1 ms a test. The last line is exactly "N passed, N failed"; the exit status is 1 when a test
+ * failed or none matched. */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -46,8 +46,8 @@ enum { SANITIZED = 0 };
 #endif
 
 #if defined(__SANITIZE_THREAD__)
-/* Tests end by _exit, which skips TSan's own change of the exit status: stop at the first report
- * instead. A program may have its own. */
+/* Makes TSan stop at the first report: tests end by _exit, which skips TSan's change of the exit
+ * status. A test program may define its own options. */
 const char *__tsan_default_options(void);
 __attribute__((visibility("default"), weak)) const char *__tsan_default_options(void) {
     return "halt_on_error=1:second_deadlock_stack=1";
@@ -176,7 +176,8 @@ __attribute__((noreturn)) static void child(const struct test_case *t) {
     _exit(0);
 }
 
-/* A cgroup whose processes were killed a moment ago is busy until the last of them is gone. */
+/* Removes a directory, with retries: a cgroup is busy until the last of its killed processes is
+ * gone. */
 static void rmdir_last(const char *path) {
     for (int64_t until = sk_now_ns() + 10 * SK_SEC; rmdir(path) != 0 && errno == EBUSY;
          usleep(1000))
@@ -216,7 +217,7 @@ static void judge(const struct test_case *t, int status, bool late, struct outco
     }
 }
 
-/* A test under way. `report` is its slot's; free when pid is 0. */
+/* A running test. `report` belongs to its slot, which is free if pid is 0. */
 static struct running {
     const struct test_case *t;
     pid_t pid;
@@ -280,7 +281,7 @@ static void end_test(struct running *r, bool late) {
     show(r->t, &o);
 }
 
-/* Waits until one of those under way ends or is late; then all that have. */
+/* Waits until a running test has ended or is over its deadline, then handles all such tests. */
 static void end_some(void) {
     struct pollfd p[MOST_JOBS];
     struct running *of[MOST_JOBS];

@@ -1,2 +1,3 @@
-/* shuffle_make.c - the columns that the kernels are tested with, for tests of this layer. */
+/* shuffle_make.c - the random columns of the kernels' tests (kernel_make.c), for tests of the
+ * shuffle layer. */
 #include "kernel_make.c"

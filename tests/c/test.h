@@ -39,15 +39,15 @@ void test_register(struct test_case *t);
     static void test_run_##name(void)
 #define TEST_SLOW(name, secs) TEST_CASE_(name, secs, false)
 #define TEST_LARGE(name, secs) TEST_CASE_(name, secs, true)
-/* A deadline only ends a test that hangs; it measures nothing. What takes milliseconds on an idle
- * machine can take seconds on a machine that many share. */
+/* The deadline only ends a test that hangs and measures nothing: work that takes milliseconds on an
+ * idle machine can take seconds on a shared one. */
 #define TEST(name) TEST_SLOW(name, 60)
 
 void test_fail(const char *file, int line, const char *fmt, ...) SK_PRINTF(3, 4)
     __attribute__((noreturn));
-/* ends the test, which counts as passed; `why` is printed */
+/* Ends the test, which counts as passed; `why` is printed. */
 void test_skip(const char *why) __attribute__((noreturn));
-/* Lets this test end with sk_alloc memory still in use. */
+/* Allows this test to end with sk_alloc memory still in use. */
 void test_may_leak(void);
 /* The seed of this test, which follows from the run's seed and the test's name. */
 uint64_t test_seed(void);
@@ -56,17 +56,17 @@ uint64_t test_rand(void);
 uint64_t test_below(uint64_t n); /* uniform in [0, n); n > 0 */
 /* `usual` times SK_TEST_ROUNDS; a quarter of it with SK_TEST_QUICK. */
 int test_rounds(int usual);
-/* The time (sk_now_ns) until which a test should wait for something that must happen: 30 s from
- * now. */
+/* Returns the time (sk_now_ns) until which a test should wait for something that must happen: 30 s
+ * from now. */
 int64_t test_patience(void);
-/* The CPU time that this process has used, in ns. What other processes run does not count. */
+/* Returns the CPU time of this process in ns; other processes on the machine do not change it. */
 int64_t test_cpu_ns(void);
-bool test_sanitized(void); /* built with ASan or TSan: the test should do less */
+bool test_sanitized(void); /* true if built with ASan or TSan: the test should do less */
 /* A scratch directory of this test. It is removed with all its content when the test ends, however
  * it ends. */
 const char *test_dir(void);
-/* Also removes the directory `path` once the test's processes are gone, as a cgroup needs it. Once
- * a test. */
+/* Registers a directory to be removed when the test's processes have ended, which a cgroup
+ * requires. At most one per test. */
 void test_rmdir_last(const char *path);
 
 #define CHECK(x)                                                  \
@@ -74,7 +74,7 @@ void test_rmdir_last(const char *path);
         if (!(x)) test_fail(__FILE__, __LINE__, "CHECK(%s)", #x); \
     } while (0)
 
-/* The same, with a message in printf form. */
+/* CHECK with a message in printf form. */
 #define CHECK_MSG(x, ...)                                     \
     do {                                                      \
         if (!(x)) test_fail(__FILE__, __LINE__, __VA_ARGS__); \

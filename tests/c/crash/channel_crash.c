@@ -1,6 +1,7 @@
-/* channel_crash.c - an end of a channel is SIGKILLed, at each fault point and at random moments:
- * sk_chan_check holds, the others see exactly what was published, a successor goes on where the
- * dead one stopped, and who waits for one that nobody follows is told so. */
+/* channel_crash.c - the process of a channel's end is killed, at each fault point and at random
+ * moments: sk_chan_check holds, the other ends see exactly the published messages, a successor
+ * continues where the dead process stopped, and a wait for an end without a successor ends with an
+ * error. */
 #include "../dag_help.h"
 
 #define MOST 3000u /* bytes of a message */
@@ -34,8 +35,8 @@ static sk_rc write_on(void) { /* from what was published, until it is told to en
     }
 }
 
-/* Reads up to version `to`, or until it is told to end; passes each, and keeps the last one, whose
- * bytes must stay. */
+/* Reads up to version `to`, or until the test says stop. Passes each message, but releases the last
+ * one later: its bytes must stay until then. */
 static sk_rc read_on(uint32_t me, uint64_t to) {
     struct sk_chan_end e = end_of(r, me);
     struct sk_chan_msg m, kept;
@@ -75,7 +76,7 @@ static void has_ended(pid_t pid, sk_rc rc) {
               sk_rc_name(rc));
 }
 
-/* Until told says so. */
+/* Waits until *what is at least n. */
 static void wait_told(_Atomic uint64_t *what, uint64_t n) {
     for (int64_t end = test_patience();;) {
         uint32_t seen = sk_bell_seq(&told->bell);
@@ -86,7 +87,7 @@ static void wait_told(_Atomic uint64_t *what, uint64_t n) {
 
 /* ---- at each fault point --------------------------------------------------------------------- */
 
-/* passes: the point is passed so often, or more, however the writer goes on. */
+/* passes: the least number of times that the writer passes the fault point, however it goes on. */
 static void writer_dies_at(const char *fault, int lives, uint64_t passes) {
     for (int round = 0, rounds = test_rounds(25); round < rounds; round++) {
         start(1 + (uint32_t)test_below(4), 2 + (uint32_t)test_below(6));

@@ -1,6 +1,6 @@
 /* engine_crash.c - the local engine under SIGKILL and refusal: workers at every fault point,
  * workers and fork server at random, the driver at random, the nth allocation, the system calls of
- * a start. Results must be those of an undisturbed run, and nothing may be left. */
+ * a start. Results must be those of an undisturbed run, and no process or memory may be left. */
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -89,7 +89,7 @@ TASK(sum_below_or_die) { /* what it leaves when a call fails goes with its proce
     return SK_OK;
 }
 
-/* Each gives one number, and releases everything. */
+/* These functions return one number each, and release everything. */
 static int64_t work_tasks(void) {
     int64_t sum = 0;
     sk_oid o[40], chain = JOB(.fn = "make", .a = {VAL(1)}, .n_a = 1, .retries = -1);
@@ -177,7 +177,7 @@ static int64_t (*const works[])(void) = {work_tasks, work_streams, work_actors, 
 
 /* ---- at every fault point -------------------------------------------------------------------- */
 
-/* One run; true when the armed worker died of it. */
+/* Runs `work` once with a fault armed in one worker; true if that worker died of it. */
 static bool one(int64_t (*work)(void), int64_t want, const char *point, int64_t nth, int skip) {
     char fault[100];
     snprintf(fault, sizeof fault, "%s:kill:%lld", point, (long long)nth);
@@ -266,8 +266,8 @@ static uint64_t status_of(const char *key) {
     return strtoull(at + strlen(key), NULL, 10);
 }
 
-/* It was given up after eight: what waited failed, and what came next, too, while it started
- * again. */
+/* SK_STARTS_OWN + 1 servers that are killed in turn must not make tasks fail: neither those that
+ * wait nor those that are submitted while servers are started again. */
 TEST(crash_fork_server_again_and_again) {
     enum { DEATHS = SK_STARTS_OWN + 1 };
     int64_t since = sk_now_ns();
@@ -301,9 +301,9 @@ struct kills {
     int n;
 };
 
-/* One of those that were not killed before. Processes that are killed again and again before they
- * are ready are given up, and rightly: so only a tenth of the kills is for these, and the server's
- * turn comes only when somebody is up. */
+/* Chooses a process that was not killed before. The engine rightly gives up if processes are killed
+ * again and again before they are ready, so only a tenth of the kills hits such processes, and the
+ * server is killed only if a worker is ready. */
 static pid_t choose(const struct kills *k, bool with_server) {
     struct sk_worker_info w[64];
     size_t n = SK_MIN(eng->state->workers(eng, w, SK_COUNT(w)), SK_COUNT(w)), up = 0;
@@ -414,7 +414,7 @@ static bool is_failure(sk_rc rc) {
     return rc != SK_OK;
 }
 
-/* A value, or an error; never a wrong value. */
+/* Takes an object that may be an error or the right value, but not a wrong value. */
 static void take_or_error(sk_oid o, int64_t want) {
     struct sk_view v;
     if (!is_failure(eng->ops->get(eng, &o, 1, test_patience(), &v, NULL))) {

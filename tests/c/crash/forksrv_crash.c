@@ -1,11 +1,10 @@
-/* forksrv_crash.c - driver or fork server SIGKILLed, at fault points and at random moments: nothing
- * of them is left, as a rule within half a second.
+/* forksrv_crash.c - driver or fork server SIGKILLed, at fault points and at random moments: no
+ * process of theirs is left, usually within half a second.
  *
  * How "nothing is left" is known: a pipe ("leash") whose write end is handed down to driver, server
- * and workers; its end of file means that all have gone. The test is a subreaper, so at last
- * waitpid says that it has no descendant at all.
- * How long it took: each test tries several times, and most of them must be in time: one may fall
- * into a slice of somebody else's work. */
+ * and workers; its end of file means that all have gone. The test is a subreaper, so in the end
+ * waitpid reports that it has no descendants. How long it took: each test makes several tries, most
+ * of which must be in time; a try may be late because other processes use the CPUs. */
 #include "../ipc_forksrv.h"
 
 #define GONE_NS (500 * SK_MS)
@@ -28,7 +27,8 @@ static void mostly_in_time(void) {
               n_gone, (long long)(GONE_NS / SK_MS));
 }
 
-/* The test's own write end must go for the end of file to come. */
+/* The test closes its own write end first, since the pipe's end of file needs all write ends
+ * closed. */
 static void expect_all_gone(int64_t since_ns, const char *what) {
     close(leash[1]);
     CHECK_MSG(ready_by(leash[0], test_patience()), "%s: processes are left", what);
@@ -38,8 +38,8 @@ static void expect_all_gone(int64_t since_ns, const char *what) {
     CHECK_EQ(errno, ECHILD);
 }
 
-/* A driver in a process of its own. It spawns n pausing workers, then keeps spawning and reaping
- * ones that exit at once when `busy`. */
+/* Runs a driver in a process of its own. It spawns n workers that pause and, if `busy`, goes on
+ * spawning and reaping workers that exit at once. */
 static pid_t play_driver(struct driver *v, uint32_t n, const char *note, bool busy) {
     pid_t pid = fork();
     if (pid) return pid;
@@ -139,8 +139,8 @@ DRIVER_KILLED(while_the_server_imports, importing())
 DRIVER_KILLED(while_the_server_starts_up, starting_up())
 DRIVER_KILLED(while_the_server_is_stopped, stopped())
 
-/* User code that forks the driver (multiprocessing does) keeps its socket and pipe ends open: then
- * the server's own watch must do. */
+/* A child that user code forks from the driver (as multiprocessing does) keeps the driver's socket
+ * and pipe ends open: then only the server's watch of the driver can notice the driver's end. */
 static void with_a_forked_copy(const char *note, uint32_t notes) {
     leash_make();
     struct driver v = desk_for(ACT_PAUSE);
@@ -255,7 +255,7 @@ TEST(server_killed_at_each_point) {
         }
 }
 
-/* A worker that dies before it ever ran is reported as any other. */
+/* A worker that dies before it runs is reported as any other worker. */
 TEST(worker_killed_before_its_first_instruction) {
     leash_make();
     struct driver v = desk_for(ACT_PAUSE);
@@ -298,7 +298,7 @@ TEST(server_killed_at_random_moments) {
     mostly_in_time();
 }
 
-/* stop in the middle of anything. */
+/* The driver stops the fork server at random moments, whatever the server is doing. */
 TEST(stopped_at_random_moments) {
     for (int round = 0, rounds = test_rounds(20); round < rounds; round++) {
         leash_make();

@@ -47,7 +47,8 @@ static void produce(struct table *t, uint64_t from, uint64_t to) {
     }
 }
 
-/* Takes what is there, from message `next` on; returns the number after the last. */
+/* Pops messages, from number `next` on, until the ring is empty; returns the number after the
+ * last. */
 static uint64_t drain(struct table *t, struct sk_ring *r, uint64_t next, uint64_t at_most) {
     size_t max = sk_ring_max_msg(r), len;
     for (const void *m; at_most-- && (m = sk_ring_peek(r, &len)); next++) {
@@ -82,8 +83,8 @@ static pid_t child_producer(struct table *t, uint64_t from, const char *fault, i
     return pid;
 }
 
-/* And does what the watcher of deaths does: the dead one may have published or popped without
- * ringing. */
+/* Checks that the process was killed, then wakes the other side, as the watcher of deaths does: the
+ * dead process may have published or popped without ringing the bell. */
 static void expect_killed(struct table *t, pid_t pid) {
     int st = wait_exit(pid);
     CHECK_MSG(WIFSIGNALED(st) && WTERMSIG(st) == SIGKILL, "status %x", (unsigned)st);
@@ -121,7 +122,7 @@ static void producer_dies_at(const char *fault, uint64_t also) {
     }
 }
 
-/* `reserved` passes at each reserve that got room, so at the nth message as the other points do. */
+/* The point ring.reserved is passed once for each message, like the other points. */
 TEST_SLOW(producer_killed_after_reserve, 300) { producer_dies_at("ring.reserved", 0); }
 TEST_SLOW(producer_killed_before_publish, 300) { producer_dies_at("ring.before_publish", 0); }
 TEST_SLOW(producer_killed_after_publish, 300) { producer_dies_at("ring.after_publish", 1); }

@@ -3,8 +3,9 @@
  *
  *     block_fuzz ROUNDS FILE...       prints "tried N refused N read N"; seed in SK_TEST_SEED
  *
- * Each damaged copy lies in an allocation of its exact size. What validate lets pass is read to the
- * last value, rows cut at random; what only the tables let pass is exported and released. */
+ * Each damaged copy is in an allocation of its exact size. A copy that sk_block_validate accepts is
+ * read to the last value, with its rows cut at random; a copy that only sk_block_info accepts is
+ * exported and released. */
 #include <stdio.h>
 #include <stdlib.h>
 

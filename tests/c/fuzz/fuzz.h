@@ -1,4 +1,4 @@
-/* fuzz.h - what the fuzz drivers share: random numbers and words that break arithmetic. */
+/* fuzz.h - shared by the fuzz drivers: random numbers, and values that break size arithmetic. */
 #ifndef FUZZ_H
 #define FUZZ_H
 
@@ -19,7 +19,7 @@ static void seed_from_env(void) { /* SK_TEST_SEED */
     if (!state) state = 1;
 }
 
-/* Words that break size arithmetic, and small ones that look right. */
+/* Returns a value that may break size arithmetic, or a small one that looks right. */
 static uint64_t word(void) {
     /* clang-format off */
     static const uint64_t odd[] = {

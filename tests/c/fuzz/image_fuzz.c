@@ -1,4 +1,4 @@
-/* image_fuzz.c - damages pictures and decodes them: what a disk, or somebody, may have made of one.
+/* image_fuzz.c - damages pictures and decodes them, as if a disk or an attacker had changed them.
  * Build it with ASan+UBSan.
  *
  *     image_fuzz [ROUNDS]           own driver: files of image_bytes.h, damaged; seed in
@@ -7,7 +7,7 @@
  *     hunt
  *
  * Each file and each picture lies in an allocation of its exact size. Half of the damaged PNG files
- * get good checksums, so that what is behind them is reached. */
+ * get correct checksums, so that the code behind the check is reached. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-/* joblog_fuzz.c - damages logs of jobs and reads them: what a disk, or somebody, may have made of
- * one. Build it with ASan+UBSan.
+/* joblog_fuzz.c - damages logs of jobs and reads them, as if a disk or an attacker had changed
+ * them. Build it with ASan+UBSan.
  *
  *     joblog_fuzz [ROUNDS]          own driver: random logs, damaged; seed in SK_TEST_SEED. Prints
  *                                   "tried N whole N cut N".
@@ -7,8 +7,8 @@
  *     hunt
  *
  * Each copy lies in an allocation of its exact size. Every record that is read is walked to its
- * last name. A record that was damaged, or stands behind one that was, must not be read; half of
- * the rounds give the damaged bytes a good checksum, so that the codec behind it is reached. */
+ * last name. A damaged record and those behind it must not be read; in half of the rounds the
+ * damaged bytes get a correct checksum, so that the decoder behind the check is reached. */
 #include <stdio.h>
 #include <stdlib.h>
 

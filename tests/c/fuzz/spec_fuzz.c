@@ -1,4 +1,4 @@
-/* spec_fuzz.c - damages task specifications and decodes them: what a worker gone mad may send.
+/* spec_fuzz.c - damages task specifications and decodes them, as if a corrupt worker had sent them.
  * Build it with ASan+UBSan.
  *
  *     spec_fuzz [ROUNDS]            own driver: random specs, damaged; seed in SK_TEST_SEED. Prints
@@ -6,8 +6,8 @@
  *     clang -DSK_LIBFUZZER -fsanitize=fuzzer,address ...                                      to
  *     hunt
  *
- * Each copy lies in an allocation of its exact size, so that a read past its end is seen. What
- * decodes is read to the last argument. */
+ * Each copy lies in an allocation of its exact size, so that a read past its end is detected. A
+ * copy that can be decoded is read to the last argument. */
 #include <stdio.h>
 #include <stdlib.h>
 

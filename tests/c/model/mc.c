@@ -1,9 +1,9 @@
 /* mc.c - the search of mc.h.
  *
- * Seen states: a table of hashes by open addressing, and for each state its number's parent and
- * step. The queue is one buffer of squeezed states in the order of their numbers. Invariant: states
- * are numbered in the order of discovery, so a parent's number is smaller and the depth never falls
- * along the queue.
+ * Seen states are in a hash table with open addressing; for each state its parent and the step from
+ * there are stored by its number. The queue is one buffer of compressed states in the order of
+ * their numbers. Invariant: states are numbered in the order of discovery, so a parent has a
+ * smaller number, and the depth never decreases along the queue.
  *
  * Cost: about 0.3 us a step for a state of 900 bytes (hash, squeeze, look-up); the rest is the
  * model's. */
@@ -62,7 +62,8 @@ static uint64_t hash_of(const uint64_t *w, uint32_t n) {
     return x ? x : 1;
 }
 
-/* Most words of a state are zero: a bit for each word, then those that are not. */
+/* Compresses a state, most of whose words are zero: writes one bit for each word, then the words
+ * that are not zero. */
 static uint32_t squeeze(const uint64_t *w, uint32_t n, uint64_t *out) {
     uint32_t n_bits = (n + 63) / 64, k = n_bits;
     memset(out, 0, n_bits * sizeof *out);
@@ -99,7 +100,7 @@ static void grow_table(struct mc *m) {
     m->mask = n - 1;
 }
 
-/* The number of this state; *fresh: it was not seen before. */
+/* Returns the number of the state; *fresh: it was not seen before. */
 static uint32_t number_of(struct mc *m, const void *s, bool *fresh) {
     uint64_t c[WORDS_MAX];
     c[m->n_words - 1] = 0;
@@ -211,7 +212,8 @@ static void print_steps(struct mc *m, const uint16_t *steps, uint32_t n, const c
     m->r->way_len = n;
 }
 
-/* The steps from the beginning to state `to`, and one more from there (UINT32_MAX: none). */
+/* Prints the steps from the initial state to state `to`, and one more step from there (UINT32_MAX:
+ * none). */
 static void print_way(struct mc *m, uint32_t to, uint32_t last_step, const char *wrong) {
     uint32_t n = m->seen.p[to].depth, i = n;
     uint16_t *steps = sk_alloc(SK_TAG_TEST, (n + 1) * sizeof *steps);
@@ -222,7 +224,7 @@ static void print_way(struct mc *m, uint32_t to, uint32_t last_step, const char 
     sk_free(steps);
 }
 
-/* Backwards from the good ends over all steps: what is not met can never end. */
+/* Walks all steps backwards from the accepted ends: a state that is not reached can never end. */
 static void check_that_all_can_end(struct mc *m) {
     uint32_t n = m->seen.n, *first = sk_calloc(SK_TAG_TEST, ((size_t)n + 2) * sizeof *first);
     uint32_t *from = sk_alloc(SK_TAG_TEST, ((size_t)m->edge_to.n + 1) * sizeof *from);

@@ -1,15 +1,15 @@
-/* own_check.c - what must hold after each step of the model of ownership, and when nothing can
- * happen any more.
+/* own_check.c - the conditions that must hold after each step of the model of ownership, and at its
+ * ends, where no step is possible any more.
  *
- *   - whatever a living process, a message under way, a task that is not over or an alive value
- *     refers to is in the table of objects;
+ *   - each object to which a living process, a message under way, an unfinished task or a living
+ *     value refers is in the table of objects;
  *   - counts are exact: of a process, what it has = what the table says + what its messages will
  *     change; of holds likewise;
- *   - nothing is in the table that nobody refers to, once no message is under way;
- *   - an object that does not exist yet is being made by a task that is not over;
- * and at an end no object, no kept task, no hold and no process that waits is left. Other things
- * are found where they happen (own_engine.c: results come from the attempt that counts, once;
- * yields have no hole; nothing is given up that could be made again). */
+ *   - once no message is under way, the table has no object without a reference;
+ *   - an object that does not exist yet is being made by an unfinished task; and at an end no
+ * object, no task in lineage, no hold and no waiting process is left. Other conditions are checked
+ * where they can be violated (own_engine.c: results are taken once, from the current attempt; no
+ * yield is missing; no object is given up that could be made again). */
 #include "own_proto_int.h"
 
 struct marks {
@@ -35,8 +35,8 @@ static void mark_message(struct marks *k, const struct message *m, uint8_t proc)
         mark(k, m->in[i], "a value under way contains it, from process", proc);
 }
 
-/* Everything that somebody can still come to use; made: bits of objects whose making is under
- * way. */
+/* Marks every object that a process, message, task or value can still use; made: bits of the
+ * objects that a task is making. */
 static uint32_t mark_all(struct marks *k) {
     const struct st *s = G.s;
     uint32_t made = 0;

@@ -1,13 +1,13 @@
-/* own_engine.c - the engine in the model of ownership: what object.c, task.c, stream.c, request.c,
- * death.c and recover.c do to references.
+/* own_engine.c - the engine in the model of ownership: the effects of object.c, task.c, stream.c,
+ * request.c, death.c and recover.c on references.
  *
- * Not here: places, bytes, replies that do not fit, want of memory. Counts and lineage are the
- * engine's own code (real.h). The functions have the names and the order of calls of those they
- * stand for; a change there is to be made here. Invariant: objects that own.c has freed and nobody
- * drained yet have an entry, which obj_get does not find, as in the engine. */
+ * Not here: places, bytes, replies that do not fit, lack of memory. Counts and lineage are the
+ * engine's own code (real.h). The functions have the names and the order of calls of the functions
+ * that they model; a change there has to be made here, too. Invariant: as in the engine, an object
+ * that own.c has freed but that was not drained yet has an entry, which obj_get does not return. */
 #include "own_proto_int.h"
 
-/* What is freed and not drained yet has an entry that nobody finds. */
+/* Returns the object's entry; NULL also if the object is freed and not drained yet. */
 static struct obj *obj_get(uint8_t id) {
     if (!id || G.s->obj[id].state == O_NONE || (G.own_in && !sk_own_has(G.own, id))) return NULL;
     return &G.s->obj[id];
@@ -257,7 +257,7 @@ static void restart(struct task *t) {
     t->restart = t->stop = 1;
 }
 
-/* By what the tasks are, whatever lineage knows. */
+/* Decides from the states of the tasks, without asking lineage. */
 static bool can_be_remade(uint8_t id) {
     const struct task *t = &G.s->task[G.s->made_by[id]];
     if (t == G.s->task || t->kind == K_CALL || t->state == T_NEVER ||
@@ -344,7 +344,7 @@ void own_stream_drop(struct task *t) {
     t->done = 1;
 }
 
-/* Its last call is over and nobody can name it: its process is ended. */
+/* Ends the actor's process if its last call is over and no handle is left. */
 static void actor_advance(void) {
     if (G.s->actor != A_ALIVE || !G.s->actor_stopping || G.s->actor_tasks) return;
     struct worker *w = &G.s->w[G.cfg->n_workers];
@@ -385,7 +385,8 @@ bool own_stream_take(struct task *t, uint8_t proc, uint8_t *id) { /* false: it h
     return t->done;
 }
 
-/* What would have been told at once: who waits for what is there now. */
+/* Delivers what the engine would deliver at once: wakes each process whose awaited object
+ * exists. */
 void own_wake(void) {
     for (bool more = true; more;) {
         more = false;

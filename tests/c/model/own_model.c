@@ -1,9 +1,9 @@
-/* own_model.c - ownership, checked: every run of the protocol within bounds (own_proto.h), and
- * every seeded bug found.
+/* own_model.c - checks ownership: every run of the protocol within bounds is correct (own_proto.h),
+ * and every seeded bug is found.
  *
- * SK_TEST_ROUNDS=n: n times as many runs by chance within the larger bounds. SK_MODEL_FACTOR=n: all
- * of them, shortest first, up to n million states for each of the right protocols (1 is a minute,
- * 20 GB at 200). */
+ * SK_TEST_ROUNDS=n: n times as many random runs within the larger bounds. SK_MODEL_FACTOR=n:
+ * instead all runs, shortest first, up to n million states for each correct protocol (1 takes a
+ * minute; 200 takes 20 GB). */
 #include "own_proto.h"
 
 static uint64_t factor(void) {
@@ -44,8 +44,8 @@ static void print_way(const struct mc_result *r) {
     printf("#   => %s\n", r->wrong);
 }
 
-/* Within `small` every state is seen; of the runs within `large` some by chance, or
- * (SK_MODEL_FACTOR) the first millions of states. */
+/* Checks a correct protocol: all states within the bounds `small`, and random runs within `large`,
+ * or (SK_MODEL_FACTOR) its first millions of states. */
 static void holds(struct own_cfg small, struct own_cfg large) {
     struct mc_result *r = sk_calloc(SK_TAG_TEST, sizeof *r);
     uint64_t n = factor();
@@ -60,8 +60,8 @@ static void holds(struct own_cfg small, struct own_cfg large) {
     sk_free(r);
 }
 
-/* The bug is found, as `what`, and the same bounds without it are clean as far as the search for it
- * went. */
+/* Checks that the bug is found, with `what` in the message, and that without the bug a search of
+ * the same size finds nothing. */
 static void finds(struct own_cfg cfg, enum own_bug bug, const char *what) {
     struct mc_result *r = sk_calloc(SK_TAG_TEST, sizeof *r);
     CHECK(r);

@@ -1,5 +1,5 @@
-/* own_proto.c - the model of own_proto.h: how a state begins, where it goes, which states are
- * alike.
+/* own_proto.c - the model of own_proto.h: the initial state, the successors of a state, and which
+ * states are equivalent.
  *
  * One step is one call of a user, one message handled, one task sent or begun, one death or its
  * notice. The real structures are loaded from the state only for steps that touch them, and checked
@@ -94,7 +94,7 @@ static void proto_next(const void *arg, const void *state, struct mc *m) {
     own_driver_steps(from);
 }
 
-/* Workers are alike: their order is that of their bytes. */
+/* Workers are interchangeable, so they are sorted by their bytes. */
 static void proto_canon(const void *arg, void *state) {
     struct st *s = state, was = *s;
     const struct own_cfg *cfg = arg;

@@ -1,5 +1,5 @@
-/* own_proto_int.h - inside the model of ownership: the state, what is at work on it, and what its
- * four files give one another.
+/* own_proto_int.h - inside the model of ownership: the state, the step in progress, and the calls
+ * between its four files.
  *
  *     own_proto.c   the model for mc.h: begin, successors, symmetry      own_user.c    what
  *                   processes and the driver may do next
@@ -52,7 +52,8 @@ struct message {
     uint8_t type, obj, task, attempt, index, failed, in[MI];
 };
 
-/* RETURNING: the result is made, not yet reported; GONE: its actor is over, no new process comes */
+/* RETURNING: the result exists and is not reported yet; GONE: the worker's actor is over, and no
+ * new process follows. */
 enum { W_IDLE, W_RUNNING, W_RETURNING, W_ASKED, W_WAITS, W_ANSWERED, W_DEAD, W_GONE };
 struct worker {
     uint8_t phase, task, attempt, index, from, wanted; /* index: of the next yield */
@@ -105,15 +106,16 @@ extern struct own_run G;
 
 /* own_proto.c */
 void own_wrong(const char *fmt, ...) SK_PRINTF(1, 2); /* the first counts */
-/* a call that the engine cannot mind failing; here it is minded */
+/* Checks a call whose failure the engine ignores; in the model a failure is an error. */
 void own_fine(sk_rc rc, const char *what, uint8_t id);
-/* loaded from the state when first asked for */
+/* Returns the table of the present state, loading it at the first call of a step. */
 struct sk_own *own_table(void);
 struct sk_lineage *own_lineage(void);
 void own_begin(struct st *s);
-void own_finish(void); /* G.s is what the step made of the state: woken, checked, saved */
+/* ends a step, whose result is G.s: wakes waiting processes, checks and saves the state */
+void own_finish(void);
 
-/* own_engine.c: as in the engine's files */
+/* own_engine.c: the functions have the names of the engine's */
 void own_drain(void);
 sk_rc own_obj_new(uint8_t id, uint8_t proc);
 void own_value_set(uint8_t id, const uint8_t in[MI], bool store);
@@ -123,7 +125,7 @@ void own_cancel(struct task *t);
 void own_stream_drop(struct task *t);
 bool own_stream_take(struct task *t, uint8_t proc, uint8_t *id); /* false: it has to wait */
 sk_rc own_submit(uint8_t proc, struct task *t);
-void own_wake(void); /* who waits for what is there now, and what is lost is planned for */
+void own_wake(void); /* wakes processes whose object exists, and plans the recovery of lost ones */
 void own_handle(uint8_t proc, const struct message *m);
 void own_worker_died(uint8_t proc);
 

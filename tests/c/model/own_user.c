@@ -1,9 +1,10 @@
-/* own_user.c - what can happen next in the model of ownership: calls of users, steps of workers,
+/* own_user.c - the possible next steps in the model of ownership: calls of users, steps of workers,
  * steps of the driver.
  *
- * Programs are not given. Left out are two kinds that no protocol can help: those that wait for
- * what they make themselves, and (unless asked for) values that contain one another. Each step is
- * one atomic act of one process; what it tells the driver goes to the end of its queue. */
+ * There are no fixed user programs. Two kinds of calls are left out because no protocol can handle
+ * them: a wait for an object that the waiting task itself makes, and (unless the bounds allow it)
+ * values that contain one another. Each step is one atomic act of one process; its message to the
+ * driver goes to the end of the process's queue. */
 #include "own_proto_int.h"
 
 static bool room(const struct worker *w, uint32_t n) { return w->n_q + n <= NQ; }
@@ -14,7 +15,8 @@ static void say(struct worker *w, struct message m) {
 
 static bool is_actor_obj(uint8_t id) { return G.s->actor_obj == id; }
 
-/* A reference reaches a worker as a Python object. `by_call`: as an argument of its task. */
+/* Gives a worker a reference as a Python object. by_call: it is an argument of the worker's
+ * task. */
 static void get_ref(struct worker *w, uint8_t id, bool by_call) {
     w->refs[id - 1]++;
     if (BUG(OWN_HANDLE_NO_BORROW) && is_actor_obj(id)) return;
@@ -35,8 +37,8 @@ static const char *who(uint8_t proc) {
     return G.cfg->actor && proc == G.cfg->n_workers ? "actor" : name[proc];
 }
 
-/* Would a value of object `at` that contains `id` close a circle? Circles are kept for ever (own.h
- * says so): left out unless asked for. */
+/* True if a value of object `at` that contains `id` would close a circle. Circles are never freed
+ * (own.h says so), so they are left out unless the bounds allow them. */
 static bool reaches(const struct st *s, uint8_t id, uint8_t at, uint32_t *seen) {
     if (id == at) return true;
     if (!id || *seen & 1u << id) return false;
@@ -66,7 +68,7 @@ static bool circle(const struct st *s, const uint8_t in[MI], uint8_t at) {
     return false;
 }
 
-/* Every choice of at most cfg->inner references that `proc` has: calls fn for each. */
+/* Calls fn for every set of at most cfg->inner references that `proc` has. */
 typedef void (*choice_fn)(const struct st *from, uint8_t proc, const uint8_t in[MI]);
 static void each_choice(const struct st *from, uint8_t proc, choice_fn fn) {
     const uint8_t *r = proc ? from->w[proc].refs : from->driver;
@@ -105,8 +107,8 @@ static void do_put(const struct st *from, uint8_t proc, const uint8_t in[MI]) {
     EMIT("%s: put() makes object %u with %s inside", who(proc), id, what);
 }
 
-/* The references in the result are the process's own until the report is sent (wtask.held): what
- * else it has may be dropped meanwhile. */
+/* True if the worker's result contains the object. The process holds the references in its result
+ * until the report is sent (wtask.held); its other references may be dropped meanwhile. */
 static bool held_in_result(const struct worker *w, uint8_t id) {
     bool was_arg = false;
     for (uint32_t k = 0; k < NV; k++) was_arg |= w->args[k] == id;
@@ -229,8 +231,8 @@ static void submits(const struct st *from, uint8_t proc) {
 }
 
 /* True if a process that waits for object `id` (or for stream task `tid`) would wait for what task
- * `me` makes. A program that waits for itself hangs under any protocol; such calls are left out. A
- * task that runs has its argument, but needs it again if its result is lost later. */
+ * `me` makes. A program that waits for itself hangs under any protocol, so such calls are left out.
+ * A running task has its argument already, but needs it again if its result is lost later. */
 static bool waits_for(const struct st *s, uint8_t id, uint8_t tid, uint8_t me, uint32_t *seen) {
     for (uint8_t t = 1; id && !tid && t <= s->n_tasks; t++) {
         const struct task *x = &s->task[t];
@@ -256,9 +258,9 @@ static bool waits_for(const struct st *s, uint8_t id, uint8_t tid, uint8_t me, u
     return false;
 }
 
-/* In yield, for want of credit (w_yield). It leaves when the reader takes one, or when it is told
- * to stop. Other threads of its process may drop what they have, among it the generator of this
- * very stream. */
+/* True if the worker waits in a yield because the window is full (w_yield). It goes on when the
+ * reader takes a value, or when the task is stopped. Meanwhile other threads of its process may
+ * drop their references, even the generator of this stream. */
 static bool window_is_full(const struct st *s, const struct worker *w) {
     const struct task *t = &s->task[w->task];
     if (!G.cfg->window || w->phase != W_RUNNING || !w->in_window || t->kind != K_STREAM ||
@@ -467,9 +469,9 @@ static const char *message_text(const struct message *m, char *buf, size_t cap) 
     return buf;
 }
 
-/* A process reads it: pinned for it (and a task's arguments for the task) until the driver is told
- * otherwise, which is behind the messages that count what is inside. What is pinned is never
- * spilled, so it cannot be lost. */
+/* True if a process reads the object: then its bytes are pinned for the process (arguments for the
+ * task) until the driver handles the unpin message, which is behind the messages that count the
+ * references inside. A pinned value is never spilled, so it cannot be lost. */
 static bool being_read(const struct st *s, uint8_t id) {
     bool is = false;
     for (uint8_t t = 1; t <= s->n_tasks; t++) is |= s->task[t].worker && s->task[t].arg == id;

@@ -1,18 +1,18 @@
-/* real.h - own.c and lineage.c inside a model checker: their whole state as flat bytes, out and in
- * again.
+/* real.h - saves the whole state of own.c and lineage.c as flat bytes and loads it again, for a
+ * model checker.
  *
  * real_own.c and real_lineage.c include the engine's own source, so that they see its structs;
- * nothing of it is copied or changed. What is saved is everything that a later call can depend on
- * between two drains (the queues are empty then); orders of lists are kept. Ids are 1..MO for
- * objects, 1..MT for tasks; the data of a task is its id. Cost: about 1 us for load or save of a
- * handful of objects. */
+ * nothing of it is copied or changed. The saved state has everything on which a later call can
+ * depend, between two drains (when the queues are empty), with the orders of lists. Ids are 1..MO
+ * for objects, 1..MT for tasks; the data of a task is its id. Cost: about 1 us for load or save of
+ * a handful of objects. */
 #ifndef SK_TEST_REAL_H
 #define SK_TEST_REAL_H
 
 #include "engine/own/lineage.h"
 #include "engine/own/own.h"
 
-/* processes, objects, tasks; most inner, arguments, uses */
+/* MP, MO, MT: most processes, objects, tasks; MI, MA, MU: most inner references, arguments, uses */
 enum { MP = 4, MO = 8, MT = 4, MI = 2, MA = 2, MU = 8 };
 
 struct flat_own {

@@ -1,8 +1,8 @@
-/* real_lineage.c - lineage.c with a way to put its state aside and back (contract: real.h).
+/* real_lineage.c - lineage.c with functions that save and load its state (contract: real.h).
  *
- * Invariant: save(load(f)) = f between drains: nothing doomed, planned, brought back or free.
- * Orders that decide what is dropped first (age, returns of a task, uses of an object) are kept.
- * `n_evicted` only counts and is left out. */
+ * Invariant: save(load(f)) = f between drains, when no entry is doomed, planned, brought back or
+ * free. Orders that decide what is dropped first (age, returns of a task, uses of an object) are
+ * saved. `n_evicted` is only a statistic and is left out. */
 #include "engine/own/lineage.c" /* NOLINT: its structs are needed */
 #include "real.h"
 

@@ -1,4 +1,4 @@
-/* real_own.c - own.c with a way to put its state aside and back (contract: real.h).
+/* real_own.c - own.c with functions that save and load its state (contract: real.h).
  *
  * Invariant: save(load(f)) = f, and sk_own_check holds after load if it held before the save. The
  * order in which a map yields its entries

@@ -1,9 +1,9 @@
 /* exec_packs.h - how a simulated worker of exec_sim.c makes and reads packs, whose rows are
  * numbers.
  *
- * A row of a pack has PACK_ROW bytes. A part without rows, which is there for its columns only, has
- * 64 bytes. Pages have PAGE rows. The key of a row is a hash of the row, modulo the stage's `keys`:
- * it is the row's partition, or what the rows are sorted by (then many keys are equal). */
+ * A row of a pack has PACK_ROW bytes. A part without rows, which only brings the columns, has 64
+ * bytes. Pages have PAGE rows. The key of a row is a hash of the row, modulo the stage's `keys`: it
+ * is the row's partition, or the sort key (many keys are equal then). */
 #define PACK_ROW 1024u
 #define PAGE 4u
 
@@ -156,8 +156,8 @@ static struct keyed *all_rows(struct sim *m, const struct sk_stask *t, uint32_t 
     return all;
 }
 
-/* Says for each partition which pages of a run belong to it. The cuts go on in `note`, which is
- * yielded each time it is full. */
+/* Writes for each partition which pages of a run belong to it. The cuts are added to `note`, which
+ * is yielded each time it is full. */
 static void cut_run(struct sim *m, struct task *k, const struct blk *r, uint32_t run, uint32_t keys,
                     const uint64_t *bounds, uint32_t n, struct vnote *note) {
     for (uint32_t p = 0, lo = 0, hi; p < n; p++, lo = hi) {
@@ -248,8 +248,8 @@ static const uint64_t *rows_of(const struct partition *all, uint32_t side) {
     return all->rows + (side ? all->n_of[0] : 0);
 }
 
-/* Writes to `out` what a reduce of a join gives: a whole reduce, a split reduce, or the one behind
- * split reduces, which gives the unmatched rows. */
+/* Writes to `out` the output of a reduce of a join: a whole reduce, a split reduce, or the one
+ * behind split reduces, which gives the unmatched rows. */
 static uint32_t join_task(const struct sk_pack_task *of, const struct partition *all,
                           uint32_t tells, uint64_t *out) {
     uint32_t shared = of->shared - 1, n = all->n_of[shared], n_others = all->n_of[!shared], k = 0;
@@ -271,9 +271,8 @@ static uint32_t tells_of(const struct sim *m, const struct sk_stask *t) {
     return m->st.s[t->stage].exchange.tells;
 }
 
-/* Collects the rows of the partitions of a reduce: input by input and each in order, or, if it
- * is no join, sorted by key. Checks that the reduce got all blocks it should get, in the right
- * order. */
+/* Collects the rows of the partitions of a reduce: input by input, each in order, or sorted by key
+ * if it is not a join. Checks that the reduce got all its blocks, in the right order. */
 static void gather(struct sim *m, const struct stage *s, const struct sk_stask *t,
                    struct partition *to) {
     const struct sk_pack_task *of = sk_exchange_task(t->say);

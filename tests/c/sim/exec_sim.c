@@ -2,8 +2,8 @@
  * random deaths of tasks, and the pipeline of figure 9 of the streaming batch paper.
  *
  * Checked: each run ends and none stalls; the rows are those of a sequential model, in its order;
- * the output blocks do not depend on timing; every reference is given back exactly once; memory
- * stays within the limit plus what no estimate could foresee. */
+ * the output blocks do not depend on timing; every reference is released exactly once; memory stays
+ * within the limit plus amounts that no estimate could foresee. */
 #include <math.h>
 
 #include "base/containers/map.h"
@@ -158,8 +158,8 @@ static void tell(struct sim *m, enum sk_step_ev_kind kind, uint64_t oid) {
     if (m->told) CHECK_OK_ERR(sk_step_event(m->x, &ev, ns(m->now), &err), &err);
 }
 
-/* Room for what comes. Blocks have ascending ids; those of running tasks stay, so the store may
- * hold more than its size. */
+/* Spills blocks to make room for new bytes, in the order of their ids. Blocks of running tasks
+ * stay, so the store may hold more than its size. */
 static void make_room(struct sim *m, uint64_t bytes) {
     while (m->store_bytes && m->resident + bytes > m->store_bytes) {
         struct blk *oldest = NULL;
@@ -180,7 +180,8 @@ static void make_room(struct sim *m, uint64_t bytes) {
     m->peak_resident = SK_MAX(m->peak_resident, m->resident);
 }
 
-/* A task begins: its input is in memory until it ends. Bytes that had to be read. */
+/* Keeps a task's input in memory until the task ends; returns the bytes that have to be read from
+ * disk. */
 static uint64_t hold_input(struct sim *m, struct task *k) {
     uint64_t read = 0, input = 0;
     for (uint32_t i = 0; m->store_bytes && i < k->n_in; i++) {
@@ -250,7 +251,8 @@ static uint32_t apply(const struct stage *s, uint32_t node, uint64_t row, uint64
     return n;
 }
 
-/* Rows of a task's output: every node of the chain in turn. Returns the number. */
+/* Computes the rows of a task's output, by every node of the chain in turn. Returns their
+ * number. */
 static uint32_t compute(const struct sim *m, const struct sk_stage *st, const uint64_t *in,
                         uint32_t n, uint64_t **out) {
     uint64_t *a = sk_memdup(TAG, in, n * sizeof *in);
@@ -268,7 +270,8 @@ static uint32_t compute(const struct sim *m, const struct sk_stage *st, const ui
     return n;
 }
 
-/* Rows of k inputs, one input after another, side by side. Returns the number. */
+/* Combines the rows of k inputs, which are one behind the other, side by side. Returns the number
+ * of rows. */
 static uint32_t side_by_side(uint64_t *rows, uint32_t n, uint32_t k) {
     CHECK_EQ(n % k, 0);
     for (uint32_t i = 0; i < n / k; i++)
@@ -363,8 +366,8 @@ static void launch(struct sim *m, uint64_t id) {
     m->n_launched++;
 }
 
-/* Starts what fits: actors, which then keep their GPUs, then calls and tasks in order of
- * submission. */
+/* Starts all that the resources allow: actors, which then hold their GPUs, then calls and tasks in
+ * order of submission. */
 static void dispatch(struct sim *m) {
     for (uint32_t i = 0; i < m->st.n; i++)
         for (uint32_t k = 0; k < 64; k++)
@@ -460,7 +463,7 @@ static void check_promises(struct sim *m, bool forced, bool promised) {
                m->x->mem.used > m->conf.memory_bytes ? m->x->mem.used - m->conf.memory_bytes : 0);
 }
 
-/* One that has not begun ends at once. */
+/* Cancels a task; one that has not begun ends at once. */
 static void cancel(struct sim *m, struct task *k) {
     k->dead = true;
     if (k->started) { /* nobody waits for the rest */
@@ -603,7 +606,7 @@ static void on(struct sim *m, struct ev e) {
     }
 }
 
-/* The consumer: as much as there is, or one and then a pause. */
+/* Plays the consumer: takes all blocks that are ready, or one block and then pauses. */
 static void consume(struct sim *m, double *wake) {
     struct sk_bref b;
     while (m->now >= *wake) {
@@ -623,7 +626,7 @@ static void consume(struct sim *m, double *wake) {
     }
 }
 
-/* Policies whose launches leave used + promised within the limit, exceptions aside. */
+/* True for policies whose launches keep used + promised within the limit, except forced ones. */
 static bool keeps_within(const char *policy) {
     static const char *const THEY[] = {"chain", "downstream", "upstream"};
     for (uint32_t i = 0; i < SK_COUNT(THEY); i++)
@@ -694,8 +697,8 @@ struct rows {
     uint32_t n, cap;
 };
 
-/* Rows of two inputs, joined partition by partition: n of the first one, then those of the second
- * one. */
+/* Joins two inputs partition by partition. rows: n rows of the first input, then those of the
+ * second. */
 static void model_join(const struct sim *m, uint32_t node, uint64_t *rows, uint32_t n,
                        uint32_t *all) {
     uint32_t keys = m->s[node].keys, tells = sk_plan_get(m->plan, node)->d.exchange.tells, k = 0;
@@ -795,7 +798,8 @@ static uint32_t random_source(struct sim *m, uint32_t n_units, bool est, bool bl
         NULL, 0);
 }
 
-/* It changes its mind as sizes become known: what it says is drawn by them. */
+/* A strategy whose answers are random numbers seeded by the sizes, so it changes them when the
+ * sizes change. */
 static struct sk_shuffle_layout moody_way(const struct sk_shuffle_sizes *z) {
     uint64_t r = sk_rand_mix(z->bytes / 3000 ^ z->map_bytes / 500);
     return (struct sk_shuffle_layout){.values = 1 + (uint32_t)(r % 3),
@@ -806,7 +810,8 @@ static uint32_t moody_values(struct sk_shuffle *s) {
     struct sk_shuffle_layout w = moody_way(sk_shuffle_sizes(s));
     return sk_shuffle_sizes(s)->runs && sk_shuffle_sizes(s)->merges && w.merge > 1 ? 1 : w.values;
 }
-/* Holds what it passes later, ends groups that are not of what has come, and merges one alone. */
+/* Holds packs that it later passes, ends groups to which the new pack does not belong, and merges
+ * single packs. */
 static void moody_came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
     struct sk_shuffle_layout w = moody_way(sk_shuffle_sizes(s));
     uint32_t node = p->bytes % 3 ? SK_SHUFFLE_ANY : p->node;
@@ -822,7 +827,8 @@ static void moody_came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
 static const struct sk_shuffle_ops MOODY = {
     .name = "moody", .merges = true, .values = moody_values, .came = moody_came};
 
-/* One or two inputs, each mapped to packs and merged or not; and the reduce. */
+/* Adds a random exchange: one or two inputs, each mapped to packs that may be merged, and the
+ * reduce. */
 static uint32_t random_exchange(struct sim *m, uint32_t at_node) {
     bool runs = uniform(m) < 0.5, two = uniform(m) < 0.3;
     uint32_t in[2] = {at_node, 0},
@@ -866,7 +872,7 @@ static uint32_t random_exchange(struct sim *m, uint32_t at_node) {
     return add(m, &EXCHANGE, d, in, 1 + two);
 }
 
-/* The shape of the pipeline comes from `shape`, its timing from `timing`. */
+/* Makes a random plan. Its shape depends on `shape`, its timing on `timing`. */
 static uint32_t random_plan(struct sim *m, uint64_t shape, bool exact) {
     static const struct {
         uint32_t times, of;
@@ -1093,7 +1099,8 @@ TEST_SLOW(random_pipelines_exact_sizes, 300) {
 
 /* ---- policies -------------------------------------------------------------------------------- */
 
-/* No schedule is shorter: of the CPUs, of the GPUs, of each pool, of the longest task. */
+/* Returns a lower bound of the run's time, by the work of the CPUs, of the GPUs, of each pool, and
+ * by the longest task. */
 static double lower_bound(const struct sim *m) {
     double cpu = 0, gpu = 0, most = m->longest;
     for (uint32_t i = 0; i < m->st.n; i++) {
@@ -1113,8 +1120,8 @@ static int by_value(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Pipelines of 1 to 14 operators, time varying, with spikes and changes half-way, under three
- * memories: makespan / lower bound. */
+/* Compares policies by makespan / lower bound: pipelines of 1 to 14 operators with varying times,
+ * with spikes and changes half-way, in three sizes of memory. */
 TEST_SLOW(policies_compared, 600) {
     static const double ROWS[] = {40, 200, 1e5};
     enum { N = 100 };
@@ -1160,8 +1167,8 @@ struct beyond {
     uint64_t launched, forced;
 };
 
-/* Two source tasks yield `times` the memory in all, ten times faster than two operators behind them
- * work it off; the store spills what does not fit. */
+/* Two source tasks yield `times` the memory in total, ten times faster than two operators behind
+ * them consume it; the store spills blocks that do not fit. */
 static struct beyond beyond(double times, const char *policy, bool told) {
     enum { BLOCKS = 25, ROWS = 16 }; /* of memory; of a block */
     struct sim *m = sk_alloc(TAG, sizeof *m);
@@ -1220,8 +1227,8 @@ TEST_SLOW(data_beyond_memory, 120) {
         }
 }
 
-/* As many maps as `times` memories have blocks, and an exchange: all of it waits, in memory and on
- * disk, before the first reduce. */
+/* An exchange of `times` the memory: all packs wait, in memory and on disk, before the first
+ * reduce. */
 static struct beyond beyond_exchange(double times, const char *policy, const char *strategy) {
     enum { BLOCKS = 25, ROWS = 16 };
     struct sim *m = sk_alloc(TAG, sizeof *m);

@@ -6,8 +6,8 @@
  * must be kept if it is needed (it is open, one of its returns is in scope, or a kept task uses
  * one) and can run again (each argument is in scope or made by a kept task). Exactly those tasks
  * must be kept. After a loss the lineage must give exactly the missing tasks that have to run
- * again, makers first, or a reason why that is impossible which the model holds for possible, too
- * (when two arguments are hopeless at once, either is right). */
+ * again, makers first, or a reason why that is impossible with which the model agrees (if two
+ * arguments cannot be made, either is a right reason). */
 #include "base/clock.h"
 #include "engine/own/lineage.h"
 #include "test.h"
@@ -276,7 +276,8 @@ static void step_gone(struct sim *s) {
     settle(s);
 }
 
-/* What must run to have `maker` run, and what must be in scope for it. */
+/* Computes which tasks must run before `maker` can run, and which objects must be in scope for
+ * that. */
 static void closure(struct sim *s, int maker, bool *run, bool *back) {
     struct mtask *t = &s->task[maker];
     if (run[maker] || t->running || t->open) return;

@@ -1,12 +1,11 @@
 /* memory_sim.c - the rules of the memory budget on random machines: tasks that grow, actors, a
  * store that fills and spills, other programs.
  *
- * Each machine has CPUs, a limit, memory that other programs use, and tasks whose heap grows to
- * a peak at some rate, stays there, and ends. Memory is measured when the rules ask for it; a
- * kill takes some time (in some machines longer than a task is ever paused); a spill takes time
- * by its bandwidth. A task that grows while the rules say pause holds still until a later
- * measurement lets it go on. The scheduler below is as simple as can be: it obeys
- * sk_memory_launch. Checked:
+ * Each machine has CPUs, a limit, memory that other programs use, and tasks whose heap grows to a
+ * peak at some rate, stays there, and ends. Memory is measured when the rules ask for it; a kill
+ * takes some time (in some machines longer than a task is ever paused); a spill takes time by its
+ * bandwidth. A task that grows while the rules say pause stops growing until a later measurement
+ * lets it go on. The scheduler below is as simple as can be: it obeys sk_memory_launch. Checked:
  * - every run ends, and each task ends with a value or an error;
  * - no task is stopped while the memory used, less what is being freed, is within the limit, and
  *   none that is within its share;
@@ -14,8 +13,7 @@
  *   not end; a task that cannot fit fails;
  * - no task is paused for longer than SK_MEMORY_PAUSE_NS and the time between two measurements;
  * - the memory used exceeds the limit by no more than what tasks can fill between two
- *   measurements and during a kill.
- */
+ *   measurements and during a kill. */
 #include <stdio.h>
 
 #include "engine/rules/memory.h"

@@ -1,9 +1,8 @@
-/* own_sim.c - reference counts against reachability that is computed anew.
+/* own_sim.c - compares reference counts with reachability that is computed from scratch.
  *
- * The model keeps what each process holds, what the engine holds, and which object contains which.
- * It finds out which objects are alive by going from everything that is held directly until nothing
- * is added; it does not count. Every object must come out of the queue exactly once, exactly when
- * it stops being alive. */
+ * The model stores which objects each process and the engine hold, and which object contains which.
+ * It computes the living objects by following references from all held objects, without counts.
+ * Every object must leave the queue exactly once, exactly when it stops being alive. */
 #include "base/clock.h"
 #include "engine/own/own.h"
 #include "test.h"
@@ -38,7 +37,7 @@ static bool held(const struct model_obj *x) {
     return n > 0;
 }
 
-/* Who should be alive, by marking from what is held. */
+/* Marks the objects that should be alive, starting from those that are held. */
 static void mark(struct sim *s) {
     uint32_t stack[MAX_OBJS], n = 0;
     for (uint32_t i = 0; i < MAX_OBJS; i++) {
@@ -233,8 +232,8 @@ TEST_SLOW(own_sim, 300) {
     CHECK(freed > 1000 && cascades > 100 && dead > 20 && refused > 100);
 }
 
-/* Deep and wide: random older inner objects, all dropped in random order at the end. Each comes out
- * once. */
+/* Deep and wide graphs: each object contains random older objects, and all are dropped in random
+ * order at the end. Each is freed once. */
 TEST_SLOW(own_sim_deep_chains, 300) {
     enum { N = 100000 };
     struct sk_own *o;

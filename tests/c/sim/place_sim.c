@@ -1,11 +1,12 @@
 /* place_sim.c - placement on a virtual clock: random tasks, demands, workers, deaths, waits and
  * actors, against a naive model.
  *
- * The model keeps in plain arrays what runs where, and adds everything up anew. Checked at each
- * step: no resource is given out twice (CPUs may be, after a wait ends); tasks of one shape and
- * level start in order; every task that could start does (unless resources are saved up for an
- * older one); a task that has waited long is passed at most SK_PLACE_BYPASS times; tasks that are
- * stuck behind a long task are moved to another worker; and in the end all tasks have run. */
+ * The model stores in plain arrays which task runs where, and computes all sums from scratch.
+ * Checked at each step: no resource is given out twice (CPUs may be, after a wait ends); tasks of
+ * one shape and level start in order; every task that could start does (unless resources are saved
+ * up for an older one); a task that has waited long is passed at most SK_PLACE_BYPASS times; tasks
+ * that are stuck behind a long task are moved to another worker; and in the end all tasks have
+ * run. */
 #include "base/clock.h"
 #include "engine/place/place.h"
 #include "test.h"
@@ -43,7 +44,7 @@ static const struct sk_res *res_of(const struct sim *s, sk_shape x) {
     return &sk_place_shape_at(&s->p, x)->res;
 }
 
-/* Does a start of y take from what x waits for? */
+/* True if a start of y takes resources for which x waits. */
 static bool hurts(const struct sk_res *x, const struct sk_res *y, const struct sk_res *avail) {
     for (int i = 0; i < SK_RES_MAX; i++)
         if (x->amount[i] > 0 && y->amount[i] > 0 && x->amount[i] + y->amount[i] > avail->amount[i])
@@ -137,7 +138,7 @@ static void give_back(struct sim *s, struct sworker *w, uint32_t at) {
         if (s->t[i].state == T_READY && s->t[i].p.order > t->p.order) s->t[i].n_older++;
 }
 
-/* Every start: is it the one that should? */
+/* Checks a start: whether the model would start this task now. */
 static void check_start(struct sim *s, const struct stask *t, bool fresh_lease,
                         const struct sk_res *avail) {
     bool is_deep = s->p.n_blocked > s->p.deep_above;
@@ -488,7 +489,7 @@ struct gsim {
     sk_shape plain[6], stale[64]; /* of removed groups */
 };
 
-/* Everything anew: each pool against the leases that hold of it, each GPU against its shares. */
+/* Computes all sums from scratch: each pool must match the leases on it, each GPU its shares. */
 static void check_pools(struct gsim *g) {
     struct sim *s = &g->s;
     struct sk_res node = s->p.avail;

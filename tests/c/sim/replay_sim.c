@@ -1,6 +1,6 @@
 /* replay_sim.c - random graphs whose actors are killed before each of their steps, and also by
  * chance. The results must be those of a run without kills, and no message may be written twice. A
- * step is one store to shared memory that other processes see. Rules that forget something must be
+ * step is one store to shared memory that other processes see. Wrong variants of the rule must be
  * found to fail. */
 #include <string.h>
 
@@ -68,7 +68,8 @@ static bool reads(const struct world *w, uint32_t a, uint32_t node) {
     return false;
 }
 
-/* The first channel of which a has not passed `upto` messages; NODES: there is none. */
+/* Returns the first channel of which actor a has not passed `upto` messages; NODES: there is
+ * none. */
 static uint32_t behind(const struct world *w, uint32_t a, uint64_t upto) {
     for (uint32_t n = 0; n < w->x->g.n_nodes; n++)
         if (reads(w, a, n) && w->chan[n].passed[a] < upto) return n;
@@ -84,7 +85,7 @@ static void compute(struct world *w, uint32_t a, uint32_t node) {
     m->value[node] = v;
 }
 
-/* False: it waits. */
+/* Writes the node's message; false: the actor has to wait. */
 static bool write(struct world *w, uint32_t a, uint32_t node) {
     struct channel *c = &w->chan[node];
     struct actor *m = &w->actor[a];
@@ -106,8 +107,8 @@ static bool read(struct world *w, uint32_t a, uint32_t node) {
     return true;
 }
 
-/* One store that others see, or one wait (false). What an execution ends with: the state, then what
- * was read is passed, a channel at a time. */
+/* Makes one store that other actors see; false: the actor has to wait. An execution ends with
+ * storing the state, then passing the channels that were read, one at a time. */
 static bool step(struct world *w, uint32_t a) {
     struct actor *m = &w->actor[a];
     uint32_t late = behind(w, a, m->execution), n = ops_of(w, a);
@@ -142,7 +143,7 @@ static bool step(struct world *w, uint32_t a) {
     return true;
 }
 
-/* Its process is killed, and another goes on. */
+/* Kills the actor's process; a successor goes on. */
 static void kill(struct world *w, uint32_t a) {
     uint64_t passed[NODES];
     uint32_t n = 0;
@@ -157,9 +158,9 @@ static void kill(struct world *w, uint32_t a) {
         CHECK(passed[i] <= m->execution && passed[i] + 1 >= m->execution);
 }
 
-/* From start to end in an order of chance; victim number k to move is killed first, and later ones
- * with a chance of one in `one_in` (0: none). Returns the steps; 0: it stopped, or something was
- * written twice. */
+/* Runs a graph from start to end in random order. The actor that makes step k is killed before it,
+ * and later ones with a chance of one in `one_in` (0: none). Returns the number of steps; 0: the
+ * run hung, or a message was written twice. */
 static uint32_t run(struct world *w, const struct graph *x, const struct rule *rule, uint64_t seed,
                     uint32_t k, uint32_t one_in) {
     struct sk_rand rnd;
@@ -219,8 +220,8 @@ static void random_graph(struct graph *x) {
     CHECK(x->p.first && x->p.ops);
 }
 
-/* An actor that reads nothing from elsewhere would run without end: such graphs are refused where
- * they are compiled. */
+/* True if all actors read from other actors. An actor that does not would run for ever; such graphs
+ * are refused when they are compiled. */
 static bool all_read(const struct world *w) {
     for (uint32_t a = 0; a + 2 < w->x->g.n_actors; a++)
         if (ops_of(w, a) && behind(w, a, UINT64_MAX) == NODES) return false;
@@ -262,7 +263,8 @@ static uint64_t of_saved_ones(const uint64_t *passed, uint32_t n, uint64_t n_sta
 }
 static bool writes_again(uint64_t count, uint64_t execution) { return count > execution + 1; }
 
-/* Some graph, killed at some step, tells that rule from the right one. */
+/* True if some graph, killed at some step, shows a difference between this wrong rule and the right
+ * one. */
 static bool is_found(const struct rule *rule) {
     bool found = false;
     for (int i = 0; i < 2000 && !found; i++) {

@@ -1,5 +1,5 @@
-/* scale_sim.c - the cluster model answers as arithmetic says: the scarce hardware decides how long
- * a run takes, and hardware that is not scarce changes nothing. */
+/* scale_sim.c - the results of the cluster model agree with simple arithmetic: the scarce hardware
+ * decides how long a run takes, and more of other hardware changes nothing. */
 #include "sim/cluster/cluster.h"
 #include "sim/cluster/scale.h"
 #include "test.h"
@@ -151,8 +151,8 @@ TEST(a_value_dropped_on_its_way_out_is_gone) {
 
 /* ---- scale.c --------------------------------------------------------------------------------- */
 
-/* 40 GB on four nodes with disks for everything: each byte is read, written, read and written once,
- * about. */
+/* A sort of 40 GB on four nodes, with all data on disks: each byte is read, written, read and
+ * written once, approximately. */
 static struct sk_scale_conf sort_of(enum sk_scale_way way) {
     return (struct sk_scale_conf){.cluster = {.n_nodes = 4,
                                               .node = {.cores = 4,

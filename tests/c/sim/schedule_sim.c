@@ -1,6 +1,6 @@
 /* schedule_sim.c - schedules of random small graphs, and every interleaving of their actors over
- * several executions: none stops before all have ended, each operation is there once, and no node
- * computes before it has what it takes. The explorer is tried on a schedule that does stop. */
+ * several executions: no interleaving hangs, each operation occurs once, and no node computes
+ * before it has its inputs. The explorer itself is tested with a schedule that hangs. */
 #include "base/containers/map.h"
 #include "dag/schedule.h"
 #include "test.h"
@@ -35,7 +35,7 @@ static const struct sk_dag_op *op_of(const struct world *w, uint32_t a) {
     return &w->p->ops[w->p->first[a] + w->at[a] % ops_of(w, a)];
 }
 
-/* So many times actor a has done this operation. */
+/* Returns how many times actor a has done this operation. */
 static uint32_t times(const struct world *w, uint32_t a, enum sk_dag_kind kind, uint32_t node,
                       uint32_t peer) {
     for (uint32_t i = 0; i < ops_of(w, a); i++) {
@@ -47,7 +47,7 @@ static uint32_t times(const struct world *w, uint32_t a, enum sk_dag_kind kind, 
     return UINT32_MAX; /* it has no such operation */
 }
 
-/* What its operation waits for is there. *partner: who does it with a. */
+/* True if the actor's next operation can run. *partner: the actor that does it together with a. */
 static bool can(const struct world *w, uint32_t a, uint32_t *partner) {
     const struct sk_dag_op *o = op_of(w, a);
     uint32_t i = execution(w, a);
@@ -79,7 +79,7 @@ static uint64_t key_of(const struct world *w) {
     return k;
 }
 
-/* All that can come after w. False: something stops. *n: states seen. */
+/* Explores all states that can follow w. False: one of them hangs. */
 static bool explore(struct world *w, struct sk_map *seen) {
     if (sk_map_get(seen, key_of(w))) return true;
     CHECK_OK(sk_map_put(seen, key_of(w), seen));
@@ -128,7 +128,7 @@ static void random_graph(struct graph *x, uint32_t n_inner, uint32_t n_inner_act
     }
 }
 
-/* Each operation once, each value there before it is needed. */
+/* Checks that each operation occurs once, and each value exists before it is needed. */
 static void is_whole(const struct sk_dag_graph *g, const struct sk_dag_plan *p) {
     bool has[ACTORS][NODES] = {{false}}, done[NODES] = {false};
     uint32_t n_sent = 0, n_received = 0;
@@ -179,8 +179,8 @@ TEST_LARGE(no_interleaving_stops, 300) {
     CHECK_GT(n_meet, 0);
 }
 
-/* Two actors that each compute a node and take the other's: computed in the order of bind it goes
- * on, with both reads first it stops. */
+/* Two actors each compute a node and take the other's value: in the order of bind() the schedule
+ * ends, with both reads first it hangs. */
 TEST(the_explorer_sees_what_stops) {
     uint32_t actor[] = {0, 1, 0, 1}, n = 0;
     struct sk_dag_edge edge[] = {{0, 3, false}, {1, 2, false}};

@@ -1,10 +1,10 @@
-/* starts_sim.c - fork servers that end at random, and a loop that looks at random moments: which
- * start is tried again, how often and for how long.
+/* starts_sim.c - fork servers that end at random, and a loop that checks at random moments: which
+ * starts are repeated, how often and for how long.
  *
- * The rules are compared with a naive model that keeps the whole history of a series of starts. A
- * task that waits for a worker fails only when enough servers in turn have ended by themselves, or
- * the time is over, and then it must fail. No server is started too early or much too late, and
- * there are never more servers than a machine can bear. */
+ * The rules are compared with a naive model that stores the whole history of a series of starts. A
+ * task that waits for a worker must fail if and only if enough servers in turn have ended by
+ * themselves, or the time is over. No server is started too early or much too late, and there are
+ * never more servers than a machine can bear. */
 #include "base/clock.h"
 #include "engine/rules/starts.h"
 #include "test.h"

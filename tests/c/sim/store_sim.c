@@ -5,7 +5,7 @@
  * leased to a process, or part of an object. It finds runs of cells by scanning. Checked at each
  * step: the cells of an allocation were free; an allocation fails only when no run of free cells is
  * long enough; when a warm run is clearly long enough, the result is warm; objects live exactly as
- * long as they are referenced or pinned; nonsense that a process says is refused; only whole warm
+ * long as they are referenced or pinned; invalid messages of a process are refused; only whole warm
  * runs are punched. Every few steps the whole book is walked and its statistics are compared. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +40,8 @@ struct sim {
     uint64_t n_full, n_alloc, n_dead, n_punched, n_mixed;
 };
 
-/* xorshift: the harness's own generator would take half of the time */
+/* Returns a random number below n, by xorshift, since test_rand would take half of the test's
+ * time. */
 static uint64_t rnd(struct sim *s, uint64_t n) {
     s->rng ^= s->rng << 13;
     s->rng ^= s->rng >> 7;
@@ -52,7 +53,8 @@ static void mark(struct sim *s, uint32_t at, uint32_t n, enum cell c) {
     memset(s->cell + at, (int)c, n);
 }
 
-/* Longest run of free cells (warm only: of warm cells). Linear, so only asked when it matters. */
+/* Returns the longest run of free cells (warm_only: of warm cells). The scan is linear, so it is
+ * only called if the result matters. */
 static uint32_t longest(const struct sim *s, bool warm_only) {
     uint32_t best = 0, run = 0;
     for (uint32_t i = 0; i < s->n_cells; i++) {
@@ -68,7 +70,7 @@ static uint32_t random_len(struct sim *s) /* many small, some large */
     return (uint32_t)(1 + rnd(s, SK_MIN(top, s->max_len)));
 }
 
-/* A length in bytes that rounds to n cells. */
+/* Returns a length in bytes that is rounded up to n cells. */
 static uint64_t ragged(struct sim *s, uint32_t n) {
     return s->unit == SK_STORE_ALIGN ? n * s->unit - rnd(s, 64) : n * s->unit;
 }
@@ -139,7 +141,7 @@ static void step_unlease(struct sim *s) {
     if (!keep) drop_lease(s, i);
 }
 
-/* Nonsense from a peer: a range that is not within one lease of that process. */
+/* Makes a process report an invalid range: one that is not within one of its leases. */
 static void step_mad(struct sim *s) {
     uint32_t proc = (uint32_t)rnd(s, N_PROCS + 2);
     uint32_t at = (uint32_t)rnd(s, s->n_cells + 10), n = random_len(s);
@@ -256,8 +258,8 @@ struct totals {
     int64_t ns;
 };
 
-/* Thousandths of steps below which each operation lies; three tides, so that the store is nearly
- * full, half full and nearly empty. */
+/* Makes one random operation, by a table of chances in thousandths. The chances change in three
+ * periods, so that the store is nearly full, half full and nearly empty. */
 static void one_step(struct sim *s, uint32_t i) {
     static const struct {
         uint32_t alloc, commit, unlease, ref, pin, unpin, unref, mad, dead; /* the rest: punch */

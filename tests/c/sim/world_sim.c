@@ -2,8 +2,8 @@
  * right, nothing may be lost or left behind, and every run must end.
  *
  * A failure prints profile and seed: `SK_SIM_PROFILE=net SK_SIM_SEED=123 world_sim world_schedules`
- * runs exactly that schedule again. SK_TEST_ROUNDS=n runs n times as many. Each bug that can be
- * switched on in the simulated machine must be found (world_finds_*). */
+ * runs exactly that schedule again. SK_TEST_ROUNDS=n runs n times as many. Each bug of the
+ * simulated machine that a test can switch on must be found (world_finds_*). */
 #include <setjmp.h>
 
 #include <signal.h>
@@ -246,7 +246,8 @@ static void drop_at(uint32_t k) {
     E()->ops->release(E(), (sk_oid){W.objs[i].oid});
 }
 
-/* In turns for each value, however often it is lost and made again meanwhile. */
+/* Checks that spilling and restoring are reported in turn for each value, however often it is lost
+ * and made again. */
 static void on_moved(const struct sk_event *ev) {
     struct wobj *o = &W.objs[obj_of(ev->oid.v)];
     bool disk = ev->kind == SK_EV_SPILLED;
@@ -302,7 +303,7 @@ static void fine(sk_rc rc, const struct sk_err *err, const char *what) {
     MUST(rc == SK_OK, "%s: %s %s", what, sk_rc_name(rc), err->msg);
 }
 
-/* False: there was no room, and it is as if nobody had asked. */
+/* Checks the result of a call. False: there was no room, and the call must have had no effect. */
 static bool must(sk_rc rc, const struct sk_err *err, const char *what) {
     if ((rc == SK_EFULL || rc == SK_ENOSPC) && W.f->store_bytes) {
         W.n_full++;
@@ -318,7 +319,7 @@ static void cancel(uint32_t task, uint32_t flags) {
     fine(E()->ops->cancel(E(), (sk_tid){W.tasks[task].tid}, flags, &err), &err, "cancel");
 }
 
-/* What comes next goes into one of the last groups, which may be removed. */
+/* Chooses the group for the next tasks: one of the last groups, which may be removed. */
 static void choose_group(void) {
     if (W.f->groups)
         W.in_group = W.n_groups && rnd(2) ? W.n_groups - (uint32_t)rnd(SK_MIN(W.n_groups, 3)) : 0;
@@ -330,7 +331,8 @@ static void remove_group(struct wgroup *g) {
     fine(E()->groups->remove(E(), g->id, &err), &err, "remove a group");
 }
 
-/* One CPU stays outside of all, so that what is in none goes on. */
+/* Makes or removes a group. One CPU stays outside of all groups, so that tasks without a group go
+ * on. */
 static void op_group(void) {
     uint32_t used = 0;
     for (uint32_t i = 0; i < W.n_groups; i++) used += W.groups[i].removed ? 0 : W.groups[i].cpus;
@@ -399,7 +401,7 @@ static void end_stream(uint32_t k, bool drop) {
     D.streams[k] = D.streams[--D.n_streams];
 }
 
-/* False: it is over. */
+/* Reads the next value of a stream. False: the stream is over. */
 static bool next_of(uint32_t k, int64_t deadline) {
     struct open_stream *s = &D.streams[k];
     struct wtask *t = &W.tasks[s->task];
@@ -427,7 +429,7 @@ static bool next_of(uint32_t k, int64_t deadline) {
     return false;
 }
 
-/* False: there is no room for them, in the store or on the disk. */
+/* Gets several objects at once. False: there is no room for them, in the store or on the disk. */
 static bool get_some(const uint32_t *at, uint32_t n, int64_t deadline, bool keep) {
     sk_oid ids[8] = {0};
     struct sk_view v[8];
@@ -552,8 +554,8 @@ static uint64_t stat(const char *key) {
     return strtoull(p + strlen(key), NULL, 10);
 }
 
-/* Gets all that the driver can still name, by its references and by what is inside; how many that
- * is. What is lost is found and made again. */
+/* Gets all objects that the driver can reach, by its references and by references inside values;
+ * returns their number. Lost values are found and made again. */
 static uint32_t walk(uint8_t *mark, bool *all) {
     uint32_t n = 0, stack[1024], top = 0;
     memset(mark, 0, MAX_OBJS);
@@ -629,8 +631,8 @@ static void let_streams_and_actors_go(void) {
     }
 }
 
-/* Every object that is held exists, has the right value down to the last reference inside it, and
- * nothing else does. */
+/* Checks that every held object exists and has the right value, with all references inside it, and
+ * that no other object exists. */
 static void checkpoint(bool calm) {
     let_streams_and_actors_go();
     struct sk_err err = {0};
@@ -813,7 +815,7 @@ TEST_SLOW(world_replays, 20) {
     }
 }
 
-/* Schedules in which something was wrong once. */
+/* Schedules that have found a bug before. */
 TEST(world_once_wrong) {
     static const struct {
         const char *profile;
@@ -855,8 +857,8 @@ TEST(world_spills) {
     CHECK(filled);
 }
 
-/* A put that finds the store and the disk full: one error, within five seconds (virtual, so no load
- * changes it); all that is there stays whole. */
+/* A put that finds the store and the disk full raises one error, within five virtual seconds;
+ * existing values stay whole. */
 TEST(world_full_disk_is_said_soon) {
     static const char *const dirs[] = {"simulated"};
     const struct profile f = {
@@ -905,8 +907,8 @@ TEST(world_full_disk_is_said_soon) {
 
 enum { TEXT = 4096 };
 
-/* One schedule in a process of its own. True: something was found; the last of what was said about
- * it in `text`. */
+/* Runs one schedule in a process of its own. True: a failure was found; `text` gets the end of its
+ * message. */
 static bool alone(const struct profile *f, uint64_t seed, uint32_t bug, char text[TEXT]) {
     int fd[2], status;
     CHECK(pipe(fd) == 0);
@@ -940,8 +942,8 @@ static bool alone(const struct profile *f, uint64_t seed, uint32_t bug, char tex
     return false;
 }
 
-/* How many schedules it takes to find the bug; what was found in `text`. The same schedule without
- * the bug is fine, or the checker is not. */
+/* Returns how many schedules it takes to find the bug; `text` gets the message. The same schedule
+ * without the bug must pass, else the checker is wrong. */
 static int hunt(const char *profile, uint32_t bug, int most, char text[TEXT]) {
     size_t k = 0;
     char control[TEXT];

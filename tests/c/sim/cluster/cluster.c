@@ -1,9 +1,8 @@
-/* cluster.c - see cluster.h: an event heap, servers with queues that are no more than the time at
- * which they are free, flows, stores.
+/* cluster.c - see cluster.h: an event heap, servers, flows, stores.
  *
- * A server that serves in order of arrival needs no queue of waiting pieces: a piece that arrives
- * at time t begins at max(t, free). Pieces arrive in order of time, because each arrival is an
- * event. Cost: about 0.1 us a piece and server. */
+ * A server that works in the order of arrival needs no queue of waiting pieces, only the time
+ * `free` at which it is free: a piece that arrives at time t begins at max(t, free). Pieces arrive
+ * in order of time, because each arrival is an event. Cost: about 0.1 us a piece and server. */
 #include "sim/cluster/cluster.h"
 
 #include <stdlib.h>
@@ -229,7 +228,8 @@ static void spill(struct sk_cluster *c, struct node *n) { /* the oldest */
                                 .arg = o});
 }
 
-/* Who asks first is served first; then what is above the mark goes out. */
+/* Grants waiting requests for room in their order, then spills values until memory is below the
+ * mark. */
 static void serve(struct sk_cluster *c, uint32_t i) {
     struct node *n = &c->nodes[i];
     uint64_t size = c->conf.node.store_bytes, wanted = 0;

@@ -20,8 +20,8 @@
 
 struct sk_cl_node {
     uint32_t cores, disks;
-    /* of one disk: bytes per second within a stretch of bytes that lie together, and the seconds
-     * that each stretch costs before its first byte */
+    /* Of one disk: bytes per second within a range of consecutive bytes, and the seconds that each
+     * range costs before its first byte. */
     double disk_bytes_s, seek_s;
     double net_bytes_s;   /* in each direction */
     uint64_t store_bytes; /* memory of the store */
@@ -30,7 +30,7 @@ struct sk_cl_node {
 struct sk_cl_conf {
     uint32_t n_nodes;
     struct sk_cl_node node; /* all nodes are alike */
-    /* requests per second that the object store answers in all; 0: no limit */
+    /* most requests per second of the whole object store; 0: no limit */
     double s3_requests_s;
     uint32_t spillers; /* how many values a node writes to disk at once; 0: 4 */
     void (*spilled)(void *ctx, uint32_t object);
@@ -49,7 +49,7 @@ enum sk_cl_server {
 };
 
 /* One step of a flow. node: only for the first four kinds; there is one DRIVER and one S3. WAIT has
- * no queue, only time passes. */
+ * no queue: only time passes. */
 struct sk_cl_hop {
     enum sk_cl_server what;
     uint32_t node;
@@ -64,11 +64,11 @@ struct sk_cl_flow {
 };
 
 struct sk_cluster;
-/* SK_ENOMEM. When memory is refused later, the process ends. */
+/* SK_ENOMEM. If later an allocation fails, the process ends. */
 sk_rc sk_cl_create(const struct sk_cl_conf *conf, struct sk_cluster **out) SK_MUST_USE;
 void sk_cl_destroy(struct sk_cluster *c);
 double sk_cl_now(const struct sk_cluster *c);
-bool sk_cl_turn(struct sk_cluster *c); /* lets the next event happen; false: there is none */
+bool sk_cl_turn(struct sk_cluster *c); /* handles the next event; false: there is none */
 /* Starts a flow. done() is called in a later sk_cl_turn, even when the flow has nothing to do. */
 void sk_cl_begin(struct sk_cluster *c, const struct sk_cl_flow *f);
 /* Busy seconds, summed over all servers of the kind. */
@@ -83,13 +83,13 @@ double sk_cl_net_s(const struct sk_cluster *c, double bytes);
  * values go to disk in advance (as Ray does). When nothing is left that could go to disk, room is
  * given beyond the limit, and counted in over_bytes. */
 
-/* Takes room for bytes; done() is called in a later turn, when there is room. */
+/* Takes room for bytes in a node's memory; done() is called in a later turn, when there is room. */
 void sk_cl_take(struct sk_cluster *c, uint32_t node, uint64_t bytes,
                 void (*done)(void *ctx, void *arg), void *arg);
 /* Gives bytes back that were taken and did not become a value. */
 void sk_cl_give(struct sk_cluster *c, uint32_t node, uint64_t bytes);
-/* Makes a value of bytes that were taken, and returns its number, from 1 on. stretches: how many
- * stretches it has on disk. */
+/* Makes a value of bytes that were taken, and returns its number, from 1 on. stretches: number of
+ * ranges of consecutive bytes that the value has on disk. */
 uint32_t sk_cl_keep(struct sk_cluster *c, uint32_t node, uint64_t bytes, double stretches);
 void sk_cl_drop(struct sk_cluster *c, uint32_t object);
 bool sk_cl_on_disk(const struct sk_cluster *c, uint32_t object);

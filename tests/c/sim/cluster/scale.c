@@ -4,9 +4,10 @@
  *     merge:  take room ─ fetch what it merges ─ compute ─ values as above
  *     reduce: take room ─ fetch its parts, from all nodes at once ─ compute and write, side by side
  *
- * Where a task runs: a map where its input is (S3: where fewest run); a merge of PUSH on the node
- * of its partitions; others where half of their input is, or where fewest run. Each node has so
- * many slots for each kind; what has none waits in the node's queue. */
+ * Where a task runs: a map on the node of its input (S3: on the node with the fewest tasks); a
+ * merge of PUSH on the node of its partitions; others on a node with half of their input, or with
+ * the fewest tasks. Each node has a number of slots for each kind of task; a task without a slot
+ * waits in the node's queue. */
 #include "sim/cluster/scale.h"
 
 #include <stdlib.h>
@@ -100,8 +101,8 @@ static void failed(struct scale *s, sk_rc rc, const struct sk_err *err) {
     if (err != &s->err) s->err = *err;
 }
 
-/* Real parts that one part of a simulated task's input stands for; real tasks that it stands
- * for. */
+/* parts_weight: number of real parts for which one part of a simulated task's input stands;
+ * tasks_weight likewise for tasks. */
 static double parts_weight(const struct scale *s, enum kind kind) {
     double g = s->c.grain;
     return kind == REDUCE && s->c.way == SK_SCALE_DIRECT ? g * g : g;
@@ -162,8 +163,8 @@ static void spilled(void *ctx, uint32_t object) {
 static void advance(struct stask *k);
 static void start(struct scale *s, uint32_t node, enum kind kind);
 
-/* Partitions of the i-th value of k, from *first on; of a map whose output is merged there is one
- * part for all of a range. */
+/* Returns the number of partitions of the i-th value of k, from *first on; a map whose output is
+ * merged has one part for each range. */
 static uint32_t parts_of(const struct stask *k, uint32_t i, uint32_t *first, uint64_t *part64) {
     const struct scale *s = k->s;
     *part64 = s->part64;
@@ -242,7 +243,7 @@ static void say(struct stask *k, uint32_t value, uint32_t i) {
                                             .arg = w});
 }
 
-/* There is room for its next value. */
+/* Called when there is room for a task's next value. */
 static void granted(void *ctx, void *arg) {
     struct scale *s = ctx;
     struct stask *k = arg;
@@ -311,7 +312,7 @@ static double stream_s(const struct scale *s, double bytes) {
     return sk_cl_disk_s(s->cl, bytes, bytes / s->c.stretch_bytes);
 }
 
-/* Requests of S3: its connections work side by side. */
+/* Returns the seconds of requests to S3 by the task's connections, which work side by side. */
 static double s3_s(const struct scale *s, double bytes, double requests) {
     return (requests * s->c.s3_wait_s + bytes / s->c.s3_conn_bytes_s) / s->c.s3_threads /
            s->c.grain;
@@ -360,7 +361,7 @@ static void write_output(struct stask *k) { /* and merge, piece by piece */
          4);
 }
 
-/* Its input by the node that has it, as it is now. */
+/* Sums the task's input by the node that has it at present. */
 static void look(struct scale *s, const struct stask *k) {
     const struct sk_stask *t = sk_step_task(s->x, k->id);
     memset(s->from, 0, s->nodes * sizeof *s->from);
@@ -497,7 +498,7 @@ static void placed(void *ctx, void *arg) { /* the driver has sent it */
     start(s, k->node, k->kind);
 }
 
-/* In how many values its output is, and how many real ones each stands for. */
+/* Decides in how many values the task's output is, and how many real values each stands for. */
 static void plan_output(struct scale *s, struct stask *k, const struct sk_stask *t) {
     double g = s->c.grain;
     k->weight = 1;
@@ -646,8 +647,8 @@ static void collect(struct scale *s, struct sk_scale_result *out) {
     *out = s->r;
 }
 
-/* What the published systems do: `factor` packs of a range become one, however much that is; in the
- * end also those that are fewer. */
+/* The strategy of the published systems: each `factor` packs of a range are merged, whatever their
+ * size; at the end also the remaining ones. */
 static uint32_t one_value(struct sk_shuffle *s SK_UNUSED) { return 1; }
 static void gather_factor(struct sk_shuffle *sh, const struct sk_shuffle_pack *p SK_UNUSED) {
     const struct scale *s = sk_shuffle_arg(sh);

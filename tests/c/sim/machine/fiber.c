@@ -2,9 +2,9 @@
  *
  * Not here: which fiber runs when. A fiber starts by setcontext and switches by _setjmp and
  * _longjmp, which make no system call (swapcontext makes two). Invariant: at each moment either the
- * stack that resumes or one fiber runs. After sk_fiber_deinit a fiber never runs again, wherever it
- * stood. Cost: about 20 ns a switch. Stacks are kept for later fibers in one pool per process, as
- * there is one simulation per process. */
+ * stack that resumes or one fiber runs. After sk_fiber_deinit a fiber never runs again, even if it
+ * had not returned. Cost: about 20 ns a switch. Stacks are kept for later fibers in one pool per
+ * process, as there is one simulation per process. */
 #include <sys/mman.h>
 #include <ucontext.h>
 

@@ -1,13 +1,13 @@
 /* link.c - the network between a worker process on another node and the driver: a session that
- * hands over each message once and in order, on top of packets that are lost, late, doubled and out
- * of order.
+ * delivers each message once and in order, over packets that may be lost, late, doubled and out of
+ * order.
  *
- * Not here: what the messages say. A link stands for the transport that an engine over several
- * machines must bring; the rings in shared memory of the local engine need none. Each message has a
- * sequence number. The receiver takes the message that it wants next and answers with the number
- * that it then wants; what is not acknowledged in time is sent again (go-back-n). Each process has
- * a session of its own, and packets of a session that is over are dropped: that is the fence that
- * the bug SK_SIM_BUG_LATE opens. */
+ * Not here: the content of messages. A link stands for the transport that an engine over several
+ * machines would need; the local engine with its rings in shared memory needs none. Each message
+ * has a sequence number. The receiver accepts only the next message in order and answers with the
+ * number that it expects then; messages that are not acknowledged in time are sent again
+ * (go-back-n). Each process has a session of its own, and packets of an ended session are dropped:
+ * the bug SK_SIM_BUG_LATE switches that fence off. */
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -146,7 +146,7 @@ static struct sk_proc *session_of(struct sk_sim *s, const struct sk_packet *k) {
     return NULL;
 }
 
-/* Hands a message over. False: the ring has no room now; the packet comes again. */
+/* Delivers a message. False: the ring has no room now, so the packet will be sent again. */
 static bool hand_over(struct sk_sim *s, struct sk_proc *p, struct sk_way *w,
                       const struct sk_packet *k) {
     SK_ASSERT(k->msg);

@@ -1,6 +1,6 @@
 /* open.c - the local engine on a simulated machine: the same driver and worker code, with
- * processes, time, sleeping, network and faults that come from a seed. It is for finding what goes
- * wrong in one schedule of a million, and for replaying that schedule.
+ * processes, time, sleeping, network and faults that come from a seed. It finds a failure that
+ * happens in one schedule of a million, and replays that schedule.
  *
  * Not here: any rule of the engine (engine/local and the pure parts), nor of the machine (this
  * folder). This file opens the one on the other.

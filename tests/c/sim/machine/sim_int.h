@@ -31,9 +31,9 @@ struct sk_fiber {
     void *arg;
     bool begun, done;
 };
-/* SK_ENOMEM */
+/* Makes a fiber that will call run(arg). SK_ENOMEM. */
 sk_rc sk_fiber_init(struct sk_fiber *f, void (*run)(void *arg), void *arg) SK_MUST_USE;
-/* Frees the stack, wherever the fiber stands. Not from inside the fiber. */
+/* Frees the stack, even if the fiber has not returned. Not to be called from inside the fiber. */
 void sk_fiber_deinit(struct sk_fiber *f);
 /* Lets the fiber run until it yields or returns (done). */
 void sk_fiber_resume(struct sk_fiber *f);
@@ -52,15 +52,16 @@ struct sk_packet_msg { /* counts references, because the message may be under wa
 
 struct sk_way { /* one direction of a link */
     struct sk_ring src, dst;
-    uint64_t sent, want; /* sequence numbers of the next message to send and to hand over */
-    uint64_t acked;      /* all messages before this number have arrived */
-    int64_t again_ns;    /* when unacknowledged messages are sent again */
+    /* sequence numbers: sent: of the next message to send; want: of the next message to deliver */
+    uint64_t sent, want;
+    uint64_t acked;                      /* all messages before this number have arrived */
+    int64_t again_ns;                    /* when unacknowledged messages are sent again */
     SK_VEC(struct sk_packet_msg *) held; /* the messages [acked, sent) */
 };
 
 struct sk_packet {
     int64_t at_ns;
-    uint32_t session; /* process number of the worker that it comes from or goes to */
+    uint32_t session; /* process number of the worker that sends or receives the packet */
     uint32_t slot;
     bool up, ack;
     uint64_t seq;
@@ -70,14 +71,14 @@ struct sk_packet {
 struct sk_proc;
 /* Opens the link of a process: p->c exists and does not serve yet. */
 sk_rc sk_link_open(struct sk_proc *p) SK_MUST_USE;
-/* Closes it. Packets under way stay. */
+/* Closes the link. Packets under way stay. */
 void sk_link_close(struct sk_proc *p);
 /* True: the link has something to send now. */
 bool sk_link_due(struct sk_sim *s, struct sk_proc *p);
 void sk_link_send(struct sk_sim *s, struct sk_proc *p);
-/* True: all that the process sent has arrived, or never will. */
+/* True if all messages of the process have arrived, or never will. */
 bool sk_link_drained(struct sk_proc *p);
-/* Packet i of s->net arrives. */
+/* Handles the arrival of packet i of s->net. */
 void sk_link_arrive(struct sk_sim *s, uint32_t i);
 int64_t sk_link_timer(const struct sk_proc *p);
 void sk_packet_drop(struct sk_sim *s, uint32_t i);
@@ -101,7 +102,7 @@ enum sk_proc_state {
     SK_P_FREE,
     SK_P_STARTING,
     SK_P_LIVE,
-    SK_P_DEAD /* the driver has not got the report yet */
+    SK_P_DEAD /* dead; the driver has not got the report yet */
 };
 
 struct sk_proc {
@@ -138,16 +139,16 @@ struct sk_sim {
     bool in_world, calm, closing, waiting;
     uint32_t n_faults;
     int32_t next_pid;
-    int64_t moved_ns; /* when something other than a timer last happened */
+    int64_t moved_ns; /* time of the last event that was not a timer */
     struct sk_pace pace;
     SK_VEC(struct sk_packet) net;
     SK_VEC(struct sk_fork_report) reports;
     struct sk_sim_file files[SK_SIM_FILES];
     uint64_t disk_bytes;
-    struct sk_sim_work { /* the work of a thread in the driver's process, which a step does here */
+    struct sk_sim_work { /* the work of one of the driver's threads, which is done here in a step */
         bool (*turn)(void *arg);
         void *arg;
-        int64_t at_ns; /* when it goes on; INT64_MAX: it has nothing to do */
+        int64_t at_ns; /* time of its next work; INT64_MAX: it has none */
     } work;
     struct sk_map nodes; /* process number -> node + 1, for processes on other nodes */
     struct sk_map homes; /* offset + 1 of a value in the store -> 1 + the node that has it */
@@ -157,17 +158,17 @@ struct sk_sim {
 
 uint64_t sk_sim_below(struct sk_sim *s, uint64_t n);
 bool sk_sim_chance(struct sk_sim *s, uint32_t of_10000);
-/* chance of a fault: counts it, and never says true while the machine is calm */
+/* Draws whether a fault happens, and counts it; always false while the machine is calm. */
 bool sk_sim_fault(struct sk_sim *s, uint32_t of_10000);
 void sk_sim_mix(struct sk_sim *s, uint64_t x); /* mixes x into the hash of the schedule */
-void sk_world_dump(struct sk_sim *s);          /* prints on stderr who waits for what */
+void sk_world_dump(struct sk_sim *s);          /* prints on stderr which process waits for what */
 void sk_world_open(struct sk_sim *s);
 void sk_world_close(struct sk_sim *s);
 void sk_world_kill(struct sk_sim *s, struct sk_proc *p);
 static inline int64_t sk_sim_now(const struct sk_sim *s) {
     return atomic_load_explicit(&s->now, memory_order_relaxed);
 }
-/* Takes memory for the rings of processes behind a network; false: there is none. */
+/* Allocates memory for the rings of processes behind a network; false: out of memory. */
 bool sk_world_rings(uint32_t n_slots);
 struct sk_sim *sk_sim_of(const struct sk_engine *e);
 

@@ -1,5 +1,5 @@
-/* world.c - the schedule of the simulated machine: what happens next, to which process, and what
- * goes wrong.
+/* world.c - the schedule of the simulated machine: which event happens next, to which process, and
+ * which faults happen.
  *
  * Not here: any rule of the engine. While the driver waits (bell_wait), the world goes on step by
  * step until the driver's bell has rung or its time is over. While the driver works, worker
@@ -9,10 +9,10 @@
  * breaks. Each step is drawn from all that are possible now; when none is possible, the clock jumps
  * to the first that will be.
  *
- * A bell works as the real one: only a ring wakes a sleeper, so a wake-up that the code wrongly
- * leaves out is missed here, too. A killed process stops for ever where it stood: the heap memory
- * that it had taken is freed, what it had published stays. Cost: 0.1 to 0.5 us a step besides what
- * the process does. */
+ * A bell works like the real one: only a ring wakes a sleeper, so a wake-up that the engine wrongly
+ * leaves out is missing here, too. A killed process stops for ever at the point that it had
+ * reached: its heap memory is freed, and its published messages stay. Cost: 0.1 to 0.5 us a step
+ * besides what the process does. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -50,8 +50,8 @@ bool sk_sim_fault(struct sk_sim *s, uint32_t of_10000) {
 
 /* ---- memory: segments, rings, what a process holds ------------------------------------------- */
 
-/* Kept from one simulation to the next, because fresh pages cost more than the rest of a short
- * run. */
+/* Memory that is reused by the next simulation, because fresh pages cost more than the rest of a
+ * short run. */
 static struct area {
     uint8_t *p;
     size_t size;
@@ -118,7 +118,8 @@ static void mem_free_all(struct sk_proc *v) {
 
 /* ---- where values are ------------------------------------------------------------------------ */
 
-/* A value was sealed, or read back from the driver's disk: notes on which node it is. */
+/* Called when a value was sealed or read back from the driver's disk: records on which node it
+ * is. */
 static void m_sealed(void *ctx, uint32_t proc, uint64_t off) {
     struct sk_sim *s = ctx;
     void *node = sk_map_get(&s->nodes, proc);
@@ -268,7 +269,8 @@ static void lose_node(struct sk_sim *s) {
     lose_values(s, node);
 }
 
-/* Tells the driver that a process has ended. All that the process sent has arrived before. */
+/* Reports to the driver that a process has ended. All messages of the process have arrived
+ * before. */
 static void reported(struct sk_sim *s, struct sk_proc *p) {
     p->state = SK_P_FREE;
     if (p->node) sk_link_close(p);
@@ -422,7 +424,7 @@ static void tick(struct sk_sim *s) {
                           memory_order_relaxed);
 }
 
-/* Prints who waits for what, for the report of a run that does not end. */
+/* Prints which process waits for what, for the report of a run that does not end. */
 void sk_world_dump(struct sk_sim *s) {
     static const char *const p_names[] = {"free", "starting", "live", "dead"};
     uint64_t id;
@@ -474,7 +476,7 @@ static void stuck(struct sk_sim *s, const char *why) {
     abort();
 }
 
-/* One step while the driver waits, at the latest until `until`. */
+/* Makes one step while the driver waits, not later than `until`. */
 static void step(struct sk_sim *s, int64_t until) {
     struct choice c[256];
     s->in_world = true;
