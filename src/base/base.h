@@ -34,13 +34,13 @@ enum {
     SK_EINFEASIBLE = -14, /* the request exceeds all that the machine was given */
     SK_ECLOSED = -15,     /* the engine or the peer is shut down */
     SK_EACTOR = -16,      /* the actor is dead */
-    SK_ENOENT = -17,      /* the named thing does not exist */
+    SK_ENOENT = -17,      /* nothing has this name */
     SK_EDONE = -18,       /* end of a stream; not a failure */
     /* No progress is possible: a bug or an impossible plan. The message names what is waiting and
      * what each waits for. */
     SK_ESTALL = -19,
     SK_EEXIST = -20,   /* the name is in use */
-    SK_EGROUP = -21,   /* the placement group that was asked for is removed */
+    SK_EGROUP = -21,   /* the placement group of the request was removed */
     SK_EUNAVAIL = -22, /* the actor is being restarted */
     SK_EPENDING = -23, /* the actor's limit of pending calls is reached */
     SK_EOOM = -24,     /* a worker was stopped because memory was short */

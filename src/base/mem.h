@@ -43,7 +43,7 @@ void sk_free(void *p); /* NULL is fine; errno is kept */
 char *sk_strdup(enum sk_tag tag, const char *s) SK_MUST_USE;
 void *sk_memdup(enum sk_tag tag, const void *p, size_t n) SK_MUST_USE;
 
-size_t sk_mem_size(const void *p); /* bytes that were asked for */
+size_t sk_mem_size(const void *p); /* bytes that the caller requested */
 /* Bytes in use now, without the heads; SK_TAG_N: sum of all tags. */
 int64_t sk_mem_bytes(enum sk_tag tag);
 int64_t sk_mem_blocks(enum sk_tag tag); /* number of blocks in use now; SK_TAG_N: sum of all tags */

@@ -42,10 +42,9 @@ struct sk_channels_ops {
      * results that are passed on before they exist. If the process dies before, the value is an
      * error. */
     sk_rc (*promise)(struct sk_engine *e, sk_oid *out, struct sk_err *err);
-    sk_rc (*keep)(struct sk_engine *e, sk_oid o, const struct sk_payload *p,
-                  /* Gives a promised object its value, once. After an error it may be tried with
-                   * another value. */
-                  struct sk_err *err);
+    /* Gives a promised object its value, once. After an error it may be tried with another
+     * value. */
+    sk_rc (*keep)(struct sk_engine *e, sk_oid o, const struct sk_payload *p, struct sk_err *err);
     /* number of graphs that have memory, in the driver; elsewhere 0. For tests. */
     uint32_t (*living)(struct sk_engine *e);
 };

@@ -29,8 +29,8 @@ sk_rc sk_engine_machine(struct sk_res *out, struct sk_err *err) {
     uint64_t milli = sk_sysmem_cpu_milli(m);
     sk_sysmem_destroy(m);
     if (rc != SK_OK) return rc;
-    bool known = sched_getaffinity(0, sizeof set, &set) ==
-                 0; /* the call fails on a machine with more than 1,024 CPUs */
+    /* the call fails on a machine with more than 1,024 CPUs */
+    bool known = sched_getaffinity(0, sizeof set, &set) == 0;
     int64_t cpus = SK_MAX(known ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN), 1);
     if (milli) cpus = SK_MIN(cpus, SK_MAX((int64_t)(milli / 1000), 1));
     *out = (struct sk_res){
@@ -166,7 +166,7 @@ sk_rc sk_task_return(struct sk_task *t, uint32_t i, const struct sk_payload *p,
     return priv_of(t)->ops->ret(t, i, p, err);
 }
 
-/* For an engine without notes: yields the note as a value of its own. */
+/* Yields a note as a value of its own, on an engine without notes. */
 static sk_rc yield_note(struct sk_task *t, struct sk_bytes note, bool end, struct sk_err *err) {
     struct sk_task_priv *p = priv_of(t);
     uint8_t bytes[sizeof(struct sk_note_value) + SK_NOTE_MAX];
@@ -199,7 +199,8 @@ sk_rc sk_task_yield(struct sk_task *t, const struct sk_payload *p, struct sk_err
     return priv_of(t)->ops->yield(t, &alone, err);
 }
 
-/* Where notes are yields, only whole pairs of note and value are skipped. */
+/* Returns how many yields a retry may skip. On an engine whose notes are yields, only whole pairs
+ * of note and value are skipped. */
 uint32_t sk_task_skip(const struct sk_task *t) {
     uint32_t n = sk_container_of(t, const struct sk_task_priv, t)->ops->skip(t);
     return t->engine->no_notes ? n & ~1u : n;
@@ -216,7 +217,7 @@ sk_rc sk_task_fail(struct sk_task *t, const struct sk_payload *error, struct sk_
 void sk_task_note(struct sk_task *t, struct sk_bytes note) {
     note.n = SK_MIN(note.n, (size_t)SK_NOTE_MAX);
     if (!t->engine->no_notes) priv_of(t)->ops->note(t, note);
-    /* a failure is found by the reader at the end of the stream: the note is missing */
+    /* if this fails, the note is missing, and the stream's reader reports that at the end */
     else if (t->n_returns == SK_STREAMING) (void)!yield_note(t, note, true, NULL);
 }
 

@@ -13,8 +13,8 @@
 struct sk_task_ops {
     /* called with i < n_returns */
     sk_rc (*ret)(struct sk_task *t, uint32_t i, const struct sk_payload *p, struct sk_err *err);
-    sk_rc (*yield)(struct sk_task *t, const struct sk_payload *p,
-                   struct sk_err *err); /* called for streaming tasks only; counts n_yielded */
+    /* called for streaming tasks only; counts n_yielded */
+    sk_rc (*yield)(struct sk_task *t, const struct sk_payload *p, struct sk_err *err);
     uint32_t (*skip)(const struct sk_task *t);
     /* called with an error kind */
     sk_rc (*fail)(struct sk_task *t, const struct sk_payload *error, struct sk_err *err);
@@ -40,8 +40,7 @@ struct sk_task_priv {
  * `there`: true if the engine has the node spec.node. */
 sk_rc sk_spec_check(const struct sk_task_spec *s, bool there, struct sk_err *err) SK_MUST_USE;
 /* Checks whether a process may make a call of an actor. known: true if a handle of the actor
- * exists.
- * n_pending: calls by this process that are not finished; max_pending: opts.max_pending. */
+ * exists; n_pending: calls by this process that are not finished; max_pending: opts.max_pending. */
 sk_rc sk_call_check(bool known, uint32_t n_pending, uint32_t max_pending,
                     struct sk_err *err) SK_MUST_USE;
 /* True if the part is within a value of `len` bytes. False: it is not, and `text` says so. */

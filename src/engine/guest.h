@@ -1,7 +1,7 @@
 /* guest.h - the interface of an engine that is written in another language: a table of calls, which
  * by/guest.c turns into the contract of engine.h. Such an engine has no notes (sk_engine.no_notes):
- * values of kind SK_KIND_NOTE come as bytes with their events, in the order in which they were
- * yielded.
+ * values of kind SK_KIND_NOTE are passed as bytes with their events, in the order in which they
+ * were yielded.
  *
  * The host (the C code of guest/) keeps ids, reference counts, the tasks that wait for
  * arguments, and the order of events. The guest runs tasks whose arguments exist, and keeps
@@ -42,8 +42,9 @@ struct sk_guest_task {
     uint32_t max_calls;
     /* number of the row of nodes() where the task or actor should be; 0: anywhere */
     uint32_t node;
-    bool node_only; /* the task runs on that node only: when the node goes away, the task ends with
-                       SK_EINFEASIBLE */
+    /* the task runs on that node only: when the node goes away, the task ends with
+     * SK_EINFEASIBLE */
+    bool node_only;
     const struct sk_guest_value *args;
     uint32_t n_args;
 };
@@ -79,8 +80,8 @@ struct sk_guest_ops {
     /* Calls `tell` for each event since the last poll, in order. Does not wait. */
     sk_rc (*poll)(void *ctx, void (*tell)(void *host, const struct sk_guest_event *ev), void *host,
                   struct sk_err *err);
+    /* Gives the bytes of a handle's value, in place, until let_go. */
     sk_rc (*fetch)(void *ctx, void *handle, int64_t deadline_ns, struct sk_guest_value *out,
-                   /* Gives the bytes of a handle's value, in place, until let_go. */
                    struct sk_err *err);
     void (*let_go)(void *ctx, void *token);
     void (*drop)(void *ctx, void *handle);

@@ -11,7 +11,7 @@ struct sk_moves_ops {
      * yield, alternately and in batches, as long as the value lives, even if only others hold it.
      * SK_ENOMEM; SK_ECLOSED. */
     sk_rc (*follow)(struct sk_engine *e, struct sk_sink *s, struct sk_err *err);
-    /* Ends that. After the return no such event is being delivered, and none will come. */
+    /* Stops these events. After the return none is being delivered, and none will be. */
     void (*unfollow)(struct sk_engine *e, struct sk_sink *s);
 };
 

@@ -69,11 +69,12 @@ struct sk_object_row {
 /* How a worker ended, in this order: still alive; left in order; exit with another code; signal;
  * killed by the engine; killed by the engine because memory was short. */
 enum sk_worker_end { SK_WE_LIVES, SK_WE_LEFT, SK_WE_EXIT, SK_WE_CRASH, SK_WE_KILLED, SK_WE_MEMORY };
-struct sk_worker_row { /* followed by text_n bytes: the name of the task or actor that runs there,
-                          or how the worker ended */
+/* followed by text_n bytes: the name of the task or actor that runs there, or how the worker
+ * ended */
+struct sk_worker_row {
     uint64_t n_done, actor, task;
-    int64_t since_ns,
-        end_ns; /* since_ns: when the worker's task began; end_ns: when the worker ended */
+    /* since_ns: when the worker's task began; end_ns: when the worker ended */
+    int64_t since_ns, end_ns;
     int32_t pid;
     /* state: as in sk_worker_info; end: enum sk_worker_end, with `signal` as its detail */
     uint32_t worker, state, text_n, end, signal;

@@ -11,12 +11,13 @@ struct sk_streams_ops {
     sk_rc (*next)(struct sk_engine *e, sk_tid t, int64_t deadline_ns, sk_oid *out,
                   struct sk_err *err);
     /* Waits until a call of next() would return at once, and takes nothing. SK_OK: a yield or the
-     * failure is there. SK_EDONE: the stream is over. SK_ETIMEOUT. */
+     * failure exists. SK_EDONE: the stream is over. SK_ETIMEOUT. */
     sk_rc (*wait)(struct sk_engine *e, sk_tid t, int64_t deadline_ns, struct sk_err *err);
     /* Gives an object (with a reference) that exists when the task has ended: an empty value of
      * this kind, or the task's failure. Call it once a stream, before drop. */
     sk_rc (*end)(struct sk_engine *e, sk_tid t, uint32_t kind, sk_oid *out, struct sk_err *err);
-    /* Says that the rest of the stream will not be read: later yields are released as they come. */
+    /* Says that the rest of the stream will not be read: later yields are released when they
+     * arrive. */
     void (*drop)(struct sk_engine *e, sk_tid t);
 };
 

@@ -111,7 +111,7 @@ struct sk_actor_spec {
 /* ---- events ---------------------------------------------------------------------------------- */
 
 enum sk_event_kind {
-    SK_EV_STARTED = 1, /* a worker has taken the task; comes once an attempt */
+    SK_EV_STARTED = 1, /* a worker has taken the task; sent once an attempt */
     SK_EV_YIELDED,     /* with oid (a reference for the sink's process), index, size_bytes, note */
     SK_EV_DONE,        /* all returns exist; with the note of the task */
     /* the task has failed for good; with err, and oid = the error object (a reference) */
@@ -136,11 +136,11 @@ struct sk_event {
     bool actor_lives; /* FAILED: the actor died during this call and is being restarted */
 };
 struct sk_sink {
-    /* n >= 1; events come in order */
+    /* n >= 1; events arrive in order */
     void (*on_events)(struct sk_sink *s, const struct sk_event *ev, size_t n);
 };
 
-/* cancel also all tasks that it has submitted, recursively */
+/* SK_CANCEL_CHILDREN: cancels also all tasks that the task has submitted, recursively */
 enum { SK_CANCEL_FORCE = 1, SK_CANCEL_CHILDREN = 2 };
 
 #endif

@@ -30,16 +30,15 @@ struct sk_memory_worker {
     int32_t pid;
     uint32_t number;
     /* heap: private memory of the worker; peak: the highest value since the present task or actor
-     * began; asked:
-     * memory= of that task or actor */
+     * began; asked: memory= of that task or actor */
     uint64_t heap_bytes, peak_bytes, asked_bytes;
     bool busy, is_actor;
     char name[80]; /* name of the task or actor that it runs */
 };
 
 struct sk_usage_ops {
-    /* Measures now. Rows of workers come in the order of state.workers, at most cap; *n is how
-     * many workers there are. */
+    /* Measures memory now. Writes at most cap rows of workers, in the order of state.workers; *n is
+     * the number of workers. */
     sk_rc (*memory)(struct sk_engine *e, struct sk_memory_info *out, struct sk_memory_worker *w,
                     size_t cap, size_t *n, struct sk_err *err);
     /* Lists all objects (not actors) that the driver's own code, tasks or other objects hold;

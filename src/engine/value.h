@@ -21,18 +21,16 @@ typedef struct {
     uint64_t v;
 } sk_fid; /* function: hash of its definition */
 
-enum {
-    SK_KIND_ERROR = 0xE0u,
-    SK_KIND_ERROR_MAX = 0xEFu
-    /* Kinds of error values. Getting an object of such a kind fails with SK_ETASK; its value is the
-     * error. */
-};
+/* Kinds of error values. Getting an object of such a kind fails with SK_ETASK; its value is the
+ * error. */
+enum { SK_KIND_ERROR = 0xE0u, SK_KIND_ERROR_MAX = 0xEFu };
 #define SK_KIND_IS_ERROR(k) ((k) >= SK_KIND_ERROR && (k) <= SK_KIND_ERROR_MAX)
 /* Values that the engine itself makes. An error that is not of user code: the sk_rc in the first
  * 4 bytes, then the message, ended by NUL. */
 enum {
     SK_KIND_ENGINE_ERROR = 0xEFu,
-    SK_KIND_GROUP_READY = 0xF0u /* value: the number of a placement group */,
+    /* value: the number of a placement group */
+    SK_KIND_GROUP_READY = 0xF0u,
     SK_KIND_NOTE = 0xF1u
 };
 

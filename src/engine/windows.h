@@ -6,8 +6,8 @@
 #include "engine/engine.h"
 
 struct sk_windows_ops {
-    /* Maps [data, data+len) of a buffer a second time; see sk_seg_window (ipc.h). The window
-     * lasts until sk_window_close, which may come at any time. */
+    /* Maps [data, data+len) of a buffer a second time; see sk_seg_window (ipc.h). The window lasts
+     * until sk_window_close, which may be called at any time. */
     sk_rc (*open)(struct sk_engine *e, const void *data, size_t len, bool own, void **at,
                   struct sk_err *err);
     /* Gives the file that backs [data, data+len) of a buffer or a view, for a process that maps

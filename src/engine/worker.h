@@ -19,8 +19,8 @@ struct sk_task {
     void *user; /* private to the runner; NULL when the task begins */
     uint32_t attempt;
     uint32_t n_args;
-    const struct sk_view
-        *args; /* released by the engine after run(), but for arguments of sk_task_keep_arg */
+    /* released by the engine after run(), but for arguments of sk_task_keep_arg */
+    const struct sk_view *args;
     uint32_t n_returns;
     uint32_t n_yielded;     /* number of yields by this attempt */
     uint32_t stream_window; /* not 0: sk_task_yield may wait */
@@ -37,7 +37,7 @@ struct sk_task {
 sk_rc sk_task_return(struct sk_task *t, uint32_t i, const struct sk_payload *p,
                      struct sk_err *err) SK_MUST_USE;
 /* Yields the next value of a streaming task; may wait for the consumer (stream_window).
- * SK_ECANCEL: stop now, the result is not wanted. */
+ * SK_ECANCEL: stop now, the result is not needed. */
 sk_rc sk_task_yield(struct sk_task *t, const struct sk_payload *p, struct sk_err *err) SK_MUST_USE;
 /* The number of yields, from the first on, that exist already from an earlier attempt.
  * sk_task_yield must still be called for them, but a payload with only the note (bytes and buf
@@ -74,7 +74,7 @@ bool sk_task_interrupt(struct sk_task *t);
 
 struct sk_runner { /* filled in by the layer above; one per process */
     void *ctx;
-    /* A function's definition has come, before the first task that needs it. */
+    /* Gives the runner a function's definition, before the first task that needs it. */
     sk_rc (*define)(void *ctx, sk_fid fn, const char *name, struct sk_bytes def,
                     struct sk_err *err);
     /* Runs a task. If it returns a failure (rather than calling sk_task_fail), the task ends

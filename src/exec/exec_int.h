@@ -43,9 +43,9 @@ void sk_budget_reserve(struct sk_budget *b, uint64_t n);
 void sk_budget_unreserve(struct sk_budget *b, uint64_t n);
 /* Counts n new bytes. *promise shrinks by those bytes that it had promised. */
 void sk_budget_use(struct sk_budget *b, uint64_t *promise, uint64_t n);
-void sk_budget_give(struct sk_budget *b, uint64_t n);     /* n bytes are gone */
+void sk_budget_give(struct sk_budget *b, uint64_t n);     /* n bytes were freed */
 void sk_budget_spilled(struct sk_budget *b, uint64_t n);  /* n bytes went to disk */
-void sk_budget_restored(struct sk_budget *b, uint64_t n); /* n bytes came back from disk */
+void sk_budget_restored(struct sk_budget *b, uint64_t n); /* n bytes were restored */
 
 /* Sets the fields that the caller has left 0. A block gets a quarter of memory at most, so that a
  * small store can hold several blocks. */
@@ -307,7 +307,7 @@ struct sk_step {
     /* number of stages whose gather may wait for an answer from outside of the run */
     uint32_t n_awaiting;
     bool done, stalled;
-    struct sk_list cancelled; /* tasks that still run but whose results are not wanted */
+    struct sk_list cancelled; /* tasks that still run, but whose results are not needed */
     struct sk_pool blks, bundles, tasks;
     /* the blocks that count in the budget, by object id; empty unless conf.moves */
     struct sk_map by_oid;
@@ -494,7 +494,7 @@ uint32_t sk_pool_pick(const struct sk_sstage *s);
 /* True if all stages can have their GPUs at the same time, pools with their least number of
  * actors. */
 bool sk_pools_fit(const struct sk_step *x);
-/* Records that an actor has died for good; the ends of its calls come one by one. */
+/* Records that an actor has died for good; the engine reports the ends of its calls one by one. */
 void sk_pool_lost(struct sk_step *x, uint32_t si, uint32_t i);
 /* Creates and ends actors as the stage's state demands. wanted: the stage has input or will have it
  * soon; over: it will never launch again; has_input: it has input now. */
@@ -557,7 +557,7 @@ struct sk_sink *sk_inbox_sink(struct sk_inbox *in);
 /* Call before a task is submitted with this sink, so that the inbox waits for the task's last
  * event. */
 void sk_inbox_task(struct sk_inbox *in);
-/* Undoes sk_inbox_task if the task was refused, so that no event will come. */
+/* Undoes sk_inbox_task if the task was refused, so that no event will arrive. */
 void sk_inbox_no_task(struct sk_inbox *in);
 /* Ends the actor and releases its handles, after sk_inbox_leave. */
 void sk_inbox_actor_gone(struct sk_inbox *in, struct sk_run_actor a);

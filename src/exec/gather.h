@@ -93,8 +93,8 @@ struct sk_gather_ops {
      * instead. */
     uint32_t (*hint)(struct sk_gather *g, uint32_t side);
     /* True if the gather waits for an answer from outside of the run (sk_exec_call). Until the
-     * answer comes, no task that yields values for input `side` begins, and a run in which nothing
-     * moves does not count as stalled. NULL: the gather never waits for answers. */
+     * answer arrives, no task that yields values for input `side` begins, and a run in which
+     * nothing moves does not count as stalled. NULL: the gather never waits for answers. */
     bool (*awaits)(const struct sk_gather *g, uint32_t side);
     /* ---- tasks; `say` is the opaque value that the gather passed to sk_gather_task ---- */
     /* Called after a task was launched: the gather prepares the input of the next task, if there is
@@ -196,7 +196,8 @@ sk_rc sk_gather_pass(struct sk_gather *g, struct sk_blk *b, struct sk_err *err) 
 sk_rc sk_gather_drop(struct sk_gather *g, struct sk_blk *b, struct sk_err *err) SK_MUST_USE;
 /* Changes the size of a parked value's record, and frees k. NULL: no memory, k stays valid. */
 struct sk_kept *sk_gather_resize(struct sk_gather *g, struct sk_kept *k, size_t bytes) SK_MUST_USE;
-/* Says whether more parts will be made of k. A value with no parts and none to come is released. */
+/* Says whether more parts will be made of k. A value without parts, of which none will be made, is
+ * released. */
 sk_rc sk_gather_more(struct sk_gather *g, struct sk_kept *k, bool more,
                      struct sk_err *err) SK_MUST_USE;
 

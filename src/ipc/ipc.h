@@ -223,8 +223,8 @@ bool sk_ring_check(const struct sk_ring *r);
 struct sk_forksrv_out;
 struct sk_forksrv {
     pid_t pid; /* pid of the server; 0 when not running */
-    /* Control socket (SOCK_SEQPACKET); -1 when not running. Readable when a report has come (call
-     * sk_forksrv_next), EOF when the server has died. */
+    /* Control socket (SOCK_SEQPACKET); -1 when not running. Readable when a report has arrived
+     * (call sk_forksrv_next), EOF when the server has died. */
     int sock;
     int pidfd; /* pidfd of the server: readable when the server has ended */
     /* Read end of a pipe that server and workers hold open: EOF when the last of them has ended. */
@@ -314,7 +314,7 @@ struct sk_machine {
     void (*seg_close)(void *ctx, uint8_t *base);
     /* sleeps like sk_bell_wait, without a spin */
     sk_rc (*bell_wait)(void *ctx, struct sk_bell *b, uint32_t seen, int64_t deadline_ns);
-    /* asks for a worker; the report about it is given by `next` later */
+    /* requests a worker; `next` gives the report about it later */
     void (*spawn)(void *ctx, uint32_t worker);
     void (*kill)(void *ctx, pid_t pid, int sig);
     /* gives the next report, as sk_forksrv_next does; false: no report now */

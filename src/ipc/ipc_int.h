@@ -4,7 +4,7 @@
  * Commands go from the driver to the server, one datagram each, of fixed width. A note carries its
  * bytes as a memfd (SCM_RIGHTS), so the socket does not limit its size. The server answers each
  * command at once by exactly one datagram (STARTED, FAILED or the internal ACK): that tells the
- * driver that the socket has room for commands that it had to hold back. ENDED comes later,
+ * driver that the socket has room for commands that it had to hold back. ENDED is sent later,
  * unasked. */
 #ifndef SK_IPC_INT_H
 #define SK_IPC_INT_H

@@ -367,7 +367,7 @@ sk_rc sk_forksrv_start(struct sk_forksrv *f, char *const argv[], char *const env
         rc = SK_ERR_SYS(err, "start the fork server: vfork (" SK_FORK_HINT ")");
         goto out;
     }
-    pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* close-on-exec by itself */
+    pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* a pidfd is close-on-exec by itself */
     if (pidfd < 0 && errno != ESRCH) {
         rc = SK_ERR_SYS(err, "start the fork server: pidfd_open (needs Linux 5.3)");
         goto out;

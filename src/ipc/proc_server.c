@@ -59,7 +59,7 @@ static void __attribute__((noreturn)) die(struct server *s) {
 }
 
 static void __attribute__((noreturn)) end(const char *why) {
-    fprintf(stderr, "skate fork server: %s\n", why); /* the driver sees the end of the socket */
+    fprintf(stderr, "skate fork server: %s\n", why); /* the driver notices that the socket closes */
     _exit(1);
 }
 
@@ -218,7 +218,7 @@ static void note(struct server *s, int fd, size_t n) {
     if (p) (void)munmap(p, n);
 }
 
-/* Handles one command. 1: this process is a worker now; 0: done; -1: no command is there. */
+/* Handles one command. 1: this process is a worker now; 0: done; -1: no command has arrived. */
 static int command(struct server *s, uint32_t *worker) {
     struct fork_cmd c;
     union {

@@ -42,7 +42,7 @@
  * magic, | creator  | both     | before any peer attaches           | attach refuses the ring
  * version, size
  * tail   | producer | consumer | release in commit, acquire in peek | messages before it are whole
- * head   | consumer | producer | release in pop, acquire in reserve | later messages come again
+ * head   | consumer | producer | release in pop, acquire in reserve | later messages are read again
  */
 struct sk_ring_shm {
     uint64_t magic;

@@ -85,7 +85,7 @@ static void close_fd(int *fd) {
 sk_rc sk_stray_watch(struct sk_err *err) {
     static bool registered;
     int fd[2];
-    close_fd(&leash.rd); /* inherited from the server that forked this worker */
+    close_fd(&leash.rd); /* the server that forked this worker had this read end */
     close_fd(&leash.wr);
     leash.ours = false;
     if (SK_FAULT("stray.pipe") ? (errno = EMFILE, true) : pipe2(fd, O_CLOEXEC | O_NONBLOCK) != 0)

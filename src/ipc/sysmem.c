@@ -359,7 +359,7 @@ bool sk_proc_own(pid_t pid, uint64_t *bytes) {
     char buf[2048];
     const char *t = proc_file(pid, "smaps_rollup", buf, sizeof buf);
     if (!t) return false;
-    uint64_t anon = keyed(t, "Pss_Anon", UINT64_MAX); /* a field since Linux 5.3 */
+    uint64_t anon = keyed(t, "Pss_Anon", UINT64_MAX); /* the kernel has this field since 5.3 */
     *bytes = ((anon != UINT64_MAX ? anon : keyed(t, "Private_Dirty", 0)) + keyed(t, "SwapPss", 0)) *
              1024;
     return true;

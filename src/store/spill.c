@@ -295,7 +295,7 @@ static struct sk_spill_file *growing(struct sk_spill *sp, struct sk_spill_place 
     fresh->refs = 1;
     pthread_mutex_lock(&sp->mu);
     sk_list_push_back(&sp->files, &fresh->link);
-    SK_ASSERT(!f || f->refs); /* one reference while the file takes new stretches */
+    SK_ASSERT(!f || f->refs); /* a file that takes new stretches has a reference for that */
     bool last = f && --f->refs == 0;
     pthread_mutex_unlock(&sp->mu);
     if (last) sk_spill_file_close(sp, f);

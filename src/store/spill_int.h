@@ -125,7 +125,7 @@ struct sk_spill {
 
 void *sk_spill_thread(void *io);
 /* Opens a file without a name in `dir`. Returns its descriptor, or -1 and sets errno. *direct: in,
- * whether O_DIRECT (no page cache) is wanted; out, whether it is set. */
+ * whether O_DIRECT (no page cache) is requested; out, whether it is set. */
 int sk_spill_nameless(const char *dir, bool *direct);
 bool sk_spill_turn(void *sp); /* does one piece of a thread's work; false: there is none */
 void sk_spill_file_close(struct sk_spill *sp, struct sk_spill_file *f); /* also frees f */

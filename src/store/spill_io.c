@@ -230,7 +230,7 @@ static sk_rc look(struct in *r, uint64_t off, const uint8_t **p, uint64_t *have)
 static sk_rc copy_out(struct in *r, uint64_t off, void *to, uint64_t n) {
     uint8_t *q = to;
     while (n) {
-        const uint8_t *p = NULL; /* gcc cannot see that look sets both (TSan build) */
+        const uint8_t *p = NULL; /* gcc cannot see that look() sets `p` (TSan build) */
         uint64_t have = 0;
         SK_TRY(look(r, off, &p, &have));
         SK_ASSERT(p && have);
@@ -258,7 +258,7 @@ static sk_rc read_chunk(struct in *r, const struct sk_spill_item *x, uint64_t i,
              to = x->part_len ? x->part_at + x->part_len : x->len;
     *crc = sk_spill_sum(x->id, x->len, i);
     while (at < end) {
-        const uint8_t *p = NULL; /* gcc cannot see that look sets both (TSan build) */
+        const uint8_t *p = NULL; /* gcc cannot see that look() sets `p` (TSan build) */
         uint64_t have = 0;
         SK_TRY(look(r, off, &p, &have));
         SK_ASSERT(p && have);

@@ -102,8 +102,8 @@ void sk_store_dump(const struct sk_store *st, char *buf, size_t cap);
 
 /* ---- quota.c (pure): admission and reservation ----------------------------------------------- */
 
-/* A byte budget: reserve before work starts, turn the reservation into use as outputs come, release
- * them when they go. */
+/* A byte budget: reserve before work starts, turn the reservation into use as outputs are made,
+ * release bytes that are freed. */
 struct sk_quota {
     uint64_t limit, reserved, used;
 };

@@ -137,7 +137,7 @@ struct sk_joblog {
     uint8_t *was;
     size_t n_was;
     uint64_t end, n_cut;
-    uint32_t crc; /* of the last record */
+    uint32_t crc; /* crc of the last record, which continues those before it */
     uint8_t *buf;
     size_t cap;
     char path[4096];

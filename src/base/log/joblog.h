@@ -54,7 +54,7 @@ bool sk_job_read(struct sk_bytes p, struct sk_job_rec *out);
 void sk_job_part(struct sk_job_rec *r, struct sk_job_part *out);
 void sk_job_file(struct sk_job_rec *r, struct sk_job_file *out);
 /* Decodes the next record at *at (0: the first) of a log's bytes and moves *at behind it; *crc
- * carries the running checksum. false: no complete record is there; *at is unchanged. */
+ * carries the running checksum. false: no complete record follows; *at is unchanged. */
 bool sk_job_next(const void *p, size_t n, size_t *at, uint32_t *crc, struct sk_job_rec *out);
 
 struct sk_joblog;

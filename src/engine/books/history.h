@@ -60,7 +60,7 @@ void sk_history_add(struct sk_history *h, const struct sk_ended *e);
 void sk_history_gone(struct sk_gone *g, struct sk_bytes row); /* copied */
 void sk_history_free(struct sk_history *h);
 
-/* Writing of rows, for all engines. */
+/* Writes the rows of a state list into a buffer; used by all engines. */
 struct sk_rows {
     struct sk_wr w;
     struct sk_state_head head;
@@ -68,9 +68,9 @@ struct sk_rows {
 struct sk_rows sk_rows_begin(void *buf, size_t cap);
 void sk_rows_add(struct sk_rows *r, const void *row, size_t row_n, const struct sk_bytes *texts,
                  uint32_t n_texts);
-size_t sk_rows_end(struct sk_rows *r, void *buf, size_t cap); /* the length needed */
-/* Rows of ended attempts. `more` is called for fields of a row that the history's entry does not
- * have. */
+size_t sk_rows_end(struct sk_rows *r, void *buf, size_t cap); /* returns the length needed */
+/* What sk_rows_past asks its callback `more` for: fields of a row that the history does not
+ * store. */
 struct sk_past_more {
     struct sk_bytes fn;
     struct sk_need need;

@@ -109,7 +109,8 @@ static sk_rc op_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size
     return end(x, SK_OK);
 }
 
-/* Returns the node where a task should run; 0: anywhere, also if the wanted node is gone. */
+/* Returns the number of the node where a task should run; 0: anywhere, also if that node is
+ * gone. */
 static uint32_t node_of(const struct sk_ghost *x, const struct sk_task_spec *s) {
     for (uint32_t i = 0; i < x->nodes.n; i++)
         if (x->nodes.p[i].number == s->node && x->nodes.p[i].alive) return s->node;
@@ -225,7 +226,8 @@ static sk_rc op_actor_end(struct sk_engine *e, sk_aid aid, bool no_restart, stru
     sk_ghost_order(
         x, (struct sk_gorder){.kind = SK_GORDER_ACTOR_END, .id = a->id, .flag = !no_restart});
     if (no_restart) {
-        /* keeps the actor: calls that end with it may hold the last references to it */
+        /* this count keeps `a` alive: the calls that end with the actor may hold its last
+         * references */
         a->n_calls++;
         sk_gactor_die(x, a,
                       sk_gval_error(SK_EACTOR, "the actor is dead: it was killed by skate.kill"));
@@ -434,8 +436,8 @@ static void forget(struct sk_ghost *x) {
     sk_free(x);
 }
 
-/* Only waiting threads are still inside calls of the engine, and their waits end now. Each task
- * gets its last event. */
+/* Closes the engine. The only threads still inside its calls are waiting, and their waits end now.
+ * Each task gets its last event. */
 static void close_guest(struct sk_engine *e) {
     struct sk_ghost *x = of(e);
     pthread_mutex_lock(&x->mu);

@@ -110,7 +110,7 @@ static void op_close(struct sk_engine *e) {
     }
     sk_inline_groups_free(x);
     sk_map_deinit(&x->actors);
-    sk_map_init(&x->actors, TAG); /* sk_iobj_drain looks it up */
+    sk_map_init(&x->actors, TAG); /* sk_iobj_drain reads this map */
     sk_iobj_drain(x);
     uint32_t cursor = 0;
     while (sk_own_each(x->own, &cursor, &key, &val)) {

@@ -55,7 +55,7 @@ struct sk_gactor {
 };
 
 struct sk_gtask {
-    struct sk_list link; /* in `waiting` until the guest is told of the task, then in `told` */
+    struct sk_list link; /* in `waiting` until the task is given to the guest, then in `told` */
     uint64_t id, first, actor;
     sk_fid fn;
     uint32_t n_returns, n_args, n_held, max_calls;
@@ -140,10 +140,10 @@ void sk_gtask_settle(struct sk_ghost *x);
 void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev);
 void sk_gtask_fail(struct sk_ghost *x, struct sk_gtask *t, sk_rc code, const char *text);
 void sk_gactor_maybe_end(struct sk_ghost *x, struct sk_gactor *a);
-/* takes `why` over */
+/* Ends an actor together with its waiting calls; takes over `why`, the error of these calls. */
 void sk_gactor_die(struct sk_ghost *x, struct sk_gactor *a, struct sk_gval *why);
 
-/* ---- loop.c: not locked */
+/* ---- loop.c: called without the lock */
 void *sk_ghost_loop(void *host);
 void sk_ghost_wake(void *host);
 sk_rc sk_ghost_ask_nodes(struct sk_ghost *x, struct sk_err *err);

@@ -48,7 +48,7 @@ static sk_rc value_of(struct sk_ghost *x, const struct sk_garg *a, struct sk_gue
 static void submit(struct sk_ghost *x, uint64_t id) {
     struct sk_err err = {0};
     pthread_mutex_lock(&x->mu);
-    /* only this thread ends tasks that the guest was told of */
+    /* only this thread ends tasks that the guest has, so t stays valid without the lock */
     struct sk_gtask *t = sk_map_get(&x->tasks, id);
     pthread_mutex_unlock(&x->mu);
     if (!t) return;
@@ -132,7 +132,7 @@ bool sk_ghost_deliver(struct sk_ghost *x) {
     return n > 0;
 }
 
-/* The guest has failed: ends all tasks. */
+/* Ends all tasks with `err`, after the guest has failed. */
 static void give_up(struct sk_ghost *x, const struct sk_err *err) {
     pthread_mutex_lock(&x->mu);
     if (!x->broken.code) x->broken = *err;
@@ -193,8 +193,8 @@ void *sk_ghost_loop(void *host) {
         if (busy) {
             nap_ns = NAP_NS;
             pthread_mutex_lock(&x->mu);
-            pthread_cond_broadcast(
-                &x->moved); /* a sink may have brought about what a caller waits for */
+            /* a sink may have brought about what a caller waits for */
+            pthread_cond_broadcast(&x->moved);
             pthread_mutex_unlock(&x->mu);
         }
         if (sk_now_ns() - x->asked_ns < ASK_NS) continue;

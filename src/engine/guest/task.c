@@ -1,8 +1,8 @@
-/* task.c - tasks and actors of a guest engine, from the spec to the last event. The guest is told
- * of a task when its arguments exist and its actor has begun.
+/* task.c - tasks and actors of a guest engine, from the spec to the last event. A task is given to
+ * the guest when its arguments exist and its actor has begun.
  *
- * Invariant: a task is in `waiting` or in `told` until its end, which comes once; then its
- * returns exist and its sink has been told. */
+ * Invariant: a task is in `waiting` or in `told` until its end, which happens once; by then its
+ * returns exist and its sink has its last event. */
 #include "engine/guest/guest_int.h"
 
 #include <stdio.h>
@@ -95,7 +95,7 @@ static bool can_begin(struct sk_ghost *x, const struct sk_gtask *t) {
     bool ready = !a || t->is_init || (a->started && a->scan != x->scan);
     for (uint32_t i = 0; ready && i < t->n_args; i++) {
         const struct sk_gobj *o = t->args[i].ref ? sk_own_get(x->own, t->args[i].ref) : NULL;
-        SK_ASSERT(o || !t->args[i].ref); /* the task holds it */
+        SK_ASSERT(o || !t->args[i].ref); /* the task holds its arguments, so they exist */
         ready = !o || sk_gobj_there(o);
     }
     if (!ready && a) a->scan = x->scan; /* later calls of the actor have to wait behind this one */
@@ -129,7 +129,7 @@ static void emit(struct sk_ghost *x, const struct sk_gtask *t, struct sk_event e
     pthread_cond_signal(&x->todo);
 }
 
-/* Makes an object of a value that came with an event; takes the value over. 0: there was no
+/* Makes an object of a value that arrived with an event; takes over the value. 0: there was no
  * memory, and the value is dropped. */
 static uint64_t object_of(struct sk_ghost *x, const struct sk_gtask *t,
                           const struct sk_guest_value *v, uint64_t size, uint32_t node) {
@@ -149,13 +149,13 @@ static uint64_t object_of(struct sk_ghost *x, const struct sk_gtask *t,
     return id;
 }
 
-/* Return i exists now; takes *v over. */
+/* Gives return object i its value; takes over *v. */
 static void returned(struct sk_ghost *x, const struct sk_gtask *t, uint32_t i,
                      const struct sk_guest_value *v, struct sk_gval *val) {
     struct sk_gobj *o = sk_own_get(x->own, t->first + i);
     if (o && !sk_gobj_there(o)) {
-        /* otherwise nothing refers to the return any more, or the actor has begun again and its
-         * `ready` object has a value already */
+        /* Else nothing refers to the return object any more, or it is the `ready` object of an
+         * actor that began again, and has a value already. */
         o->handle = v ? v->handle : NULL;
         o->val = o->handle ? NULL : v ? sk_gval_new(v->kind, v->bytes) : sk_gval_ref(val);
         if (!sk_gobj_there(o)) o->val = sk_gval_error(SK_ENOMEM, "no memory for a value");
@@ -241,7 +241,7 @@ void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev) {
     struct sk_gtask *t = sk_map_get(&x->tasks, ev->task);
     struct sk_event out = {
         .kind = ev->kind, .attempt = ev->attempt, .node = ev->node, .run_ns = ev->run_ns};
-    if (!t) { /* the host has ended the task before the guest's event came */
+    if (!t) { /* the host ended the task before this event arrived */
         for (uint32_t i = 0; i < ev->n_values; i++)
             if (ev->values[i].handle)
                 sk_ghost_order(

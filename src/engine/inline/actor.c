@@ -107,7 +107,7 @@ sk_rc sk_inline_actor_end(struct sk_engine *e, sk_aid aid, bool no_restart, stru
     if (!a) {
         rc = SK_ERR(err, SK_ENOENT, "no such actor");
     } else if (!a->dead && !no_restart && a->init->queued) {
-        /* the actor is about to begin, or to begin again */
+        /* nothing to do: the constructor is already queued */
     } else if (!a->dead && !no_restart && a->restarts_left && a->started) {
         a->restarts_left -= a->restarts_left > 0;
         a->started = false;
@@ -126,7 +126,7 @@ sk_rc sk_inline_actor_end(struct sk_engine *e, sk_aid aid, bool no_restart, stru
         if (a->init && a->init->queued) sk_itask_finish_code(x, a->init, SK_EACTOR, msg);
         a = sk_map_get(&x->actors, aid.v);
         if (a) {
-            a->n_calls++; /* so that the actor stays while its calls end */
+            a->n_calls++; /* this count keeps the actor while its calls end */
             sk_iactor_die(x, a, why);
             a->n_calls--;
             sk_iactor_maybe_end(x, a);

@@ -69,7 +69,7 @@ static sk_rc t_yield(struct sk_task *pt, const struct sk_payload *p, struct sk_e
 }
 
 static uint32_t t_skip(const struct sk_task *pt) {
-    /* only this thread writes it while the task runs */
+    /* only this thread writes n_reported while the task runs */
     return sk_container_of(pt, const struct sk_itask, p.t)->n_reported;
 }
 
@@ -107,5 +107,6 @@ const struct sk_task_ops sk_inline_task_ops = {.ret = t_ret,
                                                .fail = t_fail,
                                                .note = t_note,
                                                .keep_arg = t_keep_arg,
-                                               .end = NULL, /* there are no async tasks here */
+                                               /* the inline engine has no async tasks */
+                                               .end = NULL,
                                                .cancelled = t_cancelled};

@@ -57,8 +57,8 @@ static sk_rc create(struct sk_engine *e, const struct sk_group_spec *s, uint64_t
     return rc;
 }
 
-/* Ends the actors in a removed group, and their calls. A constructor that waits is found by the
- * thread that runs tasks. */
+/* Ends the actors in a removed group, and their calls. A constructor that is still queued is ended
+ * by the thread that would run it (is_of_the_dead in run.c). */
 static void end_actors(struct sk_inline *x) {
     uint64_t key;
     void *v;
@@ -71,11 +71,11 @@ static void end_actors(struct sk_inline *x) {
         if (sk_blob_engine_error(x, SK_EACTOR, "the actor is dead: its placement group was removed",
                                  &why) != SK_OK)
             abort();
-        a->n_calls++; /* so that the actor stays while its calls end */
+        a->n_calls++; /* this count keeps the actor while its calls end */
         sk_iactor_die(x, a, why);
         a->n_calls--;
         sk_iactor_maybe_end(x, a);
-        i = 0; /* the map may have changed */
+        i = 0; /* starts again: the map may have changed */
     }
 }
 
@@ -90,11 +90,12 @@ static sk_rc group_remove(struct sk_engine *e, uint64_t id, struct sk_err *err) 
         struct sk_iobj *o = sk_own_get(x->own, g->ready_oid);
         sk_list_del(&g->link);
         sk_place_group_remove(&x->place, g->place);
+        /* without memory for these 60 bytes a waiter would wait for ever */
         if (!o->val &&
             sk_blob_engine_error(x, SK_EGROUP,
                                  "the placement group was removed before it had its bundles",
                                  &o->val) != SK_OK)
-            abort(); /* no memory for 60 bytes: a waiter would wait for ever */
+            abort();
         sk_own_unhold(x->own, g->ready_oid);
         sk_name_free(&g->name);
         sk_free(g);

@@ -28,9 +28,10 @@ void sk_inline_groups_ready(struct sk_inline *x) {
         if (pick.what != SK_PLACE_GROUP) return;
         struct sk_igroup *g = sk_inline_group(x, pick.group->id);
         struct sk_iobj *o = sk_own_get(x->own, g->ready_oid);
+        /* without memory for these 8 bytes a waiter would wait for ever */
         if (sk_blob_bytes(x, SK_KIND_GROUP_READY, (struct sk_bytes){&g->id, 8}, &o->val, NULL) !=
             SK_OK)
-            abort(); /* no memory for 8 bytes */
+            abort();
         pthread_cond_broadcast(&x->cv);
     }
 }

@@ -83,8 +83,8 @@ struct sk_itask {
     struct sk_need need;
     /* the resources that the task holds while it runs; a call of an actor holds none */
     struct sk_place_worker holds;
-    struct sk_itask
-        *outer; /* the task further down on the same thread's stack, whose wait runs this task */
+    /* the task further down on the same thread's stack, whose wait runs this task */
+    struct sk_itask *outer;
     struct sk_iactor *actor;
     char *name;
     struct sk_view *views;
@@ -93,7 +93,8 @@ struct sk_itask {
     struct sk_ipart {
         bool is;
         uint64_t offset, length;
-        /* part of the value of reference argument i; NULL: all arguments are whole values */
+        /* parts[i]: the part of reference argument i's value; NULL: all arguments are whole
+         * values */
     } *parts;
     uint64_t *held; /* references inside inline arguments */
     uint32_t n_held;
@@ -153,7 +154,8 @@ void sk_inline_lock(struct sk_inline *x); /* recursive */
 void sk_inline_unlock(struct sk_inline *x);
 /* Waits until another thread has changed something; the lock is dropped meanwhile. */
 void sk_inline_wait_unlocked(struct sk_inline *x, int64_t deadline_ns);
-/* user code runs on this thread from now until _ended; the caller drops the lock in between */
+/* Call when user code is about to run on this thread, then drop the lock; after it has run, take
+ * the lock and call sk_inline_user_ended. */
 void sk_inline_user_begins(struct sk_inline *x);
 void sk_inline_user_ended(struct sk_inline *x);
 /* true if user code is on this thread's stack */
@@ -178,14 +180,15 @@ static inline struct sk_blob *sk_iobj_val(const struct sk_inline *x, uint64_t id
     return o ? o->val : NULL;
 }
 
-/* ---- hold.c: a running task holds the resources that its shape asks for. Only bundles of
- * placement groups are waited for (sk_place_fits_now). */
+/* ---- hold.c */
+/* A running task holds the resources that its shape asks for. Only bundles of placement groups are
+ * waited for (sk_place_fits_now). */
 void sk_inline_hold(struct sk_inline *x, struct sk_place_worker *w, sk_shape s);
 void sk_inline_give_back(struct sk_inline *x, struct sk_place_worker *w);
 /* Called after resources were given back: tells the groups that now have their bundles. */
 void sk_inline_groups_ready(struct sk_inline *x);
-struct sk_igroup *sk_inline_group(struct sk_inline *x,
-                                  uint64_t id); /* NULL: the group was removed */
+/* NULL: the group was removed. */
+struct sk_igroup *sk_inline_group(struct sk_inline *x, uint64_t id);
 
 /* ---- state.c: side contracts state and progress */
 extern const struct sk_state_ops sk_inline_state;
@@ -226,8 +229,7 @@ sk_rc sk_inline_drive(struct sk_engine *e, bool (*done)(void *arg), void *arg, i
 /* ---- call.c: what a running task may call */
 extern const struct sk_task_ops sk_inline_task_ops;
 
-/* ---- object.c, submit.c, actor.c, stream.c, group.c: calls of engine.h, and its side contracts
- * actors, streams, groups */
+/* ---- object.c, submit.c, actor.c, stream.c, group.c: calls of engine.h and its side contracts */
 sk_rc sk_inline_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out,
                     struct sk_err *err);
 sk_rc sk_inline_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t deadline_ns,

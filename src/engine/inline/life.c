@@ -175,7 +175,7 @@ void sk_itask_finish(struct sk_inline *x, struct sk_itask *t, struct sk_blob *er
         a->n_calls--;
         if (t->running) a->busy = false;
         t->running = false;
-        sk_iactor_maybe_end(x, a); /* may free t */
+        sk_iactor_maybe_end(x, a); /* this call may free t */
     } else {
         drop_args(x, t);
         call_ended(x, t);
@@ -219,7 +219,7 @@ void sk_iactor_die(struct sk_inline *x, struct sk_iactor *a, struct sk_blob *why
     a->detached = false;
     sk_inline_give_back(x, &a->holds);
     if (a->started && !sk_vec_push(&x->gone, TAG, a->id)) abort();
-    struct sk_list calls; /* empty at the end */
+    struct sk_list calls; /* the actor's calls; empty at the end */
     sk_list_init(&calls);
     SK_LIST_EACH_SAFE (it, tmp, &x->queue) {
         const struct sk_itask *t = sk_container_of(it, struct sk_itask, node);
@@ -237,8 +237,8 @@ void sk_iactor_die(struct sk_inline *x, struct sk_iactor *a, struct sk_blob *why
         sk_err_set(&t->fail, code, __FILE__, __LINE__, "%s: its actor is dead", t->name);
         sk_itask_finish(x, t, sk_blob_ref(why), 0);
     }
-    SK_ASSERT(sk_list_empty(&calls)); /* NOLINT(clang-analyzer-core.StackAddressEscape): no call
-                                         points to this list head any more */
+    /* no call points to this list head any more */
+    SK_ASSERT(sk_list_empty(&calls)); /* NOLINT(clang-analyzer-core.StackAddressEscape) */
 }
 
 /* Ends an actor when the last handle is gone and every call is done: its state and its record

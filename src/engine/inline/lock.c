@@ -6,7 +6,7 @@
 
 #include "engine/inline/inline_int.h"
 
-/* tasks and destructors of actors on this thread's stack */
+/* number of tasks and destructors of actors on this thread's stack */
 static _Thread_local uint32_t my_running;
 static _Thread_local bool my_telling; /* a destructor runs on this thread */
 

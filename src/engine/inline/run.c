@@ -126,7 +126,7 @@ static void run_task_unlocked(struct sk_inline *x, struct sk_itask *t) {
         if (sk_blob_engine_error(x, SK_EACTOR, msg, &error) != SK_OK ||
             sk_blob_engine_error(x, SK_EACTOR, msg, &why) != SK_OK)
             abort();
-        a->n_calls++; /* so that the actor is not freed before it is dead */
+        a->n_calls++; /* this count keeps the actor until it is dead */
         sk_itask_finish(x, t, error, run_ns);
         sk_iactor_die(x, a, why);
         a->n_calls--;

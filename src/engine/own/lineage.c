@@ -28,17 +28,17 @@ struct task;
 struct obj {
     uint64_t id;
     struct task *maker;  /* the kept task that makes the object; NULL: none */
-    struct sk_list sib;  /* in maker->returns */
-    struct sk_list uses; /* edges */
+    struct sk_list sib;  /* link in maker->returns */
+    struct sk_list uses; /* edges (struct edge) to the tasks that use the object */
     struct obj *next;    /* next in the list for next_object */
-    uint64_t culprit;    /* with `said`: the object that is the reason */
+    uint64_t culprit;    /* with `said`: id of the object that is the reason */
     uint8_t why;
-    bool said;  /* a reason is recorded */
-    bool alive; /* in scope */
+    bool said;  /* true: `why` and `culprit` are recorded */
+    bool alive; /* the object is in scope */
 };
 
 struct edge {
-    struct sk_list link; /* in obj->uses */
+    struct sk_list link; /* link in obj->uses */
     struct obj *obj;
     struct task *task;
 };
@@ -46,8 +46,8 @@ struct edge {
 struct task {
     uint64_t id;
     void *data;
-    struct sk_list age;  /* in l->aged: all kept, oldest first */
-    struct sk_list todo; /* in l->todo: for next_task */
+    struct sk_list age;  /* link in l->aged: all kept tasks, oldest first */
+    struct sk_list todo; /* link in l->todo: the tasks that next_task has to give */
     struct sk_list returns;
     /* next on the stack of doomed tasks or in the queue of freed ones, or the way back of a plan */
     struct task *next;
@@ -286,8 +286,8 @@ sk_rc sk_lineage_add(struct sk_lineage *l, const struct sk_lineage_task *spec, s
     doom_unneeded(l, t);
     if (!t->doomed && t->bytes > l->budget && !t->open) {
         l->n_evicted++;
-        doom(l, t, SK_LOST_EVICTED,
-             0); /* otherwise this task would cause the eviction of all others first */
+        /* otherwise this task would cause the eviction of all others first */
+        doom(l, t, SK_LOST_EVICTED, 0);
     }
     drop(l);
     evict(l);
@@ -348,8 +348,8 @@ void sk_lineage_gone(struct sk_lineage *l, uint64_t oid, enum sk_lost_why why) {
     } else {
         doom_users(l, o, o->said ? o->why : (uint8_t)why, o->said ? o->culprit : oid);
     }
-    if (sk_list_empty(&o->uses))
-        obj_settle(l, o); /* otherwise the last of the doomed tasks frees the object */
+    /* otherwise the last of the doomed tasks frees the object */
+    if (sk_list_empty(&o->uses)) obj_settle(l, o);
     drop(l);
 }
 
@@ -374,7 +374,7 @@ static void plan(struct sk_lineage *l, struct task *t) {
         else l->back_head = o;
         l->back_tail = o;
         struct task *m = o->maker;
-        SK_ASSERT(m); /* (*) */
+        SK_ASSERT(m); /* by (*) of lineage.h a kept task makes the object */
         if (m->running || m->open) continue;
         m->running = true;
         m->cursor = 0;
@@ -385,7 +385,8 @@ static void plan(struct sk_lineage *l, struct task *t) {
 
 bool sk_lineage_lost(struct sk_lineage *l, uint64_t oid, enum sk_lost_why *why, uint64_t *culprit) {
     struct obj *o = sk_map_get(&l->objs, oid);
-    SK_ASSERT(!l->back_head && sk_list_empty(&l->todo)); /* the last plan has been drained */
+    /* the plan before this one has been drained */
+    SK_ASSERT(!l->back_head && sk_list_empty(&l->todo));
     if (o && o->maker && o->alive) {
         if (!o->maker->running && !o->maker->open) plan(l, o->maker);
         return true;
@@ -397,14 +398,14 @@ bool sk_lineage_lost(struct sk_lineage *l, uint64_t oid, enum sk_lost_why *why, 
         *culprit = o->culprit;
     }
     doom_users(l, o, (uint8_t)*why, *culprit);
-    drop(l); /* o may be freed now */
+    drop(l); /* this call may free o */
     return false;
 }
 
 bool sk_lineage_next_object(struct sk_lineage *l, uint64_t *oid) {
     struct obj *o = l->back_head;
     if (!o) return false;
-    SK_DCHECK(o->alive && o->maker); /* in scope again, because it will be made */
+    SK_DCHECK(o->alive && o->maker); /* the object is in scope again, because it will be made */
     l->back_head = o->next;
     if (!l->back_head) l->back_tail = NULL;
     *oid = o->id;
@@ -467,7 +468,7 @@ bool sk_lineage_check(const struct sk_lineage *l) {
         }
         ok = ok && n == t->n_needed && (n || t->open) && !t->doomed && !sk_list_empty(&t->age);
         ok = ok && (t->retries || t->running) && (sk_list_empty(&t->todo) || t->running);
-        /* (*) */
+        /* checks (*) of lineage.h */
         for (uint32_t k = 0; k < t->n_args; k++)
             ok = ok && (t->arg[k].obj->alive || t->arg[k].obj->maker);
     }

@@ -68,18 +68,18 @@ sk_rc sk_lineage_add(struct sk_lineage *l, const struct sk_lineage_task *t,
  * (any more), the call returns SK_OK and only records the reason. */
 sk_rc sk_lineage_return(struct sk_lineage *l, uint64_t task, uint64_t oid, uint64_t bytes,
                         struct sk_err *err) SK_MUST_USE;
-/* A task under way (open, or from next_task) has ended, well or not. It may run `retries` times
- * more (0: it is dropped). Unknown ids are fine. */
+/* Call when a task under way (open, or from next_task) has ended, well or not. It may run `retries`
+ * times more (0: it is dropped). Unknown ids are fine. */
 void sk_lineage_done(struct sk_lineage *l, uint64_t task, int32_t retries);
-/* The object went out of scope: its value and its references are gone. `why` is recorded if no
- * task is known to have made it. */
+/* Call when the object went out of scope: its value and its references are gone. `why` is recorded
+ * if no task is known to have made it. */
 void sk_lineage_gone(struct sk_lineage *l, uint64_t oid, enum sk_lost_why why);
 
-/* The value of this object, which is in scope, is lost. True: it will be made by the tasks that
- * next_task gives now, or by one under way (then next_task gives none). False: it cannot be
- * made: *why is the reason, *culprit the object whose absence is the reason (oid itself, or an
- * object that oid was made from), and tasks that need it are dropped. `why` on entry: as for
- * gone. Drain next_object, then next_task, before the next call of lost. */
+/* Call when the value of this object, which is in scope, is lost. True: it will be made by the
+ * tasks that next_task gives now, or by one under way (then next_task gives none). False: it cannot
+ * be made: *why is the reason, *culprit the object whose absence is the reason (oid itself, or an
+ * object that oid was made from), and tasks that need it are dropped. `why` on entry: as for gone.
+ * Drain next_object, then next_task, before the next call of lost. */
 bool sk_lineage_lost(struct sk_lineage *l, uint64_t oid, enum sk_lost_why *why, uint64_t *culprit);
 /* Gives objects that were out of scope and are in scope again (the caller calls sk_lineage_gone
  * when that ends). */
@@ -99,10 +99,9 @@ void *sk_lineage_maker(const struct sk_lineage *l, uint64_t oid);
 /* True if oid is a return or an argument of a kept task: then gone must be called for it. */
 bool sk_lineage_knows(const struct sk_lineage *l, uint64_t oid);
 uint64_t sk_lineage_bytes(const struct sk_lineage *l);
-uint64_t sk_lineage_n(const struct sk_lineage *l); /* kept tasks */
+uint64_t sk_lineage_n(const struct sk_lineage *l); /* number of kept tasks */
 uint64_t sk_lineage_n_evicted(const struct sk_lineage *l);
 /* Gives unused memory back, as far as possible. */
-/* Walks the kept tasks in no order: start with *cursor = 0 and make no other call meanwhile. */
 void sk_lineage_shrink(struct sk_lineage *l);
 bool sk_lineage_each(const struct sk_lineage *l, uint32_t *cursor, uint64_t *id, void **data);
 /* Recounts everything and checks (*). For tests. */

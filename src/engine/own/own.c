@@ -1,6 +1,5 @@
 /* own.c - exact reference counts by process, and the objects that become garbage when a count falls
- * to zero
- * (contract: own.h).
+ * to zero (contract: own.h).
  *
  * Not here: values and their places (the engine frees them from the queue), tasks, lineage. Pure
  * book-keeping on the heap.
@@ -13,8 +12,8 @@
  * walks the queue from there and takes down the counts of inner objects, so depth costs no stack.
  * inner[] holds pointers, not ids: an object that an alive object contains cannot be freed.
  *
- * Cost: one map access a call for the driver, two for a worker's reference; 56 bytes an object,
- * 8 for each reference inside it. */
+ * Cost: one map access a call for the driver, two for a worker's reference; 56 bytes an object, 8
+ * for each reference inside it. */
 #include "engine/own/own.h"
 
 #include "base/containers/map.h"
@@ -24,7 +23,7 @@
 struct obj {
     uint64_t id;
     void *data;
-    struct obj *next; /* in the queue */
+    struct obj *next; /* link in the queue of freed objects */
     struct inner *inner;
     uint64_t driver;   /* references of the driver (proc 0) */
     uint64_t borrowed; /* references of all other processes */

@@ -20,7 +20,7 @@ void sk_place_push(struct sk_place *p, struct sk_place_task *t) {
     }
     struct sk_list *l = &s->ready[t->level], *at = l;
     if (!t->order) t->order = ++p->next_order;
-    else /* the task came back: it keeps its turn, near the front of the queue */
+    else /* a task that came back keeps its turn, near the front of the queue */
         for (at = l->next; at != l && task_of(at)->order < t->order;) at = at->next;
     sk_list_insert_before(at, &t->link);
     s->levels |= 1u << t->level;
@@ -60,7 +60,7 @@ uint32_t sk_place_depth(const struct sk_place_shape *s) {
  * first. */
 static bool deep(const struct sk_place *p) { return p->n_blocked > p->deep_above; }
 
-/* The task of shape s that goes first. */
+/* Returns the task of shape s that goes first. */
 static struct sk_place_task *head(const struct sk_place *p, const struct sk_place_shape *s) {
     uint32_t m = s->levels;
     SK_DCHECK(m && s->n_ready);
@@ -73,13 +73,14 @@ static struct sk_place_task *head(const struct sk_place *p, const struct sk_plac
     return best;
 }
 
-/* The task with the lowest rank goes first. */
+/* Returns the rank of a task: the task with the lowest rank goes first. */
 static uint64_t rank(const struct sk_place *p, const struct sk_place_task *t) {
     return deep(p) ? (uint64_t)(SK_PLACE_LEVELS - t->level) << 56 | t->order : t->order;
 }
 
-struct waiting { /* The task, actor or group that has waited longest and lacks only resources; need
-                  * NULL: there is none. */
+/* The task, actor or group that has waited longest and lacks only resources; need NULL: there is
+ * none. */
+struct waiting {
     uint64_t rank, order;
     const struct sk_res *need;
     const struct sk_place_more *more;
@@ -130,7 +131,7 @@ static uint32_t could_start(const struct sk_place *p) {
             n += k && sk_place_room(p, s, &bundle);
             continue;
         }
-        /* count at most one task */
+        /* counts at most one task */
         if (SK_UNLIKELY(s->more)) k = k && sk_place_more_fits(p, s->more);
         for (uint32_t r = 0; k && r < SK_RES_MAX; r++)
             if (s->res.amount[r] > 0) k = SK_MIN(k, SK_MAX(left.amount[r], 0) / s->res.amount[r]);
@@ -195,8 +196,8 @@ static struct waiting longest_waiting(const struct sk_place *p, struct sk_res *s
     struct waiting w = {.rank = UINT64_MAX};
     uint32_t bundle;
     const struct sk_place_group *g = sk_place_waiting_group(p, sum);
-    if (p->launch == SK_LAUNCH_ALONE)
-        g = NULL; /* no resources are saved for a group while only one task may run alone */
+    /* no resources are saved for a group while only one task may run alone */
+    if (p->launch == SK_LAUNCH_ALONE) g = NULL;
     if (g) w = (struct waiting){g->order, g->order, sum, NULL};
     const struct sk_place_shape *want = sk_place_shape_at(p, p->want);
     if (p->launch != SK_LAUNCH_ALONE && p->want_order && p->want_order < w.rank && !want->group &&

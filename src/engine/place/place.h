@@ -38,7 +38,7 @@
 #define SK_PLACE_SHAPES_MAX 8192u
 /* number of GPUs that are given by index; with more GPUs only their number counts */
 #define SK_PLACE_GPUS 16u
-/* followed by devices of the other kind, a custom resource: see sk_place_devices */
+/* number of devices: GPUs, then devices of one other kind (sk_place_devices) */
 #define SK_PLACE_DEVICES (2 * SK_PLACE_GPUS)
 #define SK_PLACE_LEVELS 16u /* levels of nesting that are distinguished */
 #define SK_PLACE_BYPASS 64u
@@ -171,7 +171,7 @@ void sk_place_deinit(struct sk_place *p);
 sk_rc sk_place_shape(struct sk_place *p, const struct sk_res *r, sk_shape *out,
                      struct sk_err *err) SK_MUST_USE;
 #define SK_PLACE_SHAPE_BITS 16u
-/* The entry of a shape that is not dead, or that a worker holds. */
+/* Returns the entry of a shape that is not dead, or that a worker holds. */
 static inline struct sk_place_shape *sk_place_shape_at(const struct sk_place *p, sk_shape s) {
     return p->shapes[s & ((1u << SK_PLACE_SHAPE_BITS) - 1)];
 }
@@ -241,9 +241,9 @@ void sk_place_worker_gone(struct sk_place *p, struct sk_place_worker *w);
 void sk_place_worker_exclude(struct sk_place *p, struct sk_place_worker *w, bool exclude);
 /* IDLE -> ACTOR; takes the shape's resources */
 void sk_place_worker_actor(struct sk_place *p, struct sk_place_worker *w, sk_shape s);
+static inline uint64_t sk_place_order(struct sk_place *p) { return ++p->next_order; }
 /* Tells which actor could not be placed. The actor counts as a waiting task and takes its turn by
  * `order` (from sk_place_order). 0: no actor waits. */
-static inline uint64_t sk_place_order(struct sk_place *p) { return ++p->next_order; }
 static inline void sk_place_want(struct sk_place *p, uint64_t order, sk_shape s) {
     p->want_order = order;
     p->want = s;

@@ -47,8 +47,7 @@ static inline bool sk_place_choose_devices(const struct sk_place *p, const int64
 void sk_place_move_devices(const struct sk_place *p, int64_t *left, uint64_t mask,
                            const struct sk_res *need, int64_t sign);
 
-/* shapes.c: the entry of a dead shape that no worker holds is put aside, to be reused under
- * another id. */
+/* shapes.c: saves the entry of a dead shape that no worker holds, for use under another id. */
 void sk_place_shape_unused(struct sk_place *p, struct sk_place_shape *s);
 
 /* groups.c */

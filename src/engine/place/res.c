@@ -41,7 +41,7 @@ static const char *name_of(uint64_t i, const struct sk_res_names *names) {
                                           : "?";
 }
 
-/* "2 CPU", "1.5 GiB of memory" */
+/* Writes an amount for messages: "2 CPU", "1.5 GiB of memory". */
 static const char *amount_text(uint64_t i, int64_t amount, const struct sk_res_names *names,
                                char *buf, size_t cap) {
     static const char *const unit[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
@@ -101,7 +101,7 @@ uint32_t sk_res_devices(const struct sk_res_names *s) {
 sk_rc sk_res_index(const char *name, const struct sk_res_names *names, uint32_t *out,
                    struct sk_err *err) {
     uint32_t i = (uint32_t)(uintptr_t)sk_map_get(&names->by_hash, sk_hash(name, strlen(name)) | 1);
-    /* not found, or two names have the same hash */
+    /* the name is unknown, or two names have the same hash */
     if (!i || strcmp(names->name[i - 1], name) != 0)
         for (i = names->n; i && strcmp(names->name[i - 1], name) != 0;) i--;
     if (i) {

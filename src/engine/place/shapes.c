@@ -37,11 +37,11 @@ static sk_rc fresh_shape(struct sk_place *p, struct sk_place_shape **out, struct
     return SK_OK;
 }
 
-/* Puts the entry of a dead shape that no worker holds aside for reuse. The entry gets another
- * id, so that code which still has the old id sees that the shape is dead. After 65,536 uses the
- * entry stays unused, so that no id comes twice. */
+/* Saves the entry of a dead shape that no worker holds, for reuse. The entry gets another id, so
+ * that code which still has the old id sees that the shape is dead. After 65,536 uses the entry
+ * stays unused, so that no id is given twice. */
 void sk_place_shape_unused(struct sk_place *p, struct sk_place_shape *s) {
-    /* otherwise the entry's next user would inherit them */
+    /* the entry's next shape must not inherit workers or tasks */
     SK_ASSERT(!s->n_workers && !s->n_ready && sk_list_empty(&s->unused));
     uint64_t next = (uint64_t)s->id + (1u << SK_PLACE_SHAPE_BITS);
     s->avg_ns = 0;

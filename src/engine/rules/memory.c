@@ -6,14 +6,14 @@
  * free memory is used up */
 #define FILL_BYTES_PER_NS 8
 #define LOOK_NS INT64_C(5000000)
-/* least time between two looks, for each process: a look costs 5 us for each */
+/* least time between two measurements, for each process: measuring one costs 5 us */
 #define LOOK_PROC_NS INT64_C(250000)
 
 static bool counts(const struct sk_memory_proc *p) {
     return p->what == SK_MEMORY_BUSY || p->what == SK_MEMORY_ACTOR;
 }
 
-/* The mark: bytes that one more task will need, as an estimate. */
+/* Returns the mark (memory.h): the estimated bytes that one more task will need. */
 static uint64_t mark_of(const struct sk_memory_view *v) {
     uint64_t sum = 0, n = 0;
     for (uint32_t i = 0; i < v->n_procs; i++)
@@ -65,7 +65,7 @@ static void choose(const struct sk_memory_view *v, struct sk_memory_plan *out) {
         const struct sk_memory_proc *p = &v->procs[i];
         uint64_t share = p->asked_bytes ? p->asked_bytes : level;
         if (!counts(p) || p->heap_bytes <= share) continue;
-        /* stopping it would give too little back */
+        /* stopping this process would free too little */
         if (p->heap_bytes < v->limit_bytes / 64 && p->heap_bytes < sum / (2 * n)) continue;
         uint64_t over = p->heap_bytes - share;
         if (out->stop >= 0 && !better(p, over, &v->procs[out->stop], best_over)) continue;
@@ -84,7 +84,8 @@ static void over(struct sk_memory *m, const struct sk_memory_view *v, int64_t le
         return;
     }
     if (!m->over_since_ns) m->over_since_ns = v->now_ns;
-    if (out->punch_bytes || out->leave >= 0) { /* try these first */
+    /* these may be enough, so no process is stopped yet */
+    if (out->punch_bytes || out->leave >= 0) {
         out->next_ns = v->now_ns + LOOK_NS / 5;
         return;
     }
@@ -108,8 +109,8 @@ static uint64_t ahead_of(const struct sk_memory *m, const struct sk_memory_view 
                   v->limit_bytes / 4);
 }
 
-/* True if growing processes are to be paused, because memory that is being freed would come too
- * late. */
+/* True if growing processes are to be paused, because memory that is being freed would be free
+ * too late. */
 static bool pauses(struct sk_memory *m, const struct sk_memory_view *v, bool any_going) {
     int64_t real = (int64_t)v->limit_bytes - (int64_t)v->used_bytes + (int64_t)v->slack_bytes / 2;
     if (!any_going || real >= (int64_t)m->ahead_bytes) {

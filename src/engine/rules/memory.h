@@ -14,11 +14,11 @@
  * The mark is what one more task needs: the mean heap of those that run, within 1/64 and 1/8 of the
  * budget.
  *
- * Heaps grow while the rules are asked, and until a process that was stopped is gone. What they may
- * grow until then (as fast as since the last look, for as long as looks come late, plus
- * SK_MEMORY_STOP_NS) counts as used already. When less than that is left and a process is being
- * stopped, growing processes are paused until its memory is back, for SK_MEMORY_PAUSE_NS at most.
- * Otherwise the kernel might act first, and it kills any process.
+ * Heaps grow between measurements, and until a process that was stopped is gone. The bytes that
+ * they may grow by until then (as fast as since the last measurement, for as long as measurements
+ * are late, plus SK_MEMORY_STOP_NS) count as used already. When less than that is left and a
+ * process is being stopped, growing processes are paused until its memory is free, for
+ * SK_MEMORY_PAUSE_NS at most. Otherwise the kernel might act first, and it kills any process.
  *
  * The *share* of a process: the memory that others hold (the store, the rest of the machine,
  * processes that use little) is taken off the budget, and the remainder is divided evenly among the
@@ -49,13 +49,13 @@
 
 enum sk_memory_what {
     SK_MEMORY_IDLE,
-    SK_MEMORY_BUSY, /* it runs a task */
+    SK_MEMORY_BUSY, /* the worker runs a task */
     SK_MEMORY_ACTOR,
-    SK_MEMORY_GOING /* the process was stopped or is leaving: its memory comes back soon */
+    SK_MEMORY_GOING /* the process was stopped or is leaving: its memory will be free soon */
 };
 struct sk_memory_proc { /* the present state of a worker */
     uint64_t heap_bytes;
-    uint64_t grown_bytes; /* growth since the last look */
+    uint64_t grown_bytes; /* growth since the last measurement */
     uint64_t asked_bytes; /* memory= of its task or actor; 0: not set */
     int64_t since_ns;     /* when its task or actor began */
     enum sk_memory_what what;
@@ -77,12 +77,12 @@ struct sk_memory_view {
 struct sk_memory { /* all zero: nothing known yet */
     bool low;
     uint64_t limit_bytes;
-    int64_t left_bytes;     /* at the last look */
+    int64_t left_bytes;     /* at the last measurement */
     int64_t over_since_ns;  /* 0: not over */
     int64_t drain_since_ns; /* time since when a task that has to run alone waits; 0: none waits */
     int64_t began_ns;       /* when a task was launched last while memory was low */
-    int64_t every_ns;       /* longest time between two looks */
-    /* when memory was looked at last, and when the next look was due; 0: none yet */
+    int64_t every_ns;       /* longest time between two measurements */
+    /* time of the last measurement, and time when the next was due; 0: none yet */
     int64_t looked_ns, due_ns;
     uint64_t ahead_bytes; /* bytes by which heaps may still grow until a stop takes effect */
     int64_t paused_ns;    /* time since when growing processes are paused; 0: they are not paused */
@@ -94,8 +94,8 @@ struct sk_memory_plan {
     /* index of the process to stop, and of the idle process to end; -1: none */
     int32_t stop, leave;
     uint64_t share_bytes; /* share of the process `stop` */
-    bool pause;           /* growing processes are paused until the next look */
-    int64_t next_ns;      /* when to look again */
+    bool pause;           /* growing processes are paused until the next measurement */
+    int64_t next_ns;      /* time of the next measurement */
 };
 void sk_memory_decide(struct sk_memory *m, const struct sk_memory_view *v,
                       struct sk_memory_plan *out);
@@ -107,16 +107,17 @@ struct sk_memory_run { /* the tasks that run and wait for nothing; actors do not
     bool alone_runs;        /* a task runs alone, and waits for nothing */
     int64_t alone_since_ns; /* when it began */
 };
+/* True: the decision is SK_LAUNCH_ALL, and sk_memory_launch need not be called. */
 static inline bool sk_memory_free(const struct sk_memory *m, bool any_alone) {
     return !m->low && !any_alone;
-} /* true: SK_LAUNCH_ALL, without calling sk_memory_launch */
+}
 enum sk_place_launch sk_memory_launch(struct sk_memory *m, const struct sk_memory_run *r);
 void sk_memory_launched(struct sk_memory *m, int64_t now_ns); /* a task has begun */
 
 /* Bytes of freed memory that each of n workers may keep for its next task instead of giving them
  * back: writes to kept pages run at 12 GB/s instead of 1.2. All workers together keep an eighth of
  * the budget, since kept memory counts as that of the next task; beyond 64 MiB also no more than
- * a quarter of the store, since a user who gives data little room wants the program to be small.
+ * a quarter of the store, since little room for data means that the program should be small.
  * 1 to 512 MiB. */
 uint64_t sk_memory_keep(uint64_t limit_bytes, uint64_t store_bytes, int64_t n_workers);
 

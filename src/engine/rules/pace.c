@@ -17,7 +17,7 @@ struct sk_pace_sleep sk_pace_thread(struct sk_pace *p, const struct sk_pace_view
     if (v->n_live || v->large) s.until_ns = v->now_ns + SK_PACE_REAP_NS;
     if (!v->driven && (v->n_busy || v->waiting)) s.until_ns = v->now_ns + 10 * SK_PACE_TICK_NS;
     if (!v->n_messages) return s;
-    /* messages came again soon after the last ones */
+    /* messages arrived again soon after the last ones */
     if (v->now_ns - p->last_ns < 4 * SK_PACE_NAP_NS) s.nap_ns = SK_PACE_NAP_NS;
     p->last_ns = v->now_ns;
     return s;

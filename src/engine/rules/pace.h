@@ -1,10 +1,10 @@
 /* pace.h - decides how long the thread that drives the local engine spins and sleeps (pure: no
  * clock, no ipc).
  *
- * Workers leave out the wake-up call while the driver is awake or will look by itself soon, and
- * only the driver looks again at a ring that was full: so as long as a message may come, a sleep
- * has a limit. Two kinds of threads drive: a caller that waits (get, wait, an iterator), and the
- * loop thread when no caller does. */
+ * Workers leave out the wake-up call while the driver is awake or will check its rings by itself
+ * soon, and only the driver checks again a ring that was full: so as long as a message may arrive,
+ * a sleep has a limit. Two kinds of threads drive: a caller that waits (get, wait, an iterator),
+ * and the loop thread when no caller does. */
 #ifndef SK_PACE_H
 #define SK_PACE_H
 
@@ -14,7 +14,7 @@
 #define SK_PACE_TICK_NS INT64_C(1000000)
 /* the loop thread's sleep while many short tasks finish, so that not each needs a wake-up call */
 #define SK_PACE_NAP_NS INT64_C(300000)
-/* time between two looks at idle workers and unused memory */
+/* time between two checks of idle workers and unused memory */
 #define SK_PACE_REAP_NS INT64_C(1000000000)
 
 struct sk_pace_view { /* the present state of the engine */
@@ -30,7 +30,7 @@ struct sk_pace_view { /* the present state of the engine */
 };
 
 struct sk_pace {     /* state of the loop thread */
-    int64_t last_ns; /* when messages came last */
+    int64_t last_ns; /* when messages arrived last */
     int64_t last_reap_ns;
 };
 
@@ -46,7 +46,7 @@ struct sk_pace_sleep sk_pace_caller(const struct sk_pace_view *v, int64_t n_cpu,
                                     int64_t deadline_ns);
 /* Decides the sleep of the loop thread after a turn. */
 struct sk_pace_sleep sk_pace_thread(struct sk_pace *p, const struct sk_pace_view *v);
-/* true if it is time to look at idle workers and unused memory */
+/* True if it is time to check idle workers and unused memory. */
 bool sk_pace_reap(struct sk_pace *p, int64_t now_ns);
 
 #endif

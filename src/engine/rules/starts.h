@@ -11,9 +11,9 @@
 #include "base/base.h"
 
 #define SK_STARTS_PATIENCE_NS INT64_C(30000000000)
-/* the first wait; each further wait is twice as long, */
+/* the first wait; each further wait is twice as long */
 #define SK_STARTS_WAIT_NS INT64_C(5000000)
-#define SK_STARTS_WAIT_MAX_NS INT64_C(1000000000) /* up to this */
+#define SK_STARTS_WAIT_MAX_NS INT64_C(1000000000) /* the longest wait */
 #define SK_STARTS_OWN 8u
 
 /* Fork servers in a row that ended before any worker was ready. All fields are 0 when the last
@@ -25,13 +25,13 @@ struct sk_starts {
     int64_t again_ns; /* when the next one is started */
 };
 
-/* A fork server has ended. False: the engine gives up, and tasks and actors that wait for a worker
- * now fail; a later request begins anew. */
+/* Call when a fork server has ended before any worker was ready. False: the engine gives up, and
+ * tasks and actors that wait for a worker now fail; a later request begins anew. */
 bool sk_starts_ended(struct sk_starts *s, int64_t now_ns, bool by_itself);
 static inline bool sk_starts_may(const struct sk_starts *s, int64_t now_ns) {
     return now_ns >= s->again_ns;
 }
-/* A worker has become ready. */
+/* Call when a worker has become ready. */
 static inline void sk_starts_ready(struct sk_starts *s) { *s = (struct sk_starts){0}; }
 
 #endif

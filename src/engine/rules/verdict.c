@@ -108,7 +108,7 @@ static bool signalled(const struct sk_verdict_worker *w) {
 }
 
 /* True if the engine killed the process, or the process ended because the engine asked it to; false
- * if something else killed it before it could do so. */
+ * if something else killed the process before that. */
 static bool was_sent_away(const struct sk_verdict_worker *w) {
     return w->killed || (w->kill_why && !signalled(w));
 }

@@ -11,7 +11,7 @@
  *     it failed, and may be repeated           | it runs again
  *     it failed                                | it ends with its first value, the error
  *     it ran for lost yields, and made fewer   | it is not deterministic: an error
- *     else                                     | its values are there
+ *     else                                     | its values exist
  *
  * And when a worker process has ended:
  *
@@ -26,8 +26,8 @@
  *     was killed along with another task       | it runs again at no cost
  *     was stopped for memory                   | it runs again, alone, as often as is allowed
  *                                              | (sk_verdict_memory); else it ends
- *     had begun                                | it runs again for a retry; if none is left, it
- * ends
+ *     had begun                                | it runs again, which costs a retry; if none is
+ *                                              | left, it ends
  *
  * Whether a task had *begun* is told by its claim word. A death is *charged* to an actor, which
  * means that it costs a restart, unless the actor's constructor had not begun, or the engine killed
@@ -50,8 +50,8 @@ struct sk_verdict_worker { /* the process that has ended */
     const char *kill_why;
     /* id of the task because of which the process was killed; 0: no single task */
     uint64_t kill_task;
-    const char
-        *oom; /* text why the process was stopped for memory; NULL: it was not stopped for that */
+    /* text why the process was stopped for memory; NULL: it was not stopped for that */
+    const char *oom;
     const char *doing;      /* text for messages: what the process was working on; may be empty */
     const char *last_words; /* text that the crashing process wrote; may be empty */
 };
@@ -61,24 +61,25 @@ struct sk_verdict_actor { /* the actor whose process has ended */
     bool placed;          /* the constructor was sent to the process */
     bool begun;           /* the constructor had begun in the process */
     bool no_restart;      /* the actor was killed for good */
-    bool asked;           /* a restart was asked for */
+    bool asked;           /* a restart was requested */
     /* The process for which calls were submitted is gone or about to end, and the next process has
      * not begun. */
     bool between;
-    int32_t restarts_left /* -1: no limit */, max_task_retries;
+    /* restarts_left: -1: no limit */
+    int32_t restarts_left, max_task_retries;
 };
 
 struct sk_verdict_task { /* a task that was on the process */
     uint64_t id;
     bool is_init, is_call;
     bool begun, cancelled, group_gone;
-    bool no_wait; /* a call that does not wait for the actor's next process */
-    int32_t retries_left /* -1: no limit */;
+    bool no_wait;         /* a call that does not wait for the actor's next process */
+    int32_t retries_left; /* -1: no limit */
 };
 
 enum sk_verdict_what {
     SK_VERDICT_CANCELLED,
-    SK_VERDICT_FAIL, /* it fails with `rc` */
+    SK_VERDICT_FAIL, /* the task fails with `rc` */
     /* The task runs again. `attempt`: it had begun, so the next run has another attempt number;
      * `charged`: the new run costs a retry. */
     SK_VERDICT_AGAIN,

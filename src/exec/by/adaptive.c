@@ -5,7 +5,7 @@
  * output fits now (as in downstream.c), others start in advance: at the rate at which the operators
  * behind can process their output (Algorithm 2 of arXiv 2501.12407, with the bottleneck instead of
  * the sum of stages, since stages run side by side), and while the existing blocks leave room for
- * one output. If times vary more than that, output that comes too early is spilled.
+ * one output. If times vary more than that, output that is made too early is spilled.
  *
  * State: tokens, in bytes of source output. Cost: O(operators). */
 #include "exec/launch/guards.h"

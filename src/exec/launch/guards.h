@@ -1,5 +1,5 @@
 /* guards.h - guards: rules that forbid a launch for now. Each is a function from a view to
- * SK_STOP_NONE or the reason. Pure; a policy calls the guards that it wants.
+ * SK_STOP_NONE or the reason. Pure; a policy calls the guards that it needs.
  *
  * Cost: a few instructions each; sk_guard_early is O(operators) where a task would start ahead of
  * its turn. */

@@ -1,7 +1,7 @@
 /* view.c - makes a policy's view (policy.h) from the state of a run: facts and numbers, no
  * decision. Pure.
  *
- * Cost: about 15 ns a stage for each look. */
+ * Cost: about 15 ns a stage, each time. */
 #include "exec/exec_int.h"
 
 /* number of blocks of the target size that a task of unknown output is assumed to yield at most */

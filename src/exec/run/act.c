@@ -178,7 +178,7 @@ void sk_run_sweep(struct sk_exec *x) {
     if (x->swept) return;
     x->swept = true;
     sk_step_sweep(x->step, &(struct sk_sweep){sweep_object, sweep_task, sweep_actor, x});
-    /* actors that died and have no successor */
+    /* releases actors that died and have no successor */
     for (uint32_t i = 0; x->actors && i < x->stages.n; i++)
         for (uint32_t k = 0; x->actors[i] && k < x->step->s[i].pool_max; k++)
             do_actor_kill(x, i, k);

@@ -15,8 +15,7 @@
 /* ns without an event after which the engine is asked about the state of the run's tasks */
 #define QUIET_NS SK_SEC
 
-/* ---- starting a run
- * ---------------------------------------------------------------------------- */
+/* ---- starting a run -------------------------------------------------------------------------- */
 
 static sk_rc check_conf(const struct sk_node *sum, const struct sk_exec_conf *c,
                         const struct sk_policy **policy, struct sk_err *err) {
@@ -165,8 +164,7 @@ sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, 
     }
 }
 
-/* ---- stopping a run
- * ---------------------------------------------------------------------------- */
+/* ---- stopping a run -------------------------------------------------------------------------- */
 
 void sk_exec_stop(struct sk_exec **px) {
     struct sk_exec *x = *px;

@@ -103,7 +103,8 @@ static bool tasks(const struct sk_step *x, uint32_t si, struct recount *r, struc
         s->window++;
     }
     NEED(s->window == st->n_window && s->held_n == st->held_n && s->held_cost == st->held_cost);
-    SK_LIST_EACH (it, &x->cancelled) { /* their results are not wanted, but the tasks still run */
+    SK_LIST_EACH (
+        it, &x->cancelled) { /* results of these tasks are not needed, but the tasks still run */
         const struct sk_stask *t = sk_container_of(it, struct sk_stask, link);
         NEED(t->cancelled && !t->over && !t->held.n && (t->stage != si || task(x, t, r, s)));
     }

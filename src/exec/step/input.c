@@ -45,7 +45,7 @@ void sk_step_settle(struct sk_step *x, uint32_t si) {
 
 /* For a pool, which runs a model, one full batch is enough, or a whole block if there is no batch
  * size, however small. That keeps the actors evenly busy, and a death costs little. For a writer
- * the rows that it wants in a file are enough. */
+ * the rows of one file are enough. */
 bool sk_step_large(const struct sk_step *x, const struct sk_sstage *s, uint64_t bytes,
                    uint64_t rows) {
     uint64_t batch = s->batch_rows > 0 ? (uint64_t)s->batch_rows : 0;
@@ -107,7 +107,7 @@ void sk_step_go_ahead(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, 
     *in = (struct sk_blk){.ref = b->ref, .cost = b->cost, .on_disk = b->on_disk};
     sk_list_init(&in->link);
     sk_rc rc = in->cost && x->conf.moves ? sk_map_put(&x->by_oid, in->ref.oid, in) : SK_OK;
-    SK_ASSERT(rc == SK_OK); /* the key is there, and replacing never fails */
+    SK_ASSERT(rc == SK_OK); /* the key exists, and replacing never fails */
     sk_blkq_push(&t->in, in);
     q->bytes -= b->ref.bytes;
     q->rows -= b->ref.n_rows;

@@ -1,8 +1,8 @@
 /* metrics.c - accounts for wall time: between two events each stage runs, or waits for one named
- * thing. Pure. The bottleneck is the stage that had most of the exhausted resource over time. While
- * all CPUs are taken, each stage scores its share of them; a pool whose actors are all busy, or a
- * stage at its own limit, scores fully. The consumer scores while stages stop because of it, and
- * while nothing runs and blocks wait for it. Cost: about 3 ns for each stage and event. */
+ * reason. Pure. The bottleneck is the stage that had most of the exhausted resource over time.
+ * While all CPUs are taken, each stage scores its share of them; a pool whose actors are all busy,
+ * or a stage at its own limit, scores fully. The consumer scores while stages stop because of it,
+ * and while nothing runs and blocks wait for it. Cost: about 3 ns for each stage and event. */
 #include "exec/exec_int.h"
 
 enum { WHY_NONE, WHY_CPU, WHY_GPU, WHY_ACTORS, WHY_CAP, WHY_CONSUMER };

@@ -46,7 +46,7 @@ static void put_tasks(struct text *t, const struct sk_step *x, const struct sk_s
     if (x->asked && s->in_flight > b.n) put(t, ", %u sent but not begun", s->in_flight - b.n);
 }
 
-/* Writes what held the stage back at the last look: a guard's reason, or the policy's. */
+/* Writes why launch.c last launched no task of the stage: a guard's reason, or the policy's. */
 static void put_wait(struct text *t, const struct sk_step *x, const struct sk_sstage *s) {
     static const char *const MORE[SK_STOP_N] = {
         [SK_STOP_ANSWER] = ": what takes its output awaits an answer from outside of the run",

@@ -35,7 +35,7 @@ void sk_step_free_task(struct sk_step *x, struct sk_stask *t) {
     sk_gather_forget(x->s[t->stage].gather, &t->say);
     sk_list_del(&t->link);
     x->slots.p[slot] = NULL;
-    x->free_slots.p[x->free_slots.n++] = slot; /* reserved when the slot was made */
+    x->free_slots.p[x->free_slots.n++] = slot; /* this place was reserved when the slot was made */
     sk_pool_put(&x->tasks, t);
 }
 

@@ -8,7 +8,7 @@
  * An input that is ahead of the others would fill memory that those need: its tasks wait
  * (sk_zip_lead, sk_guard_turn). The input that lacks rows never waits.
  *
- * Cost: a look at no more than SK_BUNDLE_BLOCKS_MAX blocks for each block that comes. */
+ * Cost: at most SK_BUNDLE_BLOCKS_MAX blocks are visited for each block that arrives. */
 #include <stdio.h>
 
 #include "exec/exec_int.h"

@@ -75,7 +75,7 @@ struct sk_local {
     int64_t n_cpu;
     int64_t spin_ns; /* how long a waiting caller spins */
 
-    /* what is shared with workers, and the pure parts of the engine */
+    /* memory shared with workers, and the pure parts of the engine */
     struct sk_forksrv forksrv;
     struct sk_seg ctl_seg, data_seg;
     struct sk_ctl *ctl;
@@ -85,7 +85,7 @@ struct sk_local {
     struct sk_place place;
     struct sk_res_names names;
 
-    /* task, stream, functions */
+    /* of the parts task, stream and functions */
     struct sk_map tasks; /* id -> sk_ltask, until finished */
     struct sk_map fns;
     uint32_t n_worker_streams; /* streams whose reader is a worker */
@@ -93,7 +93,7 @@ struct sk_local {
     uint32_t n_alone;          /* known tasks that have to run alone */
     uint32_t n_cancel_rounds;  /* number of recursive cancels so far */
     int32_t task_retries;
-    struct { /* task.c */
+    struct { /* of the part task */
         /* Tasks (sk_ltask.place.link) whose arguments all exist now; they are handled one after
          * the other (sk_ltask_due). */
         struct sk_list tasks;
@@ -103,14 +103,14 @@ struct sk_local {
     struct sk_stored_all stored;
     struct sk_space space;
     struct sk_moves moves;
-    struct sk_lgraphs graphs; /* extent */
+    struct sk_lgraphs graphs; /* of the part extent */
     struct sk_list promises;
     struct sk_lmem mem;
-    struct sk_history past; /* state */
+    struct sk_history past; /* of the part state */
 
     /* number of values lost so far: when it has grown, a task checks its arguments once more */
     uint64_t n_lost;
-    struct {                       /* recover */
+    struct {                       /* of the part recover */
         struct sk_obj_id_vec lost; /* PENDING objects that the next dispatch has to make again */
         bool running;
         struct sk_relic_vec {
@@ -124,14 +124,14 @@ struct sk_local {
         uint64_t lineage_bytes;
     } recovery;
 
-    struct { /* actor */
+    struct { /* of the part actor */
         struct sk_list all;
         struct sk_list wanting; /* actors that could start but have no worker yet */
         struct sk_list names;   /* sk_name */
         uint32_t n_unreferenced;
     } actors;
 
-    struct {                  /* group */
+    struct {                  /* of the part group */
         struct sk_list all;   /* sk_lgroup */
         struct sk_list names; /* sk_name */
         struct sk_env_vec {
@@ -143,7 +143,7 @@ struct sk_local {
     struct sk_worker_pool pool;
     struct sk_prints *prints; /* belongs to the program; may be NULL */
 
-    struct sk_list watches; /* request: the watches (sk_req) of callers in the driver */
+    struct sk_list watches; /* of the part request: the watches (sk_req) of callers in the driver */
     /* of the part loop: the time since when only a reader in the driver could bring progress, and
      * `progress` at that time */
     struct {
@@ -151,11 +151,11 @@ struct sk_local {
         uint64_t progress;
     } stall;
 
-    struct { /* host: threads of the engine */
+    struct { /* of the part host: threads of the engine */
         pthread_t loop_thread, watch_thread;
         bool threads_up;
-        bool roomy; /* true if at the last look the tables had room for many more entries than there
-                       were */
+        /* true if the tables had room for many more entries than there were at the last check */
+        bool roomy;
     } host;
     struct { /* callbacks of the program: see conf.h */
         bool (*interrupted)(void *ctx);

@@ -70,7 +70,8 @@ void sk_look_open(const uint8_t *base, size_t size, const struct sk_slot *slot) 
 
 void sk_look_close(void) {
     atomic_store(&me.base, NULL);
-    /* a signal handler on another thread may be inside: microseconds, a second at most */
+    /* waits for signal handlers on other threads that use the segment: microseconds, a second at
+     * most */
     while (atomic_load(&me.n_inside)) sched_yield();
 }
 

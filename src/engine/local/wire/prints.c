@@ -43,7 +43,7 @@ struct source {
     uint32_t slot;
     int32_t pid;
     SK_VEC(char) rest; /* the beginning of a line that has not ended */
-    uint32_t looked;   /* there is no line end in this many first bytes */
+    uint32_t looked;   /* the first `looked` bytes have no line end */
 };
 
 struct sk_prints {
@@ -51,8 +51,8 @@ struct sk_prints {
     bool none;
     int hand[2], ep, wake, lock_fd;
     struct sk_fd_id hand_id[2], ep_id, wake_id, lock_id;
-    const uint8_t *ctl; /* a mapping of the control segment of its own, since this struct outlives
-                           the engine */
+    /* a mapping of the control segment of this struct's own, since it outlives the engine */
+    const uint8_t *ctl;
     size_t ctl_size;
     SK_VEC(struct source *) sources;
     char buf[READ_MOST];
@@ -366,7 +366,7 @@ static bool hand_over(int hand, const struct hello *h, const int fds[2]) {
 }
 
 static void replace(int to, int with) {
-    mine.plain[to] = fcntl(to, F_DUPFD_CLOEXEC, 3); /* -1: the driver's descriptor is closed */
+    mine.plain[to] = fcntl(to, F_DUPFD_CLOEXEC, 3); /* -1 if the driver's descriptor is closed */
     (void)dup2(with, to);
 }
 
@@ -388,7 +388,7 @@ static void join(int hand, uint32_t slot) {
 }
 
 void sk_prints_worker(int hand, uint32_t slot, const struct sk_seg *ctl) {
-    SK_ASSERT(!mine.ctl && hand >= SK_PRINTS_NONE); /* once a process */
+    SK_ASSERT(!mine.ctl && hand >= SK_PRINTS_NONE); /* called once a process */
     mine.ctl = (struct sk_ctl *)(void *)ctl->base;
     mine.ctl_fd = ctl->fd;
     mine.ctl_id = ctl->id;

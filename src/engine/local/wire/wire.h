@@ -76,7 +76,7 @@ struct sk_ctl {
     uint32_t n_slots, ring_size;
     uint64_t data_size;
     uint64_t slot_stride;
-    uint64_t heap_keep_bytes; /* sk_memory_keep */
+    uint64_t heap_keep_bytes; /* result of sk_memory_keep */
     /* index of the bell that workers ring: 0: a caller drives the loop; 1: the loop thread does */
     _Atomic uint32_t who;
     int32_t driver_pid;
@@ -182,7 +182,6 @@ enum {
 _Static_assert(SK_M_DOWN_END <= SK_M_UP, "a message of one direction is none of the other");
 #undef SK_M_KIND
 
-/* A value in a message: this head, then the inline bytes if where is SK_V_INLINE. */
 /* Where the bytes of a value are. PART in a spec: len bytes at off of the value of `oid`. PART
  * in a message to a worker: len bytes of a value that lies at off in the store, followed by a
  * u64: the offset of these bytes in that value. */
@@ -190,15 +189,17 @@ enum {
     SK_V_INLINE = 0,
     SK_V_STORE = 1,
     SK_V_NONE = 2,
-    SK_V_DISK = 3 /* of objects; never in a message */,
+    /* where the value of an object may be; never in a message */
+    SK_V_DISK = 3,
     SK_V_PART = 4
 };
+/* A value in a message: this head, then the inline bytes if `where` is SK_V_INLINE. */
 struct sk_val {
     uint32_t kind;
     uint16_t where;
-    uint16_t keep; /* STORE, from a worker: the worker goes on reading the value, which is pinned
-                      for it */
-    uint64_t oid;  /* the object whose value this is; 0: a plain inline argument */
+    /* STORE, from a worker: the worker goes on reading the value, which is pinned for it */
+    uint16_t keep;
+    uint64_t oid; /* the object whose value this is; 0: a plain inline argument */
     uint64_t len;
     uint64_t off; /* STORE, PART */
 };
@@ -224,7 +225,7 @@ static inline const void *sk_rd_val(struct sk_rd *r, struct sk_val *v) {
     return b;
 }
 
-/* A value, then the references inside it. */
+/* the references inside a value, which follow it in a message */
 struct sk_ids {
     const uint64_t *p;
     uint32_t n;
@@ -247,18 +248,18 @@ struct sk_msg_task { /* fixed head of SK_M_TASK; it is followed by the name and 
     uint32_t group, max_calls;
     uint64_t gpus;
     uint64_t credit; /* number of the first `from` yields that the reader has taken */
-    /* Number of yields that an earlier attempt made. Of these, the reader wants only those whose
+    /* Number of yields that an earlier attempt made. Of these, the reader needs only those whose
      * indices follow the arguments: */
     uint32_t from;
     uint32_t n_wanted; /* a u32 each, sorted; none is below `skip` */
 };
 enum {
-    /* the constructor of an actor; behind the wanted indices come u32 n_groups and a u32 for
-     * each group */
+    /* the constructor of an actor; behind the wanted indices follow u32 n_groups and a u32 for each
+     * group */
     SK_TF_INIT = 1,
     /* a stream that runs again for lost yields: it is over when the last wanted yield is made */
     SK_TF_REMAKE = 2,
-    SK_TF_NEED = 8, /* a struct sk_need comes at the very end */
+    SK_TF_NEED = 8, /* a struct sk_need follows at the very end */
     SK_TF_ASYNC = 4 /* with INIT: the actor has an event loop */
 };
 

@@ -106,8 +106,8 @@ static sk_rc c_group_create(struct sk_engine *e, const struct sk_group_spec *s, 
     uint64_t base, v;
     struct sk_bytes name = {s->name, s->name ? strlen(s->name) : 0},
                     space = {s->space, s->space ? strlen(s->space) : 0};
-    SK_TRY(sk_names_check("placement group", space, name,
-                          err)); /* checked here, so that both names fit into the message */
+    /* checked here, so that both names fit into the message */
+    SK_TRY(sk_names_check("placement group", space, name, err));
     uint8_t *p = sk_alloc(SK_TAG_ENGINE, cap);
     if (!p) return SK_ERR(err, SK_ENOMEM, "no memory for a placement group");
     pthread_mutex_lock(&c->mu);
@@ -176,7 +176,7 @@ static sk_rc c_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size_
 }
 
 /* Sends the spec of a task or (as not NULL) of an actor. *req becomes the number of the request,
- * whose answer the caller gets by sk_worker_link_answer; req NULL: no answer is wanted. */
+ * whose answer the caller gets by sk_worker_link_answer; req NULL: no answer is needed. */
 static sk_rc send_spec(struct sk_worker_engine *c, const struct sk_task_spec *s,
                        const struct sk_aspec *as, uint32_t n_ids, uint64_t *base, uint64_t *req,
                        struct sk_err *err) {
@@ -219,7 +219,7 @@ static sk_rc c_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid 
     uint32_t n_ids = 1 + (s->n_returns == SK_STREAMING ? 0 : s->n_returns);
     bool asks = sk_task_opts_of(s)->max_pending > 0;
     SK_TRY(send_spec(C(e), s, NULL, n_ids, &base, asks ? &req : NULL, err));
-    /* the limit of pending calls may be reached already */
+    /* waits for the answer: the limit of pending calls may be reached already */
     if (asks) SK_TRY(sk_worker_link_answer_of(C(e), req, err));
     if (first) *first = (sk_oid){base + 1};
     if (tid) *tid = (sk_tid){base};
@@ -234,7 +234,7 @@ static sk_rc c_actor_create(struct sk_engine *e, const struct sk_actor_spec *s, 
     uint64_t base, req;
     SK_TRY(sk_aspec_check(&as, err));
     SK_TRY(send_spec(C(e), &init, &as, 3, &base, as.name.n ? &req : NULL, err));
-    /* the name may be taken */
+    /* waits for the answer: the name may be taken */
     if (as.name.n) SK_TRY(sk_worker_link_answer_of(C(e), req, err));
     *ready = (sk_oid){base + 1};
     *out = (sk_aid){base + 2};
@@ -288,7 +288,7 @@ static sk_rc c_actor_find(struct sk_engine *e, const char *space, const char *na
         *meta = (struct sk_bytes){p, p ? b.n : 0};
         *out = (sk_aid){aid};
         *ready = (sk_oid){aid - 1};
-        if (!p) { /* the answer came with a reference to each object, which is given back */
+        if (!p) { /* the answer brought a reference to each object, which is given back */
             c_release(e, (sk_oid){aid});
             c_release(e, *ready);
             rc = SK_ERR(err, SK_ENOMEM, "no memory for the name's actor");
@@ -380,7 +380,7 @@ static sk_rc c_stream_end(struct sk_engine *e, sk_tid t, uint32_t kind, sk_oid *
     return SK_OK;
 }
 
-/* The answer may come at any time, so from now on a thread reads the ring of this process. */
+/* The answer may arrive at any time, so from now on a thread reads the ring of this process. */
 static sk_rc c_watch(struct sk_engine *e, sk_oid o, sk_tid stream, struct sk_watch *w,
                      struct sk_err *err) {
     struct sk_worker_engine *c = C(e);

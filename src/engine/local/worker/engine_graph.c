@@ -13,7 +13,7 @@ static uint8_t *c_memory(struct sk_engine *e, uint64_t *size) {
     return c->data_seg.base;
 }
 
-/* From now on one thread reads the ring for all others. */
+/* Makes one thread read the ring for all others from now on. */
 static sk_rc c_attend(struct sk_engine *e, struct sk_err *err) {
     struct sk_worker_engine *c = engine_of(e);
     pthread_mutex_lock(&c->mu);

@@ -111,7 +111,7 @@ void sk_worker_link_fd_lost(struct sk_worker_engine *c) {
     abort();
 }
 
-/* Wakes all running event loops of an async actor. Locked. */
+/* Wakes all running event loops of an async actor. Call with c->mu held. */
 static void nudge_all(struct sk_worker_engine *c) {
     for (uint32_t i = 0; c->is_async && i < c->n_groups; i++)
         if (i == 0 || c->groups[i].n_threads) sk_worker_link_nudge(&c->groups[i]);
@@ -132,7 +132,7 @@ static struct sk_msg *keep(const void *p, size_t len, uint64_t req) {
 struct in { /* a message that was read */
     const void *p;
     size_t len;
-    bool in_wait;         /* read by a thread that waits for an answer */
+    bool in_wait;         /* the thread that read the message waits for an answer */
     struct sk_msg **task; /* where to store a call that is to run next; may be NULL */
 };
 
@@ -249,8 +249,8 @@ static void handle(struct sk_worker_engine *c, const struct in *in) {
     if (kind > SK_M_DOWN && kind < SK_M_DOWN_END) handlers[kind](c, &r, in);
 }
 
-/* A handler may send, and wait for room. By then the message has been copied or is no longer
- * needed. It is popped only afterwards, which cannot block: the driver never waits for a worker. */
+/* Reads and handles one message. The handler may send, and wait for room to send; the message is
+ * popped only afterwards. That cannot block the driver, which never waits for a worker. */
 bool sk_worker_link_read(struct sk_worker_engine *c, bool in_wait, struct sk_msg **task) {
     size_t len;
     const void *p = sk_ring_peek(&c->down, &len);
@@ -280,7 +280,7 @@ static void *reader(void *arg) {
     for (;;) {
         uint32_t seen = sk_bell_seq(&c->slot->bell);
         while (sk_worker_link_read(c, false, NULL)) {}
-        nudge_all(c); /* the bell is rung for cancelled tasks, too */
+        nudge_all(c); /* the bell is also rung when a task is cancelled */
         if (c->quiet) sk_worker_link_ring(c, false);
         bool lent = c->lease_len > 0;
         pthread_mutex_unlock(&c->mu);
@@ -445,7 +445,8 @@ sk_rc sk_worker_link_lease(struct sk_engine *e, size_t len, struct sk_buf *out,
     return SK_OK;
 }
 
-static void give(struct sk_worker_engine *c, uint64_t off, uint64_t len) { /* locked */
+/* call with c->mu held */
+static void give(struct sk_worker_engine *c, uint64_t off, uint64_t len) {
     struct {
         uint32_t type, pad;
         uint64_t off, len;
@@ -493,7 +494,7 @@ sk_rc sk_worker_link_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *o
 }
 
 static void buf_tail(struct sk_worker_engine *c, uint64_t off, uint64_t len) {
-    /* called locked; gives back the end of an allocation that is not needed */
+    /* call with c->mu held; gives back the end of an allocation that is not needed */
     if (!len) return;
     /* The second test: an allocation with its own lease may end where the chunk begins. */
     if (c->lease_len && off >= c->lease_off && off + len == c->lease_off + c->lease_used)

@@ -59,7 +59,7 @@ static void unwanted(struct sk_worker_engine *c, const struct sk_payload *p) {
     const void *bytes;
     if (!p->buf) return;
     if (!p->keep) c->base.ops->buf_abort(&c->base, p->buf);
-    /* for a buffer this cannot fail */
+    /* cannot fail for a value that is in a buffer */
     else if (sk_worker_link_value(c, p, &v, &bytes, NULL) == SK_OK)
         sk_worker_engine_unwanted(c, &v);
 }
@@ -96,7 +96,7 @@ static sk_rc w_fail(struct sk_task *task, const struct sk_payload *error, struct
         if (error->buf) e->ops->buf_abort(e, error->buf);
         return SK_OK;
     }
-    /* values that the task returned before its error are not wanted */
+    /* values that the task returned before its error are thrown away */
     struct sk_rd r = sk_rd_init(t->out.p, t->out.n);
     for (uint32_t i = 0; i < t->n_values; i++) {
         struct sk_val v;
@@ -167,13 +167,13 @@ static sk_rc w_yield(struct sk_task *task, const struct sk_payload *p, struct sk
     SK_FAULT_HERE("worker.after_yield");
     task->n_yielded++;
     if (!t->window) return SK_OK;
-    /* Wait until the consumer has taken enough yields. */
+    /* Waits until the consumer has taken enough yields. */
     sk_rc rc = SK_OK;
     bool began = false;
     pthread_mutex_lock(&c->mu);
     for (;;) {
         uint32_t seen = sk_bell_seq(&c->slot->bell);
-        /* one message at a time, as in sk_worker_link_answer() */
+        /* reads one message at a time, as sk_worker_link_answer() does */
         bool more = !c->has_reader && sk_worker_link_read(c, true, NULL);
         if (sk_wtask_cancelled(t)) {
             rc = SK_ERR(err, SK_ECANCEL, "nobody wants the rest");
@@ -272,7 +272,7 @@ static void engine_failure(struct wtask *t, const struct sk_err *e) {
 }
 
 /* Shows the task to observers (state lists, `skate stack`); if several tasks run, the one that
- * began last. Locked. */
+ * began last. Call with c->mu held. */
 static void show(struct sk_worker_engine *c, const struct wtask *t) {
     struct sk_slot *s = c->slot;
     const char *name = t->priv.t.name;
@@ -327,12 +327,12 @@ static void report(struct sk_worker_engine *c, struct wtask *t, struct sk_msg_do
         struct sk_err full;
         SK_ERR(&full, SK_EFULL, "task %s failed, and its error of %u bytes cannot be sent: %.400s",
                t->priv.t.name, t->out.n, err.msg);
-        t->failed = false; /* so that the second error replaces the first */
+        t->failed = false; /* lets the second error replace the first */
         engine_failure(t, &full);
     }
 }
 
-struct wtask *sk_wtask_get(struct sk_worker_engine *c) { /* locked */
+struct wtask *sk_wtask_get(struct sk_worker_engine *c) { /* call with c->mu held */
     struct wtask *t = c->free_tasks;
     if (t) {
         c->free_tasks = t->next;
@@ -344,7 +344,7 @@ struct wtask *sk_wtask_get(struct sk_worker_engine *c) { /* locked */
     return t;
 }
 
-void sk_wtask_put(struct wtask *t) { /* locked */
+void sk_wtask_put(struct wtask *t) { /* call with c->mu held */
     sk_free(t->msg);
     t->msg = NULL;
     SK_DCHECK(t != t->c->free_tasks);
@@ -394,7 +394,7 @@ bool sk_wtask_begin(struct wtask *t, struct sk_msg *msg) {
         sk_rd_align(&r, 8);
         const void *q = sk_rd_raw(&r, sizeof t->need);
         if (q) memcpy(&t->need, q, sizeof t->need);
-        if (q && h.aid) { /* this is the constructor: calls come after it */
+        if (q && h.aid) { /* the task is a constructor: calls follow it in the ring */
             c->actor_need = t->need;
             c->has_need = true;
         }
@@ -463,7 +463,8 @@ bool sk_wtask_run(struct wtask *t) {
     } else if (!t->def) {
         rc = SK_ERR(&err, SK_ENOENT, "unknown function %llx", (unsigned long long)fid.v);
     } else {
-        pthread_mutex_lock(&c->define_mu); /* one definition at a time, over all threads */
+        /* one thread at a time gives a definition to the runner */
+        pthread_mutex_lock(&c->define_mu);
         if (!t->def->given) {
             rc = c->runner->define(c->runner->ctx, fid, t->def->name,
                                    (struct sk_bytes){t->def->def, t->def->len}, &err);
@@ -479,8 +480,8 @@ bool sk_wtask_run(struct wtask *t) {
     return false;
 }
 
-/* The constructor of an async actor has run: starts the event loops of groups that have calls.
- * Locked. */
+/* Call with c->mu held when the constructor of an async actor has run: starts the event loops of
+ * groups that have calls. */
 void sk_worker_engine_start_loops(struct sk_worker_engine *c) {
     c->ready = true;
     if (!sk_list_empty(&c->groups[0].queue)) sk_worker_link_nudge(&c->groups[0]);

@@ -2,9 +2,9 @@
  * program's runner, reports them.
  *
  * A task is claimed by compare-and-swap before it runs, so that the driver can take back queued
- * tasks at any moment. Its message is copied before it is popped, since a running task may wait
- * for answers that come behind it. A finished task's report is published in the ring at once;
- * the wake-up call is left out while more work is queued and the driver is known to look by
+ * tasks at any moment. Its message is copied before it is popped, since a running task may wait for
+ * answers that arrive behind it. A finished task's report is published in the ring at once; the
+ * wake-up call is left out while more work is queued and the driver is known to check the ring by
  * itself. */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,13 +24,13 @@
 #include "engine/local/worker/worker.h"
 
 #define SPIN_NS 50000
-#define IDLE_NS 200000000 /* after this time without work the lease is given back */
-/* after this time without work malloc gives back the memory that it keeps */
+#define IDLE_NS 200000000 /* ns; after this time without work the lease is given back */
+/* ns; after this time without work malloc gives back the memory that it keeps */
 #define TRIM_NS 1000000000
 
 /* ---- calls side by side ---------------------------------------------------------------------- */
 
-/* Another call of this group can begin: wakes its event loop. */
+/* Call with c->mu held when another call of this group can begin: wakes the group's event loop. */
 void sk_worker_step_more(struct sk_group *g) {
     if (!sk_list_empty(&g->queue)) sk_worker_link_nudge(g);
 }
@@ -116,7 +116,7 @@ bool sk_worker_step(struct sk_engine *e, uint32_t index) {
         }
     }
     for (uint32_t i = index ? 1 : 0; i < 2 && !c->exit; i++) {
-        struct sk_group *g = i ? own : NULL; /* the constructor comes first */
+        struct sk_group *g = i ? own : NULL; /* the constructor's queue comes first */
         struct sk_list *queue = g ? &g->queue : &c->queue;
         if (g && (c->broken || !c->ready)) break;
         while (!sk_list_empty(queue) && (!g || g->n_running < g->max)) {
@@ -128,7 +128,7 @@ bool sk_worker_step(struct sk_engine *e, uint32_t index) {
             if (g) g->n_queued--, g->n_running++;
             pthread_mutex_unlock(&c->mu);
             bool began = sk_wtask_begin(t, m);
-            pthread_mutex_lock(&c->mu); /* other event loops read `pending` */
+            pthread_mutex_lock(&c->mu); /* event loops on other threads read `pending` */
             t->pending = began; /* set before the task runs, since the task may end at any moment */
             pthread_mutex_unlock(&c->mu);
             if (began) (void)sk_wtask_run(t);
@@ -145,7 +145,7 @@ bool sk_worker_step(struct sk_engine *e, uint32_t index) {
     return go_on;
 }
 
-/* Queues a call that was read. Locked. */
+/* Queues a call that was read. Call with c->mu held. */
 static void queue_call(struct sk_worker_engine *c, struct sk_msg *m) {
     const struct sk_msg_task *h = (const void *)m->bytes;
     if (!c->n_groups || (h->flags & SK_TF_INIT)) {
@@ -166,8 +166,8 @@ static void queue_call(struct sk_worker_engine *c, struct sk_msg *m) {
     }
 }
 
-/* A task that ran here before may have started the reader (by a watch). The reader may have read
- * calls behind the constructor, which are moved to their groups here. Locked. */
+/* Call with c->mu held. A task that ran here before may have started the reader (by a watch). The
+ * reader may have read calls behind the constructor, which are moved to their groups here. */
 static void requeue(struct sk_worker_engine *c) {
     struct sk_list read;
     sk_list_init(&read);
@@ -181,8 +181,8 @@ static void requeue(struct sk_worker_engine *c) {
     }
 }
 
-/* The constructor's message says how many calls run at once: if the actor has groups, a thread
- * reads the ring from now on. Locked. */
+/* Call with c->mu held. The constructor's message says how many calls run at once: if the actor has
+ * groups, a thread reads the ring from now on. */
 static void become_concurrent(struct sk_worker_engine *c, const struct sk_msg *m) {
     struct sk_msg_task h;
     struct sk_rd r = sk_rd_init(m->bytes, m->len);
@@ -224,7 +224,7 @@ static void become_concurrent(struct sk_worker_engine *c, const struct sk_msg *m
     abort();
 }
 
-static void serve_async(struct sk_worker_engine *c) { /* locked */
+static void serve_async(struct sk_worker_engine *c) { /* call with c->mu held */
     struct sk_err err = {0};
     sk_worker_link_nudge(&c->groups[0]);
     pthread_mutex_unlock(&c->mu);
@@ -294,7 +294,7 @@ void sk_worker_engine_serve(struct sk_worker_engine *c) {
             c->used = true;
             pthread_mutex_lock(&c->mu);
             if (c->n_groups && !c->ready) {
-                /* the constructor has run: calls that came meanwhile may begin */
+                /* the constructor has run: calls that arrived meanwhile may begin */
                 c->ready = true;
                 for (uint32_t i = 0; i < c->n_groups; i++)
                     for (uint32_t k = SK_MIN(c->groups[i].n_queued, c->groups[i].max); k > 0; k--)
@@ -416,7 +416,7 @@ sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *ho
                       "load the same library");
     sk_prints_server(hand);
     int fd = atoi(sock);
-    /* so that programs started by workers do not take themselves for workers */
+    /* programs that workers start must not take themselves for workers */
     unsetenv("SKATE_FORK_FD");
     unsetenv("SKATE_CTL");
     struct sk_forksrv_hooks of_server = {0};

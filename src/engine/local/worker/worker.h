@@ -13,7 +13,7 @@
 #include "engine/worker.h"
 #include "store/store.h"
 
-struct sk_msg { /* a message that is kept for later */
+struct sk_msg { /* a message that is saved for later */
     struct sk_list link;
     uint64_t req;
     size_t len;
@@ -70,7 +70,7 @@ struct sk_worker_engine {
     /* sk_msg: answers that were not taken yet */
     struct sk_list replies;
     struct sk_map watches; /* request -> sk_watch */
-    /* called locked: handles a call that was read (worker.c) */
+    /* handles a call that was read (worker.c); called with mu held */
     void (*queue_call)(struct sk_worker_engine *c, struct sk_msg *m);
     /* sk_msg: calls of this actor that were read during a wait */
     struct sk_list queue;
@@ -80,8 +80,8 @@ struct sk_worker_engine {
     uint64_t lease_off, lease_len, lease_used, chunk;
     /* environment to be given to the runner before the next task; p NULL: none */
     struct sk_bytes env;
-    bool env_failed; /* the environment could not be set up: no task can run here; env_err has the
-                        reason */
+    /* the environment could not be set up: no task can run here; env_err has the reason */
+    bool env_failed;
     struct sk_err env_err;
     struct wtask *free_tasks;
     pthread_mutex_t define_mu; /* held while a thread gives a definition to the runner */
@@ -102,45 +102,49 @@ struct sk_worker_engine {
     bool quiet;
 };
 
-/* Functions of link.c. "Locked" means: called with c->mu held. */
-/* locked; waits for room in the ring */
+/* ---- link.c */
+/* Sends a message; waits for room in the ring. Call with mu held. */
 void sk_worker_link_send_unlocked(struct sk_worker_engine *c, const void *msg, size_t len,
                                   bool wake);
-/* Like the function above, without waking the driver. It fails if it needs the store and the store
- * is full; then nothing was sent. */
+/* Like sk_worker_link_send_unlocked, without waking the driver. It fails if it needs the store and
+ * the store is full; then nothing was sent. */
 sk_rc sk_worker_link_try_send_unlocked(struct sk_worker_engine *c, const void *msg, size_t len,
                                        struct sk_err *err) SK_MUST_USE;
-/* wakes the driver; lazy: not if the driver will look by itself soon */
+/* Wakes the driver; with `lazy` not if the driver will check its rings by itself soon. */
 void sk_worker_link_ring(struct sk_worker_engine *c, bool lazy);
-/* Locked. Reads and handles one message; false: there is none. *task: a call that is to run. */
+/* Reads and handles one message; false: there is none. *task: a call that is to run. Call with mu
+ * held. */
 bool sk_worker_link_read(struct sk_worker_engine *c, bool in_wait, struct sk_msg **task);
-/* called locked; the lock is dropped during the sleep */
+/* Sleeps on the bell. Call with mu held; the lock is dropped during the sleep. */
 void sk_worker_link_sleep_unlocked(struct sk_worker_engine *c, uint32_t seen, int64_t spin_ns,
                                    int64_t deadline);
+/* Puts a value into the store, or makes it inline. */
 sk_rc sk_worker_link_value(struct sk_worker_engine *c, const struct sk_payload *p, struct sk_val *v,
-                           /* puts a value into the store, or makes it inline */
                            const void **bytes, struct sk_err *err);
-/* engine.c: sends a message with a value for object *oid; 0: a new object, whose id is stored
- * there. */
+/* ---- engine.c */
+/* Sends a message with a value for object *oid; 0: a new object, whose id is stored there. */
 sk_rc sk_worker_engine_send_value(struct sk_worker_engine *c, uint32_t type,
                                   const struct sk_payload *p, sk_oid *oid,
                                   struct sk_err *err) SK_MUST_USE;
-/* For a kept value that is not wanted: it is sealed all the same, because its writer reads it. */
+/* Seals a kept value that the driver does not need, because its writer goes on reading the
+ * value. */
 void sk_worker_engine_unwanted(struct sk_worker_engine *c, const struct sk_val *v);
-/* locked: the pins of the values that this task keeps have been made */
+/* Call with mu held when the driver has pinned the values that task `of` keeps: sends the releases
+ * that waited for that. */
 void sk_worker_engine_unkeep(struct sk_worker_engine *c, const void *of);
-/* the worker is idle: gives the lease back */
+/* Call when the worker is idle: gives the lease back. */
 void sk_worker_link_idle(struct sk_worker_engine *c);
-/* locked, with a reader thread: waits until a message has come; may return too early */
+/* Waits until a message has arrived; may return too early. Call with mu held, and only while there
+ * is a reader thread. */
 void sk_worker_link_wait_unlocked(struct sk_worker_engine *c, int64_t deadline);
-/* locked; starts the reader thread */
+/* Starts the reader thread. Call with mu held. */
 sk_rc sk_worker_link_start_reader(struct sk_worker_engine *c, struct sk_err *err) SK_MUST_USE;
 /* ends the worker, with the reason */
 void sk_worker_link_fd_lost(struct sk_worker_engine *c) __attribute__((noreturn));
 /* wakes the group's event loop */
 void sk_worker_link_nudge(struct sk_group *g);
 #define REQ_AT 8 /* offset of the request's number in most messages */
-/* Requests and their answers; called without the lock; see link.c. */
+/* Requests and their answers (link.c). Call without mu held. */
 struct sk_msg *sk_worker_link_answer(struct sk_worker_engine *c, uint64_t req, int64_t deadline);
 sk_rc sk_worker_link_answer_rc(const struct sk_msg *m, struct sk_rd *r, struct sk_err *err);
 sk_rc sk_worker_link_answer_of(struct sk_worker_engine *c, uint64_t req, struct sk_err *err);
@@ -192,20 +196,21 @@ struct wtask {                /* a task that runs */
     uint32_t note_len;
     SK_VEC(struct sk_view) args;
 };
-struct wtask *sk_wtask_get(struct sk_worker_engine *c); /* call it locked */
-void sk_wtask_put(struct wtask *t);                     /* call it locked */
+struct wtask *sk_wtask_get(struct sk_worker_engine *c); /* call with mu held */
+void sk_wtask_put(struct wtask *t);                     /* call with mu held */
 bool sk_wtask_begin(struct wtask *t, struct sk_msg *msg);
 bool sk_wtask_run(struct wtask *t);
 
 bool sk_wtask_cancelled(struct wtask *t);
-/* Locked. The constructor of an async actor has run: starts the event loops of groups that have
- * calls. */
+/* Call with mu held when the constructor of an async actor has run: starts the event loops of
+ * groups that have calls. */
 void sk_worker_engine_start_loops(struct sk_worker_engine *c);
 
 /* worker.c */
-/* locked: starts one more thread for the calls of a group */
+/* Starts one more thread for the calls of a group. Call with mu held. */
 void sk_worker_thread(struct sk_group *g);
-void sk_worker_step_more(struct sk_group *g); /* locked: a call of an async group has ended */
+/* call with mu held when a call of an async group has ended */
+void sk_worker_step_more(struct sk_group *g);
 /* Initialises *c, which is zeroed and has its segments mapped. The caller attaches the rings
  * afterwards. */
 void sk_worker_engine_init(struct sk_worker_engine *c, struct sk_slot *slot, int32_t pid,

@@ -3,13 +3,14 @@
  *
  *     STARTING --constructor done--> ALIVE --worker died, restarts left--> STARTING ... --> DEAD
  *
- * Calls wait with their caller until their arguments exist. As in Ray, a call that waits holds up
- * the later calls of the same process; in an actor with concurrency groups it does not. Then they
- * wait in a->queue until there is room on the worker, at most a->depth at a time. When no handle is
- * left, an actor stops after its last call. An actor whose constructor has its arguments and that
- * has no worker waits for one: the oldest of each shape in l->actors.wanting, by age, the others of
- * its shape behind it. Cost of a call: O(1), and a look at the processes that call; of a death:
- * O(calls); of a turn of the loop: O(shapes that are waited for), however many actors wait. */
+ * Calls wait in the list of their caller until their arguments exist. As in Ray, a call that waits
+ * holds up the later calls of the same process; in an actor with concurrency groups it does not.
+ * Then they wait in a->queue until there is room on the worker, at most a->depth at a time. When no
+ * handle is left, an actor stops after its last call. An actor without a worker waits for one when
+ * its constructor's arguments exist: l->actors.wanting has the oldest such actor of each shape, by
+ * age; the others of that shape are listed behind it. Cost of a call: O(1), and a walk over the
+ * processes that call; of a death: O(calls); of a turn of the loop: O(shapes that are waited for),
+ * however many actors wait. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -106,7 +107,7 @@ void sk_actor_call_over(struct sk_ltask *t) {
     t->caller = NULL;
     a->n_tasks--;
     SK_DCHECK(c->n > 1 || sk_list_empty(&c->held));
-    /* the last caller stays for its next call */
+    /* the last caller's entry is kept for its next call */
     if (--c->n == 0 && a->n_callers > 1) caller_free(a, c);
 }
 
@@ -275,8 +276,8 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
          * after kill() go to the next process. */
         return;
     if (a->stopping && sk_list_empty(&a->queue) && !a->n_held && a->n_sent == 0) {
-        a->leaving =
-            true; /* the process ends in order: the user's destructors and exit handlers run */
+        /* the process ends in order: the user's destructors and exit handlers run */
+        a->leaving = true;
         sk_actor_dead(l, a, "its last handle was released");
         return;
     }
@@ -289,8 +290,9 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
     if (!a->placed) {
         if (a->init->state != SK_T_READY) return;
         sk_rc rc = sk_launch(l, a->init, a->worker);
+        /* an argument was lost for good */
         if (rc == SK_EAGAIN && a->init->state == SK_T_WAITING && a->init->n_unready == 0)
-            sk_ltask_ready(l, a->init); /* an argument was lost for good */
+            sk_ltask_ready(l, a->init);
         if (rc == SK_EAGAIN) return;
         if (rc != SK_OK) {
             sk_ltask_fail(l, a->init, rc,
@@ -302,7 +304,7 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
         a->placed = true;
         a->n_sent++;
     }
-    /* processes whose next call has lost an argument meanwhile */
+    /* callers whose calls have to wait, because an earlier call of theirs is not ready any more */
     uint32_t held_up[8], n_held_up = 0, n_passed = 0;
     for (struct sk_list *it = a->queue.next;
          a->state != SK_A_DEAD && it != &a->queue && a->n_sent < a->depth && a->worker;) {
@@ -423,8 +425,8 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
         if (a->leaving) sk_driver_link_leave(l, w, why);
         else sk_driver_link_kill(l, w, "its actor is dead");
     } else {
-        sk_lgraphs_actor_died(l, a->id, why,
-                              false); /* the graphs waited for the actor's next process */
+        /* the graphs waited for the actor's next process */
+        sk_lgraphs_actor_died(l, a->id, why, false);
     }
     if (sk_ltask_over(a->init)) sk_ltask_let_args_go(l, a->init);
     else sk_ltask_fail(l, a->init, SK_EACTOR, "the actor died before it was ready: %s", why);
@@ -501,9 +503,9 @@ struct sk_verdict_actor sk_actor_case(const struct sk_lactor *a) {
                                      .max_task_retries = a->max_task_retries};
 }
 
-/* The process of a living actor died: calls that were queued and not begun end with it, unless they
- * may wait for the next process. Calls that are held for an argument are not touched: they were not
- * about to be sent. */
+/* Call when the process of a living actor has died: calls that were queued and not begun fail,
+ * unless they may wait for the next process. Calls that are held for an argument are not touched:
+ * they were not about to be sent. */
 void sk_actor_fail_hasty(struct sk_local *l, struct sk_lactor *a, const char *why) {
     if (a->no_restart || a->restarts_left == 0) return; /* the calls end with the actor */
     struct sk_verdict_actor ac = sk_actor_case(a);
@@ -517,11 +519,11 @@ void sk_actor_fail_hasty(struct sk_local *l, struct sk_lactor *a, const char *wh
         sk_list_del(&t->on);
         sk_list_push_back(&hasty, &t->on);
     }
-    for (struct sk_list *it; (it = sk_list_first(&hasty));) /* a failing call may end others */
+    for (struct sk_list *it; (it = sk_list_first(&hasty));) /* a call that fails may end others */
         sk_ltask_fail(l, call_of(it), SK_EUNAVAIL,
                       "The actor is restarting; its process died before the call began: %s", why);
-    SK_ASSERT(sk_list_empty(&hasty)); /* NOLINTNEXTLINE(clang-analyzer-core.StackAddressEscape):
-                                         no call points to this list head any more */
+    /* no call points to this list head any more */
+    SK_ASSERT(sk_list_empty(&hasty)); /* NOLINT(clang-analyzer-core.StackAddressEscape) */
 }
 
 void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged, const char *why) {
@@ -544,14 +546,15 @@ void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged,
     if (a->init->state != SK_T_WAITING && a->init->state != SK_T_READY)
         /* the return object of the constructor keeps its first value */
         sk_ltask_to(a->init, SK_T_READY);
-    /* the constructor had run before */
+    /* the constructor had begun before: its earlier attempt goes into the history */
     if (a->init->start_ns && !a->init->end_ns) sk_state_attempt(l, a->init, SK_EACTOR, why);
     sk_state_not_run(a->init);
     sk_ltask_again(a->init, a->init->retries_left);
     sk_actor_advance(l, a);
 }
 
-/* The last reference is gone: the calls already made are finished, then the actor ends. */
+/* Call when the last reference is gone: the calls already made are finished, then the actor
+ * ends. */
 void sk_actor_unreferenced(struct sk_local *l, struct sk_lactor *a) {
     a->stopping = a->unreferenced = true;
     sk_name_free(&a->name);
@@ -565,7 +568,7 @@ void sk_actor_sweep(struct sk_local *l) {
         struct sk_lactor *a = sk_container_of(it, struct sk_lactor, link);
         if (!a->unreferenced || a->state != SK_A_DEAD || a->n_tasks || !sk_ltask_over(a->init))
             continue;
-        /* nothing points to it any more */
+        /* nothing points to the actor any more */
         SK_ASSERT(!a->worker && !a->name && sk_list_empty(&a->queue) && sk_list_empty(&a->wants));
         l->actors.n_unreferenced--;
         sk_state_actor_gone(l, a);

@@ -26,8 +26,8 @@ struct sk_lcaller { /* a process that has made calls of an actor */
 
 enum { SK_A_STARTING, SK_A_ALIVE, SK_A_DEAD };
 struct sk_lactor {
-    uint64_t id,
-        order; /* order: the actor's turn among the tasks and actors that wait for resources */
+    /* order: the actor's turn among the tasks and actors that wait for resources */
+    uint64_t id, order;
     struct sk_list link;
     /* Link of an actor that waits for a worker: in l->actors.wanting if this actor is the oldest
      * of its shape, else in `alike` of the oldest one. */
@@ -53,8 +53,8 @@ struct sk_lactor {
     bool no_restart; /* the actor was killed for good: unfinished calls fail */
     bool placed;     /* the constructor was sent to the actor's present worker */
     bool detached;   /* the actor lives without handles: the engine holds its `ready` object */
-    bool asked;   /* kill(no_restart=False) has asked for a restart; reset when the actor is ALIVE
-                     again */
+    /* kill(no_restart=False) has asked for a restart; reset when the actor is ALIVE again */
+    bool asked;
     bool leaving; /* the actor's process has said that it will end */
     bool is_async;
     struct sk_name *name; /* NULL: the actor has no name */
@@ -74,18 +74,19 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base_id, const
 /* Does what can be done for the actor now: starts it, sends calls, or stops it. */
 void sk_actor_advance(struct sk_local *l, struct sk_lactor *a);
 void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why);
-/* The constructor ended with this error; the actor's calls end with it, too. Takes the reference
- * to the error over. */
+/* Call when the constructor has ended with this error; the actor's calls end with it, too. Takes
+ * over the reference to the error. */
 void sk_actor_init_failed(struct sk_local *l, struct sk_lactor *a, uint32_t kind,
                           struct sk_inl *error);
-void sk_actor_began(struct sk_lactor *a); /* the constructor has run */
-/* The process of the actor has ended. sk_actor_worker_died decides what becomes of the actor. */
+void sk_actor_began(struct sk_lactor *a); /* call when the constructor has run */
+/* Call when the process of the actor has ended. sk_actor_worker_died decides what becomes of the
+ * actor. */
 void sk_actor_worker_gone(struct sk_lactor *a);
-/* The actor ends with its process: it is not started again, and its calls are not finished. */
+/* Makes the actor end with its process: it is not started again, and its calls are not finished. */
 void sk_actor_ends(struct sk_lactor *a);
-void sk_actor_leaves(
-    struct sk_lactor *a); /* Notes that the actor's process has said that it will end. */
-/* A call that was sent has left its worker. */
+/* Call when the actor's process has said that it will end. */
+void sk_actor_leaves(struct sk_lactor *a);
+/* Call when a call that was sent has left its worker. */
 static inline void sk_actor_call_left(struct sk_lactor *a) {
     if (a->n_sent) a->n_sent--;
 }
@@ -98,7 +99,8 @@ static inline void sk_actor_call_again(struct sk_lactor *a, struct sk_list *on) 
 void sk_actor_kill(struct sk_local *l, struct sk_lactor *a, bool no_restart);
 /* Ends all calls that are not on the actor's worker. */
 void sk_actor_fail_calls(struct sk_local *l, struct sk_lactor *a, const char *why);
-/* The process has ended: the actor is started again, or is dead. charged: that costs a restart. */
+/* Call when the process has ended: starts the actor again, or makes it dead. charged: the death
+ * costs a restart. */
 void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged, const char *why);
 /* Checks whether process proc may make a call. SK_EPENDING: `max` of its calls are not finished. */
 sk_rc sk_actor_may_call(struct sk_local *l, uint64_t aid, uint32_t proc, uint32_t max,
@@ -107,13 +109,13 @@ sk_rc sk_actor_may_call(struct sk_local *l, uint64_t aid, uint32_t proc, uint32_
 struct sk_verdict_actor sk_actor_case(const struct sk_lactor *a);
 /* Adds the call to its caller's calls, in order. False: no memory. */
 bool sk_actor_call(struct sk_lactor *a, struct sk_ltask *t) SK_MUST_USE;
-/* The arguments of the call exist: the call is queued, with those that stood behind it, unless a
- * call in front of it still waits. */
+/* Call when the arguments of the call exist: queues the call, with those that stood behind it,
+ * unless a call in front of it still waits. */
 void sk_actor_call_ready(struct sk_ltask *t);
 void sk_actor_call_over(struct sk_ltask *t);
 void sk_actor_free(struct sk_lactor *a);
-/* The process has ended: calls that are only queued end with an error, unless they may wait for
- * the restart. */
+/* Call when the process has ended: calls that are only queued fail, unless they may wait for the
+ * restart. */
 void sk_actor_fail_hasty(struct sk_local *l, struct sk_lactor *a, const char *why);
 void sk_actor_unreferenced(struct sk_local *l, struct sk_lactor *a);
 /* Finds an actor by name. Process proc gets a reference to *out and to its `ready` object, whose

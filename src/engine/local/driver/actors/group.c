@@ -31,7 +31,7 @@ sk_rc sk_lgroup_create(struct sk_local *l, uint32_t proc, uint64_t base,
                           (struct sk_bytes){NULL, 0}, g, &g->name, err);
     if (rc == SK_OK) rc = sk_obj_new(l, base + 1, proc, &o, err);
     if (rc == SK_OK && (rc = sk_own_hold(l->own, base + 1, err)) != SK_OK) {
-        /* drop the caller's reference: the caller gets an error */
+        /* drops the caller's reference, since the caller gets an error */
         SK_IGNORE(sk_own_unref(l->own, base + 1, proc, 1, NULL));
         sk_obj_drain(l);
     }

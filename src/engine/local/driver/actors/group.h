@@ -35,7 +35,7 @@ void sk_lgroups_init(struct sk_local *l);
 sk_rc sk_lgroup_create(struct sk_local *l, uint32_t proc, uint64_t base,
                        const struct sk_lgroup_spec *s, struct sk_err *err) SK_MUST_USE;
 sk_rc sk_lgroup_remove(struct sk_local *l, uint64_t id, struct sk_err *err) SK_MUST_USE;
-/* the group has its bundles now */
+/* Call when the group has got its bundles: gives its `ready` object a value. */
 void sk_lgroup_ready(struct sk_local *l, const struct sk_place_group *g);
 size_t sk_lgroups_write(struct sk_local *l, void *buf, size_t cap);
 void sk_lgroups_free(struct sk_local *l);

@@ -47,7 +47,7 @@ static inline void sk_driver_unlock(struct sk_engine *e) {
 /* ---- calls_drive.c */
 sk_rc sk_driver_closed(struct sk_err *err) SK_MUST_USE;
 
-/* what a caller waits for; `skate stack` shows it when the wait is long */
+/* Describes what a caller waits for; `skate stack` shows this when the wait is long. */
 struct sk_waited {
     const char *verb;
     const sk_oid *ids;

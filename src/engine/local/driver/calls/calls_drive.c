@@ -1,15 +1,15 @@
 /* calls_drive.c - waiting and driving: a caller that waits drives the loop in place, so that a
  * synchronous call costs one round trip and no thread switch.
  *
- * One caller at a time drives (l->driving); other callers wait on l->turn and look again after
- * each progress; the loop thread drives when no caller does. ctl->who tells the workers which of
- * the driver's two bells to ring. */
+ * One caller at a time drives (l->driving); other callers wait on l->turn and check their condition
+ * after each progress; the loop thread drives when no caller does. ctl->who tells the workers which
+ * of the driver's two bells to ring. */
 #include <time.h>
 
 #include "base/clock.h"
 #include "engine/local/driver/calls/calls.h"
 
-#define TELL_NS 10000000 /* after this time a wait is shown to observers */
+#define TELL_NS 10000000 /* ns; a wait that lasts longer is shown by `skate stack` */
 
 sk_rc sk_driver_closed(struct sk_err *err) {
     return SK_ERR(err, SK_ECLOSED, "the engine is shut down");
@@ -79,7 +79,8 @@ static sk_rc drive_unlocked(struct sk_local *l, bool (*done)(void *), void *arg,
         (void)sk_bell_wait(&l->ctl->bell[0], seen, s.spin_ns, s.until_ns);
         pthread_mutex_lock(&l->mu);
     }
-    /* after a timeout the caller may wait again at once: a layer above waits in slices */
+    /* After a timeout the wait is shown a moment longer: a layer above waits in slices, and may
+     * call again at once. */
     if (told) atomic_store(&l->ctl->waits_ns, rc == SK_ETIMEOUT ? sk_now_ns() : 0);
     l->driving = false;
     atomic_store_explicit(&l->ctl->who, 1, memory_order_seq_cst);

@@ -32,7 +32,7 @@ static sk_rc wait_for_room_unlocked(struct sk_local *l, uint64_t len, sk_off *of
                 l, room_done, &r, sk_now_ns() + INTERRUPT_NS,
                 &(struct sk_waited){.verb = "room in the object store"})) == SK_ETIMEOUT &&
            !stop) {
-        sk_space_caller_waits(l, true); /* it still waits */
+        sk_space_caller_waits(l, true); /* this caller still waits */
         sk_driver_unlock(&l->base);
         stop = l->hooks.interrupted && l->hooks.interrupted(l->hooks.interrupted_ctx);
         sk_driver_lock(&l->base);
@@ -146,7 +146,7 @@ struct get_wait {
     const sk_oid *ids;
     size_t n, at; /* ids[0..at) are known to exist */
     sk_rc rc;
-    uint64_t n_lost; /* l->n_lost when `at` was found */
+    uint64_t n_lost; /* value of l->n_lost when `at` was computed */
     struct sk_get_wait get;
 };
 static bool get_done(void *arg) {
@@ -157,7 +157,8 @@ static bool get_done(void *arg) {
         w->rc = w->get.refused;
         return true;
     }
-    bool disk = false; /* values on disk: all are asked for before the caller waits */
+    /* true if a value is on disk; all of these are requested before the caller waits */
+    bool disk = false;
     for (size_t i = w->at; i < w->n; i++) {
         struct sk_obj *o = sk_obj_get(w->l, w->ids[i].v);
         if (!o) {
@@ -213,7 +214,7 @@ sk_rc sk_driver_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t de
         SK_DCHECK(o && o->state != SK_O_PENDING && !o->gone);
         out[i] = (struct sk_view){.kind = o->kind, .oid = ids[i], .len = o->len};
         if (o->state == SK_O_ACTOR) continue;
-        SK_ASSERT(o->where != SK_V_DISK); /* get_done saw it in the store a moment ago */
+        SK_ASSERT(o->where != SK_V_DISK); /* get_done has just seen the value in the store */
         if (o->where == SK_V_STORE) {
             if (sk_store_pin(l->store, SK_PROC_DRIVER, o->u.off) != SK_OK) {
                 while (i-- > 0) view_drop(l, &out[i]);

@@ -92,8 +92,8 @@ static sk_rc l_watch(struct sk_engine *e, sk_oid o, sk_tid stream, struct sk_wat
 
 static bool l_unwatch(struct sk_engine *e, struct sk_watch *w) {
     sk_driver_lock(e);
-    struct sk_req *q =
-        (struct sk_req *)(uintptr_t)w->id; /* the request; 0 after the callback was called */
+    /* the request; 0 after the callback was called */
+    struct sk_req *q = (struct sk_req *)(uintptr_t)w->id;
     if (q) sk_req_free(sk_local_of(e), q);
     sk_obj_drain(sk_local_of(e)); /* the watch may have held the last reference to the object */
     w->id = 0;
@@ -352,8 +352,8 @@ static sk_rc l_keep(struct sk_engine *e, sk_oid o, const struct sk_payload *p, s
     if (buf) buf->data = NULL;
     if (rc == SK_OK) {
         sk_obj_drain(l);
-        sk_bell_ring(&l->ctl->bell[0]); /* the thread that waits for the value may be the driving
-                                           one, asleep on this bell */
+        /* the thread that waits for the value may be the driving one, asleep on this bell */
+        sk_bell_ring(&l->ctl->bell[0]);
     }
     sk_driver_unlock(e);
     return rc;

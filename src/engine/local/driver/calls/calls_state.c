@@ -18,7 +18,7 @@ static size_t l_state(struct sk_engine *e, enum sk_state_what what, void *buf, s
     struct sk_local *l = sk_local_of(e);
     sk_driver_lock(e);
     if (!l->closing && !l->driving) {
-        sk_loop_pump(l); /* so that tasks which have just ended are listed as ended */
+        sk_loop_pump(l); /* lists tasks that have just ended as ended */
         sk_loop_dispatch(l);
     }
     size_t n = l->closing ? 0 : sk_state_write(l, what, buf, cap);

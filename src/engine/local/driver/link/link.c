@@ -78,7 +78,7 @@ bool sk_driver_link_reply(struct sk_local *l, struct sk_lworker *w, const void *
 void sk_driver_link_flush(struct sk_local *l, struct sk_lworker *w) {
     uint32_t n = w->out.n, i = 0;
     if (w->dying) return;
-    w->out.n = 0; /* because sk_driver_link_send refuses while answers are kept */
+    w->out.n = 0; /* sk_driver_link_send refuses to send while `out` holds answers */
     for (; i < n; i++) {
         uint64_t len;
         memcpy(&len, w->out.p[i], 8);
@@ -137,7 +137,7 @@ void sk_driver_link_list(struct sk_local *l, struct sk_lworker *w, uint64_t req,
     sk_free(p);
 }
 
-/* New ids have to come from the worker's own range, each once. */
+/* New ids have to be from the worker's own range, each used once. */
 bool sk_driver_link_fresh_ids(struct sk_local *l, struct sk_lworker *w, uint64_t base) {
     if (base >> 40 == w->proc && !sk_map_get(&l->tasks, base)) return true;
     sk_driver_link_kill(l, w, "it sent a message that makes no sense");
@@ -156,9 +156,10 @@ size_t sk_driver_link_hand(const struct sk_lworker *w, char *buf, size_t cap) {
     return (size_t)snprintf(buf, cap, "\nin %s", s->doing);
 }
 
-/* The worker compares the task with the one that runs. A signal that comes between Python's last
- * check for signals and its sleep is seen only after the sleep: so the signal is sent again
- * (sk_pool_reap) until the worker says that it has interrupted the task. */
+/* Sends SIGINT for the task w->interrupt; the worker ignores the signal if another task runs. A
+ * signal that arrives between Python's last check for signals and its sleep is seen only after the
+ * sleep: so the signal is sent again (sk_pool_reap) until the worker says that it has interrupted
+ * the task. */
 void sk_driver_link_interrupt(struct sk_local *l, struct sk_lworker *w) {
     const struct sk_ltask *t = sk_map_get(&l->tasks, w->interrupt);
     if (!t || t->worker != w || t->state != SK_T_SENT ||
@@ -211,7 +212,7 @@ void sk_driver_link_kill(struct sk_local *l, struct sk_lworker *w, const char *w
     w->killed = true;
     w->kill_why = why;
     if (w->pid > 0) SK_IGNORE(sk_forksrv_kill(&l->forksrv, w->pid, SIGKILL, NULL));
-    /* A process that has not started yet is killed when its STARTED report comes. The fork server
+    /* A process that has not started yet is killed when its STARTED report arrives. The fork server
      * reports that death, too. */
     sk_driver_link_retire(l, w);
 }

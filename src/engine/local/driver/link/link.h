@@ -34,7 +34,7 @@ struct sk_lworker {
     uint64_t had_actor; /* id of an actor that died while this process lives on; 0: none */
     uint64_t n_done;
     int64_t idle_since_ns;
-    /* What the last look for stopped processes found: the id of the first task that the worker had
+    /* Result of the last check for stopped processes: the id of the first task that the worker had
      * not begun; UINT64_MAX: the worker was starting; 0: neither. */
     uint64_t head_seen;
     int64_t leave_ns;     /* time at which the worker was told to end; 0: it was not */
@@ -62,8 +62,8 @@ struct sk_lworker {
 
     /* request.c */
     struct sk_list reqs;
-    struct sk_list
-        watches; /* watches: requests for a message, for which no thread of the worker waits */
+    /* watches: requests for a message, for which no thread of the worker waits */
+    struct sk_list watches;
 
     /* space_memory.c */
     uint32_t n_mem_waits; /* number of this worker's requests that wait for memory of the store */
@@ -74,17 +74,17 @@ struct sk_lworker {
         uint64_t heap_bytes, peak_bytes;
         /* memory that the kernel counts for the worker, but that is shared with the fork server */
         uint64_t shared_bytes;
-        uint64_t task; /* id of the task that ran here when memory was last looked at; 0: none */
+        uint64_t task; /* id of the task that ran here when memory was last measured; 0: none */
         /* since_ns: when that task began; exact_ns: when shared_bytes was measured */
         int64_t since_ns, exact_ns;
         /* oom: the worker was stopped because memory was short; beside: other tasks ran at that
          * time */
         bool oom, beside;
-        /* the process is paused (SIGSTOP) until memory that is being freed has come back */
+        /* the process is paused (SIGSTOP) until the memory that is being freed is available */
         bool paused;
-        int pidfd;   /* open while the process is paused */
-        char *story; /* text that explains why the worker was stopped for memory; on the heap; NULL:
-                        none */
+        int pidfd; /* open while the process is paused */
+        /* text that explains why the worker was stopped for memory; on the heap; NULL: none */
+        char *story;
     } mem;
 };
 
@@ -124,16 +124,16 @@ void sk_driver_link_interrupt_task(struct sk_local *l, struct sk_lworker *w, uin
 /* Sends SIGINT for the task w->interrupt, if it still runs there. */
 void sk_driver_link_interrupt(struct sk_local *l, struct sk_lworker *w);
 
-/* A message of w could not be recorded: later ones are ignored, and w is killed. */
+/* Call when a message of w could not be recorded: later messages are ignored, and w is killed. */
 void sk_driver_link_unheard(struct sk_local *l, struct sk_lworker *w, const char *why);
-/* The worker has copied the big message at `off`. */
+/* Call when the worker has copied the big message at `off`: frees the message. */
 void sk_driver_link_big_read(struct sk_local *l, struct sk_lworker *w, uint64_t off);
 /* Gives the worker to an actor for good. */
 void sk_driver_link_bind(struct sk_lworker *w, struct sk_lactor *a);
-/* The actor of w is dead, but the process lives on. No other actor or task may use the process,
- * because it has user state. */
+/* Call when the actor of w is dead, but the process lives on. No other actor or task may use the
+ * process, because it has user state. */
 void sk_driver_link_actor_dead(struct sk_lworker *w, uint64_t aid);
-/* the process of w has ended */
+/* call when the process of w has ended */
 void sk_driver_link_dying(struct sk_lworker *w);
 /* counts one more task of w that is reported as ended */
 static inline void sk_driver_link_reported(struct sk_lworker *w) { w->n_done++; }

@@ -58,8 +58,8 @@ static const void *arg_value(struct sk_local *l, const struct sk_ltask *t, uint3
     const struct sk_val asked = *v;
     uint64_t own = part ? sk_part_find(t, i) : 0;
     struct sk_obj *o = sk_obj_get(l, own ? own : v->oid);
+    /* sk_launch has checked that the argument exists in memory */
     SK_DCHECK(o && o->state != SK_O_PENDING &&
-              /* sk_launch has checked that the argument exists in memory */
               (o->state == SK_O_ACTOR || o->where != SK_V_DISK || (part && !asked.len)));
     if (o->state == SK_O_ACTOR) {
         *v = (struct sk_val){.kind = 0, .where = SK_V_NONE, .oid = v->oid};
@@ -134,7 +134,7 @@ sk_rc sk_ltask_send(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w
     if (SK_UNLIKELY(w->place.env && !w->has_env)) SK_TRY(send_env(l, w));
     SK_TRY(send_fn(l, w, t->spec.fid));
     uint32_t claim = w->next_claim % SK_CLAIMS;
-    /* at most half of the claim words are taken */
+    /* at most half of the claim words are taken, so a free one is found */
     while (w->claimed[claim / 64] >> claim % 64 & 1) claim = (claim + 1) % SK_CLAIMS;
     SK_DCHECK(t->state == SK_T_READY && !t->worker && t->n_unready == 0);
     SK_DCHECK(!(w->claimed[claim / 64] >> claim % 64 & 1));

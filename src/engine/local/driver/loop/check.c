@@ -28,7 +28,7 @@ static bool task_ok(const struct sk_local *l, const struct sk_ltask *t) {
     case SK_T_FAILED: NEED(t->kind == SK_TASK_INIT); break;
     case SK_T_ENDED:
         NEED(sk_ltask_is_stream(t) && !t->sink);
-        break; /* other tasks are freed at their end */
+        break; /* tasks that are no streams of this kind are freed at their end */
     /* state LEFT lasts only until the code that took the task off its worker has decided */
     default: return false;
     }
@@ -51,7 +51,7 @@ static bool is_group(const struct sk_local *l, uint64_t id) {
 static bool object_ok(struct sk_local *l, uint64_t id, const struct sk_obj *o) {
     NEED(o->id == id);
     if (o->state == SK_O_READY) NEED(!o->deps || o->where == SK_V_DISK);
-    /* the `ready` object of a group */
+    /* no task makes the `ready` object of a placement group */
     if (o->state == SK_O_PENDING && !o->maker && is_group(l, id - 1)) return true;
     if (o->state == SK_O_PENDING && !o->maker && sk_promised(l, id)) return true;
     if (o->state == SK_O_PENDING && !l->recovery.lost.n && !o->stream_end)

@@ -76,7 +76,8 @@ static void let_all_go(struct sk_local *l, struct sk_lworker *w) {
     sk_space_worker_gone(l, w);
     for (uint32_t i = 0; i < w->big.n; i++) sk_store_unref(l->store, w->big.p[i]);
     SK_DCHECK(!w->actor || w->actor->worker == w || !w->actor->worker);
-    if (w->actor) sk_actor_worker_gone(w->actor); /* else it no longer has this actor */
+    /* w->actor is NULL if the actor died before its process */
+    if (w->actor) sk_actor_worker_gone(w->actor);
 }
 
 /* ---- the verdict is carried out -------------------------------------------------------------- */
@@ -138,7 +139,8 @@ static void task_lost(struct inquest *q, struct sk_ltask *t) {
     }
 }
 
-/* a is NULL: w had no actor, or its actor died before. */
+/* Tells the graphs that w has died, and with it actor `a`; NULL: w had no actor, or its actor died
+ * before. */
 static void graphs_lost(const struct inquest *q, const struct sk_lactor *a) {
     uint64_t aid = a ? a->id : q->w->had_actor;
     bool restarts = false;
@@ -151,7 +153,7 @@ static void graphs_lost(const struct inquest *q, const struct sk_lactor *a) {
 
 static void actor_lost(struct inquest *q, struct sk_lactor *a) {
     sk_actor_fail_hasty(q->l, a, q->why);
-    /* in front of the calls that were not sent */
+    /* these calls go in front of the calls that were not sent */
     for (struct sk_list *it; (it = sk_list_last(&q->again));) {
         sk_list_del(it);
         sk_actor_call_again(a, it);
@@ -167,7 +169,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     /* Set until everything is handled: a sink that submits meanwhile reads no messages, and frees
      * no actor that is about to be told of this death. */
     l->pumping = true;
-    sk_loop_pump_worker(l, w); /* messages that it sent before its death count */
+    sk_loop_pump_worker(l, w); /* messages that the worker sent before its death count */
     sk_lmem_died(l, w, status);
     w->sh->crash[sizeof w->sh->crash - 1] = 0;
     (void)sk_driver_link_hand(w, doing, sizeof doing);
@@ -201,8 +203,9 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     drop_streams(l, w->proc, !WIFEXITED(status));
     for (struct sk_list *it; (it = sk_list_first(&lost));)
         task_lost(&q, sk_container_of(it, struct sk_ltask, on));
-    graphs_lost(&q, a); /* before the actor's calls fail, so that code that is told of a failed call
-                         * finds the graph closed */
+    /* before the actor's calls fail, so that code that is told of a failed call finds the graph
+     * closed */
+    graphs_lost(&q, a);
     if (a) actor_lost(&q, a);
     sk_lgraphs_proc_dead(l, w->proc, why);
     sk_promises_proc_dead(l, w->proc, why);

@@ -45,8 +45,8 @@ void sk_host_reports(struct sk_local *l) {
         }
         if (rc == SK_EAGAIN) return;
         /* The server is gone (or the user has closed its socket), and the kernel has killed
-         * every worker with it. If workers had come up, a new server is started now; otherwise it
-         * is started when the next worker is needed. */
+         * every worker with it. If workers had been ready, a new server is started now; otherwise
+         * it is started when the next worker is needed. */
         bool by_itself = sk_pool_server_gone(l), none = !sk_pool_any_up(l);
         /* a sink that is told of the deaths may submit: workers with higher numbers belong to a
          * new server */

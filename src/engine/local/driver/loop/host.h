@@ -13,7 +13,7 @@ struct sk_err;
 /* starts the fork server and the engine's threads */
 sk_rc sk_host_start(struct sk_local *l, struct sk_err *err);
 void sk_host_stop(struct sk_local *l);
-/* handles the reports of the fork server: workers that came up or ended */
+/* handles the reports of the fork server: workers that started or ended */
 void sk_host_reports(struct sk_local *l);
 
 #endif

@@ -94,8 +94,8 @@ static bool start_actors(struct sk_local *l) {
         if (a->order > asked) {
             asked = a->order;
             sk_actor_advance(l, a);
-            if (sk_list_empty(&a->wants)) { /* the actor has left the list, maybe together with
-                                               other actors */
+            /* the actor has left the list, maybe together with other actors */
+            if (sk_list_empty(&a->wants)) {
                 it = l->actors.wanting.next;
                 continue;
             }
@@ -139,8 +139,7 @@ void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
         struct sk_lworker *w = sk_container_of(pick.worker, struct sk_lworker, place);
         if (pick.what == SK_PLACE_RUN) {
             struct sk_ltask *t = sk_container_of(pick.task, struct sk_ltask, place);
-            /* The messages of a dead worker may be being read at the moment: then the task is
-             * lost with it, not begun. */
+            /* A worker with an actor gets no other tasks. */
             SK_ASSERT(!w->actor);
             sk_rc rc = sk_launch(l, t, w);
             if (l->place.launch != SK_LAUNCH_ALL) sk_memory_launched(&l->mem.policy, now);
@@ -157,7 +156,7 @@ void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
                 continue;
             }
             if (rc == SK_EAGAIN) {
-                /* the ring is full; the driving thread looks again soon as long as a task is
+                /* the ring is full; the driving thread tries again soon as long as a task is
                  * ready */
                 sk_place_push(&l->place, &t->place);
                 return;

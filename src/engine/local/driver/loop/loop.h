@@ -38,8 +38,9 @@ struct sk_upcalls {
     void (*call_over)(struct sk_ltask *t); /* task: this call has ended */
     /* task, space: there may be calls to send to the actor */
     void (*advance)(struct sk_local *l, struct sk_lactor *a);
+    /* task: the constructor of the actor has failed */
     void (*init_failed)(struct sk_local *l, struct sk_lactor *a, uint32_t kind,
-                        struct sk_inl *error); /* task: the constructor of the actor has failed */
+                        struct sk_inl *error);
     /* space: values were read from disk; tasks whose arguments all exist begin now */
     void (*came_back)(struct sk_local *l);
     /* link: a message that must not wait does not fit into the store; gives it memory of the

@@ -91,7 +91,7 @@ static void ended_otherwise(struct sk_local *l, struct sk_ltask *t, enum sk_verd
     }
 }
 
-/* Ends a failed task with its first value, the error. t NULL: no task wants the value. */
+/* Ends a failed task with its first value, the error. t NULL: no task takes the value. */
 static void failed_with(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t,
                         struct sk_val v, const void *bytes) {
     struct sk_lactor *a = t && t->kind != SK_TASK_INIT ? t->actor : NULL;
@@ -113,7 +113,7 @@ static void ended_well(struct sk_local *l, struct sk_ltask *t, struct sk_bytes n
         sk_stream_over(l, t);
         sk_stream_ended(l, t, false, 0, NULL);
     }
-    sk_ltask_to(t, SK_T_DONE); /* from here on a cancel by the sink comes too late */
+    sk_ltask_to(t, SK_T_DONE); /* from here on a cancel by the sink has no effect */
     if (t->sink) {
         struct sk_event ev = {
             .kind = SK_EV_DONE, .note = note, .run_ns = run_ns, .index = t->n_yielded};
@@ -213,7 +213,7 @@ static void submit_failed(struct sk_local *l, uint32_t proc, uint64_t base, stru
     sk_inl_drop(e);
 }
 
-/* The nesting level of tasks that the worker's running task submits. */
+/* Returns the nesting level of tasks that the worker's running task submits. */
 static uint32_t level_of(const struct sk_lworker *w) {
     const struct sk_list *first = sk_list_first(&w->sent);
     return first && !w->actor
@@ -357,8 +357,8 @@ static void on_WATCH(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) 
     struct {
         uint32_t type, pad;
         uint64_t req;
-        /* The object exists already; or there was no memory for a watch, and then the worker is
-         * woken all the same and waits by itself. */
+        /* The object exists already. Or there was no memory for a watch: then the worker is woken
+         * all the same, and waits by itself. */
     } m = {SK_M_FIRED, 0, req};
     (void)sk_driver_link_reply(l, w, &m, sizeof m);
 }
@@ -419,7 +419,7 @@ static void on_EXTENTFREE(struct sk_local *l, struct sk_lworker *w, struct sk_rd
 static void on_GIVE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     uint64_t off = sk_rd_u64(r), len = sk_rd_u64(r);
     sk_space_released(l);
-    /* a part from the middle of a lease: only sealing can cut it out */
+    /* fails for a range from the middle of a lease: only sealing can cut that out */
     if (sk_store_unlease(l->store, w->proc, off, len, NULL) != SK_OK &&
         sk_store_commit(l->store, w->proc, off, len, NULL) == SK_OK)
         sk_store_unref(l->store, off);

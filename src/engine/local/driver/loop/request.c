@@ -50,7 +50,7 @@ static void write_get(struct sk_local *l, struct sk_req *q, struct sk_wr *m) {
     sk_wr_u32(m, q->n);
     for (uint32_t i = 0; i < q->n; i++) {
         struct sk_obj *o = sk_obj_get(l, q->oids[i]);
-        /* the request holds it, and sk_space_get has checked it */
+        /* the object is held by the request, and sk_space_get has checked it */
         SK_DCHECK(o && o->state != SK_O_PENDING && o->where != SK_V_DISK);
         struct sk_val v = {.kind = o->kind, .where = o->where, .oid = o->id, .len = o->len};
         if (o->where == SK_V_STORE) v.off = o->u.off;
@@ -195,14 +195,14 @@ void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc) {
         } else {
             sk_driver_link_error(l, w, q->req, SK_ENOMEM, "wait: no memory for the reply");
         }
-    } else { /* NEXT, PEEK */
+    } else { /* a NEXT or a PEEK of a stream */
         struct sk_ltask *t = sk_map_get(&l->tasks, q->tid);
         uint64_t oid = 0;
         sk_rc r = rc;
         if (rc == SK_OK && q->type == SK_M_PEEK) r = sk_stream_at_end(t) ? SK_EDONE : SK_OK;
         else if (rc == SK_OK) r = t ? sk_stream_take(l, t, w->proc, &oid) : SK_EDONE;
-        SK_ASSERT(r != SK_EAGAIN); /* a request is told only when a yield or the end is there, see
-                                      sk_stream_wake */
+        /* a request is answered only when a yield or the end exists, see sk_stream_wake */
+        SK_ASSERT(r != SK_EAGAIN);
         struct {
             uint32_t type, rc;
             uint64_t req, oid;
@@ -238,14 +238,14 @@ void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
         q->oids[q->n++] = ids[i];
         struct sk_obj *o = sk_obj_get(l, ids[i]);
         if (type == SK_M_GET && o->gone) sk_recover_lost(l, ids[i]);
-        /* this value is read from disk while the others are waited for */
+        /* this value is read from disk while the request waits for the others */
         if (type == SK_M_GET && o->state == SK_O_READY && o->where == SK_V_DISK)
             sk_stored_want(l, o);
     }
     sk_list_push_back(&w->reqs, &q->link);
     for (uint32_t i = 0; i < n; i++) {
         struct sk_obj *o = sk_obj_get(l, ids[i]);
-        SK_ASSERT(o); /* the request holds it, see above */
+        SK_ASSERT(o); /* the request holds this object */
         if (o->state != SK_O_PENDING) {
             q->n_ready++;
         } else if (sk_dep_add(&o->deps, NULL, q) != SK_OK) {

@@ -11,7 +11,7 @@ struct sk_local;
 struct sk_sink;
 struct sk_err;
 
-/* level: depth of nesting, see place.h */
+/* Accepts a task or a call of process `proc`. level: depth of nesting, see place.h. */
 sk_rc sk_ltask_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base_id,
                       const uint8_t *spec, size_t len, struct sk_sink *sink, struct sk_err *err);
 

@@ -1,9 +1,9 @@
 /* launch.c - the last check of a task before it is sent: whether its arguments exist and are in
- * memory, and which of its yields are wanted. Runs with the lock held.
+ * memory, and which of its yields are needed. Runs with the lock held.
  *
  * Between a task's turn and its message time passes, in which a value may be lost or spilled.
- * Invariant: a task that is sent has all its arguments. Cost: nothing while nothing is lost or
- * on disk. */
+ * Invariant: a task that is sent has all its arguments. Cost: nothing while nothing is lost or on
+ * disk. */
 #include "engine/local/driver/local_int.h"
 
 sk_rc sk_launch(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w) {

@@ -2,14 +2,14 @@
  * memory, and carries out the decisions of the rules. Runs with the lock held; the driving thread
  * measures at the intervals that the rules give.
  *
- * Not here: the rules (engine/rules/memory.c), reading the kernel's figures (ipc/sysmem.c).
- * In a simulation nothing is measured.
+ * Not here: the rules (engine/rules/memory.c), reading the kernel's figures (ipc/sysmem.c). In a
+ * simulation nothing is measured.
  *
- * The heap of a process is its anonymous memory less what it still shares with the fork server
- * that it came from. The shared part is measured exactly when the process is new and, as long as
- * it is a large part, every 10 s (20 ms a GB). Memory of the store counts once, by the pages
- * that exist. Cost of a look: 5 us a worker and 60 us for the machine; four a second while there
- * is plenty, one every 5 ms when little is left. */
+ * The heap of a process is its anonymous memory less what it still shares with the fork server that
+ * it came from. The shared part is measured exactly when the process is new and, as long as it is a
+ * large part, every 10 s (20 ms a GB). Memory of the store counts once, by the pages that exist.
+ * Cost of a measurement: 5 us a worker and 60 us for the machine; four a second while there is
+ * plenty, one every 5 ms when little is left. */
 #include <signal.h>
 #include <stdio.h>
 #include <sys/syscall.h>
@@ -28,7 +28,7 @@
 #define EXACT_NS INT64_C(10000000000)
 /* a kill in the kernel's count is taken as the cause of a worker's death for this time (ns) */
 #define KILLED_NS INT64_C(2000000000)
-/* most bytes punched in one look: 60 ms of small pages */
+/* most bytes punched at one measurement: 60 ms of small pages */
 #define PUNCH_BYTES (UINT64_C(256) << 20)
 #define PUNCH_LEAST (UINT64_C(64) << 10)
 #define STORY 420u
@@ -190,7 +190,7 @@ static void punch(struct sk_local *l, uint64_t bytes) {
     uint64_t len, done = 0;
     while (done < SK_MIN(bytes, PUNCH_BYTES) &&
            sk_store_take_punch(l->store, PUNCH_LEAST, &off, &len)) {
-        /* on failure the pages stay, and count as used at the next look */
+        /* on failure the pages stay, and count as used at the next measurement */
         SK_IGNORE(sk_seg_punch(&l->data_seg, off, (size_t)len, NULL));
         done += len;
     }

@@ -23,13 +23,13 @@ struct sk_lmem { /* memory.c */
     uint64_t own_limit_bytes; /* the user's limit; 0: none */
     uint32_t permille;
     int32_t oom_retries;
-    /* next_ns: the next look; sys_ns: the last look at the machine's memory */
+    /* next_ns: time of the next measurement; sys_ns: time of the machine's last measurement */
     int64_t next_ns, sys_ns;
     struct sk_sysmem_now machine;
-    uint64_t limit_bytes, used_bytes, slack_bytes, heap_bytes; /* as of the last look */
+    uint64_t limit_bytes, used_bytes, slack_bytes, heap_bytes; /* at the last measurement */
     char where[160];
-    uint64_t
-        kills_seen;   /* number of processes killed by the kernel for memory, as of the last look */
+    /* number of processes killed by the kernel for memory, at the last measurement */
+    uint64_t kills_seen;
     int64_t kills_ns; /* when that number changed */
     bool was_held, failed, any_paused;
     uint64_t n_stopped, n_kernel_killed;
@@ -51,11 +51,11 @@ enum sk_place_launch sk_lmem_mode(struct sk_local *l); /* decides which tasks ma
 /* The process of w has ended with `status`: sets w->mem.oom if the kernel killed it for memory. */
 void sk_lmem_died(struct sk_local *l, struct sk_lworker *w, int status);
 /* Pauses the process of w (SIGSTOP) or, with `still` false, lets the process go on. A process that
- * is stopped already, or is no longer a child of the fork server, is left alone. A SIGSTOP by
- * another process that comes during the pause ends with the pause. */
+ * is stopped already, or is no longer a child of the fork server, is left alone. A SIGSTOP that
+ * another process sends during the pause ends with the pause. */
 void sk_lmem_hold(struct sk_local *l, struct sk_lworker *w, bool still);
-void sk_lmem_gone(struct sk_lworker *w); /* w is about to be freed */
-/* w was stopped for memory, and ran t, which had begun: t runs again, or ends with SK_EOOM. */
+void sk_lmem_gone(struct sk_lworker *w); /* call before w is freed */
+/* Call when w was stopped for memory while it ran t: t runs again, or ends with SK_EOOM. */
 void sk_lmem_stopped(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t);
 const char *sk_lmem_story(const struct sk_lworker *w);
 sk_rc sk_lmem_info(struct sk_local *l, struct sk_memory_info *out, struct sk_memory_worker *w,

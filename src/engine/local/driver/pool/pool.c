@@ -22,7 +22,7 @@
 #include "engine/host.h"
 #include "engine/local/driver/local_int.h"
 
-#define LOOK_NS INT64_C(50000000) /* time between two looks for stopped processes */
+#define LOOK_NS INT64_C(50000000) /* time (ns) between two checks for stopped processes */
 /* bytes; an idle process that keeps more than this after giving memory back is ended */
 #define GROWN_BYTES (UINT64_C(64) << 20)
 #define IDLE_REAP_NS (30 * SK_SEC) /* default time after which idle workers end */
@@ -208,7 +208,7 @@ static void evict(struct sk_local *l) {
 /* Kills processes that are late to end, if their place or their memory is needed; else exit
  * handlers of the user may take their time. */
 static void kill_late_ones(struct sk_local *l, int64_t now) {
-    uint64_t limit = l->mem.limit_bytes; /* 0: memory is not looked at */
+    uint64_t limit = l->mem.limit_bytes; /* 0: memory is not measured */
     bool needed = (l->pool.n_live >= sk_pool_limit(l) &&
                    (l->place.n_ready || !sk_list_empty(&l->actors.wanting))) ||
                   (limit && l->mem.used_bytes > limit - limit / 16);
@@ -239,7 +239,7 @@ struct sk_lworker *sk_pool_spawn(struct sk_local *l) {
         return NULL;
     }
     if (l->pool.server_dead) {
-        /* the driving thread looks again soon as long as a task is ready */
+        /* the driving thread tries again soon as long as a task is ready */
         if (!sk_starts_may(&l->pool.starts, sk_now_ns())) return NULL;
         if (sk_pool_server(l, &err) != SK_OK) {
             sk_pool_server_failed(l, true, err.msg);
@@ -283,11 +283,11 @@ static bool is_stopped(int32_t pid) {
     return sk_proc_state(pid, &state, &parent) && (state == 'T' || state == 't');
 }
 
-/* Looks for stopped processes. A task that such a process has claimed is left there: the process
- * may go on, and may have done half of the task. A task that the process has not begun must not
- * wait, and its claim word can be taken back although the process is stopped. A process is
- * suspected when the same unbegun task is seen twice; only then the kernel is asked, so a healthy
- * worker costs a load of its claim word. */
+/* Finds stopped processes. A task that such a process has claimed is left there: the process may go
+ * on, and may have done half of the task. A task that the process has not begun must not wait, and
+ * its claim word can be taken back although the process is stopped. A process is suspected when the
+ * same unbegun task is seen twice; only then the kernel is asked, so a healthy worker costs a load
+ * of its claim word. */
 void sk_pool_look(struct sk_local *l, int64_t now) {
     l->pool.look_ns = now + LOOK_NS;
     if (sk_machine_) return; /* a process of a simulation is never stopped: it is slow, or dead */
@@ -295,7 +295,7 @@ void sk_pool_look(struct sk_local *l, int64_t now) {
         struct sk_lworker *w = l->pool.workers[i];
         if (!w || w->killed || w->dying || w->pid <= 0 || w->mem.paused) continue;
         if (w->stopped) {
-            /* a worker that is not up is put back by its first message */
+            /* a worker that is not up yet gets tasks again when its first message arrives */
             if (!w->up || is_stopped(w->pid)) continue;
             w->stopped = false;
             sk_place_worker_exclude(&l->place, &w->place, false);

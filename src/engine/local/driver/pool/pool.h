@@ -60,14 +60,15 @@ struct sk_lworker *sk_pool_spawn(struct sk_local *l);
  * `e`). */
 void sk_pool_started(struct sk_local *l, struct sk_lworker *w, int32_t pid);
 void sk_pool_refused(struct sk_local *l, struct sk_lworker *w, int32_t e);
-/* The process of w has ended. pid: its pid, if the fork server had not reported it before. */
+/* Call when the process of w has ended. pid: its pid, if the fork server had not reported it
+ * before. */
 void sk_pool_ended(struct sk_lworker *w, int32_t pid);
-/* The first message of w has come: it can be given tasks. */
+/* Call when the first message of w has arrived: w can be given tasks. */
 void sk_pool_ready(struct sk_local *l, struct sk_lworker *w, int32_t pid);
 /* Frees the slot of w, whose process has ended. */
 void sk_pool_gone(struct sk_local *l, struct sk_lworker *w);
-/* A process has ended before it was ready. After several in a row, the loop fails all tasks and
- * actors that wait for workers. */
+/* Call when a process has ended before it was ready. After several in a row, the loop fails all
+ * tasks and actors that wait for workers. */
 void sk_pool_bad_start(struct sk_local *l, const char *why);
 static inline uint32_t sk_pool_worker_state(const struct sk_lworker *w) { /* as in sk_worker_info */
     return w->killed                         ? 3
@@ -85,10 +86,10 @@ void sk_pool_reap(struct sk_local *l, int64_t now_ns);
 sk_rc sk_pool_server(struct sk_local *l, struct sk_err *err) SK_MUST_USE;
 /* True if the user has closed descriptors that are needed to make workers. */
 bool sk_pool_fd_lost(const struct sk_local *l);
-/* Notes that the fork server has ended, and its workers with it; the workers' ends are still to be
- * handled. True: the server ended by itself. */
+/* Records that the fork server has ended, and its workers with it; the workers' ends are still to
+ * be handled. True: the server ended by itself. */
 bool sk_pool_server_gone(struct sk_local *l);
-/* A fork server ended or could not be started before any worker was ready: another one is
+/* Call when a fork server ended or could not be started before any worker was ready: another one is
  * started after a wait, or the loop fails all tasks and actors that wait for workers. */
 void sk_pool_server_failed(struct sk_local *l, bool by_itself, const char *why);
 /* Moves in_vain into why[cap]. */

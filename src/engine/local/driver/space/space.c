@@ -27,17 +27,17 @@
  * needs, and begins or is answered before more memory is looked for; it keeps what it has until its
  * last value has been read.
  *
- * *Once*: a value that something waits for would have to be read again, so evicting it must lead
- * somewhere. A maker evicts such values in one go (`last_resort`), during which nothing is read. If
- * that was not enough, it waits for users of memory, and does not try again until one of them has
- * released some (sk_space_released). So no value goes to disk and back for ever: each round costs
- * an event that is progress.
+ * *Once*: a value that something waits for would have to be read again, so evicting it must
+ * bring progress. A maker evicts such values in one go (`last_resort`), during which nothing is
+ * read. If that was not enough, it waits for users of memory, and does not try again until one of
+ * them has released some (sk_space_released). So no value goes to disk and back for ever: each
+ * round costs an event that is progress.
  *
  * Writing begins when less than 1/16 of the store is free, or something waits. When there has been
  * no progress for 40 ms and nothing runs that could release memory, the first waiter gets its bytes
  * in the *overflow*, a file that every process has mapped behind the store: only the files of this
  * part know the difference. A value larger than the store goes there at once. A value stays there
- * as long as it lives. A wait ends with an error only when the overflow cannot be had either: the
+ * as long as it lives. A wait ends with an error only when the overflow gives no memory either: the
  * disk refuses (2 s without any change), or it has no room (1 s). Cost of a choice: about 50 ns for
  * each value looked at and each value in use. */
 #include <sys/resource.h>
@@ -111,12 +111,12 @@ static void serve_waiters(struct sk_local *l, int64_t now) {
             int64_t took = sk_now_ns() - now;
             if (!found) sp->choose_after_ns = now + took + SK_MAX(4 * took, 1000000);
         }
-        bool waits = false; /* something still waits for memory */
+        bool waits = false; /* true if something still waits for memory */
         SK_LIST_EACH_SAFE (it, tmp, &sp->mem_waits) {
             if (sk_space_try(l, sk_container_of(it, struct sk_mem_wait, link))) continue;
             waits = true;
-            if (sp->writing_bytes)
-                break; /* waits are served in order as long as memory is being freed */
+            /* waits are served in order as long as memory is being freed */
+            if (sp->writing_bytes) break;
         }
         /* Free memory may lie in pieces that are too small: one more value of the needed size is
          * evicted, until the request fits or nothing is left to evict. */
@@ -135,8 +135,8 @@ static void serve_waiters(struct sk_local *l, int64_t now) {
 static void step(struct sk_local *l) {
     struct sk_space *sp = &l->space;
     struct sk_spill_job *job;
-    bool marked = false,
-         came = false; /* marked: space_mark.c has marked the needs; came: values were read back */
+    /* marked: space_mark.c has marked the needs; came: values were read back */
+    bool marked = false, came = false;
     if (!sp->spill) return;
     while ((job = sk_spill_next_done(sp->spill))) {
         sp->n_io--;
@@ -177,7 +177,7 @@ static void step(struct sk_local *l) {
 
 void sk_space_step(struct sk_local *l) {
     step(l);
-    /* includes values evicted for a task to be sent since the last turn */
+    /* also about values that were evicted since the last turn, when a task was sent */
     sk_moves_tell(l);
 }
 
@@ -201,7 +201,7 @@ static void wake(void *arg) { /* called by a spill thread */
 void sk_space_init(struct sk_local *l) {
     sk_list_init(&l->space.mem_waits);
     sk_list_init(&l->space.get_waits);
-    l->space.n_released = 1; /* so the first eviction of awaited values is allowed */
+    l->space.n_released = 1; /* allows the first eviction of awaited values */
 }
 
 /* Size of the overflow in bytes; 0: none. */

@@ -25,7 +25,7 @@ struct sk_get_wait { /* a get that waits; its values in the store are not evicte
 struct sk_mem_wait { /* a wait for memory of the store */
     struct sk_list link;
     struct sk_lworker *w;   /* NULL: a caller in the driver, on whose stack this struct is */
-    uint64_t req, len, min; /* len: bytes wanted; min: the least that is enough */
+    uint64_t req, len, min; /* len: bytes requested; min: the least that is enough */
     uint64_t graph;         /* not 0: the memory is for an extent of this graph */
     uint64_t off, got;
     sk_rc rc; /* SK_EAGAIN during the wait, then the result */
@@ -42,7 +42,7 @@ struct sk_space {
     /* most bytes that the store may take now, since workers' heaps need the rest; 0: no limit */
     uint64_t cap_bytes;
 
-    /* evicting */
+    /* members for evicting */
     /* n_released: counts releases of memory; released_seen: its value when awaited values were
      * evicted last */
     uint64_t n_released, released_seen;
@@ -55,8 +55,8 @@ struct sk_space {
     sk_rc disk_rc;
     int64_t disk_retry_ns;
 
-    /* reading */
-    /* the first wanted value at the time when all values of its waiter were asked for */
+    /* members for reading */
+    /* id of the first wanted value when gather_first last requested its waiter's other values */
     uint64_t gathered;
     /* last_pos: position on disk of the last read; ahead_bytes: bytes to read ahead when small
      * values are read one after the other */
@@ -64,7 +64,7 @@ struct sk_space {
     sk_rc refuse_rc;
     uint64_t n_spoiled; /* values whose checksum was wrong when they were read */
 
-    /* for waits without progress: see space_stuck.c */
+    /* members for waits without progress: see space_stuck.c */
     bool waiting; /* something waited for room at the end of the last step */
     /* the tasks queued on workers were taken back since the last progress */
     bool taken_back;
@@ -72,7 +72,7 @@ struct sk_space {
     /* progress_ns: time of the last progress; alone_ns: time since when no running task could bring
      * progress */
     int64_t progress_ns, alone_ns;
-    uint64_t free_seen;                  /* free bytes of the store, as of the last look */
+    uint64_t free_seen;                  /* free bytes of the store at the last step */
     uint64_t n_overflow, overflow_bytes; /* values put into the overflow so far, and their bytes */
     uint64_t overflow_released;          /* n_released when a value went to the overflow last */
     char disk_msg[400], refuse_msg[1100], spoiled_msg[300];
@@ -93,7 +93,7 @@ sk_rc sk_space_alloc(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *of
  * store had no room; a failure adds to that message. */
 sk_rc sk_space_overflow(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *off,
                         struct sk_err *err) SK_MUST_USE;
-/* True: some objects of the request are on disk, and it now waits for them. */
+/* Makes a request wait for those of its objects that are on disk. True: there is such an object. */
 bool sk_space_get(struct sk_local *l, struct sk_req *q);
 /* Answers a lease request of w, now or later, with [off, +len) or [off, +min), or an error.
  * graph 0: a lease of the worker, else an extent of that graph. */
@@ -120,8 +120,8 @@ void sk_space_give_back(struct sk_local *l);
 void sk_space_worker_gone(struct sk_local *l, struct sk_lworker *w);
 /* Called in each turn of the loop: takes the results of disk jobs, and serves waits. */
 void sk_space_step(struct sk_local *l);
-extern _Thread_local int
-    sk_space_depth; /* how many times this thread holds the lock of an engine (it is recursive) */
+/* how many times this thread holds the lock of an engine, which is recursive */
+extern _Thread_local int sk_space_depth;
 bool sk_space_check(struct sk_local *l);
 /* True if w runs a task that is not waiting. */
 bool sk_space_at_work(const struct sk_lworker *w);

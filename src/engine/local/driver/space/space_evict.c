@@ -144,8 +144,8 @@ uint64_t sk_space_evict(struct sk_local *l, uint64_t need, uint64_t most, int64_
             if (bytes && bytes + size > JOB_BYTES + JOB_BYTES / 4)
                 go_on = flush_job(l, who.p, &n_job, &bytes, &found);
             SK_DCHECK(n_job <= i);
-            who.p[n_job++] =
-                st; /* this entry is free: the loop has read the entries up to i already */
+            /* this entry is free: the loop has read the entries up to i already */
+            who.p[n_job++] = st;
             bytes += size;
             if (go_on && (bytes >= JOB_BYTES || n_job == JOB_OBJECTS))
                 go_on = flush_job(l, who.p, &n_job, &bytes, &found);

@@ -10,9 +10,9 @@ enum {
     SK_USE_NONE,
     SK_USE_SOON,    /* needed by a task that is next in line */
     SK_USE_AWAITED, /* needed by a get or task that still waits for other values */
-    SK_USE_FIRST,   /* needed by the get or task that is served first, which still waits for other
-                       values */
-    SK_USE_NOW,     /* needed by a task on a worker */
+    /* needed by the get or task that is served first, which still waits for other values */
+    SK_USE_FIRST,
+    SK_USE_NOW, /* needed by a task on a worker */
     SK_USES
 };
 
@@ -25,7 +25,8 @@ static inline uint64_t room_of(const struct sk_obj *o) {
 static inline uint64_t size_of(const struct sk_local *l) { return l->data_seg.size; }
 static inline bool in_store(const struct sk_local *l, const struct sk_obj *o) {
     return o->u.off < size_of(l);
-} /* false: it is in the overflow */
+    /* false: the value is in the overflow */
+}
 /* Free bytes of the store that belong to the heaps of workers now (memory.c). */
 static inline uint64_t lent_of(const struct sk_local *l) {
     return l->space.cap_bytes ? size_of(l) - SK_MIN(l->space.cap_bytes, size_of(l)) : 0;
@@ -61,7 +62,7 @@ static inline struct sk_obj *next_arg(struct sk_local *l, struct arg_iter *it) {
         sk_rd_val(&it->r, &v);
         uint64_t part = SK_UNLIKELY(v.where == SK_V_PART) ? sk_part_find(it->t, i) : 0;
         struct sk_obj *o = v.oid ? sk_obj_get(l, part ? part : v.oid) : NULL;
-        /* only a part of it is needed */
+        /* skips a part of a value on disk until sk_part_make has made its object */
         if (SK_UNLIKELY(v.where == SK_V_PART) && o && !part && o->where == SK_V_DISK) continue;
         if (o && o->state == SK_O_READY && o->st) return o;
     }
@@ -85,7 +86,7 @@ uint64_t sk_space_evict(struct sk_local *l, uint64_t need, uint64_t most, int64_
 /* Takes the result of a job that wrote. */
 void sk_space_wrote(struct sk_local *l, struct sk_spill_job *job);
 
-/* space_read.c */
+/* ---- space_read.c */
 void sk_space_read_back(struct sk_local *l, struct sk_spill_job *job);
 /* Begins to read the wanted values, in order. SK_EFULL: there is no memory for the next value. */
 sk_rc sk_space_read(struct sk_local *l);
@@ -95,8 +96,8 @@ void sk_space_read_ahead(struct sk_local *l);
 /* Gives an error to all waits for this value. */
 void sk_space_refuse(struct sk_local *l, struct sk_stored *st, sk_rc rc, const char *msg);
 
-/* space_memory.c */
-/* The process that the memory is booked for: an extent of a graph belongs to no worker. */
+/* ---- space_memory.c */
+/* Returns the process that the memory is leased to: for a graph's extent, that is no worker. */
 static inline uint32_t sk_space_proc_of(const struct sk_mem_wait *r) {
     return r->w && !r->graph ? r->w->proc : SK_PROC_DRIVER;
 }

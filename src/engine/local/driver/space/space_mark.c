@@ -34,8 +34,8 @@ static void mark_waiters(struct sk_local *l, const struct sk_obj *o) {
     }
 }
 
-/* Finds the waiter for the first object that is wanted back: the oldest get, or the oldest task if
- * there is no get. */
+/* Finds the waiter for the first object on disk that something waits for: the oldest get, or the
+ * oldest task if there is no get. */
 void sk_space_first_waiter(struct sk_local *l, const struct sk_get_wait **get,
                            const struct sk_ltask **task) {
     const struct sk_list *first = sk_list_first(wanted_of(l));

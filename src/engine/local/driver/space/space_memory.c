@@ -11,8 +11,8 @@
 
 /* ---- memory that is given at once ------------------------------------------------------------ */
 
-/* A sixteenth is kept for values that are read back: with a full disk and a full store nothing
- * could be read any more. */
+/* Leaves a sixteenth of the store free for values that are read back: if disk and store were both
+ * full, nothing could be read any more. */
 sk_rc sk_space_alloc(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *off,
                      struct sk_err *err) {
     uint64_t size = size_of(l) - lent_of(l), left = left_of(l);
@@ -43,7 +43,7 @@ sk_rc sk_space_overflow(struct sk_local *l, uint32_t proc, uint64_t len, sk_off 
         /* this cannot fail, because a whole lease is given back */
         if (rc != SK_OK) SK_IGNORE(sk_store_unlease(l->store, proc, *off, len, NULL));
     }
-    /* reserve no more disk than the value uses */
+    /* reserves no more disk than the value uses */
     SK_IGNORE(sk_spill_overflow(sp->spill, sk_store_overflow_used(l->store), 0, NULL));
     if (rc != SK_OK) {
         char store[sizeof why.msg];
@@ -178,7 +178,7 @@ void sk_space_lease_now(struct sk_local *l, struct sk_lworker *w, uint64_t req, 
 void sk_space_await(struct sk_local *l, struct sk_mem_wait *r) {
     SK_DCHECK(!r->w && r->rc == SK_EAGAIN);
     sk_list_push_back(&l->space.mem_waits, &r->link);
-    sk_bell_ring(&l->ctl->bell[0]); /* another caller may be driving, asleep */
+    sk_bell_ring(&l->ctl->bell[0]); /* the thread that drives may be asleep on this bell */
 }
 
 void sk_space_worker_gone(struct sk_local *l, struct sk_lworker *w) {
@@ -191,6 +191,6 @@ void sk_space_worker_gone(struct sk_local *l, struct sk_lworker *w) {
         sk_free(r);
         w->n_mem_waits--;
     }
-    SK_ASSERT(w->n_mem_waits ==
-              0); /* otherwise a wait would be answered after its worker was freed */
+    /* otherwise a wait would be answered after its worker was freed */
+    SK_ASSERT(w->n_mem_waits == 0);
 }

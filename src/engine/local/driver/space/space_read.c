@@ -14,7 +14,7 @@
 #include "engine/local/driver/space/space_int.h"
 
 #define OVER_BYTES (UINT64_C(1) << 20) /* approximate bytes read into the overflow by one job */
-/* read behind a small value: the values that were written behind it */
+/* bytes; read together with a small value: those values that were written behind it */
 #define AHEAD_MIN (UINT64_C(128) << 10)
 #define AGAIN_NS INT64_C(2000000) /* wait after a choice that found nothing */
 
@@ -70,7 +70,7 @@ bool sk_space_get(struct sk_local *l, struct sk_req *q) {
 
 void sk_space_get_begins(struct sk_local *l, struct sk_get_wait *g) {
     sk_list_push_back(&l->space.get_waits, &g->link);
-    /* another caller may be driving, asleep */
+    /* the thread that drives may be asleep on this bell */
     if (!sk_list_empty(wanted_of(l))) sk_bell_ring(&l->ctl->bell[0]);
 }
 
@@ -113,7 +113,8 @@ void sk_space_refuse(struct sk_local *l, struct sk_stored *st, sk_rc rc, const c
     sk_obj_drain(l);
 }
 
-/* The bytes of st are in the store at `off`: tells the tasks and gets that wait for them. */
+/* Call when the bytes of st are in the store at `off`: tells the tasks and gets that wait for
+ * them. */
 static void came_back(struct sk_local *l, struct sk_stored *st, sk_off off) {
     struct sk_obj *o = st->o;
     uint64_t id = o->id;
@@ -126,8 +127,8 @@ static void came_back(struct sk_local *l, struct sk_stored *st, sk_off off) {
     sk_own_unhold(l->own, id);
 }
 
-/* The bytes of a part were damaged. The task that wants it looks at its arguments again: by that
- * time the whole value is in memory, or is lost as well. */
+/* Call when the bytes of a part are damaged: makes the task that needs the part check its arguments
+ * again. By then the whole value is in memory, or is lost as well. */
 static void part_lost(struct sk_local *l, uint64_t id) {
     struct sk_obj *o = sk_obj_get(l, id);
     if (!o || sk_own_hold(l->own, id, NULL) != SK_OK) return;
@@ -252,7 +253,7 @@ static void read_on(struct sk_local *l, struct reads *r, struct sk_stored *st) {
     uint64_t until = st->at.off + sp->ahead_bytes;
     for (struct sk_list *it = st->sibling.next; sp->ahead_bytes; it = it->next) {
         struct sk_stored *x = sk_container_of(it, struct sk_stored, sibling);
-        /* the ring of siblings is through, or enough is read ahead */
+        /* the ring of siblings has begun again, or enough is read ahead */
         if (x->at.off <= st->at.off || x->at.off > until) break;
         if (x->o->where == SK_V_DISK && !x->io &&
             (x->state == SK_STORED_DISK || x->state == SK_STORED_AHEAD) &&
@@ -302,7 +303,7 @@ void sk_space_read_ahead(struct sk_local *l) {
     struct sk_space *sp = &l->space;
     uint64_t low = size_of(l) / 16, need = 2 * low, left = left_of(l);
     struct reads r = {0};
-    sk_stored_soon_over(l); /* forget the marks of the last time */
+    sk_stored_soon_over(l); /* drops the marks of the previous call */
     if (!l->stored.n_disk || !sk_list_empty(&sp->mem_waits) || !sk_list_empty(wanted_of(l))) return;
     sk_space_each_soon(l, sk_stored_soon);
     if (sk_list_empty(&l->stored.in[SK_STORED_AHEAD])) return;
@@ -323,7 +324,7 @@ void sk_space_read_ahead(struct sk_local *l) {
 
 bool sk_space_read_over(struct sk_local *l) {
     struct reads r = {0};
-    /* the first wanted value, and the other values that its waiter wants */
+    /* the first wanted value, and the other values that its waiter needs */
     struct sk_list *it = sk_list_first(wanted_of(l));
     bool ok = reads_add(l, &r, stored_of(it), true) == SK_OK;
     while (ok && r.bytes < OVER_BYTES && (it = sk_list_first(wanted_of(l))) &&

@@ -59,7 +59,7 @@ static void why_full(struct sk_local *l, uint64_t len, char *buf, size_t cap) {
     struct sk_err e = {.msg = ""};
     sk_off off;
     if (sk_space_alloc(l, SK_PROC_SPILL, len, &off, &e) == SK_OK) {
-        /* there is room by now */
+        /* there is enough memory now: gives it back */
         SK_IGNORE(sk_store_unlease(l->store, SK_PROC_SPILL, off, len, NULL));
         snprintf(e.msg, sizeof e.msg, "the store was full");
     }

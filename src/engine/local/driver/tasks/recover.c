@@ -10,7 +10,7 @@
  *    exist once more, under their old ids. The kept tasks are submitted again as they are, with
  *    the next attempt number, in the order that lineage gives. From there on everything is as the
  *    first time: waiters are told when an object exists.
- *  - A stream is told which of its yields are wanted; it makes only these again and stops after
+ *  - A stream is told which of its yields are needed; it makes only these again and stops after
  *    the last (SK_TF_REMAKE). A stream that still runs its first time is stopped and begun anew:
  *    its reader may be waiting for the lost yield before it takes more.
  *  - Workers that read a lost argument go on reading the old bytes, which are pinned for them
@@ -18,7 +18,7 @@
  *
  * Losses are noted at once and recovered at the next dispatch, from a list: if a task that is
  * submitted again turns out to lack an argument, that only adds to the list, so depth costs no
- * stack. Tasks that make only small values never come here. */
+ * stack. This file does nothing for tasks that make only small values. */
 #include <stdio.h>
 
 #include "base/mem.h"
@@ -133,7 +133,7 @@ static void keep(struct sk_local *l, struct sk_ltask *t, uint64_t first_yield) {
                                        .open = first_yield != 0,
                                        .data = t};
         sk_rc rc = sk_lineage_add(l->lin, &spec, NULL);
-        /* an argument is out of scope already */
+        /* one of the task's arguments is out of scope already */
         if (rc == SK_EINVAL) t->let_go = 1 + SK_LOST_NEEDS;
         if (rc == SK_OK) {
             /* lineage keeps the task until next_free gives it back, maybe at the next drain */
@@ -287,10 +287,9 @@ void sk_recover_lost(struct sk_local *l, uint64_t oid) {
     l->n_lost++;
     sk_progressed(l);
     if (o->st && o->st->follower && o->where == SK_V_DISK) sk_moves_note(l, o->st, false);
-    if (o->st)
-        sk_stored_gone(l,
-                       o); /* waits for the read of this value become waits for making it again */
-    /* Without memory to pin the bytes they are kept for good: better than bytes that change
+    /* waits for the read of this value become waits for making it again */
+    if (o->st) sk_stored_gone(l, o);
+    /* Without memory to pin the bytes, they are never freed: that is better than bytes that change
      * under a task. */
     if (o->where == SK_V_STORE && pin_for_readers(l, o) && !keep_relic(l, o))
         sk_store_unref(l->store, o->u.off);
@@ -324,7 +323,7 @@ static bool bring_back_values(struct sk_local *l, struct sk_ltask *t, struct sk_
         bool there = sk_own_has(l->own, v->oid);
         struct sk_obj *o = bring_back(l, v->oid, back);
         if (!o) return false;
-        if (!there) sk_obj_set_inline(l, o, v->kind, v->inl); /* for a value or an error alike */
+        if (!there) sk_obj_set_inline(l, o, v->kind, v->inl); /* `v` may be a value or an error */
     }
     return true;
 }
@@ -333,14 +332,14 @@ static bool bring_back_values(struct sk_local *l, struct sk_ltask *t, struct sk_
  * runs: so no object that the plan needs is freed. */
 static sk_rc begin_again(struct sk_local *l, struct sk_ltask *t, int32_t retries,
                          struct sk_obj_id_vec *back) {
-    /* the task is under way: it must not run twice at the same time */
+    /* a task that is under way must not run a second time at once */
     SK_ASSERT(t->kept == SK_KEPT_YES && t->state == SK_T_ENDED && !t->holds_args && !t->n_unready);
     sk_ltask_again(t, retries);
     t->remake = true;
     if (t->stop != SK_STOP_STANDS) t->stop = SK_STOP_NONE;
     sk_ltask_to(t, SK_T_WAITING);
     if (!sk_map_get(&l->tasks, t->id) && sk_ltask_enter(l, t) != SK_OK) return SK_ENOMEM;
-    /* yields that a stream gave before its end may be wanted */
+    /* yields that a stream gave before its end may be needed */
     if (t->stop == SK_STOP_STANDS && !sk_ltask_is_stream(t)) return SK_OK;
     l->stats.n_reruns++;
     if (!bring_back_values(l, t, back)) return SK_ENOMEM;
@@ -405,7 +404,7 @@ static void hopeless(struct sk_local *l, struct sk_obj *o, enum sk_lost_why why,
 
 static void recover(struct sk_local *l, uint64_t oid) {
     struct sk_obj *o = sk_obj_get(l, oid);
-    /* the object is no longer wanted, or has a value already */
+    /* nothing needs the object any more, or it has a value already */
     if (!o || o->state != SK_O_PENDING) return;
     enum sk_lost_why why = (enum sk_lost_why)o->why;
     uint64_t culprit;
@@ -426,7 +425,7 @@ static void recover(struct sk_local *l, uint64_t oid) {
     uint32_t n_first = 0;
     while (sk_lineage_next_object(l->lin, &id)) {
         struct sk_obj *b = bring_back(l, id, &back);
-        if (!b) { /* the task that needs it will fail for lack of it */
+        if (!b) { /* the task that needs this object will fail */
             sk_lineage_gone(l->lin, id, SK_LOST_EVICTED);
             continue;
         }

@@ -43,8 +43,8 @@ static inline void sk_recover_makes(struct sk_obj *o, struct sk_ltask *t) {
 }
 /* Called when a stream has yielded o for the first time. */
 void sk_recover_yielded(struct sk_local *l, struct sk_ltask *t, struct sk_obj *o);
-/* A stream that runs again has yielded this index. Returns the object that the value is for; 0:
- * the value is not wanted. */
+/* Call when a stream that runs again has yielded this index. Returns the object that the value is
+ * for; 0: the value is not needed. */
 uint64_t sk_recover_remade(struct sk_ltask *t, uint32_t index);
 /* True if all lost yields for which t runs have been made. */
 bool sk_recover_all_made(const struct sk_ltask *t);

@@ -24,7 +24,7 @@ static void go_on(struct sk_local *l, struct sk_ltask *t) {
 /* Asks a task that has started to stop at its next yield. */
 static void ask_to_stop(struct sk_lworker *w, struct sk_ltask *t) {
     uint64_t want = t->id << 2 | SK_CLAIM_STARTED;
-    /* fails if the task was asked already */
+    /* fails if the task has been asked already */
     (void)atomic_compare_exchange_strong(&w->sh->claims[t->claim], &want,
                                          t->id << 2 | SK_CLAIM_CANCELLED);
     /* wakes the worker, which may be waiting for credit */

@@ -24,7 +24,7 @@ void sk_stream_release(struct sk_local *l, struct sk_ltask *t, uint32_t n);
 void sk_stream_wake(struct sk_local *l, struct sk_ltask *t);
 /* True if asking for the next yield would not wait. t NULL: the stream is over. */
 bool sk_stream_stirs(const struct sk_ltask *t);
-/* Tells the reader that no more yields come. */
+/* Tells the reader that the stream has no more yields. */
 void sk_stream_over(struct sk_local *l, struct sk_ltask *t);
 /* For a stream for which sk_stream_stirs is true. True: the stream has no more yields, and has not
  * failed. */

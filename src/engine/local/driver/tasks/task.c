@@ -74,7 +74,7 @@ void sk_ltask_let_args_go(struct sk_local *l, struct sk_ltask *t) {
     for (uint32_t i = 0; i < t->spec.n_contains; i++) sk_own_unhold(l->own, t->spec.contains[i]);
 }
 
-/* The task no longer has to run alone. */
+/* Ends the rule that the task runs alone. */
 static void not_alone(struct sk_local *l, struct sk_ltask *t) {
     SK_ASSERT(l->n_alone > 0);
     t->place.shape = t->spec.shape;
@@ -103,7 +103,7 @@ void sk_ltask_end(struct sk_local *l, struct sk_ltask *t) {
         sk_ltask_let_args_go(l, t);
     if (SK_UNLIKELY(sk_ltask_alone(t))) not_alone(l, t);
     sk_list_del(&t->on);
-    sk_list_del(&t->place.link); /* in case it was due */
+    sk_list_del(&t->place.link); /* removes the task from l->due.tasks, if it is there */
     sk_progressed(l);
     if (t->actor) {
         if (t->kind == SK_TASK_INIT)
@@ -161,16 +161,17 @@ void sk_ltask_free(struct sk_local *l, struct sk_ltask *t) {
         SK_DCHECK(!t->spec.parent || l->n_nested);
         if (t->spec.parent) l->n_nested--;
     }
-    if (t->kept == SK_KEPT_YES) return; /* lineage still keeps it */
+    if (t->kept == SK_KEPT_YES) return; /* lineage still keeps the task */
     free_parts(t);
 }
 
 void sk_ltask_kept_free(struct sk_local *l, struct sk_ltask *t) {
     SK_DCHECK(t->kept == SK_KEPT_YES);
     t->kept = SK_KEPT_TRIED;
+    /* otherwise the code that is working on the task frees it */
     if (t->state == SK_T_ENDED &&
         (!sk_ltask_is_stream(t) || t->sink || t->stream == SK_STREAM_DROPPED))
-        sk_ltask_free(l, t); /* otherwise the code that is working on the task frees it */
+        sk_ltask_free(l, t);
 }
 
 void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev) {
@@ -186,7 +187,7 @@ void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev) {
 void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind, const void *bytes,
                            size_t n) {
     struct sk_inl *shared = sk_inl_new(bytes, n);
-    sk_ltask_to(t, SK_T_FAILED); /* from here on a cancel by the sink comes too late */
+    sk_ltask_to(t, SK_T_FAILED); /* from here on a cancel by the sink has no effect */
     sk_state_ended(l, t, kind, (struct sk_bytes){bytes, n});
     for (uint32_t i = 0; i < n_return_objects(t); i++) {
         struct sk_obj *o = sk_obj_get(l, t->first + i);
@@ -258,10 +259,9 @@ sk_rc sk_ltask_look(struct sk_local *l, struct sk_ltask *t, bool errors) {
             }
         }
         bad |= o->state == SK_O_READY && SK_KIND_IS_ERROR(o->kind);
-        bad |=
-            /* the value was made again, and is shorter now */
-            o->state == SK_O_READY && v.where == SK_V_PART &&
-            !sk_part_within(i, v.off, v.len, o->len, NULL, 0);
+        /* the value was made again, and is too short for the part */
+        bad |= o->state == SK_O_READY && v.where == SK_V_PART &&
+               !sk_part_within(i, v.off, v.len, o->len, NULL, 0);
     }
     t->seen_lost = (uint32_t)l->n_lost;
     if (!t->n_unready && !(errors && bad)) return SK_OK;
@@ -291,8 +291,8 @@ static bool too_far(struct sk_local *l, struct sk_ltask *t) {
     return false;
 }
 
-/* All arguments exist: an error among them becomes the task's result; otherwise the task may be
- * placed. */
+/* Call when all arguments exist: an error among them becomes the task's result; otherwise the task
+ * may be placed. */
 void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t) {
     SK_DCHECK(t->state == SK_T_WAITING && t->holds_args);
     struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
@@ -368,7 +368,7 @@ sk_rc sk_ltask_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_err *
         sk_rd_val(&r, &v);
         if (!v.oid) continue;
         struct sk_obj *o = sk_obj_get(l, v.oid);
-        SK_ASSERT(o); /* it was held above */
+        SK_ASSERT(o); /* the argument is held since the loop above */
         if (o->state != SK_O_PENDING) continue;
         if (sk_dep_add(&o->deps, t, NULL) != SK_OK) {
             rc = SK_ERR(err, SK_ENOMEM, "no memory for the arguments of a task");
@@ -403,8 +403,8 @@ sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t 
     }
     if (!sk_place_shape_known(&l->place, t->spec.shape)) t->spec.shape = 0;
     if (t->spec.max_retries == SK_RETRIES_DEFAULT) t->spec.max_retries = l->task_retries;
-    if (sink)
-        t->spec.stream_window = 0; /* a sink takes yields as they come, so no window is needed */
+    /* a sink takes yields as they arrive, so no window is needed */
+    if (sink) t->spec.stream_window = 0;
     t->id = base;
     t->first = base + 1;
     t->sink = sink;
@@ -489,7 +489,7 @@ void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
     if (sk_ltask_over(t) || t->kind == SK_TASK_INIT || t->remake) return;
     sk_ltask_stop_for(t, SK_STOP_CANCELLED);
     struct sk_lactor *a = t->actor;
-    if (t->state == SK_T_LEFT) return; /* it is about to end */
+    if (t->state == SK_T_LEFT) return; /* the task is about to end */
     if (t->state == SK_T_SENT) {
         struct sk_lworker *w = t->worker;
         if (!sk_ltask_unsend(l, w, t)) {
@@ -548,8 +548,8 @@ void sk_ltask_cancel_by(struct sk_local *l, uint64_t tid, uint32_t flags) {
     if (flags & SK_CANCEL_CHILDREN) descendants(l, tid, &ids);
     struct sk_ltask *t = sk_map_get(&l->tasks, tid);
     if (t) sk_ltask_cancel(l, t, flags & SK_CANCEL_FORCE);
-    for (uint32_t i = 0; i < ids.n;
-         i++) /* each task is looked up again, since the end of one may end others */
+    /* each task is looked up again, since the end of one may end others */
+    for (uint32_t i = 0; i < ids.n; i++)
         if ((t = sk_map_get(&l->tasks, ids.p[i])) != NULL)
             sk_ltask_cancel(l, t, flags & SK_CANCEL_FORCE);
     sk_vec_free(&ids);

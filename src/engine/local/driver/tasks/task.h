@@ -63,7 +63,7 @@ struct sk_task_extra {
  *     READY --> SENT        it was sent to a worker
  *     SENT --> LEFT         it was reported or taken back, or its worker died
  *     LEFT --> READY        it had not begun, or runs again
- *     LEFT --> DONE         its values are there
+ *     LEFT --> DONE         its values exist
  *     LEFT --> FAILED       it has an error; also from WAITING and READY
  *     DONE, FAILED --> ENDED     everything that waits for it was told
  *     ENDED --> WAITING     a value of it was lost, so it runs again
@@ -135,10 +135,10 @@ struct sk_ltask {
     uint8_t stop;   /* enum sk_tstop */
     uint8_t kept;   /* enum sk_tkept */
     uint8_t stream; /* enum sk_tstream */
-    uint8_t
-        let_go;    /* 0, or 1 + enum sk_lost_why: the reason why lineage no longer keeps the task */
-    uint8_t n_oom; /* number of times that the task was stopped because memory was short */
-    bool held;     /* the call is in `held` of its caller */
+    /* 0, or 1 + enum sk_lost_why: the reason why lineage no longer keeps the task */
+    uint8_t let_go;
+    uint8_t n_oom;    /* number of times that the task was stopped because memory was short */
+    bool held;        /* the call is in `held` of its caller */
     bool actor_lives; /* the actor died during this call, and is started again */
     bool holds_args;
     bool was_started; /* the task had begun when its worker last died */
@@ -150,13 +150,13 @@ struct sk_ltask {
     uint32_t attempt;
     int32_t retries_left;
     uint32_t claim; /* in state SENT: index in the worker's claim words */
-    int32_t ran_on; /* pid, slot and times of its last run (for state.c) */
+    int32_t ran_on; /* pid, slot and times of the task's last run (for state.c) */
     uint32_t ran_slot;
     int64_t submit_ns, start_ns, end_ns;
-    uint32_t cancel_round; /* number of the last recursive cancel that listed the task, see
-                              n_cancel_rounds */
-    uint64_t space_epoch;  /* of space.c: the last round of marks in which the task was looked at */
-    uint32_t seen_lost;    /* value of l->n_lost when the task's arguments were last checked */
+    /* number of the last recursive cancel that listed the task, see n_cancel_rounds */
+    uint32_t cancel_round;
+    uint64_t space_epoch; /* last round of marks in which space_mark.c visited the task */
+    uint32_t seen_lost;   /* value of l->n_lost when the task's arguments were last checked */
     /* SK_STOP_DIFFERS: index of the yield that a retry gave differently */
     uint32_t differs;
     struct sk_task_extra *extra; /* rarely used fields; NULL: none */
@@ -175,7 +175,7 @@ struct sk_ltask {
     uint32_t owner;     /* the process that submitted the task, and reads the stream */
     uint64_t end_error; /* id of the error object, if the stream failed */
     sk_rc end_rc;       /* the failure, if there was no memory for an error object */
-    /* id of an object that exists when the stream has ended; 0: nobody asked for one */
+    /* id of an object that exists when the stream has ended; 0: no such object was requested */
     uint64_t end_oid;
     /* kind of that object's value or, once the stream has failed, kind of the failure's value */
     uint32_t end_kind;
@@ -213,16 +213,16 @@ void sk_ltasks_free(struct sk_local *l);
 sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base_id,
                     struct sk_bytes spec, struct sk_sink *sink, struct sk_ltask **out,
                     struct sk_err *err);
-/* Looks whether all arguments of t exist. SK_OK: they do. SK_EAGAIN: one is lost, and t now
- * waits for it; or, with `errors`, one is an error or too short for the part that is wanted, and
- * t is WAITING for nothing: the caller has to call sk_ltask_ready, which ends t. SK_ENOMEM:
- * nothing changed. */
+/* Checks whether all arguments of t exist. SK_OK: they do. SK_EAGAIN: one is lost, and t now waits
+ * for it; or, with `errors`, one is an error or too short for the part that is needed, and t is
+ * WAITING for nothing: the caller has to call sk_ltask_ready, which ends t. SK_ENOMEM: nothing
+ * changed. */
 sk_rc sk_ltask_look(struct sk_local *l, struct sk_ltask *t, bool errors) SK_MUST_USE;
 sk_rc sk_ltask_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_err *err) SK_MUST_USE;
 void sk_ltask_let_args_go(struct sk_local *l, struct sk_ltask *t);
 void sk_ltask_forget_deps(struct sk_ltask *t);
-/* All arguments exist: the task becomes READY, or ends with the error if an argument is an error
- * value. */
+/* Call when all arguments exist: the task becomes READY, or ends with the error if an argument is
+ * an error value. */
 void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t);
 /* Like sk_ltask_ready, for a task whose last argument was made by the end of another task. If such
  * a task is being handled already, this one is handled after it, so there is no recursion. */
@@ -235,7 +235,7 @@ void sk_ltask_may_repeat(struct sk_ltask *t, int32_t retries); /* sets the numbe
 void sk_ltask_charge(struct sk_ltask *t);                      /* takes one retry off */
 /* Makes an ended task run again, as another attempt that may be repeated `retries` times. */
 void sk_ltask_again(struct sk_ltask *t, int32_t retries);
-/* The task runs again. `rc` and `why` tell the history how the last attempt ended. */
+/* Makes the task run again. `rc` and `why` tell the history how the last attempt ended. */
 void sk_ltask_retry(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why);
 void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force);
 /* Does the work of cancel() of engine.h; the task may be unknown by now. */
@@ -255,14 +255,15 @@ static inline bool sk_ltask_alone(const struct sk_ltask *t) {
     return t->place.shape != t->spec.shape;
 }
 void sk_ltask_stopped_for_memory(struct sk_ltask *t);
-/* From now on the task runs alone. */
+/* Makes the task run alone from now on. */
 sk_rc sk_ltask_run_alone(struct sk_local *l, struct sk_ltask *t, struct sk_err *err) SK_MUST_USE;
 /* Puts the task into the table of tasks, and counts it, until sk_ltask_free. SK_ENOMEM. */
 sk_rc sk_ltask_enter(struct sk_local *l, struct sk_ltask *t);
-/* A stream that process `proc` submitted was refused: its reader gets the reason as an error. */
+/* Call when a stream that process `proc` submitted was refused: its reader gets the reason as an
+ * error. */
 void sk_ltask_refused_stream(struct sk_local *l, uint32_t proc, uint64_t id, struct sk_inl *error);
 void sk_ltask_free(struct sk_local *l, struct sk_ltask *t);
-/* Lineage no longer keeps the task: the task is freed, unless something else needs it. */
+/* Call when lineage no longer keeps the task: frees the task, unless something else needs it. */
 void sk_ltask_kept_free(struct sk_local *l, struct sk_ltask *t);
 struct sk_verdict_task sk_ltask_case(struct sk_local *l, const struct sk_ltask *t);
 

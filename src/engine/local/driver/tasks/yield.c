@@ -76,7 +76,7 @@ void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
         }
         t = NULL;
     }
-    /* a repeated yield that needs no recording */
+    /* a repeated yield need not be recorded */
     if (t && (v.where == SK_V_NONE || t->remake)) t = NULL;
     struct sk_obj *o = NULL;
     if (t) {
@@ -93,7 +93,8 @@ void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
     if (v.where != SK_V_NONE) sk_obj_set(l, id, w->proc, &v, b, in);
     if (sink && id && v.where == SK_V_STORE) followed(l, id, sink);
     if (!t || !id) return;
-    SK_ASSERT(t->n_yielded < t->note_hash.cap && t->yields.n < t->yields.cap); /* reserved above */
+    /* room for both was reserved above */
+    SK_ASSERT(t->n_yielded < t->note_hash.cap && t->yields.n < t->yields.cap);
     t->note_hash.p[t->n_yielded] = h;
     t->note_hash.n = ++t->n_yielded;
     t->yields.p[t->yields.n++] = id;

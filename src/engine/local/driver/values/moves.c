@@ -4,7 +4,7 @@
  * A value has the number of its follower (a sink), which is looked up when the follower is told: a
  * sink that was removed is not found, and its removal need not visit any value. Events are
  * collected, and delivered in one batch a turn of the loop. Invariant: events of one value
- * alternate, beginning with SPILLED. Cost: nothing without a follower; with one, a look at the
+ * alternate, beginning with SPILLED. Cost: nothing without a follower; with one, a walk over the
  * followers for each yield that lies in the store, and 24 bytes an event. */
 #include "base/mem.h"
 #include "base/containers/vec.h"
@@ -75,7 +75,7 @@ void sk_moves_tell(struct sk_local *l) {
     /* a sink may cause more events, which wait for the next turn */
     memset(&l->moves.moved, 0, sizeof l->moves.moved);
     for (uint32_t i = 0; i < now.n;) {
-        struct sk_event ev[BATCH]; /* n of them are set */
+        struct sk_event ev[BATCH]; /* the first n are set */
         uint32_t n = 0, to = now.p[i].follower;
         for (; i < now.n && n < BATCH && now.p[i].follower == to; i++)
             ev[n++] = (struct sk_event){.kind = now.p[i].disk ? SK_EV_SPILLED : SK_EV_RESTORED,

@@ -179,7 +179,7 @@ void sk_obj_set_inline(struct sk_local *l, struct sk_obj *o, uint32_t kind, stru
 
 void sk_obj_set_stored(struct sk_local *l, struct sk_obj *o, uint32_t proc, uint32_t kind,
                        sk_off off, uint64_t len) {
-    SK_DCHECK(o->state == SK_O_PENDING && !o->st); /* it has no bytes yet */
+    SK_DCHECK(o->state == SK_O_PENDING && !o->st); /* the pending object has no bytes yet */
     o->kind = kind;
     o->len = len;
     o->where = SK_V_STORE;
@@ -244,9 +244,9 @@ void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_
     sk_rc sealed =
         v->where == SK_V_STORE ? sk_store_commit(l->store, proc, v->off, v->len, &err) : SK_OK;
     if (sealed != SK_OK) {
-        /* The worker has reported memory that it does not hold (SK_ENOMEM: there is no memory to
-         * record it). The value is lost, and the object gets an error. */
-        /* in the other case the memory goes back with the worker */
+        /* The worker has reported memory that it does not hold, and its lease goes back when it
+         * dies. Or (SK_ENOMEM) there is no memory to record the value, and the lease goes back
+         * here. The object gets an error. */
         if (sealed == SK_ENOMEM) SK_IGNORE(sk_store_unlease(l->store, proc, v->off, v->len, NULL));
         if (o && o->state == SK_O_PENDING) {
             if (sealed == SK_ENOMEM)

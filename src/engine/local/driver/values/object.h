@@ -78,8 +78,8 @@ sk_rc sk_obj_new(struct sk_local *l, uint64_t id, uint32_t proc, struct sk_obj *
 /* Makes an object with this value and a reference of the driver, for errors of streams. Returns
  * 0 when there is no memory. */
 uint64_t sk_obj_error(struct sk_local *l, uint32_t kind, const void *bytes, size_t n);
-/* Gives object `id` the value in a message of process `proc`. A value that nobody wants any more
- * is thrown away. */
+/* Gives object `id` the value in a message of process `proc`. A value of an object that is gone is
+ * thrown away. */
 void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_val *v,
                 const void *bytes, struct sk_ids in);
 /* Tells all waits for o. */

@@ -1,8 +1,8 @@
 /* promise.c - promised objects, whose value a process gives later. Runs with the lock held.
  *
  * A promise is a pending object that no task makes, and an entry here with the number of the
- * process that will give the value. The entry goes when the process gives it, or dies. Cost: a walk
- * over the open promises, of which there are as many as executions under way. */
+ * process that will give the value. The entry is removed when the process gives the value, or dies.
+ * Cost: a walk over the open promises, of which there are as many as executions under way. */
 #include "engine/local/driver/values/promise.h"
 
 #include <stdio.h>

@@ -16,8 +16,8 @@ struct sk_val;
 /* Makes an object that proc promises, with a reference of proc. */
 sk_rc sk_promise_new(struct sk_local *l, uint32_t proc, uint64_t id,
                      struct sk_err *err) SK_MUST_USE;
-/* Gives a promised object its value, once, as sk_obj_set does. A value that nobody wants any
- * more is thrown away. False: proc has promised no such object. */
+/* Gives a promised object its value, once, as sk_obj_set does. A value of an object that is gone is
+ * thrown away. False: proc has promised no such object. */
 bool sk_promise_keep(struct sk_local *l, uint32_t proc, uint64_t id, const struct sk_val *v,
                      const void *bytes, struct sk_ids in);
 /* Gives the objects that proc promised and did not keep an error that says so. */

@@ -19,7 +19,7 @@ static const uint8_t FOLLOWS[SK_STORED_STATES] = {
 };
 _Static_assert(SK_STORED_STATES <= 8, "a bit for each");
 
-/* Goes to `state`, behind the others in that state. */
+/* Moves st to `state`, behind the other entries in that state. */
 static void to(struct sk_local *l, struct sk_stored *st, enum sk_stored_state state) {
     SK_ASSERT(FOLLOWS[st->state] >> state & 1);
     st->state = (uint8_t)state;
@@ -62,7 +62,7 @@ void sk_stored_gone(struct sk_local *l, struct sk_obj *o) {
     sk_list_del(&st->link);
     sk_list_del(&st->sibling);
     uint64_t len = st->part ? sk_part_of(st)->len : o->len;
-    /* no spill: the engine is ending */
+    /* space.spill is NULL while the engine closes */
     if (l->space.spill) sk_spill_drop(l->space.spill, &st->at, len);
     sk_free(st);
     o->st = NULL;
@@ -92,7 +92,7 @@ void sk_stored_written(struct sk_local *l, struct sk_stored *st, const struct sk
                        struct sk_stored *before) {
     SK_ASSERT(st->state == SK_STORED_WRITING && st->o->where == SK_V_STORE);
     st->io = NULL;
-    sk_list_del(&st->link); /* the caller decides where it goes */
+    sk_list_del(&st->link); /* the caller puts the entry into another list */
     if (!x) {
         sk_stored_stay(l, st, false);
         return;

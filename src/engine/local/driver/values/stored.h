@@ -27,9 +27,9 @@ enum sk_stored_state {
     SK_STORED_LRU,     /* in the store, least recently used first */
     SK_STORED_WRITING, /* in the store, and being written */
     SK_STORED_DISK,    /* on disk only; in no list */
-    SK_STORED_AHEAD,   /* on disk; a task that is next in line will want it */
-    SK_STORED_WANTED,  /* on disk, and a get or task waits for it; the list is in the order of these
-                          waits */
+    SK_STORED_AHEAD,   /* on disk; a task that is next in line will need it */
+    /* on disk, and a get or task waits for it; the list is in the order of these waits */
+    SK_STORED_WANTED,
     SK_STORED_READING, /* on disk, and being read */
     SK_STORED_STATES
 };
@@ -38,9 +38,9 @@ struct sk_stored {          /* the entry of an object whose bytes are in the sto
     struct sk_list link;    /* in l->stored.in[state] */
     struct sk_list sibling; /* ring of the entries that were written together, in order */
     struct sk_obj *o;
-    struct sk_spill_at at; /* its copy on disk */
-    struct sk_spill_item
-        *io;       /* the item of the disk job while the value is being written or read */
+    struct sk_spill_at at; /* the value's copy on disk */
+    /* the item of the disk job while the value is being written or read */
+    struct sk_spill_item *io;
     uint64_t mark; /* how much the value is needed; see space_mark.c */
     /* number of the sink that is told when the value is spilled or restored (moves.h); 0: none */
     uint32_t follower;
@@ -82,12 +82,12 @@ void sk_stored_written(struct sk_local *l, struct sk_stored *st, const struct sk
                        struct sk_stored *before);
 /* Keeps st, which was chosen for eviction, in the store; last: as if it had just been used. */
 void sk_stored_stay(struct sk_local *l, struct sk_stored *st, bool last);
-/* st has a copy on disk: frees its bytes in the store. */
+/* Frees the bytes of st in the store. st must have a copy on disk. */
 void sk_stored_to_disk(struct sk_local *l, struct sk_stored *st);
 void sk_stored_begin_read(struct sk_local *l, struct sk_stored *st);
 /* Notes that the job of this item reads st. */
 void sk_stored_reads(struct sk_stored *st, struct sk_spill_item *io);
-/* The read of st has ended, or st cannot be read: it is on disk only. */
+/* Call when the read of st has failed, or cannot be made: st stays on disk only. */
 void sk_stored_unwant(struct sk_local *l, struct sk_stored *st);
 /* Called when the disk is closed and its jobs are freed. */
 void sk_stored_no_jobs(struct sk_local *l);
