@@ -84,13 +84,13 @@ def init(conf: dict[str, Any]) -> None:
 
 def shutdown() -> (
     None
-): ...  # ):  # idempotent; frees all objects; old references then raise RaySystemError
+): ...  # idempotent; frees all objects; old references then raise RaySystemError
 def is_initialized() -> bool: ...
 def in_worker() -> bool: ...
 def engine() -> str | None: ...  # "local", "inline", "guest"; None: no engine is open
 def guest_worker() -> (
     None
-): ...  # ):  # from now on this process runs tasks of a guest engine (skate.engine)
+): ...  # from now on this process runs tasks of a guest engine (skate.engine)
 
 class GuestTask:
     """Runs a task of a guest engine step by step: an iterator over lists of (kind, buffer), one for
@@ -122,8 +122,7 @@ def nodes(
     custom_names: list[str],
 ) -> list[
     tuple[int, str, bool, dict[str, float], int]
-    # ]: ...  # for each node: number, name, whether the node is alive, its resources, bytes for objects
-]: ...
+]: ...  # for each node: number, name, whether the node is alive, its resources, bytes for objects
 def status() -> dict[str, int | str]: ...
 def references() -> (
     dict[int, tuple[int, int]]
@@ -147,10 +146,8 @@ def stack_ask(
     pidfd: int, fd: int
 ) -> None: ...  # asks another process to write its stacks to a pipe of this process; OSError
 def stack_become(
-    uid: int,
-    gid: int,
-    # ) -> None: ...  # changes the user of this process, which is root, to that user; OSError
-) -> None: ...
+    uid: int, gid: int
+) -> None: ...  # changes the user of this process, which is root, to that user; OSError
 def stack_look(
     path: str,
 ) -> tuple[
@@ -256,7 +253,7 @@ class Rows:
 
     def cast(
         self, function: Callable[[Any], Any]
-    ) -> None: ...  # ) -> None: ...  # replaces each batch that is held by function(batch)
+    ) -> None: ...  # replaces each batch that is held by function(batch)
 
 class Watcher:
     """A file descriptor that tells when objects become ready, or generators have an item."""
@@ -412,11 +409,8 @@ def online_unit(pieces: int, slots: int, at: int, /) -> tuple[int, bool, bool]:
     wanted."""
 
 def online_products(
-    pieces: int,
-    columns: tuple[Any, ...],
-    # ) -> tuple[bytes, ...]: ...  # the bytes of these functions are columns of doubles
-    /,
-) -> tuple[bytes, ...]: ...
+    pieces: int, columns: tuple[Any, ...], /
+) -> tuple[bytes, ...]: ...  # here and below: the bytes are columns of doubles
 def online_totals(
     seen: tuple[int, int, int, float], columns: tuple[Any, Any], /
 ) -> tuple[bytes, bytes]:
@@ -624,7 +618,7 @@ class Exec:
         self,
     ) -> (
         tuple[bytes, bytes] | None
-    ): ...  # ): ...  # rows of the block, its task, ns (see exec.h); None after the run was stopped
+    ): ...  # rows of the block, its task, ns (see exec.h); None after the run was stopped
     def await_actors(self, seconds: float) -> bool:
         """Whether the constructors of all actors that began with the run ended within the time."""
     def stats(self) -> dict[str, Any]: ...
@@ -656,14 +650,11 @@ def job_sync_dir(path: str) -> None: ...  # syncs a folder, so that the names in
 def current_task() -> tuple[int, int, str, int] | None: ...  # task, actor or 0, name, attempt
 def current_need(
     custom_names: list[str],
-    # ) -> tuple[Any, ...] | None: ...  # resources, placement group, bundle, environment, GPUs, capture
-) -> tuple[Any, ...] | None: ...
+) -> tuple[Any, ...] | None: ...  # resources, placement group, bundle, environment, GPUs, capture
 def task_cancelled() -> bool: ...  # whether the running task was cancelled
 def task_end_flags(
     flags: int,
-    # ) -> None: ...  # bits: 1: the running task is not retried after a failure; 4: its process runs no
-    # more tasks
-) -> None: ...
+) -> None: ...  # bits: 1: the running task is not retried after a failure; 4: its process runs no more tasks
 def on_interrupt(*args: Any) -> None: ...  # handler of SIGINT in workers
 
 # starts the actor calls that may start now; False: the process must end
@@ -696,8 +687,7 @@ def prints_wait(
 def prints_take(last: bool, labels: bool) -> list[tuple[int, bytes]]: ...  # (1 or 2, whole lines)
 def prints_end() -> (
     bool
-    # ): ...  # False: the thread cannot be woken, because the program has closed its descriptors
-): ...
+): ...  # False: the thread cannot be woken, because the program has closed its descriptors
 def prints_close() -> None: ...
 def prints_begin(labels: bool) -> None: ...  # in a fresh worker
 def say(to: int, data: Any) -> int: ...  # prints bytes to descriptor 1 or 2, line by line
@@ -709,9 +699,9 @@ def plain(
 def terminal(
     take: bool,
     wait: bool,
-    # ) -> int: ...  # 0: this process has it now (or has released it); else the pid of the process that
-    # has it
-) -> int: ...
+) -> (
+    int
+): ...  # 0: this process has it now (or has released it); else the pid of the process that has it
 def crash_fd() -> int: ...  # where a crash handler may write in a worker; -1 elsewhere
 def serve() -> bool:
     """Runs the fork server or a worker, as the first call of skate._worker_main. Returns False when

@@ -17,7 +17,7 @@ from skate.data.files.local import local_path
 
 
 class CheckpointBackend(enum.Enum):
-    """Ray's kinds of places for checkpoints; here, the path alone determines the place."""
+    """Ray's kinds of places for checkpoints; in skate, the path alone determines the place."""
 
     CLOUD_OBJECT_STORAGE = "CLOUD_OBJECT_STORAGE"
     FILE_STORAGE = "FILE_STORAGE"

@@ -1,4 +1,4 @@
-"""Sources and targets that users write, names of files, and partitioning by folders. Names are
+"""Sources and targets that users write, names of files, and partitioning by folders. The names are
 Ray's."""
 
 from skate import _lazy

@@ -100,7 +100,7 @@ class Datasink(Generic[WriteReturnType]):
 
 
 class DummyOutputDatasink(Datasink):
-    """Counts what it gets: num_ok, num_failed, and the rows in its actor data_sink."""
+    """Counts the writes: num_ok, num_failed, and the rows in its actor data_sink."""
 
     def __init__(self) -> None:
         self.data_sink = skate.remote(num_cpus=0)(_Counter).remote()

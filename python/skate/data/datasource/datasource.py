@@ -19,9 +19,9 @@ class ReadTask:
 
     Args:
         read_fn: Returns an iterable of blocks.
-        metadata: What is known of the blocks (BlockMetadata).
-        schema: Their columns, if known.
-        per_task_row_limit: Maximum number of rows that the task yields.
+        metadata: A BlockMetadata: what is known about the blocks.
+        schema: The schema of the blocks, if known.
+        per_task_row_limit: The most rows that the task yields.
     """
 
     def __init__(
@@ -45,17 +45,17 @@ class ReadTask:
 
     @property
     def schema(self) -> Any:
-        """The columns of the blocks, if known."""
+        """The schema of the blocks, if known."""
         return self._schema
 
     @property
     def read_fn(self) -> Callable[[], Iterable[Any]]:
-        """The function."""
+        """The function that returns the blocks."""
         return self._read_fn
 
     @property
     def per_task_row_limit(self) -> int | None:
-        """Maximum number of rows; None: no maximum."""
+        """The most rows; None: no maximum."""
         return self._limit
 
     def __call__(self) -> Iterator[Any]:
@@ -92,15 +92,15 @@ class Datasource:
         """Returns the pieces.
 
         Args:
-            parallelism: Desired number of pieces.
-            per_task_row_limit: Maximum number of rows that are needed of each piece.
+            parallelism: The desired number of pieces.
+            per_task_row_limit: The most rows that are needed of each piece.
             data_context: The settings of the Dataset.
         """
         raise NotImplementedError
 
     def create_reader(self, **read_args: Any) -> Any:
-        """Older sources define this, or prepare_read(); the returned reader has
-        get_read_tasks(parallelism).
+        """Makes a reader with get_read_tasks(parallelism). Older sources define this, or
+        prepare_read().
 
         Args:
             read_args: The extra arguments of read_datasource().
@@ -108,7 +108,7 @@ class Datasource:
         return _Reader(self, read_args)
 
     def prepare_read(self, parallelism: int, **read_args: Any) -> list[ReadTask]:
-        """Returns the pieces, in older sources.
+        """Returns the pieces; older sources define it.
 
         Args:
             parallelism: Desired number of pieces.

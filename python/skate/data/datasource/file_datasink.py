@@ -17,8 +17,8 @@ from skate.data.write import mode as _mode
 
 
 class _FileDatasink(Datasink):
-    """Writes files into a folder, under names that follow from the task. Arguments as in write_csv;
-    mode as in SaveMode."""
+    """Writes files into a folder, under names that depend on the task. The arguments are those of
+    write_csv; mode: a SaveMode."""
 
     def __init__(
         self,
@@ -106,8 +106,8 @@ class RowBasedFileDatasink(_FileDatasink):
         open_stream_args: Arguments of pyarrow's open_output_stream: compression, buffer_size,
             metadata.
         filename_provider: Names the files; None: names from task and row.
-        dataset_uuid: Part of the names of files.
-        file_format: The ending of the names, without the dot.
+        dataset_uuid: A text that is a part of the names of files.
+        file_format: The suffix of the names, without the dot.
         mode: "append", "overwrite", "error" (ValueError if there are files) or "ignore" (nothing is
             written if there are files).
     """
@@ -148,7 +148,8 @@ class RowBasedFileDatasink(_FileDatasink):
 
 
 class BlockBasedFileDatasink(_FileDatasink):
-    """Writes one file per task: define write_block_to_file(block, file); block is a BlockAccessor.
+    """Writes one file for each task: define write_block_to_file(block, file); block is a
+    BlockAccessor.
 
     Args:
         path: The folder; local, or a URI of a pyarrow file system.

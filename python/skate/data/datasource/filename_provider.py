@@ -6,12 +6,12 @@ from typing import Any
 
 
 class FilenameProvider:
-    """Names files by the number of the task that writes them. Names must depend on the arguments
-    alone: a retried task must write the same file.
+    """Names files by the number of the task that writes them. A name must depend on the arguments
+    alone, because a retried task must write the same file.
 
     Args:
         dataset_uuid: A text with which each name begins.
-        file_format: The ending of each name.
+        file_format: The suffix of each name.
     """
 
     def __init__(self, dataset_uuid: str | None = None, file_format: str | None = None):

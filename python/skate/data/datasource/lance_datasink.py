@@ -22,7 +22,8 @@ class LanceDatasink(Datasink[bytes]):
         uri: Path or URI of the dataset.
         schema: The schema to write; None: that of the blocks.
         mode: "create" (FileExistsError if the dataset exists), "append" or "overwrite".
-        min_rows_per_file, max_rows_per_file: Minimum (of a task) and maximum rows of a file.
+        min_rows_per_file, max_rows_per_file: The least rows (of a task) and the most rows of a
+        file.
     """
 
     _whole_or_not = True

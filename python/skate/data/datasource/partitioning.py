@@ -1,5 +1,5 @@
-"""Values from the folders of a path: Partitioning (how to read them), PathPartitionParser (from a
-path to values), PathPartitionFilter (which paths to read).
+"""Values that are defined by the folders of a path: Partitioning (how folders are read),
+PathPartitionParser (from a path to values), PathPartitionFilter (which paths are read).
 
 For example, .../year=2024/country=de/x.parquet has year "2024" and country "de" in the Hive style;
 in the directory style, with field_names ["year", "country"], .../2024/de/x.parquet has the same
@@ -52,7 +52,7 @@ class Partitioning:
 
     @property
     def normalized_base_dir(self) -> str:
-        """base_dir in the form in which paths begin: without a scheme, with a slash at the end."""
+        """base_dir in the form that paths begin with: without a scheme, with a slash at the end."""
         d = os.fspath(self.base_dir or "")
         if not d:
             return ""
@@ -120,8 +120,8 @@ class PathPartitionParser:
         return out
 
     def evaluate_predicate_on_partition(self, path: str, predicate: Any) -> bool:
-        """Whether files of this path may have rows for which an expression over the columns of its
-        folders is true. False if the folders define no values.
+        """Whether files with this path may have rows for which an expression over the columns of
+        its folders is true. False if the folders define no values.
 
         Args:
             predicate: An expression (skate.data.expressions).
@@ -163,7 +163,7 @@ class PathPartitionParser:
 
 
 class PathPartitionFilter:
-    """Keeps the paths for which a function of their partition values is true.
+    """Selects the paths for which a function of their partition values is true.
 
     Example:
         >>> from skate.data.datasource import PathPartitionFilter
@@ -198,9 +198,9 @@ class PathPartitionFilter:
         return self._parser
 
     def __call__(self, paths: list[str]) -> list[str]:
-        """The paths that are kept, in their order."""
+        """The selected paths, in their order."""
         return [p for p in paths if self.apply(p)] if self._filter_fn is not None else paths
 
     def apply(self, path: str) -> bool:
-        """Whether one path is kept."""
+        """Whether one path is selected."""
         return bool(self._filter_fn(self._parser(path))) if self._filter_fn is not None else True

@@ -1,5 +1,5 @@
-"""Numbers the rows of the current task of this process: by the task's number in its stage, then by
-their order (monotonically_increasing_id)."""
+"""Numbers the rows of this process's current task: by the task's number in its stage, then by their
+order in the task (monotonically_increasing_id)."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ ROW_BITS = 33  # low bits of a number, which count the rows of one task
 
 
 class Numbering:
-    """task: number of the current task; counts: rows numbered so far, by expression."""
+    """task: the number of the current task; counts: {expression: rows numbered so far}."""
 
     def __init__(self) -> None:
         self.task: Any = 0
         self.counts: dict[str, int] = {}
 
     def begin(self, task: Any) -> None:
-        """Starts a new task; None: it has no number yet."""
+        """Begins a new task. None: the task's number is not known yet."""
         self.task, self.counts = task, {}
 
     def take(self, expression: str, rows: int) -> tuple[int, int]:
         """The half-open range of numbers for the next rows of an expression. ValueError if 64 bits
-        do not hold them."""
+        are too few."""
         first = self.counts.get(expression, 0)
         self.counts[expression] = last = first + rows
         if last > 1 << ROW_BITS or self.task >= 1 << (63 - ROW_BITS):

@@ -1,8 +1,8 @@
 """Tensors and Python objects as columns of pyarrow and pandas, under Ray's names.
 
-Blocks hold tensors in Arrow types of their own; the names here that begin with Arrow make arrays of
+Blocks store tensors in skate's Arrow types; the names here that begin with Arrow make arrays of
 these types. TensorArray and PythonObjectArray are pandas extension arrays, for DataFrames whose
-cells are arrays or objects; from_pandas() and map_batches() accept them.
+cells are arrays or objects; from_pandas() and map_batches() accept such DataFrames.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ class PythonObjectDtype(Dtype):
 
 
 class PythonObjectArray(Cells):
-    """Objects of any class; TypeError if the argument is no sequence. In blocks they are
-    pickled."""
+    """A pandas array of objects of any class; TypeError if the argument is no sequence. Blocks
+    store the objects pickled."""
 
     def __init__(self, values: Any):
         if not isinstance(values, (list, tuple, np.ndarray)):

@@ -1,4 +1,4 @@
-"""BatchFormat, under Ray's name of the module: the batch format of a user's own Preprocessor."""
+"""BatchFormat, under Ray's module name: the batch format of a user's own Preprocessor."""
 
 from __future__ import annotations
 

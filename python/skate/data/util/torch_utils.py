@@ -1,8 +1,8 @@
 """Converts blocks, DataFrames and tensors to torch tensors on a device; the functions have Ray's
-names. torch is imported when the first of them is called.
+names. torch is imported when one of them is first called.
 
-Tensors lie (docs/design/ingest.md) in private pages over a block (`own_pages`), in memory into
-which a batch was gathered (page-locked if it goes to a GPU), or in a copy.
+The memory of tensors (docs/design/ingest.md) is private pages over a block (`own_pages`), memory
+into which a batch was gathered (page-locked if the batch goes to a GPU), or a copy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from skate.data.collate_fn import check_missing, numbers, tensor
 from skate.data.values import gathered, missing, numpy_batch, private
 from skate.data.values.unify import columns_are
 
-# columns of a block up to this many bytes are copied, larger ones are mapped a second time
+# columns of a block of at most this many bytes are copied; larger ones are mapped a second time
 SMALL = 1 << 16
 
 
@@ -66,7 +66,7 @@ def _joined(df: Any, columns: Any, dtype: Any, unsqueeze: bool) -> Any:
                 f"column {name} cannot become a tensor of {dtype or 'its own type'}: {e}{more}"
             ) from e
         parts[name] = t.unsqueeze(1) if unsqueeze else t
-    if not parts:  # all columns but the label were meant, and there is only the label
+    if not parts:  # the label is the only column, and all other columns were wanted
         return torch.empty((len(df), 0), dtype=dtype)
     if len(parts) == 1:
         return next(iter(parts.values()))
@@ -80,7 +80,7 @@ def _joined(df: Any, columns: Any, dtype: Any, unsqueeze: bool) -> Any:
 
 
 def _values(s: Any) -> Any:
-    """The array of a Series; masked numbers of pandas become what NumPy batches have
+    """The array of a Series; masked numbers of pandas get the form of NumPy batches
     (values/batch.py)."""
     a = s.array
     if not hasattr(a, "_mask"):
@@ -207,8 +207,8 @@ class Tensors:
         dtypes: A torch dtype for all columns, a dict of dtypes by column, or None.
         device: Where the tensors go; None: they stay.
         pin: Whether the tensors are in page-locked memory.
-        other: Converts a column that has no tensor form, from its name, its array and its Arrow
-            type; None: such a column is a TypeError.
+        other: A function of a column's name, array and Arrow type that converts a column without a
+            tensor form; None: such a column is a TypeError.
     """
 
     def __init__(self, dtypes: Any, device: Any, pin: bool, other: Any = None):
@@ -218,10 +218,10 @@ class Tensors:
         self.works = pin or dtypes is not None or device is not None or other is not None
 
     def gathered(self, planned: gathered.Planned) -> dict[str, Any]:
-        """Gathers a planned batch; any thread may call this. The tensors lie over the memory into
-        which it is gathered; that memory is used again when the last tensor is gone. Page-locked
-        memory comes from torch's own cache, which gives it to another batch when no copy to a
-        device needs it any more."""
+        """Gathers a planned batch; any thread may call this. The tensors are over the memory into
+        which the batch is gathered; this memory is used again when the last tensor is gone.
+        Page-locked memory is from torch's own cache, which gives it to another batch when no copy
+        to a device needs it any more."""
         room: Any = None
 
         def page_locked(n: int) -> Any:
@@ -234,20 +234,20 @@ class Tensors:
         for k, v in arrays.items():
             if k not in converted:
                 t = out[k] = self._from(k, v)
-                if room is not None:  # memory from torch's cache, which tracks copies from it
+                if room is not None:  # memory from torch's cache, which tracks the copies from it
                     at = t.data_ptr() - room.data_ptr()
                     out[k] = room[at : at + v.nbytes].view(t.dtype).view(t.shape)
         return self.finish(out, planned.columns.schema) if converted or self.works else out
 
     def of_block(self, rb: Any) -> dict[str, Any]:
-        """The columns of a block: tensors over private pages of the block if possible, so that no
-        byte is copied until one is written; arrays for columns that only become tensors batch by
-        batch."""
+        """The columns of a block: tensors over private pages of the block if possible, so that
+        bytes are copied only when they are written; arrays for columns that can become tensors only
+        batch by batch."""
         return {k: self._mapped(k, v) for k, v in numpy_batch.to_numpy(rb).items()}
 
     def _cut(self, rb: Any) -> Any:
-        """A function (first row, number of rows) -> the columns of these rows of a block, in the
-        form of of_block()."""
+        """Returns a function (first row, number of rows) -> the columns of these rows of a block,
+        in the form of of_block()."""
         cols, varied = numpy_batch.to_cut(rb)
         whole = {k: v if v is None else self._mapped(k, v) for k, v in cols.items()}
         return lambda at, n: {
@@ -261,7 +261,7 @@ class Tensors:
         if not (v.flags.writeable and v.flags.c_contiguous):
             pages = private.pages_of(v) if v.flags.c_contiguous and v.nbytes >= SMALL else None
             if pages is None:
-                return v  # each batch is copied on its own
+                return v  # each batch is copied separately
             v = np.frombuffer(pages, v.dtype).reshape(v.shape)
         return self._from(name, v)
 
@@ -290,16 +290,16 @@ class Tensors:
     def jobs(
         self, blocks: Iterator[Any], size: int, drop_last: bool, rows: Any
     ) -> Iterator[tuple[int, Any]]:
-        """Yields (rows, function that gathers the batch) when all batches go through a
-        _skate.Rows."""
+        """Yields (rows, function that gathers the batch), for the case that a _skate.Rows makes all
+        batches."""
         for planned in gathered.Gather(rows).plans(blocks, size, drop_last):
             yield planned.num_rows, functools.partial(self.gathered, planned)
 
     def batches(
         self, blocks: Iterator[Any], size: int | None, drop_last: bool
     ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yields (rows, tensors) of the batches in order; only batches that cross a border are
-        gathered."""
+        """Yields (rows, tensors) of the batches in order; only batches with rows of several blocks
+        are gathered."""
         over, held = gathered.Gather(_skate.Rows()), 0
         for rb in blocks:
             at, n = 0, rb.num_rows
@@ -325,22 +325,22 @@ class Tensors:
 
 
 def at_once() -> int:
-    """The number of threads that gather into page-locked memory: one thread does 10 GB/s, a bus
-    50."""
+    """The number of threads that gather into page-locked memory: one thread writes 10 GB/s, and a
+    bus transfers 50 GB/s."""
     return max(1, min(4, len(os.sched_getaffinity(0)) // 4))
 
 
 class ToDevice:
-    """Copies batches to a GPU on a stream of its own, so that a batch travels while the one before
-    is used.
+    """Copies batches to a GPU on a separate CUDA stream, so that a batch is transferred while the
+    one before is used.
 
-    The thread that makes batches calls send(), and the thread that uses them calls arrived(): its
-    current stream waits for the copies, the thread does not.
+    The thread that makes batches calls send(), and the thread that uses them calls arrived(), which
+    makes its current CUDA stream wait for the copies; the thread itself does not wait.
 
     Args:
         device: A CUDA device.
-        dtypes: The dtypes of the tensors on the device, as in Tensors. They are cast there, so the
-            bus carries the types of the blocks.
+        dtypes: The dtypes of the tensors on the device, as in Tensors. The cast is done on the
+        device, so the bus transfers the types of the blocks.
     """
 
     def __init__(self, device: Any, dtypes: Any = None):
@@ -348,7 +348,8 @@ class ToDevice:
         self.stream = torch.cuda.Stream(self.device)
 
     def send(self, batch: Any) -> Any:
-        """(the batch on the device, an event for its arrival, the memory it is copied from)"""
+        """Returns (the batch on the device, an event for its arrival, the memory that it is copied
+        from)."""
         with self.torch.cuda.stream(self.stream):
             of = (
                 dict.fromkeys(batch, self.dtypes)
@@ -366,13 +367,13 @@ class ToDevice:
         return there, event, batch
 
     def arrived(self, sent: Any) -> Any:
-        """The batch, ready for the current stream of this thread."""
+        """Returns the batch, ready for the current CUDA stream of this thread."""
         there, event, _ = sent
         current = self.torch.cuda.current_stream(self.device)
         current.wait_event(event)
         for t in _tensors_of(there):
-            # the memory belongs to the side stream: it must not be reused before this stream is
-            # done
+            # the memory belongs to the other stream, and must not be reused before this stream has
+            # used it
             t.record_stream(current)
         return there
 

@@ -1,8 +1,8 @@
-"""Values: Arrow columns as numpy arrays, Python objects and DataFrames, and back.
+"""Values: Arrow columns as NumPy arrays, Python objects and DataFrames, and back.
 
 The modules in this folder import Arrow and NumPy when they are loaded, which takes 100 ms; a driver
-should spend that time while its workers start. So `from skate.data.values import batch` returns a
-stand-in, which loads the module, and with it skate's Arrow types, at the first attribute access.
+should spend this time while its workers start. So `from skate.data.values import batch` returns a
+stand-in, which loads the module, and with it skate's Arrow types, when an attribute is first read.
 """
 
 from typing import TYPE_CHECKING

@@ -1,9 +1,9 @@
-"""Batches between Arrow and what user functions see: dicts of numpy arrays, pandas DataFrames,
-pyarrow Tables, rows as dicts.
+"""Batches between Arrow and the formats that user functions get: dicts of NumPy arrays, pandas
+DataFrames, pyarrow Tables, rows as dicts.
 
-Invariant: a function that gives back what it got changes nothing: same types, same values, same
-nulls, bit by bit; where a format cannot hold a value the conversion raises and names the column. A
-missing number is never another number. What each type looks like:
+Invariant: a function that returns its input changes nothing: types, values and nulls are the same,
+bit by bit; if a format cannot represent a value, the conversion raises an error that names the
+column. A missing number never becomes another number. The form of each type:
 
     Arrow                                   numpy                                    pandas
     int, float without nulls                ndarray, a read-only view (no copy)      the numpy dtype
@@ -32,26 +32,28 @@ missing number is never another number. What each type looks like:
     Python objects                          object array of them                     the same
 
 This holds for every way to a batch: functions, iter_batches, take_batch, to_numpy_refs, collate
-functions, and tensors, which are made of these arrays. Rows have None. The dtype of a column
-follows from what is missing in the batch (and in nothing else), as in Ray and pandas; results of
-all batches are brought to one type.
+functions, and tensors, which are made from these arrays. Rows have None. The dtype of a column
+depends only on whether numbers are missing in this batch, as in Ray and pandas; the results of all
+batches are unified to one type.
 
-The way back of missing numbers (missing.py). The array itself, also under another name, is the
-column that it was. Of another one that holds some of them (copied, filtered, calculated), a NaN
-that was handed out for a null is null, and any other NaN stays NaN. A column of ints or bools comes
-back as such if all its values are (then every NaN is null: they know no other), and as floats else.
-A masked array that a function makes is welcome: what is masked is null.
+The way back for missing numbers (missing.py). If an array is returned unchanged, also under another
+name, the column is the original one. In another array with some of its values (copied, filtered,
+calculated), a NaN that stood for a null becomes null, and any other NaN stays NaN. A column of ints
+or bools keeps its type if all returned values fit the type (then every NaN becomes null, since the
+type has no NaN), else it becomes floats. A function may return a masked array: masked values become
+null.
 
-Back to Arrow a new column gets its natural type. A returned column with the name of an input column
-*keeps its Arrow type when the values can be cast back exactly* (numpy: and its dtype is the one
-that was handed out): a zone of a timestamp, a dictionary, a large string, an int32 of a row, a
-column that is all None in one batch. An array that was handed out read-only and comes back itself
-is not converted at all.
+On the way back to Arrow a new column gets its natural type. A returned column with the name of an
+input column *keeps its Arrow type if the values can be cast back exactly* (for NumPy, only if it
+also has the dtype that was handed out). So these are kept: the zone of a timestamp, a dictionary, a
+large string, an int32 of a row, a column that is all None in one batch. An array that was handed
+out read-only and is returned itself is not converted at all.
 
-Cost: per batch and column about 3 us for plain numbers; strings and bytes about 10 ns where values
-repeat (they share an object), 35 where not (py/data/text.c); other objects cost what Python objects
-cost. Plain columns go between numpy and Arrow by their buffers and not by pa.array() and
-to_numpy(): those import pandas at their first call (0.2 s and 40 MB in each process).
+Cost for each batch and column: about 3 us for plain numbers; for strings and bytes about 10 ns a
+value if values repeat (they share an object), else 35 ns (py/data/text.c); other objects cost what
+Python objects cost. Plain columns are converted between NumPy and Arrow by their buffers and not by
+pa.array() and to_numpy(), which import pandas at their first call (0.2 s and 40 MB in each
+process).
 """
 
 from __future__ import annotations
@@ -97,8 +99,8 @@ def from_batch(
     given: NumpyBatch | None = None,
     marks: bool = False,
 ) -> list[pa.RecordBatch]:
-    """Converts the value that a user function returned to record batches. rb: its input; given: the
-    batch it got, if that was numpy; marks: as of as_column()."""
+    """Converts the value that a user function returned to record batches. rb: the function's input;
+    given: the batch that the function got, if its format is NumPy; marks: see as_column()."""
     if isinstance(out, Mapping):
         return (
             [given.rb]
@@ -121,24 +123,24 @@ def from_batch(
 
 
 def _in_old_types(t: pa.Table, rb: pa.RecordBatch | None) -> pa.Table:
-    """Casts back what a table library (Polars) returned: it has one type for all strings, for all
-    lists, ... A column that has its name still gets the type with which it came, where the two hold
-    the same values in another layout."""
+    """Casts back what a table library (Polars) returned: such a library has one type for all
+    strings, one for all lists, and so on. A column with the name of an input column gets the input
+    column's type if both types hold the same values in different layouts."""
     for i, name in enumerate(t.schema.names):
         old, c = column_before(name, rb), t.column(i)
         if old is not None and c.type != old.type and _kind(c.type) == _kind(old.type):
             try:
                 t = t.set_column(i, name, c.cast(old.type))
-            # the function has made new values, which the old type cannot hold: the column keeps its
-            # new type
+            # the function has made new values, which the old type cannot represent: the column
+            # keeps its new type
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 pass
     return t
 
 
 def _kind(t: pa.DataType) -> Any:
-    """The kind of a type: equal for types that differ only in layout, width of offsets or unit of
-    time."""
+    """The kind of a type; types that differ only in layout, width of offsets or unit of time have
+    the same kind."""
     is_ = pa.types
     if is_.is_string(t) or is_.is_large_string(t) or is_.is_string_view(t):
         return "string"
@@ -167,7 +169,7 @@ def _kind(t: pa.DataType) -> Any:
 
 
 def named(v: Any) -> str:
-    """A value of a wrong type as text for a message."""
+    """A value of a wrong type, as text for a message."""
     return "None" if v is None else f"a value of type {type(v).__name__}"
 
 
@@ -204,8 +206,8 @@ def _from_dict(
 
 
 def again(made: Any, schema: pa.Schema) -> list[pa.RecordBatch]:
-    """Converts a value of to_batch(), made of a batch with this schema, back to record batches with
-    the types of the schema, as far as they hold the values exactly."""
+    """Converts a value that to_batch() made of a batch with this schema back to record batches.
+    Columns get the types of the schema where these can represent the values exactly."""
     if not isinstance(made, Mapping):
         return from_batch(made, "a block")
     cols = [
@@ -218,9 +220,9 @@ def again(made: Any, schema: pa.Schema) -> list[pa.RecordBatch]:
 def as_column(
     v: Any, name: str, rb: pa.RecordBatch | None, given: NumpyBatch | None, marks: bool = False
 ) -> Any:
-    """An Arrow array (chunked, where one cannot hold it) of one column of what a function returned.
-    marks: there may be missing numbers in it, as arrays that were handed out have them; so they are
-    anyway, where `given` has some."""
+    """An Arrow array of one column that a function returned (a chunked array if one array cannot
+    hold it). marks: missing numbers may be marked in it, as in arrays that were handed out; they
+    are also looked for if `given` has missing numbers."""
     if v is LATER:
         return column_before(name, rb)
     if isinstance(v, np.ndarray):
@@ -234,7 +236,7 @@ def as_column(
                 old = None
         if given is not None and given.missing:
             marks = True
-            if not v.flags.writeable:  # a column under another name
+            if not v.flags.writeable:  # a column that is returned under another name
                 was = next((n for n, a in given.missing.items() if a is v), None)
                 if was is not None:
                     return column_before(was, given.rb)
@@ -253,6 +255,6 @@ def as_column(
         return one_array(
             pa.array(v) if not hasattr(v, "__arrow_c_stream__") else pa.chunked_array(v)
         )
-    if hasattr(v, "__array__") and hasattr(v, "__len__"):  # torch tensors and others
+    if hasattr(v, "__array__") and hasattr(v, "__len__"):  # torch tensors and similar objects
         return as_column(np.asarray(v), name, rb, given, marks)
     raise ValueError(f"{named(v)} is no column; use a numpy array or a list with one value per row")

@@ -1,4 +1,4 @@
-"""Casts that lose nothing: they change the type and keep each value exactly."""
+"""Exact casts: they change the type, and keep each value exactly."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from skate.data.values.types import family
 
 
 def exact_cast(arr: pa.Array, to: pa.DataType, naive_ok: bool = False) -> pa.Array | None:
-    """arr cast to `to` if the kind of value is the same and nothing is lost, else None. naive_ok: a
-    time without a zone may get one."""
+    """arr cast to `to`, if the kind of value is the same and no value changes; else None. naive_ok:
+    a time without a zone may get a zone."""
     a = arr.type
     if a.equals(to):
         return arr
@@ -52,7 +52,7 @@ def exact_cast(arr: pa.Array, to: pa.DataType, naive_ok: bool = False) -> pa.Arr
         ):
             return None
         if _T.is_timestamp(a) and a.tz is None and to.tz is not None:
-            # The instants stay the same: NumPy has no time zones, and its values are UTC
+            # The instants stay the same: NumPy has no time zones, so its values are in UTC
             return arr.cast(pa.timestamp(to.unit), safe=True).view(to)
         kept = arr.cast(to, safe=True)
         return kept if not _T.is_floating(a) or same_floats(arr, kept) else None
@@ -61,7 +61,7 @@ def exact_cast(arr: pa.Array, to: pa.DataType, naive_ok: bool = False) -> pa.Arr
 
 
 def compatible(a: pa.DataType, b: pa.DataType) -> bool:
-    """Whether values of natural type a may be values of type b, judged by their kinds."""
+    """Whether values of natural type a may become values of type b, judged by their kinds."""
     if isinstance(b, pa.BaseExtensionType):
         b = b.storage_type
     if isinstance(a, pa.BaseExtensionType):
@@ -90,8 +90,8 @@ def compatible(a: pa.DataType, b: pa.DataType) -> bool:
 
 
 def same_floats(a: pa.Array, b: pa.Array) -> bool:
-    """Whether floats that were narrowed somewhere inside b equal those of a (NaN equals NaN). Other
-    types cannot differ after a safe cast."""
+    """Whether floats that were narrowed somewhere inside b equal the floats in a (NaN equals NaN).
+    Values of other types cannot differ after a safe cast."""
     if isinstance(b, pa.ExtensionArray):
         b = b.storage
     if isinstance(a, pa.ExtensionArray):

@@ -1,8 +1,8 @@
-"""Arrays as cells of DataFrames: the pandas form of a column of tensors. skate.data.extensions has
-Ray's names.
+"""Arrays as cells of DataFrames: the pandas form of a column of tensors. skate.data.extensions
+exports them under Ray's names.
 
 Arrow's tensor types (tensor_types.py) convert to these pandas types, and these convert back. The
-code is in two modules so that programs without pandas do not import it."""
+code is in two modules so that programs without pandas need not import pandas."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class TensorDtype(Dtype):
     """The dtype of a TensorArray.
 
     Args:
-        shape: Shape of each entry; None inside it for axes whose length differs, or None for
-            entries of any shape.
-        dtype: Type of the values, NumPy's or Arrow's.
+        shape: Shape of each entry; None for an axis whose length differs between entries, or None
+        for entries of any shape.
+        dtype: Type of the values, as a NumPy or Arrow type.
     """
 
     def __init__(self, shape: tuple[int | None, ...] | None, dtype: Any):
@@ -52,7 +52,7 @@ class TensorDtype(Dtype):
         return self._shape
 
     def __from_arrow__(self, col: Any) -> TensorArray:
-        """Makes the column from an Arrow array of tensors (pyarrow.Table.to_pandas calls this)."""
+        """Makes the column from an Arrow array of tensors; pyarrow.Table.to_pandas() calls it."""
         parts = [
             v
             for c in (col.chunks if isinstance(col, pa.ChunkedArray) else [col])
@@ -72,7 +72,7 @@ class TensorDtype(Dtype):
 
 
 class Cells(pd_extensions.ExtensionArray):
-    """The base of both classes: `values` is an array whose first axis are the entries."""
+    """The base of both classes: `values` is an array with the entries along its first axis."""
 
     values: np.ndarray
 
@@ -131,11 +131,11 @@ class Cells(pd_extensions.ExtensionArray):
 
 
 class TensorArray(Cells):
-    """Arrays as cells of a DataFrame; arithmetic and comparisons are NumPy's over all of them.
+    """Arrays as cells of a DataFrame; arithmetic and comparisons apply NumPy's to all entries.
 
     Args:
-        values: One array whose first axis are the entries, or a list of arrays, also of different
-            shapes. TypeError for values that are no numbers.
+        values: One array with the entries along its first axis, or a list of arrays, which may have
+        different shapes. TypeError for values that are no numbers.
     """
 
     def __init__(self, values: Any):
@@ -176,8 +176,8 @@ class TensorArray(Cells):
     def _reduce(
         self, name: str, *, skipna: bool = True, keepdims: bool = False, **kwargs: Any
     ) -> Any:
-        """Reduces over the entries: the result is one array of their shape. NotImplementedError for
-        other reductions than those above."""
+        """Reduces over the entries; the result is one array of their shape. NotImplementedError for
+        a reduction that is not listed here."""
         if name not in self.SUPPORTED_REDUCERS:
             raise NotImplementedError(
                 f"TensorArray has no {name}(); it has {', '.join(self.SUPPORTED_REDUCERS)}"
@@ -201,7 +201,7 @@ class TensorArray(Cells):
         return cls([v for a in to_concat for v in a.values])
 
     def isna(self) -> np.ndarray:
-        """Which entries are missing: none, or those whose values are all NaN."""
+        """Which entries are missing: those whose values are all NaN."""
         if self.values.dtype.kind != "f":
             return np.zeros(len(self), bool)
         return np.asarray(np.isnan(self.values.reshape(len(self), -1)).all(axis=1))

@@ -1,11 +1,11 @@
-"""Comparisons of columns with values and with each other, and membership in a list: by value,
-whatever the types are (the table is in docs/design/predicates.md).
+"""Compares columns with values and with each other, and tests membership in a list, by value,
+whatever the types (docs/design/predicates.md has the table).
 
 Numbers are compared exactly: a uint64 with an int64, an int64 with a float, a decimal with 0.1.
-Arrow would cast both to one type, which fails or rounds for numbers that the type does not hold. A
-Python value is cast to the column's type if it fits; if not, it is replaced by the nearest values
-of that type on both sides, so that one kernel can still compare all rows. Null in, null out; NaN is
-unequal to everything and neither less nor greater; -0.0 equals 0.0.
+Arrow would cast both to one type, which fails or rounds for numbers that this type cannot
+represent. A Python value is cast to the column's type if it fits; else it is replaced by the
+nearest values of that type on both sides, so that one kernel can still compare all rows. Comparing
+null gives null; NaN is unequal to everything and neither less nor greater; -0.0 equals 0.0.
 
 position() gives the place of a value on the axis of a type. expr/bounds.py, which works on ranges
 instead of rows, uses it too, so that both agree.
@@ -38,7 +38,7 @@ FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 
 
 def scalar(v: Any) -> pa.Scalar:
-    """Does what pa.scalar() does for a Python value; pa.scalar() would import pandas at its first
+    """Makes a scalar of a Python value, like pa.scalar(), which would import pandas at its first
     call (0.2 s and 40 MB in each process). Integers from 2**63 on become uint64."""
     if isinstance(v, pa.Scalar):
         return v
@@ -55,8 +55,8 @@ def scalar(v: Any) -> pa.Scalar:
 
 
 def plain(v: Any) -> Any:
-    """A column or scalar in a type that kernels can compare: without dictionaries, runs and views;
-    half floats as floats."""
+    """A column or scalar in a type that kernels can compare: dictionaries, runs and views are
+    replaced by plain types, half floats by floats."""
     t = plain_type(v.type)
     if t == v.type:
         return v
@@ -66,7 +66,7 @@ def plain(v: Any) -> Any:
 
 
 def plain_type(t: pa.DataType) -> pa.DataType:
-    """The type of the result of plain()."""
+    """The type of plain()'s result for a column of type t."""
     while _T.is_dictionary(t) or _T.is_run_end_encoded(t):
         t = t.value_type
     if _T.is_float16(t):
@@ -97,13 +97,13 @@ def is_bytes(t: pa.DataType) -> bool:
 
 
 def tick(t: pa.DataType) -> int:
-    """Nanoseconds per unit of a temporal type."""
+    """The nanoseconds in one unit of a temporal type."""
     return DAY_NS if _T.is_date32(t) else 10**6 if _T.is_date64(t) else _NS[t.unit]
 
 
 def position(v: Any, t: pa.DataType) -> Any:
-    """The exact place of a value, as a number (or bytes), on the axis of a type; None: the value is
-    not compared with values of this type by place. NaN stays NaN.
+    """The exact place of a value, as a number (or bytes), on the axis of a type; None: the value
+    has no place on this axis, so comparisons with it work in another way. NaN stays NaN.
 
     Args:
         v: A Python value, a value of NumPy, or a pyarrow scalar; not None.
@@ -136,8 +136,8 @@ def position(v: Any, t: pa.DataType) -> Any:
 
 
 def _axis(t: pa.DataType) -> int:
-    """A bit set that says which temporal types can be compared: those with a common bit. Instants
-    with and without a time zone have none. 0: the type is not temporal."""
+    """A bit set for a temporal type: two types can be compared if their sets have a common bit.
+    Instants with and without a time zone have no common bit. 0: the type is not temporal."""
     if _T.is_timestamp(t):
         return 1 if t.tz is None else 2
     return 3 if _T.is_date(t) else 4 if _T.is_time(t) else 8 if _T.is_duration(t) else 0
@@ -151,15 +151,16 @@ def _number(v: Any) -> Any:
     if isinstance(v, Decimal) and not v.is_finite():
         return float(v)
     if isinstance(v, float):
-        # NumPy's float64 is converted to Python's float: a NumPy float is rounded when it is
-        # compared with an int
+        # NumPy's float64 becomes Python's float, because a NumPy float is rounded in a comparison
+        # with an int
         return float(v)
     return v if isinstance(v, (int, Decimal)) and not isinstance(v, bool) else None
 
 
 def _around(at: Any, t: pa.DataType) -> tuple[Any, Any]:
     """(the greatest value of type t that is not above a position, the least one that is not below
-    it), as scalars; None if there is none; both are the same object if the position is a value."""
+    it), as scalars; None where there is none. If the position is a value of the type, both are the
+    same object."""
     if _T.is_floating(t):
         return _floats_around(at)
     if not (_T.is_integer(t) or _T.is_decimal(t) or _T.is_temporal(t)):
@@ -179,8 +180,8 @@ def _around(at: Any, t: pa.DataType) -> tuple[Any, Any]:
 
 
 def _range(t: pa.DataType) -> tuple[int, int]:
-    """The least and the greatest number of units that a type of integers, decimals or times
-    holds."""
+    """The least and the greatest number of units that a type of integers, decimals or times can
+    represent."""
     if _T.is_decimal(t):
         return 1 - 10**t.precision, 10**t.precision - 1
     if _T.is_unsigned_integer(t):
@@ -197,13 +198,14 @@ def _of_steps(n: int, t: pa.DataType) -> pa.Scalar:
 
 
 def _one(v: Any, t: pa.DataType) -> pa.Scalar:
-    """A number as a scalar of a type of integers or floats, made without pa.scalar() (see
+    """Makes a number a scalar of a type of integers or floats, without pa.scalar() (see
     scalar())."""
     return of_numpy(np.array([v], t.to_pandas_dtype()))[0]
 
 
 def _floats_around(at: Any) -> tuple[Any, Any]:
-    """Converts to float64, which is exact: kernels widen narrower floats."""
+    """The float64 values around a position. float64 suffices, because kernels widen narrower floats
+    exactly."""
     try:
         near = float(at)
     except OverflowError:
@@ -256,7 +258,7 @@ def _no_truth() -> pa.Scalar:
 
 
 def _everywhere(a: Any, truth: bool) -> Any:
-    """A column with this truth value for each value, and null for null."""
+    """A column with this truth value for each value, and null for each null."""
     return pc.if_else(pc.is_valid(a), scalar(truth), _no_truth())
 
 
@@ -277,7 +279,8 @@ def with_column(op: str, a: Any, b: Any) -> Any:
         a = a.cast(pa.float64())
     elif _T.is_decimal(t) and _T.is_floating(s):
         b = b.cast(pa.float64())
-    elif _axis(s) == _axis(t) == 2 and s.tz != t.tz:  # instants do not depend on the zone
+    # two instants can be compared whatever their zones
+    elif _axis(s) == _axis(t) == 2 and s.tz != t.tz:
         a, b = (v.cast(pa.timestamp(v.type.unit, "UTC")) for v in (a, b))
     try:
         return _CALL[op](a, b)
@@ -285,7 +288,7 @@ def with_column(op: str, a: Any, b: Any) -> Any:
         raise TypeError(
             f"values of {s} cannot be compared with values of {t} ({op}); cast one of the two"
         ) from None
-    except pa.ArrowInvalid:  # there is no common type of the width that Arrow tries
+    except pa.ArrowInvalid:  # there is no common decimal type of the width that Arrow tries
         if _axis(s) & _axis(t):
             return _CALL[op](_nanoseconds(a), _nanoseconds(b))
         if _T.is_decimal(s) or _T.is_decimal(t):
@@ -296,16 +299,16 @@ def with_column(op: str, a: Any, b: Any) -> Any:
 
 
 def _unsigned_with_signed(op: str, a: Any, b: Any) -> Any:
-    """Compares a uint64 column with one of signed integers: negative numbers are less, all others
+    """Compares a uint64 column with one of signed integers: a negative number is less, all others
     are compared as uint64."""
     found = _CALL[op](a, b.cast(pa.uint64(), safe=False))
     return pc.if_else(pc.less(b, _one(0, b.type)), _everywhere(a, op in (">", ">=", "!=")), found)
 
 
 def _integer_with_float(op: str, a: Any, b: Any) -> Any:
-    """Compares a column of integers with one of floats. They are compared as floats; if 64-bit
-    integers round to an equal float, the float is converted to an integer and the integers
-    decide."""
+    """Compares a column of integers with one of floats. They are compared as floats; where a 64-bit
+    integer rounds to an equal float, the float is converted to an integer and the integers are
+    compared."""
     b = b.cast(pa.float64())
     if a.type.bit_width < 64:
         return _CALL[op](a, b)
@@ -314,7 +317,8 @@ def _integer_with_float(op: str, a: Any, b: Any) -> Any:
     top = float(1 << 63 if _T.is_int64(a.type) else 1 << 64)
     if not pc.any(pc.and_(tied, pc.greater_equal(pc.abs(b), float(1 << 53)))).as_py():
         return found
-    beyond = pc.equal(b, top)  # top is the greatest integer plus 1, to which that integer rounds
+    # top is the greatest integer plus 1; the greatest integer rounds to it
+    beyond = pc.equal(b, top)
     held = pc.if_else(
         pc.and_(pc.fill_null(tied, False), pc.invert(pc.fill_null(beyond, True))), b, 0.0
     ).cast(a.type)
@@ -323,7 +327,7 @@ def _integer_with_float(op: str, a: Any, b: Any) -> Any:
 
 
 def _nanoseconds(v: Any) -> Any:
-    """A temporal column as decimals, which can hold the nanoseconds of all temporal types."""
+    """A temporal column as decimals, which can represent the nanoseconds of all temporal types."""
     width = pa.int32() if v.type.bit_width == 32 else pa.int64()
     return pc.multiply(
         v.cast(width).cast(pa.decimal128(19, 0)),
@@ -332,7 +336,7 @@ def _nanoseconds(v: Any) -> Any:
 
 
 def _wide(v: Any) -> Any:
-    """Decimals or integers as decimals of 256 bits."""
+    """A column of decimals or integers as decimals of 256 bits."""
     return v.cast(
         pa.decimal256(v.type.precision, v.type.scale)
         if _T.is_decimal(v.type)
@@ -344,8 +348,8 @@ def _wide(v: Any) -> Any:
 
 
 def value_set(values: list[Any], t: pa.DataType) -> pa.Array:
-    """The values of a list that a column of (plain) type t can hold, for pc.is_in(). A value that
-    equals no value of the type is left out.
+    """The values of a list that are values of a (plain) type t, for pc.is_in(). A value that equals
+    no value of the type is left out.
 
     Raises:
         TypeError: A value of the list cannot be compared with values of this type.
@@ -376,14 +380,14 @@ def value_set(values: list[Any], t: pa.DataType) -> pa.Array:
         elif not (_T.is_fixed_size_binary(t) and len(at) != t.byte_width):
             low, high = _around(at, t)
             out += [low.cast(t)] if low is not None and low is high else []
-    if _T.is_temporal(t) and _axis(t):  # as integers: as_py() of nanoseconds needs pandas
+    if _T.is_temporal(t) and _axis(t):  # as integers, because as_py() of nanoseconds needs pandas
         width = pa.int32() if t.bit_width == 32 else pa.int64()
         return pa.array([s.value if s.is_valid else None for s in out], width).cast(t)
     return pa.array([s.as_py() for s in out], t)
 
 
 def _of_many(values: list[Any], t: pa.DataType) -> Any:
-    """As value_set(), for a long list of values of one kind, without Python code for each value;
+    """Like value_set(), for a long list of values of one kind, without Python code for each value;
     None: the list has values of several kinds."""
     try:
         made = pa.array(values)

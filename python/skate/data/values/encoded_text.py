@@ -1,14 +1,14 @@
-"""Strings that stay dictionary-encoded, as Parquet stores them, on their way from a Parquet reader
-to a Parquet writer, or to aggregates by group, in one task.
+"""Strings that stay dictionary-encoded, as Parquet stores them, from a Parquet reader to a Parquet
+writer, or to aggregates by group, within one task.
 
 A job that reads, adds a column, filters and writes passes most strings on unchanged. Decoding them
-in between would cost more than all other reading and filtering. So where the optimiser says so
-(plan/optimise.py: dictionary_encoding), columns with few different strings travel as EncodedText:
-operators in between pass it through, user functions get the strings, and files are written as
-strings, as always; the keys of groups work the same way (group_keys.py).
+would take longer than all other reading and filtering. So where the optimiser says so
+(plan/optimise.py: dictionary_encoding), columns with few different strings become EncodedText:
+operators pass it through, user functions get plain strings, and files contain strings, as without
+it; the keys of groups work the same way (group_keys.py).
 
-Dictionary types that users have in their data are not touched. Invariant: EncodedText never leaves
-the task, and never reaches an operator whose facts `encoded` and `decodes` are false.
+Dictionary types in users' data are not changed. Invariant: EncodedText never leaves the task, and
+never reaches an operator whose facts `encoded` and `decodes` are both false.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from typing import Any
 
 from skate._deps import pa
 
-# the largest dictionary in the file, in bytes; it may also have at most half a byte per row
+# the largest dictionary of a column in the file, in bytes; it may also have at most half a byte for
+# each row
 DICTIONARY_MAX = 64 << 10
 
 
 class EncodedText(pa.ExtensionType):
-    """Strings as indices into a dictionary; only this module makes this type."""
+    """Strings as indices into a dictionary; only this module makes columns of this type."""
 
     def __init__(self) -> None:
         super().__init__(pa.dictionary(pa.int32(), pa.string()), "skate.encoded_text")
@@ -80,7 +81,7 @@ def encode(rb: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(cols, schema=pa.schema(fields))
 
 
-# ---- Handing encoded strings on in operators.
+# ---- Encoded strings in operators.
 
 
 def plain(col: pa.Array) -> pa.Array:
@@ -100,8 +101,8 @@ def plain_columns(rb: pa.RecordBatch, names: set[str] | None) -> pa.RecordBatch:
 
 
 def level(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches, with those columns encoded that are encoded in the first batch: a function may
-    return plain strings for some batches."""
+    """Encodes in each batch the columns that are encoded in the first batch: a function may return
+    plain strings for some batches."""
     first: set[str] | None = None
     for rb in batches:
         now = {f.name for f in rb.schema if is_encoded(f.type)}
@@ -120,8 +121,7 @@ def level(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def storage(table: pa.Table) -> pa.Table:
-    """A table for the file writer: encoded columns become dictionaries, one dictionary per
-    column."""
+    """A table for the file writer: each encoded column becomes one dictionary."""
     encoded = [i for i, f in enumerate(table.schema) if is_encoded(f.type)]
     for i in encoded:
         f, c = table.schema.field(i), table.column(i)
@@ -133,7 +133,7 @@ def storage(table: pa.Table) -> pa.Table:
 
 
 def file_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema that the file declares: strings."""
+    """The schema that the file gets: encoded columns are strings."""
     return pa.schema(
         [f.with_type(pa.string()) if is_encoded(f.type) else f for f in schema], schema.metadata
     )

@@ -1,7 +1,7 @@
 """Converts columns of numbers, booleans, times and texts between Arrow and NumPy by their buffers;
-tables of type ids. Tensors and nested types are handled elsewhere.
+also has tables of type ids. Other modules convert tensors and nested types.
 
-pa.array() and to_numpy() would do the same, and import pandas at their first call (0.2 s and 40 MB
+pa.array() and to_numpy() would do the same, but import pandas at their first call (0.2 s and 40 MB
 in each process).
 """
 
@@ -37,7 +37,7 @@ TEMPORAL = {pa.timestamp("s").id, pa.duration("s").id, pa.date32().id, pa.date64
 FIXED_LIST = pa.list_(pa.int8(), 1).id
 DICTIONARY = pa.dictionary(pa.int8(), pa.int8()).id
 LISTS = {pa.list_(pa.int8()).id, pa.large_list(pa.int8()).id}
-TEXT = {  # id -> (binary, offsets of 8 bytes)
+TEXT = {  # type id -> (whether the values are bytes, whether offsets have 8 bytes)
     pa.string().id: (False, False),
     pa.large_string().id: (False, True),
     pa.binary().id: (True, False),
@@ -69,8 +69,8 @@ def stored(col: pa.Array) -> np.ndarray:
 
 
 def texts(name: str, col: pa.Array, out: Any) -> Any:
-    """Fills out, a list or object array of None, with the str or bytes of a column, and returns
-    it."""
+    """Fills `out`, a list or object array of None, with the str or bytes values of a column, and
+    returns `out`."""
     valid, offsets, data = col.buffers()
     try:
         _skate.text_objects(
@@ -96,7 +96,7 @@ def plain_view(col: pa.Array, dtype: np.dtype | None = None) -> np.ndarray:
 
 
 def _bits(buf: pa.Buffer | None, col: pa.Array) -> np.ndarray:
-    """A bitmap of col as bools (a copy)."""
+    """A bitmap of col as an array of bools (a copy)."""
     n, at = len(col), col.offset
     if buf is None or n == 0:
         return np.zeros(n, bool)
@@ -132,7 +132,7 @@ def times_to_numpy(name: str, col: pa.Array) -> np.ndarray:
 
 def list_values(col: pa.Array) -> pa.Array:
     """The values of a list, large list or fixed-size list column without nulls. col.flatten() would
-    do the same, but calls pyarrow.compute (20 us, and 80 ms to import it)."""
+    return the same, but calls pyarrow.compute (20 us, and 80 ms to import it)."""
     t, n = col.type, len(col)
     if pa.types.is_fixed_size_list(t):
         first, end = col.offset * t.list_size, (col.offset + n) * t.list_size
@@ -152,8 +152,8 @@ def list_values(col: pa.Array) -> pa.Array:
 
 
 def of_numpy(v: np.ndarray) -> pa.Array:
-    """A column made of a one-dimensional array, in the Arrow type of its dtype; TypeError if there
-    is none."""
+    """Makes a column of a one-dimensional array, in the Arrow type of its dtype; TypeError if there
+    is no such type."""
     if v.ndim == 0:
         raise ValueError("it is a single value (0-d array); a column has one value per row")
     kind = v.dtype.kind
@@ -217,10 +217,10 @@ def of_numpy(v: np.ndarray) -> pa.Array:
 
 
 def of_marked(v: np.ndarray, t: pa.DataType | None = None) -> pa.Array:
-    """A column made of an array of floats that may come from missing.shown(): NaN with the mark
-    becomes null. t: the type of the original column. Integers and bools have no NaN, so if t is one
-    of these, every NaN becomes null; the type t is kept if all other values fit it and are small
-    enough for float64 to hold them exactly."""
+    """Makes a column of an array of floats that may be a result of missing.shown(): NaN with the
+    mark becomes null. t: the type of the original column. Integers and bools have no NaN, so if t
+    is one of these, every NaN becomes null; the column has type t if all other values fit it and
+    are small enough for float64 to represent them exactly."""
     if t is not None and (t.id == BOOL or _T.is_integer(t)):
         null = np.isnan(v)
         ints = missing.whole(v, null, np.dtype(bool) if t.id == BOOL else DTYPES[t.id])

@@ -1,6 +1,6 @@
-"""Makes DataFrames of many small groups as slices of one DataFrame, and joins the results. Each
-pandas call takes 10 to 300 us whatever the size, so there are as few calls per group as
-possible."""
+"""Makes the DataFrames of many small groups as slices of one DataFrame, and joins the results. Each
+pandas call takes 10 to 300 us whatever the size, so this module makes as few calls for each group
+as possible."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 from skate._deps import np, pa, pd
 from skate.data.values.frames import from_pandas, to_pandas
 
-# pandas 2 warns about writes to a slice of a DataFrame, although these rows have no other user
+# pandas 2 warns about writes to a slice of a DataFrame, although no other code uses these rows
 WARNS = int(pd.__version__.split(".")[0]) < 3
 
-# the most frames and rows that a Held keeps before they become a batch
+# the most frames and rows that a Held collects before they become a batch
 MOST_FRAMES, MOST_FRAMES_OF_OBJECTS, MOST_ROWS = 1024, 64, 1 << 16
 
 
 class Frames:
-    """The groups of a batch as DataFrames. Each looks as if it had been made of its rows alone, in
-    memory that may be changed.
+    """The groups of a batch as DataFrames. Each looks as if it was made of its rows alone, and may
+    be changed.
 
     Args:
         rb: The batch.
@@ -27,7 +27,7 @@ class Frames:
 
     def __init__(self, rb: pa.RecordBatch):
         self.df = to_pandas(rb)
-        # A column with nulls is masked; in a group without nulls the column must not be masked.
+        # A column with nulls is masked, but in a group without nulls it must not be masked.
         masked = [
             i
             for i, t in enumerate(self.df.dtypes)
@@ -54,8 +54,8 @@ class Held:
 
     Args:
         what: The function, for errors.
-        rb: The batch whose slices the function got: columns of the same names keep their types if
-            that is exact.
+        rb: The batch whose slices the function got: columns with the same names keep their types if
+        the values allow this exactly.
     """
 
     def __init__(self, what: str, rb: pa.RecordBatch):
@@ -64,11 +64,12 @@ class Held:
         self.rows, self.most = 0, MOST_FRAMES
 
     def takes(self, out: Any) -> bool:
-        """Tries to add `out`; whether it is a DataFrame that can be joined with those held."""
+        """Adds `out` if it is a DataFrame that can be joined with those held; returns whether it
+        was added."""
         if not isinstance(out, pd.DataFrame):
             return False
         index = out.index
-        # such an index holds data (see frames.py), so this DataFrame is not joined with others
+        # such an index contains data (see frames.py), so this DataFrame is not joined with others
         if index.nlevels != 1 or index.name is not None or index.dtype.kind not in "iu":
             return False
         if self.frames:
@@ -90,11 +91,11 @@ class Held:
         return True
 
     def full(self) -> bool:
-        """Whether enough is held to make a batch."""
+        """Whether the DataFrames held are enough for a batch."""
         return len(self.frames) >= self.most or self.rows >= MOST_ROWS
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The batch of everything held, which is then released."""
+        """Yields the batch of all DataFrames held, and releases these."""
         frames, self.frames, self.rows = self.frames, [], 0
         if frames:
             yield from from_pandas(

@@ -1,5 +1,5 @@
-"""Converts record batches to pandas DataFrames, and back. Only callers of these functions import
-pandas."""
+"""Converts record batches to pandas DataFrames, and back. pandas is imported only when one of these
+functions is called."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from skate.data.values.unify import check_names
 
 def to_pandas(rb: pa.RecordBatch, dtypes: Mapping[str, tuple[str, str]] | None = None) -> Any:
     """A DataFrame in its own memory, which may be changed in place: pandas copies the columns, all
-    of one dtype into one block. A column of numbers costs 5 us. dtypes: {name: (dtype as noted()
-    writes it, type)}, used for columns that have this type."""
+    columns of one dtype into one block. A column of numbers takes 5 us. dtypes: {name: (dtype in
+    the form of noted(), type)}, used for columns that have this type."""
     index = pd.RangeIndex(rb.num_rows)
     made = {
         name: _values(pd, name, col, index)
@@ -62,9 +62,9 @@ def table_to_pandas(t: pa.Table, dtypes: Mapping[str, tuple[str, str]] | None = 
 
 
 def noted(dfs: Sequence[Any]) -> dict[str, str]:
-    """The dtypes that Arrow's types do not determine: masked ones (Int64), texts with NA
-    (string[pyarrow]), Arrow-backed ones ("Arrow", "Arrow large_string"); by name, for columns that
-    have the same dtype in all of these DataFrames."""
+    """{name: dtype} for dtypes that do not follow from Arrow's types: masked ones (Int64), texts
+    with NA (string[pyarrow]), Arrow-backed ones ("Arrow", "Arrow large_string"). Only columns with
+    the same dtype in all of these DataFrames are included."""
     kept: dict[str, set[str]] = {}
     for df in dfs:
         for name, t in zip(df.columns, df.dtypes, strict=True):
@@ -111,7 +111,8 @@ def _masked(pd: Any, col: pa.Array) -> Any:
 
 def _values(pd: Any, name: str, col: pa.Array, index: Any) -> Any:
     """The DataFrame's values for a column: a view of numbers, a pandas array, or a Series over
-    `index` (the same index object for all, because aligning costs 100 us per column)."""
+    `index` (the same index object for all columns, because aligning takes 100 us for each
+    column)."""
     t = col.type
     tid = t.id
     if tid in NUMBERS or tid == BOOL:
@@ -149,7 +150,7 @@ def _values(pd: Any, name: str, col: pa.Array, index: Any) -> Any:
             index,
             dtype="str" if hasattr(pd, "StringDtype") and pd.__version__ >= "3" else object,
         )
-    # types with a pandas form of their own: periods, intervals
+    # types with their own pandas form: periods, intervals
     if isinstance(t, pa.BaseExtensionType) and t.extension_name.startswith("pandas."):
         return t.to_pandas_dtype().__from_arrow__(col)
     if (
@@ -168,13 +169,13 @@ def _values(pd: Any, name: str, col: pa.Array, index: Any) -> Any:
 
 
 def _zone(tz: str) -> Any:
-    """Arrow's time zone in the form that pandas takes: a name, or a fixed offset such as +05:30."""
+    """Arrow's time zone in a form that pandas accepts: a name, or a fixed offset such as +05:30."""
     return tz
 
 
 def from_pandas(df: Any, what: str, rb: pa.RecordBatch | None = None) -> list[pa.RecordBatch]:
-    """A DataFrame as a batch (several if one cannot hold it); index levels that hold data come
-    first. NaN in float columns stays NaN; None, NA and NaT become null."""
+    """A DataFrame as a batch (as several if one cannot hold it); index levels that contain data
+    come first. NaN in float columns stays NaN; None, NA and NaT become null."""
     cols, names = [], []
     index = _of_index(df, what)
     for name, s in [*index, *_columns(df)]:
@@ -186,8 +187,8 @@ def from_pandas(df: Any, what: str, rb: pa.RecordBatch | None = None) -> list[pa
                 )
             else:
                 col = from_series(s, None if old is None else old.type, old)
-            # pandas forgets the dtype of an index of evenly spaced integers: the column of an index
-            # level is cast back to its old type where that is exact
+            # pandas does not preserve the dtype of an index of evenly spaced integers: the column
+            # of an index level is cast back to its old type if that is exact
             if old is not None and len(cols) < len(index):
                 kept = exact(col, old.type)
                 col = col if kept is None else kept
@@ -202,8 +203,9 @@ def from_pandas(df: Any, what: str, rb: pa.RecordBatch | None = None) -> list[pa
 
 
 def _columns(df: Any) -> Iterator[tuple[str, Any]]:
-    """(name, values) of each column. Numbers and times are arrays, which in a wide DataFrame are
-    views of one array per dtype (getting a single column costs 100 us); others are Series."""
+    """Yields (name, values) of each column. Numbers and times are arrays, which in a wide DataFrame
+    are views of one array for each dtype (getting a single column takes 100 us); other columns are
+    Series."""
     names = [str(n) for n in df.columns]
     wide: dict[Any, list[int]] = {}
     for i, t in enumerate(df.dtypes):
@@ -219,10 +221,10 @@ def _columns(df: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _of_index(df: Any, what: str) -> list[tuple[str, Any]]:
-    """(name, Series) of each index level that holds data. A named level has its name, unless a
-    column repeats the level. A level without a name becomes pyarrow's __index_level_0__ (1, ...),
-    but unnamed integers only number rows and are left out, unless only some of several levels are
-    such."""
+    """(name, Series) of each index level that contains data. A named level has its name, and is
+    left out if a column repeats it. An unnamed level is named __index_level_0__ (1, ...) as in
+    pyarrow. Unnamed integers only number rows, so they are left out, unless other levels of the
+    index contain data."""
     index = df.index
     names = list(index.names)
     if names == [None] and index.dtype.kind in "iu":
@@ -248,13 +250,13 @@ def _of_index(df: Any, what: str) -> list[tuple[str, Any]]:
 
 
 def from_series(s: Any, hint: pa.DataType | None, old: pa.Array | None = None) -> Any:
-    """A Series as an Arrow array; `hint`: the type to keep if that is exact; `old`: the column of
-    that type from which the Series was made."""
+    """A Series as an Arrow array; `hint`: the type that the array gets if that is exact; `old`: the
+    column of that type from which the Series was made."""
     dtype = s.dtype
     if isinstance(dtype, np.dtype):
         if dtype.kind == "O":
             values = s.tolist()
-            kept = same_objects(values, old)  # checked before NaN is treated as null
+            kept = same_objects(values, old)  # compared before NaN becomes null
             if kept is not None:
                 return kept
             mask = s.isna().to_numpy()

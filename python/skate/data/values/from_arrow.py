@@ -1,4 +1,4 @@
-"""Arrow columns as NumPy arrays and Python values; skate/data/values/batch.py has the table of
+"""Converts Arrow columns to NumPy arrays and Python values; data/values/batch.py has the table of
 types."""
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ def column_to_numpy(name: str, col: pa.Array) -> np.ndarray:
         values = [objects_array(v) if type(v) is list else v for v in values]
     out[:] = values
     if not can_rebuild(t):
-        out.setflags(write=False)  # so that the array can only come back unchanged
+        out.setflags(write=False)  # a read-only array can only be returned unchanged
     return out
 
 
 def lacks_numbers(col: pa.Array) -> bool:
-    """Whether some numbers or bools of a column are missing, also in lists, arrays, dictionaries
-    and runs; this decides the dtype of its array."""
+    """Whether numbers or bools of a column are missing, also inside lists, arrays, dictionaries and
+    runs; the dtype of its array depends on this."""
     t = col.type
     if t.id in NUMBERS or t.id == flat.BOOL:
         return col.null_count > 0
@@ -89,7 +89,7 @@ def lacks_numbers(col: pa.Array) -> bool:
 
 
 def _missing_rows(name: str, col: pa.Array) -> np.ndarray:
-    """Arrays of one shape, of floats, as one array; a null array becomes NaN."""
+    """Joins arrays of floats with one shape into one array; a null array becomes NaN."""
     there = column_to_numpy(name, col.drop_null())
     out = np.full((len(col), *there.shape[1:]), ROW_MARKS[there.dtype])
     out[flat.valid_bits(col)] = there
@@ -103,7 +103,7 @@ def _values(col: pa.Array) -> pa.Array:
 
 
 def _cut(col: pa.Array, values: np.ndarray) -> list[Any]:
-    """The rows of a column of lists, None for null, sliced from the array of its _values()."""
+    """The rows of a column of lists (None for null), as slices of the array of its _values()."""
     n, t = len(col), col.type
     valid = [True] * n if col.null_count == 0 else flat.valid_bits(col).tolist()
     if t.id == FIXED_LIST:
@@ -124,9 +124,8 @@ def _cut(col: pa.Array, values: np.ndarray) -> list[Any]:
 
 
 def form_of(t: pa.DataType) -> tuple[np.dtype, tuple[int, ...]] | None:
-    """(dtype, shape of a row) of a column's array if that is a view of the values when none is
-    null;
-    None: the type is of another kind."""
+    """(dtype, shape of a row) of a column's array, if the array is a view of the values when none
+    is null; None: the type is of another kind."""
     if is_fixed(t):
         values, shape = _tt.fixed_parts(t)
         return (
@@ -198,7 +197,7 @@ def to_objects(name: str, col: pa.Array) -> list[Any]:
     ):
         return to_objects(name, col.storage)
     try:
-        if "time64[ns]" in str(t):  # as_py would drop digits below a microsecond
+        if "time64[ns]" in str(t):  # as_py() would drop digits below a microsecond
             if not _T.is_time64(t):
                 raise ValueError("datetime.time has no nanoseconds")
             col = col.cast(pa.time64("us"), safe=True)

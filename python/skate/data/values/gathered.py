@@ -1,6 +1,6 @@
-"""Batches that are gathered from a stream of blocks by _skate.Rows (src/py/data/rows.c). C code
-makes the memory of a batch, and columns of numbers are arrays over it; only other columns go
-through Arrow."""
+"""Batches that _skate.Rows (src/py/data/rows.c) gathers from a stream of blocks. C code makes the
+memory of a batch, and columns of numbers are arrays over this memory; only other columns are
+converted through Arrow."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from skate.data.values.unify import cast_batch
 
 
 class Planned:
-    """A batch that is not yet gathered; any thread may gather it at any time.
+    """A batch that is not gathered yet; any thread may gather it at any time.
 
     Args:
         plan: A plan of _skate.Rows.
-        columns: The columns of its schema.
+        columns: A Columns object for the schema.
     """
 
     __slots__ = ("columns", "num_rows", "plan")
@@ -33,8 +33,8 @@ class Planned:
         return _skate.block(memory, memory)
 
     def arrays(self, alloc: Any = None) -> tuple[dict[str, np.ndarray], list[str]]:
-        """Gathers the batch into memory from alloc(bytes): (arrays by column, names of the columns
-        that were converted and are as in to_numpy()). All other arrays lie in that memory, and may
+        """Gathers the batch into memory from alloc(bytes). Returns (arrays by column, names of the
+        columns that were converted as by to_numpy()). All other arrays are in that memory, and may
         be written."""
         n = self.num_rows
         memory, where = self.plan.write(alloc)
@@ -62,8 +62,8 @@ class Planned:
 
 
 class Columns:
-    """(name, dtype, shape of a row, bytes of a row) of each column of a schema as an array over its
-    values; -1 bytes: the column is of another kind."""
+    """For each column of a schema (name, dtype, shape of a row, bytes of a row), for an array over
+    its values; -1 bytes: the column is of another kind."""
 
     def __init__(self, schema: pa.Schema):
         self.schema, self.forms = schema, []
@@ -75,8 +75,8 @@ class Columns:
 
 
 class Gather:
-    """Batches from a stream of blocks, in the order that a _skate.Rows decides. The schema of the
-    blocks may only widen."""
+    """Gathers batches from a stream of blocks, in the order that a _skate.Rows decides. The schema
+    of the blocks may become wider, and change in no other way."""
 
     def __init__(self, rows: Any):
         self.rows = rows
@@ -98,14 +98,15 @@ class Gather:
         self.rows.add(rb)
 
     def next(self, size: int) -> Any:
-        """The next `size` rows, or the remaining ones, as a Planned; None: there are none."""
+        """The next `size` rows, or the remaining ones, as a Planned; None: no row is left."""
         plan = self.rows.plan(size)
         return None if plan is None else Planned(plan, self.columns)
 
     def plans(
         self, blocks: Iterator[pa.RecordBatch], size: int, drop_last: bool
     ) -> Iterator[Planned]:
-        """Yields batches of `size` rows, not yet gathered; the last one may have fewer."""
+        """Yields batches of `size` rows that are not gathered yet; the last one may have fewer
+        rows."""
         rows, more = self.rows, True
         while True:
             while more and rows.wants(size):

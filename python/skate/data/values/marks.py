@@ -1,11 +1,11 @@
-"""Decides which columns of pickled objects may be unpickled: those of this job. Unpickling bytes of
-others runs their code, so these stay bytes (docs/design/security.md).
+"""Decides which columns of pickled objects may be unpickled: only those of this job. Unpickling
+bytes of others runs their code, so such columns stay bytes (docs/design/security.md).
 
-The type skate.python_object (types.py) has a parameter, the *mark*, that tells whose objects they
-are. The mark of this job is a secret that all of its processes know (_job.py), so no file can forge
-it. Any other mark means foreign objects: the type behaves the same but for `trusted`, and
-unpickling raises UntrustedPickleError. A reader's mark names the file by a second secret. Files are
-written without a mark (`bare`).
+The type skate.python_object (types.py) has a parameter, the *mark*, that identifies the job that
+pickled the objects. The mark of this job is a secret that all of its processes know (_job.py), so
+no file can forge it. With any other mark the objects are foreign: the type behaves the same except
+for `trusted`, and unpickling raises UntrustedPickleError. For files that it reads, skate makes a
+mark of a second secret and the file's name. Files are written without a mark (`bare`).
 """
 
 from __future__ import annotations
@@ -25,24 +25,23 @@ SEVERAL = "several sources, such as "
 
 
 def trust(what: Any) -> Any:
-    """A type, field, schema, array, batch or Table (or None), marked so that its objects may be
-    unpickled."""
+    """Marks the object types in a type, field, schema, array, batch or Table (or None) as this
+    job's, so that the objects may be unpickled."""
     return _changed(what, lambda t: t if t.trusted else types.PythonObjectType())
 
 
 def bare(what: Any) -> Any:
-    """As trust(), but with the mark removed, for files."""
+    """Removes the marks of object types in `what`, for files."""
     return _changed(what, lambda t: types.foreign_type() if t.trusted or t.source else t)
 
 
 def came_from(what: Any, source: str) -> Any:
-    """As trust() returns it, but foreign objects of unknown source are marked as read from
-    `source`."""
+    """Marks foreign objects of unknown source in `what` as read from `source`."""
     return _changed(what, lambda t: t if t.trusted or t.source else types.foreign_type(source))
 
 
 def of_both(a: types.PythonObjectType, b: types.PythonObjectType) -> types.PythonObjectType:
-    """The object type that holds objects of both types: foreign, if one of them is."""
+    """The object type for objects of both types: foreign, if one of them is foreign."""
     if a.trusted and b.trusted:
         return types.PythonObjectType()
     said = [t.source for t in (a, b) if t.source] or [""]
@@ -52,12 +51,12 @@ def of_both(a: types.PythonObjectType, b: types.PythonObjectType) -> types.Pytho
 
 
 def has_objects(t: pa.DataType) -> bool:
-    """Whether a type has pickled objects at some level."""
+    """Whether a type contains pickled objects, at some level."""
     return next(_objects(t), None) is not None
 
 
 def _objects(t: pa.DataType) -> Iterator[types.PythonObjectType]:
-    """The object types inside a type."""
+    """The object types that a type contains."""
     if isinstance(t, types.PythonObjectType):
         yield t
     elif _T.is_dictionary(t):
@@ -70,7 +69,7 @@ def _objects(t: pa.DataType) -> Iterator[types.PythonObjectType]:
 
 
 def refused(t: pa.DataType, name: str = "") -> UntrustedPickleError:
-    """The error for unpickling a column of this type, which holds foreign objects."""
+    """The error about unpickling a column of this type, which has foreign objects."""
     of = next((o for o in _objects(t) if not o.trusted), None)
     where = f" of {of.source}" if of is not None and of.source else ""
     return UntrustedPickleError(
@@ -81,9 +80,9 @@ def refused(t: pa.DataType, name: str = "") -> UntrustedPickleError:
 
 
 def check_alike(schemas: list[pa.Schema]) -> None:
-    """Raises UntrustedPickleError if a column of this job's holds foreign objects. Arrow considers
-    dictionaries of extension types equal whatever their parameters are, and would put values of one
-    type under another."""
+    """Raises UntrustedPickleError if a column has objects of this job in one schema and foreign
+    objects in another. Arrow treats dictionaries of extension types as equal whatever their
+    parameters, and would put values of one type under the other."""
     for i, f in enumerate(schemas[0]):
         mine = list(_objects(f.type))
         for s in schemas[1:] if mine else ():
@@ -92,10 +91,10 @@ def check_alike(schemas: list[pa.Schema]) -> None:
 
 
 def relabelled(col: pa.Array, t: pa.DataType) -> pa.Array:
-    """Casts a column with objects at some level to another such type: by the marks, and nested
-    types by Arrow's cast. UntrustedPickleError if foreign objects would become this job's;
-    ArrowNotImplementedError if other values would become objects, because Arrow takes any bytes for
-    pickles."""
+    """Casts a column that contains objects to another such type; checks the marks, and uses Arrow's
+    cast for nested types. UntrustedPickleError if foreign objects would become this job's;
+    ArrowNotImplementedError if other values would become objects, because Arrow accepts any bytes
+    as pickles."""
     if _T.is_dictionary(col.type) and not _T.is_dictionary(t):
         col = col.dictionary_decode()
     for a, b in _pairs(col.type, t):
@@ -109,7 +108,7 @@ def relabelled(col: pa.Array, t: pa.DataType) -> pa.Array:
 
 
 def _pairs(a: pa.DataType, t: pa.DataType) -> Iterator[tuple[pa.DataType, types.PythonObjectType]]:
-    """For each object type in t, the values at that place in a, if there are any."""
+    """Yields for each object type in t (the type at the same place in a, the object type)."""
     if _T.is_null(a) or not has_objects(t):
         return
     if _T.is_struct(a) and _T.is_struct(t):
@@ -126,7 +125,7 @@ def _pairs(a: pa.DataType, t: pa.DataType) -> Iterator[tuple[pa.DataType, types.
 
 
 def as_kept(rb: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Restores a batch of this schema after bare(). For files of the user's own, whose pickles
+    """Restores a batch of this schema after bare(). It is for the user's own files, whose pickles
     contain the schema (worker/replay.py)."""
     return pa.RecordBatch._import_from_c_capsule(
         schema.__arrow_c_schema__(), rb.__arrow_c_array__()[1]
@@ -134,8 +133,8 @@ def as_kept(rb: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def unpickled(data: bytes, what: str) -> Any:
-    """The value that was given to _job.signed(); UntrustedPickleError if another job or nobody
-    signed it, and the user does not trust others."""
+    """The value that was passed to _job.signed(). UntrustedPickleError if the data has another
+    job's signature or none, unless the user trusts other jobs' pickles."""
     if (
         _job.is_signed(data)
         or settings.current is not None
@@ -157,8 +156,8 @@ def python_values(name: str, col: pa.Array) -> list[Any]:
 
 
 def _changed(what: Any, to: Callable[[Any], Any]) -> Any:
-    """`what`, with each object type replaced by to(type). Nothing is copied; without object types,
-    the same object is returned."""
+    """`what`, in which each object type is replaced by to(type). Nothing is copied; if it has no
+    object types, the same object is returned."""
     if what is None:
         return None
     if isinstance(what, pa.DataType):

@@ -1,12 +1,13 @@
-"""Missing numbers in NumPy arrays, which have no null: NaN, or None if float64 does not hold the
+"""Missing numbers in NumPy arrays, which have no null: NaN, or None if float64 cannot represent the
 other values (values/batch.py has the table).
 
 A null is handed out as a NaN with a mark in its unused bits (the payload), like NA in R. NumPy
 calculates with it as with any NaN; copies, slices, selections, conversions between floats and
-arithmetic keep the mark. So when an array comes back, a NaN with the mark becomes null again, and a
-NaN of the data or of a calculation (0/0) stays NaN, whatever rows were selected and wherever blocks
-end. The mark is in the bits that all float types have, so it survives float64 to float16 and back.
-Operations that lose it (a sort, a GPU) make it a plain NaN.
+arithmetic preserve the mark. So when an array is returned, a NaN with the mark becomes null again,
+and a NaN of the data or of a calculation (0/0) stays NaN, whichever rows were selected and wherever
+blocks end. The mark is in bits that all float types have, so it survives the conversion from
+float64 to float16 and back. After operations that lose the mark (a sort, a GPU) the NaN is a plain
+NaN.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 from skate._deps import np
 
 MOST = 1 << 53  # integers up to here are exact in float64
-# The mark, as a value of the nine payload bits of a float16 NaN, and the bit that is also set in
+# The mark, as a value of the nine payload bits of a float16 NaN, and a further bit that is set in
 # the marks of an array that is null as a whole
 _PAYLOAD, _ROW = 0x156, 1
 # dtype -> (unsigned type of its bits, bits of a quiet NaN, position of the nine bits, mask of the
@@ -39,9 +40,9 @@ ROW_MARKS = {
 
 
 def shown(v: np.ndarray, null: np.ndarray) -> np.ndarray:
-    """The numbers or bools of v, some of which are null (values there are arbitrary), as user
-    functions see them: floats in their dtype with NaN, others as float64 with NaN, or as objects
-    with None if float64 does not hold all of them exactly. Read-only."""
+    """The numbers or bools of v as user functions get them, where `null` says which are null (v has
+    arbitrary values there): floats in their dtype with NaN, others as float64 with NaN, or as
+    objects with None if float64 cannot represent all of them exactly. The result is read-only."""
     if v.dtype.kind == "f":
         out = v.copy()
     elif v.dtype.itemsize == 8 and _beyond(v, null):
@@ -57,7 +58,7 @@ def shown(v: np.ndarray, null: np.ndarray) -> np.ndarray:
 
 
 def _beyond(v: np.ndarray, null: np.ndarray) -> bool:
-    """Whether an integer that is not null is beyond the exact range of float64."""
+    """Whether an integer that is not null is outside the range that float64 represents exactly."""
     far = v > MOST if not len(v) or v.max() > MOST else None
     if v.dtype.kind == "i" and len(v) and v.min() < -MOST:
         far = v < -MOST if far is None else far | (v < -MOST)
@@ -65,7 +66,7 @@ def _beyond(v: np.ndarray, null: np.ndarray) -> bool:
 
 
 def marked(v: np.ndarray) -> np.ndarray:
-    """Which floats carry the mark, as bools."""
+    """Which floats have the mark, as bools."""
     bits, quiet, at, same = _FORMS[v.dtype]
     return (v.view(bits) & bits.type(same)) == bits.type(quiet | _PAYLOAD << at)
 
@@ -83,8 +84,8 @@ def marked_rows(v: np.ndarray) -> np.ndarray:
 
 
 def whole(v: np.ndarray, null: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
-    """Floats as integers or bools of a dtype (arbitrary under null); None: one of them is no such
-    value, or is beyond the exact range of float64."""
+    """Floats as integers or bools of a dtype (arbitrary where null); None: one of them is no such
+    value, or is outside the range that float64 represents exactly."""
     v = np.where(null, v.dtype.type(0), v)
     if dtype.kind == "b":
         low, high = 0, 1

@@ -1,5 +1,6 @@
-"""The batch that a function with batch_format "numpy" gets: a dict of arrays, one per column.
-Arrays are made at their first use, and arrays that come back unchanged are not converted again."""
+"""The batch that a function with batch_format "numpy" gets: a dict with one array for each column.
+Arrays are made at their first use, and arrays that are returned unchanged are not converted
+back."""
 
 from __future__ import annotations
 
@@ -19,24 +20,25 @@ _IMMUTABLE = {*TEXT, pa.string_view().id, pa.binary_view().id, pa.binary(1).id}
 
 
 class NumpyBatch(dict):
-    """A dict of arrays, each made at its first use, so that a column that is only passed on costs
-    nothing in either direction."""
+    """A dict of arrays, each made at its first use, so that a column that is only passed on is not
+    converted in either direction."""
 
     __slots__ = ("rb", "given", "copies", "codes", "missing", "writable")
 
     def __init__(self, rb: pa.RecordBatch, writable: bool = False):
         super().__init__(dict.fromkeys(rb.schema.names, LATER))
         self.rb, self.writable = rb, writable
-        self.given: dict[str, np.ndarray] = {}  # arrays as they were handed out
-        # copies of columns of objects, with which returned objects are compared: that is cheaper
+        self.given: dict[str, np.ndarray] = {}  # arrays that were handed out
+        # copies of columns of objects, with which returned objects are compared: this is faster
         # than building the column again
         self.copies: dict[str, np.ndarray] = {}
-        # For encoded strings (distinct objects, their codes), which are compared without a copy.
+        # For encoded strings: (distinct objects, their codes), which can be compared without a
+        # copy.
         self.codes: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self.missing: dict[
             str, np.ndarray
-            # arrays that were handed out and whose dtype is not the one of the column's type,
-            # because numbers are missing in the column (missing.py)
+            # arrays that were handed out with another dtype than that of the column's type, because
+            # numbers are missing in the column (missing.py)
         ] = {}
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -74,7 +76,7 @@ class NumpyBatch(dict):
         return v
 
     def same(self, name: str, v: np.ndarray) -> bool:
-        """Whether an array of objects that was handed out still holds the same objects."""
+        """Whether an array of objects that was handed out still has the same objects."""
         if name in self.codes:
             return _skate.same_coded(v, *self.codes[name])
         return name in self.copies and _skate.same_objects(v, self.copies[name])
@@ -85,8 +87,8 @@ class NumpyBatch(dict):
         return self
 
     def untouched(self) -> bool:
-        """Whether all its columns would become what they were, in a schema that says no more than
-        their names and types."""
+        """Whether all columns would be the same after the conversion back, in a schema that has
+        only names and types."""
         schema = self.rb.schema
         if schema.metadata is not None or list(dict.keys(self)) != schema.names:
             return False
@@ -100,8 +102,8 @@ class NumpyBatch(dict):
                 return False
         return all(f.nullable and f.metadata is None for f in schema)
 
-    # Because this method is defined, dict(batch) and {**batch} use it, and do not copy the dict
-    # before its arrays are made
+    # dict(batch) and {**batch} call this method because it is defined; else they would copy the
+    # dict before its arrays are made
     def __iter__(self) -> Any:
         return dict.__iter__(self)
 
@@ -152,9 +154,9 @@ class NumpyBatch(dict):
 def to_cut(
     rb: pa.RecordBatch,
 ) -> tuple[dict[str, Any], dict[str, Callable[[int, int], np.ndarray]]]:
-    """(arrays of which batches are slices, functions of a batch's first row and row count for
-    columns that have None there). These columns have missing numbers in some rows: their dtype in a
-    batch follows from what is missing in the batch, and not from the borders of blocks."""
+    """Returns (arrays of which the arrays of batches are slices, functions of a batch's first row
+    and row count for the other columns). The other columns have missing numbers in some rows, so
+    their dtype in a batch depends on the batch, not on the borders of blocks."""
     cols: dict[str, Any] = {}
     varied: dict[str, Callable[[int, int], np.ndarray]] = {}
     for name, col in zip(rb.schema.names, rb.columns, strict=True):
@@ -171,7 +173,7 @@ def _part(name: str, col: pa.Array, at: int, n: int) -> np.ndarray:
 
 
 def to_numpy(rb: pa.RecordBatch) -> dict[str, np.ndarray]:
-    """One array per column (see the head of the file)."""
+    """One array for each column (see the docstring of batch.py)."""
     return {
         name: column_to_numpy(name, col)
         for name, col in zip(rb.schema.names, rb.columns, strict=True)

@@ -2,11 +2,12 @@
 decode_images.
 
 Pillow defines which bytes are an image and what its pixels are. src/image decodes JPEG and PNG in
-half the time where its result equals Pillow's to the last bit; images that it refuses go to Pillow
-and are counted (DatasetStats.aside). It uses the libjpeg-turbo and the libpng of the installed
-Pillow. Which axis Pillow resizes first depends on its version, so it is found out once per process
-by resizing a small image. decoder="fast" decodes a JPEG that is at least twice as large as wanted
-at a half, a quarter or an eighth, which gives other pixels (docs/design/images.md).
+half the time where its result equals Pillow's to the last bit; Pillow decodes the images that it
+refuses, and these are counted (DatasetStats.aside). It uses the libjpeg-turbo and the libpng of the
+installed Pillow. Which axis Pillow resizes first depends on Pillow's version, so a small image is
+resized once in each process to find out. decoder="fast" decodes a JPEG that is at least twice as
+large as wanted at a half, a quarter or an eighth of its size, which gives other pixels
+(docs/design/images.md).
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ def wanted(size: Any, mode: Any, crop: Any, decoder: Any) -> Wanted:
 
 
 def decode(data: Any, want: Wanted, make: Callable[[tuple[int, ...]], Any]) -> tuple[Any, bool]:
-    """(the image, whether Pillow decoded it as a fallback). make: returns an array of a shape to
-    decode into; Pillow makes its own array. Raises Pillow's errors."""
+    """Returns (the image, whether Pillow decoded it as a fallback). make: makes an array of a given
+    shape to decode into; Pillow makes its own array. Raises Pillow's errors."""
     asked = _asked(want)
     if asked is None:
         return by_pillow(data, want), want.decoder != "pillow"
@@ -91,7 +92,7 @@ def _middle(of: tuple[int, int], size: Any) -> tuple[int, int, int, int]:
 
 @functools.cache
 def _asked(want: Wanted) -> tuple[Any, ...] | None:
-    """The argument of _skate.image_read; None: it cannot apply these options."""
+    """The options as an argument of _skate.image_read; None: it cannot apply them."""
     codecs = _codecs()
     if (
         want.decoder == "pillow"
@@ -113,7 +114,7 @@ def _asked(want: Wanted) -> tuple[Any, ...] | None:
 
 class _Codecs(NamedTuple):
     any: bool
-    # which axis this version of Pillow resizes first; None: it has another rule
+    # whether this version of Pillow resizes rows first; None: it has another rule
     rows_first: bool | None
 
 
@@ -153,8 +154,8 @@ def _empty(shape: tuple[int, ...]) -> Any:
 
 
 class Stack:
-    """Collects images in one array as long as they have one shape; n: expected number of images, at
-    most `limit` bytes of them."""
+    """Collects images in one array as long as all have the same shape; n: the expected number of
+    images; limit: the most bytes of the array."""
 
     def __init__(self, n: int, limit: int):
         self.expected, self.limit = n, limit
@@ -178,7 +179,7 @@ class Stack:
         )
 
     def add(self, picture: Any) -> None:
-        """Adds an image, which may be an array from make() or another one."""
+        """Adds an image, which may be the array from make() or another one."""
         self.pictures.append(picture)
 
     def column(self) -> Any:

@@ -1,5 +1,5 @@
-"""Memory of arrays that this process may write without effect on others: pages over the store that
-are copied when they are written."""
+"""Memory of arrays that this process may write without an effect on others: pages over the store
+that are copied when they are written (copy-on-write)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _mapped: weakref.WeakValueDictionary[int, Mapped] = weakref.WeakValueDictionary(
 
 
 class Mapped(mmap.mmap):
-    """A block of another process's store, mapped here copy-on-write.
+    """A block of another process's store, mapped copy-on-write in this process.
 
     Args:
-        fd, at, size: The file, the offset of the block in it, and the block's bytes.
+        fd, at, size: The file, the offset of the block in the file, and the block's bytes.
     """
 
     base: int
@@ -39,7 +39,7 @@ class Mapped(mmap.mmap):
         return self
 
     def block(self) -> Any:
-        """The record batch that the block holds."""
+        """The record batch in the block."""
         return _skate.block(memoryview(self)[self.first :], self)
 
     def __del__(self) -> None:
@@ -48,7 +48,7 @@ class Mapped(mmap.mmap):
 
 
 def pages_of(v: Any) -> Any:
-    """The bytes of a C-contiguous array as writable memory; None: not possible without a copy."""
+    """The bytes of a C-contiguous array as writable memory; None: this needs a copy."""
     pages = _skate.own_pages(v)
     if pages is not None or not _mapped:
         return pages

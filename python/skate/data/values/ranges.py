@@ -1,4 +1,5 @@
-"""Blocks as (reference, first row, rows, bytes), and how to slice them without copying rows."""
+"""Blocks as (reference, first row, rows, bytes), and functions that slice them without copying
+rows."""
 
 from __future__ import annotations
 
@@ -6,8 +7,8 @@ from typing import Any
 
 
 def cut(blocks: list[Any], at: list[int]) -> list[list[Any]]:
-    """Slices the blocks before the rows `at` (ascending), into one part more than cuts. No row is
-    copied."""
+    """Slices the blocks before the rows `at` (ascending), which gives one part more than there are
+    cuts. No row is copied."""
     out: list[list[Any]] = [[] for _ in range(len(at) + 1)]
     row = i = 0
     for ref, row0, n, size in blocks:
@@ -23,5 +24,6 @@ def cut(blocks: list[Any], at: list[int]) -> list[list[Any]]:
 
 
 def even(rows: int, k: int) -> list[int]:
-    """The row numbers that divide rows into k parts whose sizes differ by at most one row."""
+    """The row numbers that divide `rows` rows into k parts whose sizes differ by at most one
+    row."""
     return [i * rows // k for i in range(1, k)]

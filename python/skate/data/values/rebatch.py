@@ -1,4 +1,4 @@
-"""Cuts batches into other sizes, with the same rows in the same order."""
+"""Cuts batches into batches of another size, with the same rows in the same order."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from skate.data.values.unify import merge
 
 
 def rebatch(batches: Iterator[pa.RecordBatch], size: int | None) -> Iterator[pa.RecordBatch]:
-    """Yields batches of exactly `size` rows (the last one may have fewer), across borders of the
-    input;
-    None: the batches as they are."""
+    """Yields batches of exactly `size` rows (the last one may have fewer); a batch may have rows of
+    several input batches. None: yields the batches unchanged."""
     if size is None:
         yield from batches
         return

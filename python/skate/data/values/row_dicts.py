@@ -16,7 +16,8 @@ from skate.data.values.unify import cast_batch, merge
 
 
 def to_columns(rb: pa.RecordBatch) -> list[list[Any]]:
-    """The Python values by column: ints, floats, str, ..., None for null; tensors as ndarrays."""
+    """The Python values of each column: ints, floats, str, ..., None for null; tensors as
+    ndarrays."""
     out = []
     for name, col in zip(rb.schema.names, rb.columns, strict=True):
         t = col.type
@@ -45,10 +46,11 @@ def to_rows(rb: pa.RecordBatch) -> list[dict[str, Any]]:
 
 
 def in_wider_schema(rows: list[dict[str, Any]], old: pa.Schema, new: pa.Schema) -> None:
-    """Converts rows that to_rows() made to the values that they have in a wider schema."""
+    """Changes rows made by to_rows() in place: they get the values that they have in a wider
+    schema."""
     names, had = new.names, set(old.names)
     other = [n for n in names if n not in had or not old.field(n).type.equals(new.field(n).type)]
-    # None stays None
+    # a column of nulls has None in both schemas
     other = [n for n in other if n not in had or not pa.types.is_null(old.field(n).type)]
     same_order = names == old.names
     for at in range(0, len(rows), 65536):
@@ -86,8 +88,8 @@ def from_rows(
 def rows_to_batches(
     rows: list[Mapping[str, Any]], what: str, rb: pa.RecordBatch | None = None
 ) -> list[pa.RecordBatch]:
-    """Rows (dicts; a missing key is null; columns in order of appearance) as a batch; as several if
-    one cannot hold them, and as none if there are no rows."""
+    """Converts rows (dicts; a missing key is null; columns in the order of their first appearance)
+    to a batch; to several batches if one cannot hold them, and to none if there are no rows."""
     if not rows:
         return []
     keys = list(rows[0])
@@ -123,7 +125,8 @@ def rows_to_batches(
 
 
 def _no_objects(names: list[str], arrays: list[pa.Array], what: str) -> None:
-    """For rows, as in Ray: batches may hold objects whatever the setting says."""
+    """Raises an error for columns of Python objects in rows, as Ray does; in batches they are
+    allowed, whatever the setting."""
     for name, a in zip(names, arrays, strict=True):
         if isinstance(a.type, PythonObjectType):
             raise extensions.ArrowConversionError(

@@ -1,9 +1,10 @@
-"""Rows of a batch by their numbers or by a mask, and values of a column, whatever their types.
+"""Selects rows of a batch by their numbers or by a mask, and values of a column, whatever their
+types.
 
-Arrow's kernels are used for types that they support, since they are quickest. They do not support
-text and binary views, run ends, and types that contain these: there, the gather of blocks is used
-(src/block/block.h: sk_block_measure_places), which supports each type. Nothing else in skate.data
-calls Arrow's take and filter on columns with the user's types.
+Arrow's kernels do this for the types that they support, since they are fastest. They do not support
+text and binary views, run ends, and types that contain these: for these types, the code that
+gathers blocks is used (src/block/block.h: sk_block_measure_places), which supports every type. No
+other module of skate.data calls Arrow's take and filter on columns with users' types.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from skate import _skate
 from skate._deps import np, pa, pa_kernels
 from skate.data.values.flat import of_numpy, plain_view, stored, valid_bits
 
-NONE = 2**32 - 1  # a batch number that stands for a row of nulls
+NONE = 2**32 - 1  # number of a batch that stands for a row of nulls
 
 
 def take(rb: Any, index: Any) -> Any:
-    """The rows of these numbers, in this order; rows may repeat.
+    """The rows with these numbers, in this order; a number may repeat.
 
     Args:
         rb: A RecordBatch or a Table; the result is of the same class.
@@ -41,10 +42,10 @@ def take(rb: Any, index: Any) -> Any:
 
 
 def where(rb: pa.RecordBatch, keep: Any) -> pa.RecordBatch:
-    """The rows of which keep is true.
+    """The rows for which keep is true.
 
-    `RecordBatch.filter` imports pyarrow.compute, which makes a Python function of each of its
-    hundreds of kernels: 35 ms in each worker. The kernel works without that import.
+    `RecordBatch.filter` imports pyarrow.compute, which makes a Python function for each of hundreds
+    of kernels: 35 ms in each worker. The kernel works without that import.
 
     Args:
         rb: The batch.
@@ -78,7 +79,7 @@ def decoded(col: pa.DictionaryArray) -> pa.Array:
 
 
 def listed(col: Any) -> Any:
-    """A column of list views as lists. Arrow's own cast makes lists that lack the last offset."""
+    """A column of list views as lists. Arrow's own cast makes lists without the last offset."""
     large = pa.types.is_large_list_view(col.type)
     sizes, none = plain_view(col.sizes, np.dtype(np.int64 if large else np.int32)), ~valid_bits(col)
     ends = np.cumsum(np.where(none, 0, sizes))
@@ -90,8 +91,8 @@ def listed(col: Any) -> Any:
 def _gathered(
     batches: list[pa.RecordBatch], index: np.ndarray, valid: np.ndarray | None = None
 ) -> pa.RecordBatch:
-    """The rows with these numbers, counted through all batches; a row of nulls where a number is
-    not valid."""
+    """The rows with these numbers, counted through all batches; a row of nulls where `valid` is
+    false."""
     ends = np.cumsum([rb.num_rows for rb in batches])
     if valid is not None:
         index = np.where(valid, index, 0)

@@ -1,4 +1,4 @@
-"""Arrow types for tensors, under the names in files that Ray writes, with arrays and scalars that
+"""Arrow types for tensors, under the names that Ray writes into files, with arrays and scalars that
 convert to NumPy.
 
     ray.data.arrow_tensor                  arrays of one shape, in a list           ArrowTensorType
@@ -7,19 +7,20 @@ convert to NumPy.
     ray.data.arrow_variable_shaped_tensor  struct(data: large_list, shape: list)
                                            ArrowVariableShapedTensorType
 
-DataContext.arrow_fixed_shape_tensor_format decides which of them (or Arrow's own
-fixed_shape_tensor) arrays of one shape become; the default is V2, as in Ray. A column that was read
-or given as one type keeps it. Arrays of different shapes get the last type, since Arrow's own
-variable-shape type has neither scalars nor a conversion to NumPy. The types are registered when
-this module is imported, so that Parquet files return them.
+DataContext.arrow_fixed_shape_tensor_format decides which of these types (or Arrow's own
+fixed_shape_tensor) arrays of one shape get; the default is V2, as in Ray. A column that was read or
+passed in with one of these types keeps it. Arrays of different shapes get the last type, since
+Arrow's own type for them has neither scalars nor a conversion to NumPy. The types are registered
+when this module is imported, so that reading a Parquet file returns them.
 
-Parameters are written as JSON. Ray pickles them: those are read by an unpickler that knows no
+Parameters are written as JSON. Ray pickles them: these are read by an unpickler that allows no
 classes, so a file cannot run code.
 
-Arrow allows one class per name, and Ray Data registers its own classes under the same names. Both
-work in one process, in either order of import: the classes here are the registered ones. When Arrow
-asks them to make a type from a name and its parameters, they make Ray's class if Ray is the caller
-(`_theirs`), else skate's. Columns of Ray's classes that come into skate are converted (`ours`).
+Arrow allows one class for each name, and Ray Data registers its own classes under the same names.
+Both work in one process, in either order of import: skate's classes are the registered ones. When
+Arrow asks them to make a type from a name and its parameters, they make Ray's class if Ray is the
+caller (`_theirs`), else skate's. Columns of Ray's classes that are passed to skate are converted
+(`ours`).
 """
 
 from __future__ import annotations
@@ -49,8 +50,9 @@ def _numbers_of(data: bytes) -> Any:
         return _NoClasses(io.BytesIO(data)).load()
 
 
-# pyarrow holds the Python half of a type by a weak reference. If that half is gone, pyarrow makes
-# it anew, through JSON, at each access to a column (20 us). So types in use are kept here.
+# pyarrow has only a weak reference to the Python half of a type. If that half is gone, pyarrow
+# makes it anew, through JSON, at each access to a column (20 us). So types that were made are
+# cached here.
 
 
 def _cached(f: Any) -> Any:  # Any: a type checker takes the classes for no Hashable
@@ -59,7 +61,7 @@ def _cached(f: Any) -> Any:  # Any: a type checker takes the classes for no Hash
 
 @_cached
 def fixed_type(cls: Any, shape: tuple[int, ...], dtype: pa.DataType) -> Any:
-    """cls(shape, dtype); the same object for the same arguments."""
+    """cls(shape, dtype); always the same object for the same arguments."""
     return cls(shape, dtype)
 
 
@@ -74,8 +76,8 @@ def _read_type(cls: Any, storage_type: pa.DataType, serialized: bytes) -> Any:
 
 
 def _over(t: Any, cls: Any, storage_type: pa.DataType) -> Any:
-    """t, the type that a file names, if the file's storage type is the storage of t: Arrow would
-    read any storage as t."""
+    """Returns t, the type that a file names, if the file's storage type fits t; else raises an
+    error, since Arrow would read any storage as t."""
     if t is None or t.storage_type != storage_type:
         raise ValueError(f"{cls.__name__} is not over {storage_type}")
     return t
@@ -83,14 +85,14 @@ def _over(t: Any, cls: Any, storage_type: pa.DataType) -> Any:
 
 # ---- When Ray Data is loaded in the same process.
 
-# The modules that hold Ray's classes, newest first.
+# The modules with Ray's classes, newest first.
 _OF_RAY = ("ray.data._internal.tensor_extensions.arrow", "ray.air.util.tensor_extensions.arrow")
-# this space ends the parameters of skate's types: JSON allows it, and only skate writes it
+# skate's parameters end with this space: JSON allows it, and only skate writes it
 _MARK = b" "
 
 
 def _rays(name: str) -> Any:
-    """Ray's class of this name, if Ray Data is loaded in this process."""
+    """Ray's class with this name, if Ray Data is loaded in this process."""
     for module in _OF_RAY:
         theirs = getattr(sys.modules.get(module), name, None)
         if theirs is not None and not issubclass(theirs, _Tensor):
@@ -99,8 +101,8 @@ def _rays(name: str) -> Any:
 
 
 def _theirs(cls: Any, serialized: bytes) -> Any:
-    """Ray's class if Arrow is to make a type for Ray, None for skate's. The caller is the innermost
-    frame outside of pyarrow; if that is neither skate nor Ray, the writer of the type decides."""
+    """Ray's class if Arrow is to make a type for Ray, None for skate. The caller is the innermost
+    frame outside pyarrow; if that is neither skate nor Ray, the writer of the type decides."""
     theirs = _rays(cls.__name__)
     if theirs is None:
         return None
@@ -116,7 +118,7 @@ def _theirs(cls: Any, serialized: bytes) -> Any:
 
 
 def ours(t: Any) -> Any:
-    """A Table or RecordBatch with Ray's column classes replaced by skate's."""
+    """A Table or RecordBatch in which Ray's column classes are replaced by skate's."""
     if not any(map(sys.modules.get, _OF_RAY)):
         return t
     for i, f in enumerate(t.schema):
@@ -272,7 +274,7 @@ class ArrowVariableShapedTensorType(_Tensor):
 
     @property
     def shape(self) -> tuple[None, ...]:
-        """The shape of the arrays, which differs: a tuple with None for each dimension."""
+        """A tuple with None for each dimension, because the shapes of the arrays differ."""
         return (None,) * self._ndim
 
     @property
@@ -332,7 +334,7 @@ class ArrowTensorArray(pa.ExtensionArray):
     def from_numpy(arr: Any, column_name: str | None = None) -> pa.Array:
         """Makes an Arrow array of the entries along the first axis. Single values become a plain
         array; arrays of one shape get the type of DataContext.arrow_fixed_shape_tensor_format
-        (Arrow's own type holds numbers only, other values get V2); others become an
+        (Arrow's own type can only hold numbers; other values get V2); other arrays become an
         ArrowVariableShapedTensorArray. ArrowConversionError for values that do not fit."""
         a = arr if isinstance(arr, np.ndarray) else np.array(arr)
         if a.dtype == object and len(a) and all(hasattr(v, "shape") for v in a.flat):
@@ -349,8 +351,8 @@ class ArrowTensorArray(pa.ExtensionArray):
         return of_numpy(a, fmt)
 
     def to_numpy(self, zero_copy_only: bool = True, writable: bool = False) -> np.ndarray:
-        """All entries as one array, (rows, *shape): a view for numbers; an array of arrays if some
-        are null."""
+        """All entries as one array, (rows, *shape): a view for numbers; if some entries are null,
+        an array of arrays."""
         t = self.type
         if self.null_count:
             out = np.empty(len(self), object)
@@ -414,7 +416,7 @@ CLASSES_OF: dict[str, Any] = {}
 
 
 def register() -> None:
-    """Registers these types with Arrow, even if Ray has registered its own: Ray's code still gets
+    """Registers these types with Arrow, even if Ray has registered its own; Ray's code still gets
     Ray's classes."""
     for t in (
         ArrowTensorType((0,), pa.int8()),
@@ -444,7 +446,7 @@ CLASSES: dict[str, Any] = {
 
 
 def context_format() -> str:
-    """The setting in DataContext."""
+    """The value of the setting in DataContext."""
     return (
         V2 if settings.current is None else settings.current.arrow_fixed_shape_tensor_format.value
     )
@@ -461,8 +463,8 @@ def fixed_parts(t: pa.DataType) -> tuple[pa.DataType, tuple[int, ...]]:
 
 
 def numbers(a: np.ndarray) -> np.ndarray:
-    """Converts an array of Python objects: numbers and missing values to an array of floats, texts
-    to an array of texts; other arrays stay as they are."""
+    """Converts an array of Python objects: numbers and missing values become an array of floats,
+    texts an array of texts; other arrays stay unchanged."""
     if a.dtype != object:
         return a
     flat = a.ravel().tolist()
@@ -493,7 +495,7 @@ def flat_of_numpy(a: np.ndarray) -> pa.Array:
 
 
 def flat_to_numpy(values: pa.Array) -> np.ndarray:
-    """A view for numbers; an array of objects for other values."""
+    """The values as an array: a view for numbers, objects for other values."""
     v = flat.to_numpy("", values)
     if v is None:  # NumPy has no dtype for these values
         v = np.empty(len(values), object)
@@ -508,7 +510,8 @@ class ArrowConversionError(TypeError):
 
 
 def of_numpy(a: np.ndarray, fmt: str) -> pa.Array:
-    """Makes a column of the entries along the first axis of an array of two or more dimensions."""
+    """Makes a column of the entries along the first axis of an array with two or more
+    dimensions."""
     shape, values = a.shape[1:], flat_of_numpy(a)
     if fmt == NATIVE:
         return native(of_flat(values, len(a), fixed_type(ArrowTensorTypeV2, shape, values.type)))
@@ -522,7 +525,7 @@ def of_numpy(a: np.ndarray, fmt: str) -> pa.Array:
 
 
 def of_flat(values: pa.Array, n: int, typ: _FixedTensor) -> pa.Array:
-    """Makes n arrays of one of skate's types from their values."""
+    """Makes n arrays of one of skate's types from the values of all of them."""
     size = math.prod(typ.shape)
     offsets = np.arange(n + 1, dtype=np.int64) * size
     if not pa.types.is_large_list(typ.storage_type):
@@ -548,7 +551,7 @@ def native(col: pa.Array) -> pa.Array:
 
 
 def of_native(col: pa.Array, typ: _FixedTensor) -> pa.Array:
-    """Skate's type of the same shape as Arrow's fixed_shape_tensor."""
+    """Converts Arrow's fixed_shape_tensor to skate's type of the same shape."""
     if col.null_count:
         return pa.ExtensionArray.from_storage(
             typ, pa.array(col.storage.to_pylist(), typ.storage_type)
@@ -558,8 +561,8 @@ def of_native(col: pa.Array, typ: _FixedTensor) -> pa.Array:
 
 def ragged(arrays: list[Any], t: pa.DataType, marks: bool = False) -> pa.Array:
     """Makes a column of arrays (None: null) in a type for any shape, skate's or Arrow's.
-    Neighbouring slices of one array are not copied. marks: the arrays are of floats, made from a
-    column of this type that had missing numbers; the result has this type if that is exact."""
+    Neighbouring slices of one array are not copied. marks: the arrays have floats, and were made
+    from a column of this type with missing numbers; the result has this type if that is exact."""
     data_type, shape_type = t.storage_type.field("data").type, t.storage_type.field("shape").type
     some = [a for a in arrays if a is not None]
     joined = _neighbours(some)
@@ -601,7 +604,7 @@ def ragged(arrays: list[Any], t: pa.DataType, marks: bool = False) -> pa.Array:
 
 
 def _neighbours(arrays: list[np.ndarray]) -> np.ndarray | None:
-    """One array over the memory of all arrays, if each begins where the one before ends."""
+    """One array over the memory of all arrays, if each begins where the previous one ends."""
     if (
         not arrays
         or arrays[0].dtype == object

@@ -1,9 +1,9 @@
-"""NumPy arrays and Python values as Arrow columns, in their natural type, or in the type that they
-had before if that is exact.
+"""Converts NumPy arrays and Python values to Arrow columns, in their natural type, or in the type
+that they had before if that is exact.
 
-An Arrow array of strings, bytes or lists has 32-bit offsets. Values that exceed them become a
-ChunkedArray (of which record_batches() makes several batches); a single value that exceeds them
-gets a type with 64-bit offsets (large_string, large_binary).
+An Arrow array of strings, bytes or lists has 32-bit offsets. If values need larger offsets, they
+become a ChunkedArray (of which record_batches() makes several batches); a single value that is too
+large gets a type with 64-bit offsets (large_string, large_binary).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from skate.data.values.types import (
     ragged_type,
 )
 
-CHUNK_BYTES = (1 << 31) - 2  # maximum bytes of text or bytes in one array
+CHUNK_BYTES = (1 << 31) - 2  # the most bytes of text or bytes in one array
 
 
 def one_array(c: Any) -> Any:
@@ -53,7 +53,7 @@ def one_array(c: Any) -> Any:
         return c
     try:
         c = c.combine_chunks()
-    except pa.ArrowInvalid:  # the values exceed one array
+    except pa.ArrowInvalid:  # one array cannot hold the values
         return c
     return (
         c
@@ -63,7 +63,7 @@ def one_array(c: Any) -> Any:
 
 
 def record_batches(names: list[str], cols: list[Any]) -> list[pa.RecordBatch]:
-    """Puts columns with the same number of rows side by side: one batch, or more if some are
+    """Puts columns with the same number of rows side by side: in one batch, or in more if some are
     chunked. No column is copied."""
     for c in cols:
         if isinstance(c, pa.ChunkedArray):
@@ -72,8 +72,8 @@ def record_batches(names: list[str], cols: list[Any]) -> list[pa.RecordBatch]:
 
 
 def narrowed(arr: Any) -> Any:
-    """A large_string array as string: chunked if one array cannot hold it, unchanged if that does
-    not help. Texts are not copied."""
+    """A large_string array as string: as a chunked array if one array cannot hold it, unchanged if
+    chunks cannot either. Texts are not copied."""
     if isinstance(arr, pa.Array) and arr.nbytes <= CHUNK_BYTES:
         return arr.cast(pa.string())
     chunks = []
@@ -100,8 +100,8 @@ def narrowed(arr: Any) -> Any:
 
 
 def _cuts(ends: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
-    """Divides values into ranges of at most `most` bytes (a single value may have more); ends[i] is
-    the end of the first i values."""
+    """Yields ranges of values with at most `most` bytes each (a single value may have more);
+    ends[i] is the end of the first i values."""
     at = 0
     while at < len(ends) - 1:
         end = max(at + 1, int(np.searchsorted(ends, ends[at] + most, side="right")) - 1)
@@ -120,8 +120,8 @@ def exact(arr: Any, to: pa.DataType) -> Any:
 def array_from_numpy(
     v: np.ndarray, hint: pa.DataType | None, old: pa.Array | None = None, marks: bool = False
 ) -> pa.Array:
-    """An Arrow array of v. `hint`: the type to keep if that is exact; `old`: the column from which
-    v was made; `marks`: NaN with a mark becomes null (missing.py)."""
+    """An Arrow array of v. `hint`: the type that the array gets if that is exact; `old`: the column
+    from which v was made; `marks`: NaN with a mark becomes null (missing.py)."""
     if v.ndim == 0:
         raise ValueError("it is a single value (0-d array); a column has one value per row")
     if v.ndim == 1 and v.dtype in TYPES and not isinstance(v, np.ma.MaskedArray):
@@ -198,7 +198,7 @@ def _tensor_from_numpy(
 
 
 def _holds_numbers(t: pa.DataType) -> bool:
-    """Whether this is a type of lists or of arrays."""
+    """Whether this is a type of lists or of arrays, with numbers in them."""
     return t.id in LISTS or t.id == FIXED_LIST or is_fixed(t) or is_ragged(t)
 
 
@@ -209,7 +209,7 @@ def lacks(col: pa.Array) -> bool:
 
 
 def without_rows(arr: pa.Array, null: np.ndarray) -> pa.Array:
-    """Makes a column of arrays of one shape, some of which are null."""
+    """Makes a column of arrays of one shape. null: which of them are null."""
     lists = arr.storage if isinstance(arr, pa.ExtensionArray) else arr
     own = [] if lists.type.id == FIXED_LIST else [lists.buffers()[1]]
     lists = pa.Array.from_buffers(
@@ -223,7 +223,8 @@ def without_rows(arr: pa.Array, null: np.ndarray) -> pa.Array:
 
 
 def _tensor(v: np.ndarray, hint: Any, flat_type: pa.DataType | None = None) -> pa.Array:
-    """flat_type: of the numbers, of which some may be missing; None: none is."""
+    """Makes a column of the arrays along the first axis of v. flat_type: the type of the numbers,
+    of which some may be missing; None: none is missing."""
 
     def flat_of(v: np.ndarray) -> pa.Array:
         v = np.ascontiguousarray(v).reshape(-1)
@@ -280,8 +281,9 @@ def _zero_lists(n: int, t: pa.DataType) -> pa.Array:
 
 
 def from_objects(values: list[Any], hint: pa.DataType | None, old: pa.Array | None = None) -> Any:
-    """An Arrow array (chunked if one cannot hold it) of Python values (None: null). Keeps `hint` if
-    that is exact. old: the column of that type from which the values come, if known."""
+    """An Arrow array (chunked if one array cannot hold it) of Python values (None: null). It has
+    type `hint` if that is exact. old: the column of that type from which the values come, if
+    known."""
     if hint is not None and _T.is_nested(hint) and holds_union(hint):
         raise TypeError(
             f'type {hint} cannot be made from Python values; drop the column, or use batch_format="pyarrow"'
@@ -354,7 +356,7 @@ def from_objects(values: list[Any], hint: pa.DataType | None, old: pa.Array | No
     if natural is not None:
         return natural
     assert error is not None
-    # ints beyond 64 bits
+    # some ints need more than 64 bits
     if (
         _foreign(values)
         or isinstance(error, OverflowError)
@@ -370,9 +372,9 @@ def from_objects(values: list[Any], hint: pa.DataType | None, old: pa.Array | No
 
 
 def _objects_again(values: list[Any], old: pa.Array | None) -> pa.Array:
-    """Makes a column of the values that a function returned for a column of objects: it stays a
-    column of objects if all values are among those that the function got, or no other type holds
-    them."""
+    """Makes a column of the values that a function returned for a column of objects. It is a column
+    of objects again if all values are among those that the function got, or if no other type can
+    represent them."""
     kept = same_objects(values, old)
     if kept is not None:
         return kept
@@ -386,16 +388,16 @@ def _objects_again(values: list[Any], old: pa.Array | None) -> pa.Array:
 
 def same_objects(values: list[Any], old: pa.Array | None) -> pa.Array | None:
     """The values as a column of objects, if all of them (except None) are in `old`, a column of
-    objects, compared by their pickles; else None."""
+    objects, by comparison of their pickles; else None."""
     if old is None or not isinstance(old.type, PythonObjectType):
         return None
     try:
         again = python_objects(values)
-    except TypeError:  # new objects that cannot be pickled: the caller raises the error
+    except TypeError:  # new objects that cannot be pickled: the caller raises the error about them
         return None
     new = set(again.storage.to_pylist()) - {None, *old.storage.to_pylist()}
-    # An object that was unpickled may have another pickle than the original: a text that was the
-    # value of an attribute and its name could have been one shared object.
+    # An unpickled object may have another pickle than the original: a text that was both an
+    # attribute's value and its name may have been one shared object.
     return (
         again
         if not new or new.issubset(python_objects(objects_of(old)).storage.to_pylist())
@@ -417,9 +419,9 @@ _PLAIN = {
 
 
 def _foreign(values: Iterable[Any], inside: bool = False) -> bool:
-    """Whether there is an object of a class that no format knows, or an array in a list, tuple or
-    dict (`inside`), which Arrow cannot convert. Only such columns are pickled; a mix of plain types
-    stays an error."""
+    """Whether there is an object of a class that has no Arrow form, or an array in a list, tuple or
+    dict (`inside`), which Arrow cannot convert. Only columns with such values are pickled; a mix of
+    plain types stays an error."""
     for v in values:
         if isinstance(v, (list, tuple)) or type(v) is dict:
             if _foreign(v.values() if type(v) is dict else v, True):
@@ -437,10 +439,10 @@ def _foreign(values: Iterable[Any], inside: bool = False) -> bool:
 
 
 def _natural(values: list[Any]) -> Any:
-    """Lets Arrow choose the type."""
+    """Converts values to the type that Arrow chooses."""
     try:
         return pa.array(values)
-    except pa.ArrowCapacityError:  # one value exceeds an array
+    except pa.ArrowCapacityError:  # one value is too large for an array
         kinds = set(map(type, values)) - {type(None)}
         if kinds != {str} and kinds != {bytes}:
             raise
@@ -448,7 +450,7 @@ def _natural(values: list[Any]) -> Any:
 
 
 def of_one_kind(values: list[Any]) -> Any:
-    """Converts lists of plain Python values of one type without None by NumPy; None for other
+    """Converts a list of plain Python values of one type without None through NumPy; None for other
     values."""
     kinds = set(map(type, values))
     if len(kinds) != 1:
@@ -467,7 +469,7 @@ def of_one_kind(values: list[Any]) -> Any:
         )
     if kind is str:
         ends = _ends(values)
-        if ends[-1] > CHUNK_BYTES // 4:  # bytes that the values may take
+        if ends[-1] > CHUNK_BYTES // 4:  # the most bytes that the values may have
             return _in_groups(values, ends, CHUNK_BYTES // 4, pa.string())
         text = "".join(values)
         if text.isascii():
@@ -483,7 +485,7 @@ def of_one_kind(values: list[Any]) -> Any:
 
 
 def _ends(values: list[Any]) -> np.ndarray:
-    """0, and then the end of each value when all are concatenated."""
+    """0, followed by the end of each value in their concatenation."""
     ends = np.zeros(len(values) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=ends[1:])
     return ends
@@ -499,7 +501,8 @@ def one_of_bytes(data: bytes) -> Any:
 
 
 def _uuids(values: list[Any]) -> pa.Array | None:
-    """Converts UUIDs and None, which pyarrow can do itself from 21 on; None for other values."""
+    """Converts UUIDs and None, which pyarrow itself can convert from version 21 on; None for other
+    values."""
     kind = type(next(v for v in values if v is not None))
     if any(type(v) is not kind for v in values if v is not None) or kind.__name__ != "UUID":
         return None
@@ -515,7 +518,7 @@ def _pieces_array(t: pa.DataType, ends: np.ndarray, data: bytes) -> pa.Array:
 
 
 def _in_groups(values: list[Any], ends: np.ndarray, most: int, t: pa.DataType) -> Any:
-    """The values as a ChunkedArray with at most `most` bytes per chunk (a single value may have
+    """The values as a ChunkedArray with at most `most` bytes in each chunk (a single value may have
     more)."""
     chunks = [
         of_one_kind(values[a:b]) if b > a + 1 else _natural(values[a:b])
@@ -526,8 +529,8 @@ def _in_groups(values: list[Any], ends: np.ndarray, most: int, t: pa.DataType) -
 
 
 def _pandas_unit(values: list[Any], t: pa.DataType) -> str | None:
-    """The finest unit of pandas' own times, for which Arrow would use microseconds; None if there
-    are other values, or Arrow's choice is right."""
+    """The finest unit of pandas' own times, where Arrow would choose microseconds; None if there
+    are other values, or Arrow chooses the right unit."""
     if not (_T.is_timestamp(t) or _T.is_duration(t)) or t.unit != "us":
         return None
     units = {getattr(v, "unit", "us") for v in values if v is not None}
@@ -538,8 +541,8 @@ def _pandas_unit(values: list[Any], t: pa.DataType) -> str | None:
 def _from_arrays(
     values: list[Any], hint: pa.DataType | None, old: pa.Array | None = None
 ) -> pa.Array | None:
-    """Converts ndarrays, one per row: to a list column if that was its type, to a tensor if all
-    have one shape, else to lists (one-dimensional arrays only)."""
+    """Converts ndarrays, one for each row: to a list column if the hint is one, to a tensor column
+    if all have one shape, else to lists (only one-dimensional arrays)."""
     arrays = [v if v is None or type(v) is np.ndarray else _unmasked(v) for v in values]
     some = [a for a in arrays if a is not None]
     if old is not None and not (
@@ -572,7 +575,7 @@ def _from_arrays(
             try:
                 return pa.array(arrays, type=hint)
             except pa.ArrowInvalid:
-                pass  # the lists no longer have the fixed size
+                pass  # the lists do not have the fixed size any more
         return (
             pa.array(arrays)
             if hint.id in LISTS
@@ -611,7 +614,7 @@ def _from_arrays(
 
 
 def _unmasked(v: Any) -> Any:
-    """An array or single value without a mask; None for a value that is masked."""
+    """An array or single value without its mask; None for a single value that is masked."""
     if not isinstance(v, np.ma.MaskedArray):
         return np.asarray(v)
     values, null = np.ma.getdata(v), np.ma.getmaskarray(v)
@@ -627,8 +630,9 @@ def _unmasked(v: Any) -> Any:
 
 
 def _marked_lists(arrays: list[Any], t: Any) -> pa.Array:
-    """Restores a column of lists. from_arrow.py made lists of floats of a column of type t, because
-    numbers were missing in it; the result has type t if that type holds all values exactly."""
+    """Restores a column of lists. from_arrow.py made lists of floats from a column of type t,
+    because numbers were missing in it; the result has type t if that type can represent all values
+    exactly."""
     size = t.list_size if t.id == FIXED_LIST else None
     if size is not None and any(len(a) != size for a in arrays if a is not None):
         size = None
@@ -653,7 +657,7 @@ def _marked_lists(arrays: list[Any], t: Any) -> pa.Array:
 
 
 def ragged_of_fixed(col: pa.Array, t: pa.DataType) -> pa.Array:
-    """Converts a fixed-shape tensor column to one of variable shapes."""
+    """Converts a column of fixed-shape tensors to one of variable shapes."""
     return _tt.ragged([None if a is None else np.asarray(a) for a in to_objects("", col)], t)
 
 

@@ -1,4 +1,4 @@
-"""Arrow types as the batch formats need them: kinds of values, and the type of Python objects."""
+"""Kinds of Arrow types that the batch formats distinguish, and the type of Python objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skate.serialize import cloudpickled
 
 
 def is_ragged(t: pa.DataType) -> bool:
-    """Whether the values of this type are arrays of different shapes: skate's type, or Arrow's
+    """Whether the values of this type are arrays of different shapes, as skate's type or as Arrow's
     own."""
     return (
         isinstance(t, ArrowVariableShapedTensorType)
@@ -40,10 +40,10 @@ def ragged_parts(t: pa.DataType) -> tuple[pa.DataType, int]:
 
 
 def uncoded(t: pa.DataType, inside: bool = False) -> pa.DataType:
-    """The type of the same values without encodings: text and bytes for their views, lists for list
-    views, values for dictionaries and run ends. unify.cast() casts to it. Inside other types, Arrow
-    cannot cast run ends and dictionaries of views, and makes damaged lists of list views, so these
-    are kept."""
+    """The type of the same values without encodings: text and bytes instead of their views, lists
+    instead of list views, values instead of dictionaries and run ends. unify.cast() casts to it.
+    Inside other types, Arrow cannot cast run ends and dictionaries of views, and makes damaged
+    lists of list views, so these stay."""
     if _T.is_string_view(t) or _T.is_binary_view(t):
         return pa.string() if _T.is_string_view(t) else pa.binary()
     if _T.is_dictionary(t) or _T.is_run_end_encoded(t):
@@ -113,7 +113,7 @@ def can_rebuild(t: pa.DataType) -> bool:
     return True
 
 
-foreign_seen = False  # whether this process has met objects of another job
+foreign_seen = False  # whether this process has read objects of another job
 
 
 class PythonObjectType(pa.ExtensionType):
@@ -121,7 +121,7 @@ class PythonObjectType(pa.ExtensionType):
     objects are foreign and are not unpickled (marks.py).
 
     Args:
-        mark: Tells whose objects these are; None: this job's.
+        mark: Identifies the job that pickled the objects; None: this job.
     """
 
     def __init__(self, mark: bytes | None = None) -> None:
@@ -130,7 +130,7 @@ class PythonObjectType(pa.ExtensionType):
 
     @property
     def trusted(self) -> bool:
-        """Whether a process of this job has pickled the objects."""
+        """Whether a process of this job pickled the objects."""
         mark = self._mark
         return mark != b"" and (
             mark == _job.secret()[:HALF] or any(mark == s[:HALF] for s in _job.secrets())
@@ -161,7 +161,7 @@ class PythonObjectType(pa.ExtensionType):
         return t if t.source else _marked(b"")
 
     def __reduce__(self) -> Any:
-        # the type is pickled without its mark: whoever unpickles it trusts the pickle already
+        # the pickle has no mark: a process that unpickles it trusts the pickle already
         return (PythonObjectType, ()) if self.trusted else (foreign_type, (self.source,))
 
     def __eq__(self, other: object) -> bool:
@@ -183,14 +183,14 @@ class PythonObjectType(pa.ExtensionType):
         return "python_object" if self.trusted else "python_object (of others)"
 
 
-# The number of bytes in half of a secret: the first half marks objects of this job, the second half
-# is put before the source of foreign objects
+# The bytes of half a secret: the first half marks objects of this job, the second half precedes the
+# source in the mark of foreign objects
 HALF = 16
 
 
 @functools.lru_cache(maxsize=256)
 def _marked(mark: bytes) -> PythonObjectType:
-    """The type with this mark; the same object for the same mark (as in tensor_types.py)."""
+    """The type with this mark; always the same object for the same mark (as in tensor_types.py)."""
     return PythonObjectType(mark)
 
 
@@ -200,8 +200,8 @@ def foreign_type(source: str = "") -> PythonObjectType:
 
 
 def _loads(t: PythonObjectType, name: str = "") -> Any:
-    """The function that unpickles values of this type; raises UntrustedPickleError if that is not
-    allowed."""
+    """The function that unpickles values of this type; UntrustedPickleError if they must not be
+    unpickled."""
     if t.trusted or settings.current is not None and settings.current.trust_pickled_columns:
         return pickle.loads
     raise marks.refused(t, name)
@@ -243,8 +243,8 @@ pa.register_extension_type(foreign_type())
 
 
 def _compact(v: Any) -> Any:
-    """v with copies of those torch tensors that are views of larger ones: torch would pickle the
-    whole storage."""
+    """v, in which torch tensors that are views of larger tensors are replaced by copies: torch
+    would pickle the whole storage."""
     if type(v) in (list, tuple):
         return type(v)(map(_compact, v))
     if type(v) is dict:
@@ -272,7 +272,7 @@ def python_objects(values: list[Any]) -> pa.Array:
 
 
 def objects_of(col: pa.Array, name: str = "") -> list[Any]:
-    """The objects of such a column; UntrustedPickleError if they are foreign."""
+    """The objects in such a column; UntrustedPickleError if they are foreign."""
     if col.null_count == len(col):
         return [None] * len(col)
     loads = _loads(col.type, name)

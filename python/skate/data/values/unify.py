@@ -1,15 +1,15 @@
-"""The rule by which the schemas of the blocks of a Dataset become one, and the code that applies
-it: casts, concatenated batches, a stream whose schema widens.
+"""The rule by which the schemas of a Dataset's blocks become one schema, and the code that applies
+it: casts, concatenation of batches, a stream whose schema becomes wider.
 
-Where one schema is decided: A schema that is known when the plan is made (of sources with a schema,
-operators without user functions, unions of these) holds for all blocks; inputs of a union that
-differ are cast by a node of their own (`conform`). The schema of rows that user functions make is
-learned from their blocks. A consumer that holds all blocks (materialize, take_all, to_pandas,
+Where one schema is decided: a schema that is known when the plan is made (of sources with a schema,
+operators without user functions, unions of these) applies to all blocks; inputs of a union that
+differ are cast by their own node (`conform`). The schema of rows that user functions make is
+learned from their blocks. A consumer that has all blocks (materialize, take_all, to_pandas,
 to_arrow) uses the schema of all; a consumer that takes them one by one (iter_batches, iter_rows)
-uses the schema of the blocks so far, which only ever widens (`Widening`).
+uses the schema of the blocks so far, which only becomes wider (`Widening`).
 
-Rule (`promote`). The same name may have different types in different blocks only if one type can
-hold the values of both exactly:
+Rule (`promote`). A column may have different types in different blocks only if one type can
+represent the values of both exactly:
 
     null                                  any
     ints                                  a wider int of both
@@ -28,8 +28,8 @@ hold the values of both exactly:
                                           lists
     Python objects                        any: objects; of others (marks.py), if some of both are
 
-A column that some blocks lack is null there. Anything else is an error that names the column, both
-types and the operators or files that made them; there is never a silent conversion.
+A column that some blocks lack is null there. Any other difference is an error that names the
+column, both types and the operators or files that made them; no value is ever converted silently.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ from skate.data.values import types as value_types
 
 
 class MissingColumn(KeyError, ValueError):
-    """There is no column of that name: a KeyError as in pandas, and a ValueError as in Ray."""
+    """A column does not exist: a KeyError as in pandas, and a ValueError as in Ray."""
 
 
 def columns_are(name: str, names: Any) -> str:
-    """A text for the error about a missing column: all columns, or, of many, those with the most
-    similar names."""
+    """A text for the error about a missing column: it lists all columns or, of many, those with the
+    most similar names."""
     names = list(map(str, names))
     if len(names) <= 12:
         return f"columns are {', '.join(names)}"
@@ -76,8 +76,8 @@ def few(names: Any, most: int = 8) -> str:
 
 
 def unify(schemas: list[pa.Schema], names: list[str] | None = None) -> pa.Schema:
-    """Returns one schema that holds all of these (see the head of the file). If there is none,
-    TypeError names the column, both types, and their makers (`names`)."""
+    """Returns one schema that can represent all of these (see the docstring of this module). If
+    there is none, TypeError names the column, both types, and their makers (`names`)."""
     first = schemas[0]
     if all(s is first or s.equals(first) for s in schemas[1:]):
         return first
@@ -113,7 +113,7 @@ def differ(
 
 
 def retold(e: TypeError, before: str, after: str) -> TypeError:
-    """An error of the same class with text added around the message."""
+    """An error of the same class, with text added before and after the message."""
     new = TypeError(f"{before}{e}{after}")
     new.__dict__.update(e.__dict__)
     return new
@@ -123,7 +123,7 @@ ADVICE = "return one type from the function that makes it (for example arr.astyp
 
 
 def promote(name: str, a: pa.DataType, b: pa.DataType) -> pa.DataType:
-    """The type that holds the values of both; TypeError if there is none."""
+    """The type that can represent the values of both; TypeError if there is none."""
     found = promoted(a, b)
     if found is None:
         raise differ(name, a, b, "one block", "another", after=f": {ADVICE}")
@@ -175,8 +175,8 @@ def promoted(a: Any, b: Any) -> Any:
     text = {t.is_string(x) or t.is_large_string(x) for x in (a, b)}
     if len(text) == 2 or (t.is_temporal(a) or t.is_temporal(b)) and a.id != b.id:
         return None
-    # Within these kinds, Arrow's permissive promotion follows this rule; values that it would lose
-    # are found by the casts
+    # Within these kinds Arrow's permissive promotion follows this rule, and the casts find values
+    # that it would change
     try:
         return (
             pa.unify_schemas(
@@ -191,7 +191,7 @@ def promoted(a: Any, b: Any) -> Any:
 
 def _promoted_tensors(a: Any, b: Any) -> Any:
     tensors, types = tensor_types, value_types
-    kinds = []  # (type of the numbers, dimensions, shape or None)
+    kinds = []  # for each type: (type of the numbers, dimensions, shape or None)
     for x in (a, b):
         if tensors.is_fixed(x):
             kinds.append((x.value_type, len(x.shape), tensors.fixed_parts(x)[1]))
@@ -217,8 +217,8 @@ def _promoted_tensors(a: Any, b: Any) -> Any:
 def misfits(
     parts: Sequence[tuple[int, pa.Schema | None]], before: pa.Schema | None = None
 ) -> list[TypeError | None]:
-    """For each part of some rows (number of rows, schema), what is wrong with it in comparison with
-    the others (dominant_type.py); None: nothing. before: a schema that is kept in any case."""
+    """For each part of some rows (number of rows, schema): an error if it does not fit the others
+    (dominant_type.py), else None. before: a schema that stays in any case."""
     count = Majority(promoted)
     for rows, schema in [(SURE, before), *parts]:
         for f in schema or ():
@@ -254,7 +254,7 @@ def _simple(a: Any) -> bool:
 
 
 def cast_batch(rb: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """rb in this schema: missing columns become null, casts are exact or raise TypeError."""
+    """rb cast to this schema: missing columns become null; TypeError if a cast is not exact."""
     if rb.schema.equals(schema):
         return rb
     have = {n: i for i, n in enumerate(rb.schema.names)}
@@ -289,7 +289,7 @@ def cast(c: pa.Array, t: pa.DataType, name: str) -> pa.Array:
 
 def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:
     """The column c, cast to type t; ArrowInvalid if a value does not fit. Tensors are checked by
-    shape: Arrow would compare only the lists that store them."""
+    their shapes, since Arrow would compare only the lists that store them."""
     tensors, kinds, values = tensor_types, value_types, from_arrow
     if pa.types.is_null(c.type):
         return pa.nulls(len(c), t)
@@ -344,7 +344,7 @@ def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:
 
 
 def _cast_to_objects(c: pa.Array, t: Any) -> pa.Array:
-    """Converts a column to one of objects; values that are not objects yet are pickled."""
+    """Converts a column to one of objects; values that are no objects yet are pickled."""
     if not isinstance(c.type, type(t)):
         c = value_types.python_objects(from_arrow.to_objects("", c))
     return marks.relabelled(c, t)
@@ -356,29 +356,30 @@ def _array(v: Any, t: Any) -> Any:
 
 class Widening:
     """Casts the blocks of a stream, one by one, to the schema of all blocks so far, which only
-    widens.
+    becomes wider.
 
     Args:
         what: The operator that makes the blocks, for errors.
         schema: The schema that is known before the first block; None: unknown.
-        sure: True: schema is certain. False: an earlier run has seen it, and it is dropped if the
-            first block of this run does not fit.
+        sure: True: the schema is certain. False: it is the schema of an earlier run, and is dropped
+        if the first block of this run does not fit.
     """
 
     def __init__(self, what: str, schema: pa.Schema | None = None, sure: bool = True):
         self.what, self.schema, self.sure, self.row = what, schema, sure, 0
         self.known = schema is not None
-        self.since: dict[str, int] = {}  # for each column the row that set its type, for errors
+        # for each column the row that determined its type, for errors
+        self.since: dict[str, int] = {}
 
     def __call__(self, rb: pa.RecordBatch) -> pa.RecordBatch:
-        """rb in the schema of all blocks so far; TypeError if there is none."""
+        """rb, cast to the schema of all blocks so far; TypeError if there is none."""
         first, self.row = self.row, self.row + rb.num_rows
         if self.schema is None:
             self.schema = rb.schema if rb.num_rows else None
             return rb
         if rb.schema is self.schema or rb.schema.equals(self.schema):
             return rb
-        if not rb.num_rows:  # the batch has no rows, so no user function has made its types
+        if not rb.num_rows:  # a batch without rows: no user function has made its types
             return cast_batch(rb.slice(0, 0).select([]), self.schema)
         self.schema = self._wider(rb.schema, first)
         try:
@@ -421,8 +422,8 @@ class Widening:
 
 
 def merge(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Concatenates rows into one batch in one schema; texts, bytes and lists that exceed 32-bit
-    offsets get their large type."""
+    """Concatenates batches into one batch in one schema; a column of texts, bytes or lists that
+    needs more than 32-bit offsets gets the large type."""
     if len(batches) == 1:
         return batches[0]
     schema = batches[0].schema
@@ -462,7 +463,7 @@ def concat(batches: list[pa.RecordBatch]) -> pa.Table:
 
 
 def concat_as(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """A Table in this schema; see cast_batch()."""
+    """The Table, cast to this schema; see cast_batch()."""
     return pa.Table.from_batches([cast_batch(b, schema) for b in table.to_batches()], schema=schema)
 
 

@@ -1,16 +1,16 @@
-"""The parameters of operators on their way to the workers: users' functions with their code, the
-values that they capture, and their arguments.
+"""Sends the parameters of operators to the workers: users' functions with their code, the values
+that they capture, and their arguments.
 
-The description of a stage is sent with each of its tasks, so it has to be small. Parameters of an
-operator that are large when pickled become one object in the store, and the description holds the
-object's number: a worker reads the object once, when it first meets the stage. Buffers of an array
-(pickle protocol 5) are not even copied: in the worker they are copy-on-write pages over the store
-(py/value/cow_pages.c), which all workers share until one writes. The driver keeps the user's own
-object and the one in the store, but no pickle.
+The description of a stage is sent with each of its tasks, so it has to be small. If the pickled
+parameters of an operator are large, they become one object in the store, and the description has
+only the object's number: a worker reads the object once, in the first task of the stage that it
+runs. Buffers of an array (pickle protocol 5) are not copied: in the worker they are copy-on-write
+pages over the store (py/value/cow_pages.c), which all workers share until one writes. The driver
+holds the user's own object and the one in the store, but no pickle.
 
-Lifetime: the object lives as long as the run holds its ObjectRef (execute.run). A worker keeps what
-it has read while the object exists. When it is idle, or reads another object, it asks whether the
-object still exists (forget() in stage.py), and drops its copy if not.
+Lifetime: the object lives as long as the run holds its ObjectRef (execute.run). A worker holds what
+it has read while the object exists. When the worker is idle, or reads another such object, it asks
+whether the object still exists (forget() in stage.py), and drops its copy if not.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from skate import _skate
 from skate.calls import ambient_environment
 from skate.serialize import TOLD, cloudpickled, heaviest
 
-SMALL = 256 << 10  # maximum bytes of pickled parameters that are sent with each task
-SHARED = 1 << 20  # minimum bytes of a buffer that is shared and not copied
+SMALL = 256 << 10  # the most bytes of pickled parameters that are sent with each task
+SHARED = 1 << 20  # the least bytes of a buffer that is shared and not copied
 
 
 class _Load:
-    """Parameters on their way into the store: the pickle and its buffers, which are not copied
-    before."""
+    """Parameters that are to be put into the store: the pickle and its buffers, which are written
+    without another copy."""
 
     def __init__(self, data: bytes, buffers: list[Any]):
         self.data, self.buffers = data, buffers
@@ -57,8 +57,8 @@ class _Away:
 
 
 def dump(params: dict[str, Any], label: str, hold: list[Any] | None) -> bytes:
-    """Parameters as bytes of a description. hold: a list to which the ObjectRefs are appended that
-    must live as long as the run; None: all parameters go into the bytes. Errors of pickling are
+    """Parameters as bytes of a description. hold: a list to which ObjectRefs that must live as long
+    as the run are appended; None: all parameters go into the bytes. Errors of pickling are
     raised."""
     buffers: list[Any] = []
     data = cloudpickled(params, buffers, lambda b: hold is not None and b.raw().nbytes >= SHARED)
@@ -72,7 +72,7 @@ def dump(params: dict[str, Any], label: str, hold: list[Any] | None) -> bytes:
 
 
 def load(data: bytes) -> tuple[dict[str, Any], int]:
-    """In a worker: (parameters, number of the object that holds them; 0: no object)."""
+    """In a worker: returns (parameters, number of the object that has them; 0: no object)."""
     params = pickle.loads(data)
     if not isinstance(params, _Away):
         return params, 0
@@ -86,8 +86,8 @@ _told: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def _tell(params: dict[str, Any], label: str, size: int) -> None:
-    """Warns about a large function, once for each function, and names the part that makes the
-    function large."""
+    """Warns about a large function, once for each function, and names the part that makes it
+    large."""
     fn = params.get("fn")
     if params.get("shared"):  # made by skate, not by the user
         return
@@ -95,7 +95,7 @@ def _tell(params: dict[str, Any], label: str, size: int) -> None:
         if size < TOLD or fn in _told:
             return
         _told.add(fn)
-    except TypeError:  # an object that cannot be weakly referenced, or cannot be hashed
+    except TypeError:  # the object cannot be weakly referenced, or cannot be hashed
         pass
     found = heaviest(list(_given(params)), size)
     what = f": {found[0]} ({found[1]}, {found[2] / 1e6:.0f} MB)" if found else ""
@@ -109,7 +109,7 @@ def _tell(params: dict[str, Any], label: str, size: int) -> None:
 
 
 def _given(params: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """(name, value) of everything that a user gave to an operator."""
+    """Yields (name, value) of everything that the user passed to an operator."""
     fn = params.get("fn")
     if fn is not None:
         yield getattr(fn, "__qualname__", None) or type(fn).__name__, fn
