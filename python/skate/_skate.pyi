@@ -127,9 +127,7 @@ def status() -> dict[str, int | str]: ...
 def references() -> (
     dict[int, tuple[int, int]]
 ): ...  # of all objects: ObjectRefs of this process, other holders; NotImplementedError outside of the driver
-
-# drops the reference that was added when ref was pickled by hand
-def unpin(ref: ObjectRef) -> None: ...
+def unpin(ref: ObjectRef) -> None: ...  # drops the reference that pickling ref by hand has added
 def workers() -> list[tuple[int, int, str, int]]: ...  # pid, number, state, tasks done
 
 # "tasks", "actors", "objects", "workers": see src/py/call/listing.c
@@ -697,11 +695,10 @@ def plain(
     fd: int,
 ) -> int: ...  # in a worker: a descriptor of the driver's descriptor 1 or 2; -1: the worker's own descriptor is the same
 def terminal(
-    take: bool,
-    wait: bool,
+    take: bool, wait: bool
 ) -> (
     int
-): ...  # 0: this process has it now (or has released it); else the pid of the process that has it
+): ...  # 0: this process has it now, or has released it; else the pid of the process that has it
 def crash_fd() -> int: ...  # where a crash handler may write in a worker; -1 elsewhere
 def serve() -> bool:
     """Runs the fork server or a worker, as the first call of skate._worker_main. Returns False when

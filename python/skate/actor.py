@@ -36,8 +36,8 @@ def method(*args, **given):
     Args:
         args: The method, if there are no options.
         given: num_returns, max_task_retries, retry_exceptions, concurrency_group, name,
-        _generator_backpressure_num_objects: see skate.remote; enable_task_events and
-        tensor_transport have no effect.
+            _generator_backpressure_num_objects: see skate.remote; enable_task_events and
+            tensor_transport have no effect.
 
     Raises:
         AssertionError: There are both positional arguments and options, or neither.
@@ -278,7 +278,7 @@ class ActorMethod:
 
         Args:
             args: Arguments of the method; nodes in them, also in lists and dicts, stand for their
-            results.
+                results.
             kwargs: The same by name.
         """
         return binding.bind_method(ActorHandle(self._token, self._meta), self, args, kwargs)
@@ -653,7 +653,7 @@ class ActorClass:
 
         Args:
             args: Arguments of the constructor; nodes in them, also in lists and dicts, stand for
-            their results.
+                their results.
             kwargs: The same by name.
         """
         return binding.ClassNode(self, args, kwargs)

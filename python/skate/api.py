@@ -217,9 +217,9 @@ def init(
         resources: Amounts of resources of your own, {name: amount}.
         labels: Labels of this node, {name: value}, for label selectors and get_runtime_context().
         object_store_memory: Bytes of memory for objects. Default: 30 % of the memory of the machine
-        or of the cgroup. Objects that do not fit are written to disk.
+            or of the cgroup. Objects that do not fit are written to disk.
         local_mode: Runs tasks in the caller, one after another, for a debugger; no object is
-        written to disk then.
+            written to disk then.
         ignore_reinit_error: True: an engine that runs already is used; False: it is an error.
         include_dashboard: Has no effect: there is no dashboard.
         dashboard_host: Has no effect.
@@ -227,34 +227,34 @@ def init(
         job_config: A skate.job_config.JobConfig: defaults for namespace, runtime_env,
             logging_config and the lifetime of actors.
         configure_logging: Has no effect: skate does not change the logging of the program; see
-        logging_config.
+            logging_config.
         logging_level: Has no effect; see logging_config.
         logging_format: Has no effect; see logging_config.
         logging_config: A skate.LoggingConfig, which is applied here and in the workers.
         log_to_driver: False: what workers print is not shown. Else each line is written to
-        sys.stdout or sys.stderr of this process, with "(name pid=N)" in front
-        (SKATE_PRINT_LABELS=0: without); the prints of tasks are shown before get() returns the
-        tasks' values.
+            sys.stdout or sys.stderr of this process, with "(name pid=N)" in front
+            (SKATE_PRINT_LABELS=0: without); the prints of tasks are shown before get() returns the
+            tasks' values.
         namespace: The namespace of actors' names. Default: a namespace of this job alone.
         runtime_env: The environment of the workers: a dict with env_vars, working_dir, py_modules,
-        ...; see skate.runtime_env.RuntimeEnv.
+            ...; see skate.runtime_env.RuntimeEnv.
         enable_resource_isolation: Has no effect, like the next two: skate makes no cgroups.
         system_reserved_cpu: Has no effect.
         system_reserved_memory: Has no effect.
         object_spilling_directory: A directory, or a list of directories that are used in turn, for
-        nameless files with objects that do not fit into the store. Default: $SKATE_SPILL_DIR, or
-        _temp_dir.
+            nameless files with objects that do not fit into the store. Default: $SKATE_SPILL_DIR,
+            or _temp_dir.
         _object_spilling_directory: The same, under Ray's older name.
         _system_config: Knobs by name, {name: value}: skate/config.py has the table. Knobs that only
-        Ray has are ignored, which the log says once.
+            Ray has are ignored, which the log says once.
         _memory: Bytes that tasks can ask for with memory=. Default: 70 % of the machine's.
         _temp_dir: The directory for files that no other setting places; it is made if it is
-        missing. Default: $RAY_TMPDIR, or the system's.
+            missing. Default: $RAY_TMPDIR, or the system's.
         _engine: "local" (worker processes), "inline" (like local_mode), "ray" (a Ray cluster: that
-        of this process, or the one at the address), or "module:Class", an engine written in Python
-        (see skate.engine). Default: $SKATE_ENGINE, or "local".
+            of this process, or the one at the address), or "module:Class", an engine written in
+            Python (see skate.engine). Default: $SKATE_ENGINE, or "local".
         kwargs: Ray's keywords for its servers, which have no effect (the log says why, once);
-        RuntimeError for others.
+            RuntimeError for others.
 
     Returns:
         A dict of addresses and the name of the session. It is also a context manager that shuts the
@@ -575,11 +575,11 @@ def wait(
 
     Args:
         ray_waitables: A list of ObjectRefs and ObjectRefGenerators, each once. A generator is ready
-        when its next reference is.
+            when its next reference is.
         num_returns: The number of objects to wait for, from 1 to the length of the list.
         timeout: The most seconds to wait; None: no limit.
         fetch_local: Has no effect: an object on this machine's disk counts as ready, and get()
-        reads it from there.
+            reads it from there.
 
     Returns:
         (ready, not ready): two lists in the order of the given one; the first has at most

@@ -37,7 +37,7 @@ class UniqueID:
 
     Args:
         id: The bytes of the identifier; size() says how many. TypeError, ValueError for anything
-        else.
+            else.
     """
 
     __slots__ = ("_bytes",)

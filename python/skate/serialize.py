@@ -41,7 +41,7 @@ def cloudpickled(obj, buffers=None, aside=None):
     Args:
         obj: The value.
         buffers: A list to which the buffers that are left out of the bytes are appended; None: no
-        buffer is left out.
+            buffer is left out.
         aside: A function that says whether a buffer is left out; None: all buffers are.
     """
     callback = None

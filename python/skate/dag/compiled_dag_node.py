@@ -201,12 +201,12 @@ class CompiledDAG(Results):
     Args:
         root: The node that the graph ends with.
         submit_timeout: Seconds that execute() waits for room; -1: without a limit; None: the value
-        of DAGContext.
+            of DAGContext.
         enable_asyncio: Whether the graph is used by execute_async() and not by execute().
         max_inflight_executions: The most executions in progress; None: the value of DAGContext.
         max_buffered_results: The most results that wait to be taken; None: the value of DAGContext.
         overlap: Whether actors receive values from other actors before they need them; None: the
-        value of DAGContext.
+            value of DAGContext.
 
     Raises:
         ValueError, NotImplementedError: The graph cannot be compiled.

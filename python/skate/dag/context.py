@@ -23,7 +23,7 @@ class DAGContext:
         max_inflight_executions: The most executions in progress.
         max_buffered_results: The most results that wait to be taken.
         overlap_gpu_communication: Whether an actor receives values from other actors before it
-        needs them.
+            needs them.
     """
 
     _current: "ClassVar[DAGContext | None]" = None

@@ -42,7 +42,7 @@ class DAGNode(DAGNodeBase):
         kwargs: Keyword arguments.
         options: Options of the call.
         other_args_to_resolve: What the node depends on besides its arguments; nodes in it run
-        before this node.
+            before this node.
     """
 
     is_input = False
@@ -131,7 +131,7 @@ class DAGNode(DAGNodeBase):
             TypeError: Arguments do not fit a function. No node has run then.
             ValueError: An input is missing; an argument has changed since bind(); there is a cycle.
             AssertionError: The InputNode was not made by `with InputNode() as ...`; there are
-            several InputNodes.
+                several InputNodes.
         """
         if self._order is None:
             order = self._ordered()
@@ -205,15 +205,15 @@ class DAGNode(DAGNodeBase):
 
         Args:
             _submit_timeout: Seconds that execute() waits for room; -1: without a limit; None: the
-            value of DAGContext.
+                value of DAGContext.
             _buffer_size_bytes: Has no effect: buffers grow with the messages.
             enable_asyncio: Whether the graph is used by execute_async() and not by execute().
             _max_inflight_executions: The most executions in progress whose results were not taken;
             None: the value of DAGContext.
             _max_buffered_results: The most results that wait to be taken; None: the value of
-            DAGContext.
+                DAGContext.
             _overlap_gpu_communication: Whether actors receive values from other actors before they
-            need them.
+                need them.
             _default_communicator: The communicator of collective operations that name none.
 
         Returns:
@@ -222,7 +222,7 @@ class DAGNode(DAGNodeBase):
         Raises:
             ValueError: The graph was compiled already, or cannot be compiled.
             NotImplementedError: A task has several values, or retry_exceptions; a transport is not
-            supported.
+                supported.
         """
         if self._compiled:
             raise ValueError(

@@ -49,9 +49,9 @@ class TorchTensorType:
 
     Args:
         transport: "auto", "shm", or a Communicator whose actors have no GPUs; "nccl" and
-        "accelerator" are refused when the graph is compiled.
+            "accelerator" are refused when the graph is compiled.
         device: "default" and "cpu": tensors stay on their device; "gpu" and "cuda" are refused when
-        the graph is compiled.
+            the graph is compiled.
     """
 
     def __init__(

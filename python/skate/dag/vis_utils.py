@@ -13,7 +13,7 @@ def plot(dag, to_file=None):
     Args:
         dag: The node that the graph ends with.
         to_file: A path; None: a new file in the directory for temporary files, which is not
-        removed.
+            removed.
 
     Raises:
         ImportError: pydot or graphviz is not installed. A file that ends in .dot needs neither.

@@ -1,10 +1,11 @@
-"""Aggregates that users name and write: Count, Sum, ..., AggregateFn and AggregateFnV2, over all
-rows (ds.aggregate) or by group (ds.groupby(...).aggregate).
+"""Aggregates that users call by name or write themselves: Count, Sum, ..., AggregateFn and
+AggregateFnV2, over all rows (ds.aggregate) or by group (ds.groupby(...).aggregate).
 
 The built-in aggregates are rows of a table in the kernel (src/kernel/aggregates.h), which computes
-them (kernel_aggregates.py); a class here holds their parameters. Aggregates that a user writes, also as a
-subclass of a built-in one that overrides its methods, run in Python: user_aggregates.py calls them. With
-ignore_nulls, missing values (null and NaN) are skipped; without it, one makes the result null.
+them (kernel_aggregates.py); the classes here have their parameters. Aggregates that a user writes,
+also subclasses of built-in ones that override methods, run in Python: user_aggregates.py calls
+them. With ignore_nulls, missing values (null and NaN) are skipped; without it, a missing value
+makes the result null.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class AggregateFn:
     """An aggregate from four functions.
 
     Args:
-        init: Returns the first state (called with None: there is no key).
+        init: Returns the first state; it is called with None if there is no key.
         merge: Merges two states into one.
         name: Name of the result.
         accumulate_row: A function (state, row as dict) -> state; or
@@ -89,7 +90,7 @@ def check_column(a: AggregateFn) -> None:
 
 def names_of(keys: Sequence[str], aggs: Sequence[AggregateFn]) -> list[str]:
     """The names of the results: the aggregates' own names; a repeated name gets the suffix _2, _3,
-    ... (as in Ray). ValueError if a name is that of a key, or is still repeated."""
+    ... (as in Ray). ValueError if a name is the name of a key, or is still repeated."""
     seen: dict[str, int] = {}
     out: list[str] = []
     for a in aggs:
@@ -214,11 +215,11 @@ class AggregateFnV2(AggregateFn, abc.ABC):
 
 
 class State:
-    """The state of a built-in aggregate, as its methods take and return it: rows of the kernel's
-    states.
+    """The state of a built-in aggregate as its methods take and return it: rows in the kernel's
+    form of states.
 
     Args:
-        batches: Batches of these rows; empty: the state of no rows.
+        batches: Batches of these rows; empty for the state of no rows.
     """
 
     def __init__(self, batches: Sequence[Any] = ()):
@@ -228,10 +229,10 @@ class State:
 class Builtin(AggregateFnV2):
     """An aggregate that the kernel computes.
 
-    A subclass may override methods, and call the originals, whose states are State objects. If it
-    overrides aggregate_block() so that it returns results of blocks instead of states, these
-    results are combined by the rule of this aggregate if it has one (Count, Sum, Min, Max, AbsMax,
-    AsList); otherwise combine() and finalize() must be overridden, too.
+    A subclass may override methods and call the originals, whose states are State objects. If its
+    aggregate_block() returns results of blocks instead of states, these results are combined by the
+    rule of this aggregate if it has one (Count, Sum, Min, Max, AbsMax, AsList); else combine() and
+    finalize() must be overridden, too.
 
     Args:
         on: Name of the column.
@@ -241,7 +242,7 @@ class Builtin(AggregateFnV2):
     """
 
     kind: ClassVar[str]  # name in the kernel's table
-    together: ClassVar[Callable[[Any, Any], Any] | None] = None  # combines two results
+    together: ClassVar[Callable[[Any, Any], Any] | None] = None  # combines two results into one
 
     def __init__(
         self,
@@ -270,7 +271,7 @@ class Builtin(AggregateFnV2):
         return column[0].as_py()
 
     def in_kernel(self) -> bool:
-        """Whether the kernel computes this aggregate: no method of it is overridden by a user."""
+        """Whether the kernel computes this aggregate: the user has overridden none of its methods."""
         return self._zero is State and _built_in(type(self))
 
     def init(self, key: Any) -> Any:
@@ -321,7 +322,7 @@ _METHODS = ("init", "accumulate_block", "aggregate_block", "combine", "merge", "
 
 @functools.cache
 def _built_in(kind: type) -> bool:
-    """Whether a subclass of Builtin overrides none of the methods that work out its values."""
+    """Whether a subclass of Builtin overrides none of the methods that compute its values."""
     return all(getattr(kind, m) is getattr(Builtin, m) for m in _METHODS)
 
 
@@ -334,7 +335,7 @@ def takes(fns: Sequence[Any], names: Sequence[str]) -> bool:
 
 
 class Count(Builtin):
-    """Number of rows, or of the values of a column (without its nulls with ignore_nulls)."""
+    """Number of rows, or of the values of a column (with ignore_nulls, without its nulls)."""
 
     kind, together = "count", operator.add
 
@@ -541,8 +542,8 @@ class ZeroPercentage(Builtin):
 
 
 class ApproximateQuantile(Builtin):
-    """Quantiles of numbers from a sketch of bounded size, with a relative error of at most 2^-13
-    each. The result depends on the values only. No package is needed.
+    """Quantiles of numbers from a sketch of bounded size, each with a relative error of at most
+    2^-13. The result depends only on the values. No package is needed.
 
     Args:
         quantiles: Each from 0 to 1.
@@ -566,8 +567,8 @@ class ApproximateQuantile(Builtin):
 
 
 class ApproximateTopK(Builtin):
-    """The k most frequent values with their counts. The result is exact here; among equally
-    frequent values those that came first win.
+    """The k most frequent values with their counts. The result is exact in skate; of equally
+    frequent values, those that came first are chosen.
 
     Args:
         k: Number of values.

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 else:
 
     class TypedDict:
-        """Replaces typing's class, which does more work than needed for each annotation."""
+        """Replaces typing's class at run time, which does more work for each annotation than is
+        needed."""
 
         def __init_subclass__(cls, **_: Any) -> None:
             """Accepts total= and extra_items=, which only type checkers use."""
@@ -47,20 +48,21 @@ def names(shared: Any) -> dict[str, Any]:
 
 
 def others(options: Any, shared: Any) -> dict[str, Any]:
-    """Removes from options what is no argument of the class `shared`, and returns it."""
+    """Removes from `options` the entries that are no arguments of the class `shared`; returns
+    them."""
     return {k: options.pop(k) for k in list(options) if k not in names(shared)}
 
 
 def takes(shared: Any, rest: str | None = None, **defaults: Any) -> Callable[[F], F]:
-    """A decorator for a function whose **options are the arguments of a class. Its signature shows
-    them, its docstring explains them in place of "options: See <the class>.", and each call gets
-    all of them.
+    """A decorator for a function whose **options are the arguments of a class. The function's
+    signature shows these arguments, its docstring explains them in place of "options: See <the
+    class>.", and each call gets all of them.
 
     Args:
         shared: The class.
-        rest: The name under which the signature shows other keywords; None: other keywords are a
-            TypeError that suggests the nearest argument.
-        defaults: Defaults of the arguments whose default is not None.
+        rest: The name under which the signature shows further keywords; None: a further keyword is
+            a TypeError that suggests the nearest argument.
+        defaults: The defaults of those arguments whose default is not None.
     """
     values = {n: defaults.get(n) for n in names(shared)}
 
@@ -92,12 +94,13 @@ def takes(shared: Any, rest: str | None = None, **defaults: Any) -> Callable[[F]
                 return f(*args, **{**values, **given})
             except TypeError as e:
                 if e.__traceback__ is None or e.__traceback__.tb_next is not None:
-                    raise  # raised by f; a TypeError of the call itself is handled below
+                    raise  # f raised it; a TypeError of the call itself is handled below
                 text = str(e).replace(f.__qualname__, call.__qualname__, 1)
             raise exceptions.misused(TypeError(text), call)
 
         vars(call)["__signature__"] = _Signature(signature)
-        call.__doc__ = f.__doc__ and _explained(f.__doc__, shared)  # None: python -OO
+        # the docstring is None with python -OO
+        call.__doc__ = f.__doc__ and _explained(f.__doc__, shared)
         return call  # pyright: ignore[reportReturnType]
 
     return of
@@ -122,7 +125,7 @@ class _Signature(inspect.Signature):
 
 @functools.cache
 def _entries(shared: Any) -> list[str]:
-    """The entries for arguments in the docstrings of a class and of its base classes."""
+    """The entries for arguments in the docstrings of a class and its base classes."""
     out: list[str] = []
     for cls in reversed(shared.__mro__[:-2]):
         for line in inspect.cleandoc(cls.__doc__).partition("Args:\n")[2].splitlines():
@@ -134,7 +137,8 @@ def _entries(shared: Any) -> list[str]:
 
 
 def _explained(doc: str, shared: Any) -> str:
-    """The docstring, completed by the class's entries for arguments that it does not explain."""
+    """The docstring, to which the class's entries for the arguments that it does not explain are
+    added."""
     doc = inspect.cleandoc(doc) + "\n"
     missing = [e for e in _entries(shared) if f"\n{e.partition(':')[0]}: " not in doc]
     return doc.replace(f"    options: See {shared.__name__}.\n", "".join(missing))

@@ -138,10 +138,10 @@ class BlockAccessor:
         return arrays if columns is None else {c: arrays[c] for c in columns}
 
     def to_batch_format(self, batch_format: str | None) -> Any:
-        """The block in a batch format: "default", "numpy", "pandas", "pyarrow"; None: as it is.
+        """The block in a batch format: "default", "numpy", "pandas", "pyarrow"; None: unchanged.
 
         Args:
-            batch_format: "default" or "numpy", "pandas", "pyarrow"; None: as it is.
+            batch_format: "default" or "numpy", "pandas", "pyarrow"; None: unchanged.
         """
         if batch_format is None:
             return self._block
@@ -176,7 +176,7 @@ class BlockAccessor:
 
         Args:
             input_files: Files that it was read from.
-            exec_stats: What is known of how it was made.
+            exec_stats: What is known about how the block was made.
             more: Ray's other fields; they have no effect.
         """
         return BlockMetadata(self.num_rows(), self.size_bytes(), input_files, exec_stats)
@@ -185,7 +185,7 @@ class BlockAccessor:
         """Rows as dicts.
 
         Args:
-            public_row_format: Without effect: rows are dicts.
+            public_row_format: Has no effect: rows are dicts.
         """
         for rb in self.to_arrow().to_batches():
             yield from row_dicts.to_rows(rb)

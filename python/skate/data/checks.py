@@ -1,4 +1,4 @@
-"""Checks before anything runs: unknown keywords, columns that a file format cannot hold, missing
+"""Checks before a run: unknown keywords, columns that a file format cannot represent, missing
 libraries."""
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ def parameters(of: Any, but: Iterable[str] = ()) -> list[str]:
 
 
 def columns(method: str, what: str, schema: Any, write: Callable[[Any], None], remedy: str) -> Any:
-    """The schema in which a format can hold these columns: unchanged, or with encodings (views,
-    dictionaries, run ends) replaced by plain types. TypeError names the first column whose type the
-    format cannot hold either way. write(schema) writes no rows; it raises for a wrong type."""
+    """The schema in which a format can represent these columns: unchanged, or with encodings
+    (views, dictionaries, run ends) replaced by plain types. TypeError names the first column whose
+    type the format cannot represent in either form. write(schema) writes no rows; it raises an
+    error for such a type."""
 
     def takes(s: Any) -> bool:
         try:
@@ -54,7 +55,7 @@ def columns(method: str, what: str, schema: Any, write: Callable[[Any], None], r
 
 
 def no_form(method: str, what: str, field: Any, remedy: str) -> TypeError:
-    """The error about a column whose type a format cannot hold."""
+    """The error about a column whose type a format cannot represent."""
     return TypeError(
         f"{method}: column {field.name!r} is of type {field.type}, which {what} has no form for; {remedy}, or drop it"
     )

@@ -1,5 +1,5 @@
-"""Functions that turn batches of a Dataset into training batches, for
-iter_torch_batches(collate_fn=...). The base class of a function sets its batch format."""
+"""Functions that convert batches of a Dataset to training batches, for
+iter_torch_batches(collate_fn=...). A function's base class determines its batch format."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def _is_tensor_sequence_mapping(batch: Any) -> bool:
 
 
 def is_tensor_batch_type(batch: Any) -> bool:
-    """Whether this is a torch tensor, a sequence of tensors or of such sequences, or a dict of
-    either."""
+    """Whether this is a torch tensor, a sequence of tensors, a sequence of such sequences, or a
+    dict of any of these."""
     tests = (
         _is_tensor,
         _is_tensor_sequence,
@@ -55,17 +55,17 @@ class CollateFn(abc.ABC):
 
 
 class NumpyBatchCollateFn(CollateFn):
-    """Takes a dict of arrays."""
+    """A function that takes a dict of arrays."""
 
 
 class ArrowBatchCollateFn(CollateFn):
-    """Takes a pyarrow Table."""
+    """A function that takes a pyarrow Table."""
 
     batch_format = "pyarrow"
 
 
 class PandasBatchCollateFn(CollateFn):
-    """Takes a DataFrame."""
+    """A function that takes a DataFrame."""
 
     batch_format = "pandas"
 
@@ -76,7 +76,7 @@ class DefaultCollateFn(ArrowBatchCollateFn):
 
     Args:
         dtypes: A torch dtype for all columns, or a dict by column.
-        device: Where the tensors go; None: the CPU.
+        device: The device of the tensors; None: the CPU.
         pin_memory: Whether CPU tensors are in page-locked memory.
         num_workers: Has no effect: converting a block makes a view of it.
     """
@@ -99,7 +99,8 @@ class DefaultCollateFn(ArrowBatchCollateFn):
 
 
 def tensor(torch: Any, name: str, v: Any, dtype: Any, device: Any, pin: bool) -> Any:
-    """A torch tensor of a column. Read-only columns are copied: torch has no read-only tensors."""
+    """A torch tensor of a column. A read-only column is copied, since torch has no read-only
+    tensors."""
     v = numbers(name, v)
     t = torch.from_numpy(v if v.flags.writeable and v.flags.c_contiguous else v.copy())
     check_missing(name, t, dtype)
@@ -124,14 +125,14 @@ def check_missing(name: str, t: Any, dtype: Any) -> None:
 
 
 def no_room(name: str, dtype: Any) -> TypeError:
-    """The error about a column with missing values for a dtype of integers or bools."""
+    """The error about a column with missing values that is to become integers or bools."""
     return TypeError(
         f"column {name!r} has missing values (NaN), which {dtype} cannot hold; {_FILL.format(name=name)}, or ask for a dtype of floats"
     )
 
 
 def numbers(name: str, v: Any) -> Any:
-    """A column's array in a form that torch accepts; TypeError if there is none."""
+    """The array of a column in a form that torch accepts; TypeError if there is no such form."""
     if v.dtype == object:
         null = [x is None for x in v]
         if all(null):

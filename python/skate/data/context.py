@@ -1,8 +1,8 @@
-"""DataContext: the settings of data pipelines, one object per process.
+"""DataContext: the settings of data pipelines, one object in each process.
 
-Settings that programs for Ray use have Ray's names. One table holds the default and the check of
-each setting; a value is checked when it is assigned. A Dataset copies the context when it is made,
-so a later change does not affect it.
+Settings that programs for Ray use have Ray's names. One table has the default and the check of each
+setting; a value is checked when it is assigned. A Dataset copies the context when it is made, so a
+later change does not affect it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from skate.data.values import tensor_types
 MiB = 1 << 20
 DEFAULT_TARGET_MAX_BLOCK_SIZE = (
     16 * MiB
-    # a task costs microseconds, so small blocks are affordable: memory use stays low and the
-    # first batch comes early
+    # a task takes only microseconds more, so small blocks are affordable: they use little memory,
+    # and the first batch arrives early
 )
-DEFAULT_READ_BLOCK_SIZE = 4 * MiB  # bytes of one block of range(), from_items() and the like
-DEFAULT_BATCH_SIZE = 256  # of iter_batches
+DEFAULT_READ_BLOCK_SIZE = 4 * MiB  # bytes of one block of range(), from_items() and similar sources
+DEFAULT_BATCH_SIZE = 256  # rows of a batch of iter_batches
 
 
 RETRIED_IO_ERRORS = (
@@ -138,7 +138,7 @@ class ExecutionResources:
 
     @classmethod
     def inf(cls) -> ExecutionResources:
-        """Limits that limit nothing: each amount is inf."""
+        """Limits that allow any amount: each amount is inf."""
         return cls.for_limits()
 
     @classmethod
@@ -181,10 +181,10 @@ class ExecutionResources:
         """A copy in which the given amounts are replaced.
 
         Args:
-            cpu: CPUs; None: as here.
-            gpu: GPUs; None: as here.
-            memory: Bytes of memory of tasks; None: as here.
-            object_store_memory: Bytes of the object store; None: as here.
+            cpu: CPUs; None: the amount of this object.
+            gpu: GPUs; None: the amount of this object.
+            memory: Bytes of memory of tasks; None: the amount of this object.
+            object_store_memory: Bytes of the object store; None: the amount of this object.
         """
         new = (cpu, gpu, object_store_memory, memory)
         return ExecutionResources(
@@ -299,13 +299,13 @@ class ExecutionOptions:
     names the nearest known option.
 
     Args:
-        resource_limits: An ExecutionResources: what one execution may use at most; an amount that
+        resource_limits: An ExecutionResources: the most that one execution may use; an amount that
             is not set is unlimited.
-        exclude_resources: An ExecutionResources: what the execution leaves to others (CPUs, GPUs,
-            bytes of the store).
-        locality_with_output: Has no effect: there is one machine. Setting it warns.
-        preserve_order: Whether blocks come in the order of the input. Order costs nothing here, so
-            it is kept by default.
+        exclude_resources: An ExecutionResources: the amounts that the execution must leave free
+            (CPUs, GPUs, bytes of the store).
+        locality_with_output: Has no effect: there is one machine. Setting it logs a warning.
+        preserve_order: Whether blocks are given in the order of the input. Order costs nothing in
+            skate, so the default is True.
         actor_locality_enabled: Has no effect: there is one machine.
         verbose_progress: Whether the progress line has a part for each operator.
 
@@ -323,7 +323,7 @@ class ExecutionOptions:
         resource_limits: ExecutionResources | None = None,
         exclude_resources: ExecutionResources | None = None,
         locality_with_output: Any = False,
-        # Ray's default is False; here order costs nothing
+        # Ray's default is False; in skate order costs nothing
         preserve_order: bool = True,
         actor_locality_enabled: bool = True,
         verbose_progress: bool = False,
@@ -419,10 +419,10 @@ _DEPRECATED = {
 }
 
 
-_told: set[str] = set()  # settings without effect about which a warning was logged already
+_told: set[str] = set()  # settings without effect about which a warning was logged
 
 
-# ---- Checks of settings: functions from (name, assigned value) to the value that is kept; they
+# ---- Checks of settings: functions from (name, assigned value) to the value that is stored; they
 # raise TypeError or ValueError
 
 
@@ -430,8 +430,8 @@ Check = Callable[[str, Any], Any]
 
 
 def _whole(least: int, unit: str, none: str | None = None) -> Check:
-    """A check for an int of at least `least`, in `unit`; a float with a whole value is accepted.
-    none: the meaning of None, if None is allowed."""
+    """A check for an int in `unit` that is at least `least`; a float with a whole value is
+    accepted. none: the meaning of None, if None is allowed."""
 
     def check(name: str, v: Any) -> Any:
         if v is None and none is not None:
@@ -580,7 +580,7 @@ def _tensor_format(name: str, v: Any) -> Any:
     )
 
 
-# name: (default, check). The docstring of DataContext says what each setting means.
+# name: (default, check). The docstring of DataContext explains each setting.
 _SETTINGS: dict[str, tuple[Any, Check]] = {
     "target_max_block_size": (DEFAULT_TARGET_MAX_BLOCK_SIZE, _whole(1, "bytes", "no limit")),
     "target_min_block_size": (1 * MiB, _whole(0, "bytes")),
@@ -616,7 +616,7 @@ _SETTINGS: dict[str, tuple[Any, Check]] = {
 }
 
 
-# settings that operators without a user function read in the workers
+# settings that operators without a user function need in the workers
 _IN_WORKERS = ("replay_bytes", "retried_io_errors", "trust_pickled_columns")
 
 
@@ -638,13 +638,13 @@ class DataContext:
 
     A value is checked when it is assigned: a TypeError or ValueError says which values and which
     unit are allowed. Assigning an unknown name raises an AttributeError that names the nearest
-    setting; a program's own values go to set_config(). Settings of Ray that have no effect here are
-    accepted, with one warning each. (Where `import ray` means skate, a name that resembles no
-    setting is kept as a value of the program's own, as in Ray, with a warning.)
+    setting; a program's own values are stored with set_config(). Settings of Ray that have no
+    effect in skate are accepted, with one warning for each. (If `import ray` means skate, a name
+    that resembles no setting is stored as the program's own value, as in Ray, with a warning.)
 
     target_max_block_size: Approximate maximum bytes of a block; None: one block for each task.
-    target_min_block_size: Blocks of fewer bytes are coalesced before a function gets them.
-    read_block_size: Bytes of one block of range(), from_items() and the like.
+    target_min_block_size: Smaller blocks (in bytes) are coalesced before a function gets them.
+    read_block_size: Bytes of one block of range(), from_items() and similar sources.
     read_op_min_num_blocks: Minimum number of blocks that a custom Datasource is asked for.
     enable_progress_bars: Whether runs show a progress line, if stderr is a terminal or a notebook.
     execution_options: An ExecutionOptions: limits and order of runs.
@@ -657,11 +657,11 @@ class DataContext:
         between blocks: "auto", "grouped", "index", "merge", "push", "push_star", "rounds",
         "simple", "two_level" (docs/design/exchange.md), or a skate.data.ExchangeStrategy of your
         own. Each member of ShuffleStrategy means "auto".
-    max_errored_blocks: Number of tasks of a run that may fail, as in Ray: the rows that a failed
-        task had not yet yielded are missing, and its error is logged. -1: any number.
-    on_error: What to do with a bad record (a row on which a function raises; a line or file that a
-        reader cannot parse), unless the operator says: "raise" ends the run, "skip" leaves the
-        record out and counts it, "quarantine" keeps it for Dataset.errors().
+    max_errored_blocks: The number of tasks of a run that may fail, as in Ray: rows that a failed
+    task did not yield are missing, and its error is logged. -1: any number.
+    on_error: What to do with a bad record (a row on which a function raises an exception; a line or
+    file that a reader cannot parse), unless the operator has its own on_error: "raise" ends the
+    run, "skip" leaves the record out and counts it, "quarantine" stores it for Dataset.errors().
     max_errors: Number of bad records of a run above which it fails with
         skate.data.exceptions.TooManyErrors: a number of rows (int; checked all the time), or a
         share of the input rows (float from 0.0 to 1.0; checked at the end, before a write is
@@ -670,10 +670,10 @@ class DataContext:
     broadcast_join_bytes: Maximum bytes of a side of a join that is broadcast to each block of the
         other side, which then need not be moved; 0: never. Joins with num_partitions, and join
         types that do not allow a broadcast, move both sides.
-    replay_bytes: Maximum bytes of a batch that is kept for `skate replay` (data/worker/replay.py)
-        when a user function fails on it; 0: none is kept.
-    arrays_in_store: Minimum bytes of an array which NumPy, inside functions of map_batches,
-        allocates in the object store, so that a block of such an array is not copied; 0: never.
+    replay_bytes: The most bytes of a batch that is saved for `skate replay` (data/worker/replay.py)
+    when a user function fails on it; 0: no batch is saved.
+    arrays_in_store: The least bytes of an array that NumPy, inside functions of map_batches,
+    allocates in the object store, so that a block made of it is not copied; 0: no array is.
     checkpoint_config: A skate.data.checkpoint.CheckpointConfig, with which writes of files can be
         resumed.
     enable_auto_log_stats: Whether each run writes its statistics to the logger `ray.data`, at the
@@ -684,13 +684,13 @@ class DataContext:
     retried_io_errors: Texts; a read or write is retried if the message of its error contains one of
         them.
     raise_original_map_exception: Whether the exception of a user's function is raised unwrapped.
-    log_internal_stack_trace_to_stdout: Whether errors keep the frames of skate's own code.
-    enable_fallback_to_arrow_object_ext_type: False: objects that no Arrow type fits are an error;
-        None, True: they are pickled.
+    log_internal_stack_trace_to_stdout: Whether errors show the frames of skate's own code.
+    enable_fallback_to_arrow_object_ext_type: False: objects for which there is no Arrow type are an
+    error; None, True: they are pickled.
     arrow_fixed_shape_tensor_format: The Arrow type of columns of arrays that have one shape: a
         FixedShapeTensorFormat, or its value ("v1", "v2", "arrow_native").
-    wait_for_min_actors_s: Seconds that a run waits for its minimum number of actors before it
-        begins, then GetTimeoutError; 0 or less: it does not wait.
+    wait_for_min_actors_s: Seconds that a run waits at its start for its minimum number of actors,
+    after which it raises GetTimeoutError; 0 or less: it does not wait.
     actor_task_retry_on_errors: Errors after which a call of an actor is retried: True (all) or a
         list of classes.
     actor_init_retry_on_errors: Errors after which the constructor of an actor is retried: True
@@ -698,10 +698,9 @@ class DataContext:
     actor_init_max_retries: Maximum number of retries of the constructor; -1: no maximum.
     enable_pandas_block: False: batch_format=None always means "pyarrow".
     enable_tensor_extension_casting: False: pandas batches have TensorArray columns.
-    trust_pickled_columns: Whether bytes from outside of this job are unpickled, which runs whatever
-        code they name: columns of Python objects in files and tables, preprocessors and plans of
-        other programs (docs/design/security.md). Readers have an argument of this name for one
-        read.
+    trust_pickled_columns: Whether bytes from outside this job are unpickled, which runs whatever
+    code they name: columns of Python objects in files and tables, preprocessors and plans of other
+    programs (docs/design/security.md). Readers have an argument with this name for a single read.
 
     Example:
         >>> from skate.data import DataContext
@@ -783,8 +782,9 @@ class DataContext:
         setattr(self, other, value)
 
     def _unknown(self, name: str) -> None:
-        """Handles the assignment of an unknown name: AttributeError. In a program written for Ray,
-        which accepts any name, only a name that resembles a setting is an error."""
+        """Handles the assignment of an unknown name, normally with an AttributeError. In a program
+        written for Ray, which accepts any name, only a name that resembles a setting is an
+        error."""
         if (
             "ray" in sys.modules
             and _did_you_mean.nearest(name, [*_SETTINGS, *DATA_CONTEXT]) is None
@@ -854,7 +854,7 @@ class DataContext:
 
     @classmethod
     def get_current(cls) -> DataContext:
-        """The context of this process (made at the first call)."""
+        """The context of this process, which the first call makes."""
         with cls._lock:
             if settings.current is None:
                 settings.current = DataContext()
@@ -863,7 +863,7 @@ class DataContext:
     @classmethod
     @contextlib.contextmanager
     def current(cls, context: DataContext) -> Iterator[None]:
-        """Makes `context` the current DataContext inside of a `with` block.
+        """Makes `context` the current DataContext in a `with` block.
 
         Args:
             context: The context.
@@ -881,8 +881,8 @@ class DataContext:
             settings.current = context
 
     def matters_in_workers(self) -> bool:
-        """Whether a setting that operators without a user function read in workers differs from its
-        default, so that the context must be sent there."""
+        """Whether a setting that operators without a user function need in workers differs from its
+        default, so that the context must be sent to the workers."""
         return any(getattr(self, name) != _default(name) for name in _IN_WORKERS)
 
     def copy(self) -> DataContext:

@@ -165,7 +165,7 @@ class Dataset:
         self._errors: Errors | None = None  # of the last run
         self._given_name: str | None = None
         self._schema: Any = None
-        self._above: Dataset | None = None  # the Dataset that this one was made from, for repr
+        self._above: Dataset | None = None  # the Dataset that this one was made from, for repr()
         self._uuid = next(_numbers)
 
     if not TYPE_CHECKING:  # a type checker would take this method to mean that every name exists
@@ -174,8 +174,8 @@ class Dataset:
             raise absent.attribute(self, "data.Dataset", name)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state that is pickled for other processes: facts that a run in this process found out
-        are left out. Workers run the Dataset through run/remote.py."""
+        """The state that is pickled for other processes, without the facts that a run in this
+        process has found. Workers run the Dataset through run/remote.py."""
         return {
             k: v for k, v in self.__dict__.items() if k not in ("_stats", "_errors", "_above")
         } | {
@@ -191,7 +191,7 @@ class Dataset:
         return RunRequest(self._node, self.context, self._facts, seen, back=self._ran)
 
     def _ran(self, result: RunResult) -> None:
-        """Keeps the result of a run in this Dataset."""
+        """Stores the result of a run in this Dataset."""
         self._errors = result.errors or self._errors or Errors(None)
         self._stats = result.stats or self._stats
         if result.schema is not None:
@@ -217,8 +217,8 @@ class Dataset:
             Node(op, label, params, (self._node,), **as_input(self._node)),
             self._facts.schema,
         )
-        # The schema is computed now, not lazily: a thousand such nodes would nest functions too
-        # deeply.
+        # The schema is computed now and not lazily, because a thousand such nodes would nest
+        # functions too deeply.
         schema = node.operator.schema(params, known()) if known else None
         rows = self._facts.rows if node.operator.one_to_one else None
         return self._add(
@@ -1073,7 +1073,7 @@ class Dataset:
         return self._columns("decode_images", f"DecodeImages({column})", params)
 
     def _check_columns(self, names: list[str], what: str) -> None:
-        """Raises errors about columns at once if the schema is known without running anything."""
+        """Raises errors about missing columns now, if the schema is known without a run."""
         self._facts.check_columns(names, what)
 
     def limit(self, limit: int) -> Dataset:
@@ -1385,8 +1385,8 @@ class Dataset:
         return train, test
 
     def _parts(self, at: Callable[[int], list[int]]) -> list[MaterializedDataset]:
-        """Splits before the row numbers that `at` returns for the number of rows. Runs this
-        Dataset."""
+        """Runs this Dataset and splits its rows before the row numbers that `at` returns for the
+        number of rows."""
         whole = self.materialize()
         parts = split.parts(whole._request(), at(whole._facts.rows or 0))
         return [whole._of_blocks(blocks) for blocks in parts]

@@ -1,8 +1,8 @@
 """DataType: a name for the type of a column, made from an Arrow, a NumPy or a Python type;
-expressions and UDFs declare results with it.
+expressions and UDFs declare the types of their results with it.
 
-A DataType only names a type: no value is converted here. values/batch.py converts between Arrow and
-what user functions see.
+A DataType only names a type: this module converts no values. values/batch.py converts between Arrow
+and the batches that user functions get.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class DataType:
 
     @classmethod
     def of(cls, given: Any, what: str) -> DataType:
-        """A DataType unchanged, or one made of an Arrow type or a NumPy dtype; TypeError for
-        others.
+        """Returns a DataType unchanged, or makes one from an Arrow type or a NumPy dtype; TypeError
+        for anything else.
 
         Args:
             given: The type.
@@ -144,7 +144,8 @@ class DataType:
         them).
 
         Args:
-            values: Values that the type has to hold; needed if this was made from a Python type.
+            values: Values that the type must represent; needed if the DataType was made from a
+                Python type.
         """
         if self.is_arrow_type():
             return self._physical_dtype
@@ -173,7 +174,8 @@ class DataType:
         return np.dtype(object)
 
     def to_python_type(self) -> type:
-        """The Python type this was made from; ValueError for others."""
+        """The Python type that this DataType was made from; ValueError if it was made from another
+        type."""
         if self.is_python_type():
             return self._physical_dtype
         raise ValueError(
@@ -308,11 +310,11 @@ class DataType:
         return getattr(self, f"is_{c.value}_type")()
 
     def is_list_type(self) -> bool:
-        """Lists of any layout."""
+        """Whether the type is a list of any layout."""
         return self.is_arrow_type() and is_list(self._physical_dtype)
 
     def is_tensor_type(self) -> bool:
-        """Whether the type is a tensor, of one shape or of several."""
+        """Whether the type is a tensor, with one shape or with several."""
         return tensor_types.is_fixed(self._physical_dtype) or value_types.is_ragged(
             self._physical_dtype
         )
@@ -398,7 +400,7 @@ class DataType:
 
 
 def is_list(t: pa.DataType) -> bool:
-    """Lists of any layout."""
+    """Whether the type is a list of any layout."""
     return (
         _T.is_list(t)
         or _T.is_large_list(t)

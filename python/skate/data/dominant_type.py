@@ -1,9 +1,9 @@
-"""Decides which rows are kept if bad records are tolerated and types cannot be unified: at each
-place (a column, or a place inside one), the types of most rows win.
+"""Decides which rows stay if bad records are tolerated and types cannot be unified: at each place
+(a column, or a place inside one), the types that most rows have win.
 
 This is the one rule for user functions (worker/rows.py), rows of files (read/files.py) and JSON
-(read/json_records.py). Types that can be unified count as one; with equal numbers of rows the first
-type wins; a null has no type.
+(read/json_records.py). Types that can be unified count as one; if two types have equally many rows,
+the first type wins; a null has no type.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
-SURE = float("inf")  # a count of rows for a kind that always wins
+SURE = float("inf")  # a number of rows for a kind that always wins
 
 
 class Majority:
-    """Counts rows by place and kind.
+    """Counts rows by place and by kind of value.
 
     Args:
-        both: The kind that holds the values of two kinds; None if there is none.
+        both: A function from two kinds to a kind that can represent the values of both; None if
+            there is none.
     """
 
     def __init__(self, both: Callable[[Any, Any], Any]):
@@ -31,12 +32,13 @@ class Majority:
         by[kind] = by.get(kind, 0) + rows
 
     def most(self) -> dict[Any, Any]:
-        """The kind that wins at each place."""
+        """The winning kind at each place."""
         return {place: self._most(by) for place, by in self.counts.items()}
 
     def _most(self, by: dict[Any, float]) -> Any:
         together: list[list[Any]] = []  # [kind, rows]
-        for kind, rows in sorted(by.items(), key=lambda k: -k[1]):  # stable
+        # a stable sort, so the first of equal kinds wins
+        for kind, rows in sorted(by.items(), key=lambda k: -k[1]):
             for t in together:
                 wide = self.both(t[0], kind)
                 if wide is not None:

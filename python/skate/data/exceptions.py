@@ -1,4 +1,4 @@
-"""Exceptions of data pipelines, under Ray's name of the module."""
+"""Exceptions of data pipelines, under Ray's module name."""
 
 from __future__ import annotations
 

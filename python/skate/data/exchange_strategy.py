@@ -1,6 +1,6 @@
-"""Strategies of exchanges in Python. A strategy is told which packs the maps have made and says
+"""Strategies of exchanges in Python. A strategy gets the packs that the maps have made and says
 which tasks to make next, in the terms of src/shuffle/shuffle.h. "A strategy in Python" in
-docs/design/exchange.md is a recipe."""
+docs/design/exchange.md explains how to write one."""
 
 from __future__ import annotations
 
@@ -15,22 +15,24 @@ _METHODS = {"values": "values(sizes)", "came": "came(shuffle, pack)", "ended": "
 
 
 class Sizes(NamedTuple):
-    """The facts known about an exchange so far; byte counts are rounded to 1/32."""
+    """The facts about an exchange that are known so far; numbers of bytes are rounded to 1/32."""
 
     memory_bytes: int  # memory budget of the run
-    spills: bool  # whether data beyond the memory budget goes to disk; if not, all data must fit
-    runs: bool  # whether packs are sorted runs (a sort, groups)
-    merges: bool  # whether packs can be merged; if not (aggregates), only values() is called
+    # whether data beyond the memory budget is written to disk; if not, all data must fit into
+    # memory
+    spills: bool
+    runs: bool  # whether packs are sorted runs (for a sort or groups)
+    merges: bool  # whether packs can be merged; if not (for aggregates), only values() is called
     slots: int  # number of reduces that can run at once
-    nodes: int  # at least 1
-    bytes: int  # of all packs, approximate
-    map_bytes: int  # output of one map, approximate
-    reduce_bytes: int  # input of one reduce, approximate
+    nodes: int  # number of nodes, at least 1
+    bytes: int  # bytes of all packs, approximate
+    map_bytes: int  # bytes that one map makes, approximate
+    reduce_bytes: int  # bytes that one reduce reads, approximate
 
 
 class Pack(NamedTuple):
-    """A value that a map has made: the rows of partitions first to end - 1 (0, 1 for a sorted
-    run)."""
+    """A value that a map has made: the rows of partitions first to end - 1 (for a sorted run, first
+    is 0 and end is 1)."""
 
     first: int
     end: int
@@ -39,7 +41,7 @@ class Pack(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Packs of the same partitions that wait to be merged: a snapshot."""
+    """A snapshot of packs of the same partitions that wait to be merged."""
 
     first: int
     end: int
@@ -49,12 +51,13 @@ class Group(NamedTuple):
 
 
 class Over(BaseException):
-    """The rows of this input are no longer needed; raised in the strategy's method to end it."""
+    """Raised inside a strategy's method to end the method: the rows of this input are not needed
+    any more."""
 
 
 class Shuffle:
-    """One input of an exchange, as its strategy sees it. Only methods of the strategy may use it,
-    while they run."""
+    """One input of an exchange, as its strategy sees it. Only the strategy's methods may use it,
+    and only while they run."""
 
     def __init__(self, say: Callable[..., Any]):
         self._say, self._at_hand, self._held = say, False, 0
@@ -77,7 +80,7 @@ class Shuffle:
 
     @property
     def held(self) -> int:
-        """Bytes in all groups."""
+        """The bytes of the packs in all groups."""
         return self._held
 
     @property
@@ -91,14 +94,15 @@ class Shuffle:
     def hold(self, values: int | None = None, node: int | None = None) -> Group:
         """Puts the current pack into the group of its partitions, where it waits.
 
-        Groups that overlap these partitions but are not equal to them are ended first: merged if
-        they have several packs. The same happens to the pack's own group if a hot partition would
-        become too large.
+        Groups whose partitions overlap those of the pack, but are not the same, are ended first: a
+        group with several packs is merged. The same is done with the pack's own group if a hot
+        partition would become too large.
 
         Args:
-            values: Number of values that the merge of the group makes; None: 8 for sorted runs,
+            values: The number of values that the group's merge task makes; None: 8 for sorted runs,
                 else 1.
-            node: The node where the group is merged; None: the node that holds most of its bytes.
+            node: The node where the group is merged; None: the node that has most of the group's
+                bytes.
 
         Returns:
             The group, with the pack.
@@ -144,8 +148,8 @@ class Shuffle:
 
 
 class ExchangeStrategy:
-    """Decides which tasks of an exchange work on which packs: the base class of a user's own
-    strategies. A strategy changes how long a run takes and how much it writes to disk, never the
+    """The base class of a user's own strategies: it decides which tasks of an exchange work on
+    which packs. A strategy changes how long a run takes and how much it writes to disk, never the
     rows or their order.
 
     Pass an instance as `strategy=` to sort(), random_shuffle(), groupby(), join(), distinct() or
@@ -166,9 +170,9 @@ class ExchangeStrategy:
     """
 
     def values(self, sizes: Sizes) -> int:
-        """Returns the number of values that a map's packs go into, 1 to 4096. Few values mean few
-        objects, but a value stays in memory while any reduce reads a part of it. Called before the
-        first map begins, and again when sizes have changed.
+        """Returns the number of values that a map's packs are put into, 1 to 4096. Few values mean
+        few objects, but a value stays in memory while any reduce reads a part of it. The method is
+        called before the first map begins, and again when the sizes have changed.
 
         Args:
             sizes: A Sizes.
@@ -176,8 +180,8 @@ class ExchangeStrategy:
         return 1 if sizes.runs and sizes.merges else 8
 
     def came(self, shuffle: Shuffle, pack: Pack) -> None:
-        """Called for each pack, in the order of the maps. If this method neither holds the pack nor
-        passes it on, the pack is passed on.
+        """Is called for each pack, in the order of the maps. A pack that this method neither holds
+        nor passes on is passed on.
 
         Args:
             shuffle: The Shuffle to query and to command.
@@ -186,8 +190,8 @@ class ExchangeStrategy:
         """
 
     def ended(self, shuffle: Shuffle) -> None:
-        """Called when no more packs will come. Packs that are still held when this returns are
-        passed on unmerged.
+        """Is called when there are no more packs. Packs that are still held when this method
+        returns are passed on unmerged.
 
         Args:
             shuffle: The Shuffle to query and to command.
@@ -195,7 +199,7 @@ class ExchangeStrategy:
 
 
 def checked_values(what: str, n: Any) -> int:
-    """n as a number of values; ValueError or TypeError if it is none."""
+    """Returns n if it is a valid number of values; else raises ValueError or TypeError."""
     if isinstance(n, bool) or not hasattr(n, "__index__"):
         raise TypeError(f"{what}: values are a whole number from 1 to {VALUES_MAX}, not {n!r}")
     if not 1 <= (n := operator.index(n)) <= VALUES_MAX:
@@ -204,8 +208,8 @@ def checked_values(what: str, n: Any) -> int:
 
 
 def checked(what: str, v: Any) -> Any:
-    """v as a strategy: a name, or an object with a strategy's methods. ValueError for an unknown
-    name; the TypeError for an object names the method that it lacks."""
+    """Returns v if it is a strategy: a name, or an object with a strategy's methods. ValueError for
+    an unknown name; TypeError for an object, naming the method that it lacks."""
     if isinstance(v, str):
         if v not in _skate.SHUFFLES:
             near = _did_you_mean.nearest(v, list(_skate.SHUFFLES))
@@ -224,6 +228,6 @@ def checked(what: str, v: Any) -> Any:
 
 
 def option(what: str, strategy: Any) -> dict[str, Any]:
-    """Parameters about the strategy for a node that moves rows; none for None (then DataContext
-    decides)."""
+    """The parameters for the strategy of a node that moves rows; none if strategy is None
+    (DataContext then decides)."""
     return {} if strategy is None else {"strategy": checked(f"{what}: strategy", strategy)}

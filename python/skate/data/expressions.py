@@ -364,8 +364,8 @@ class ColumnExpr(Expr):
 class LiteralExpr(Expr):
     """One value for every row.
 
-    sets: caches what expr/evaluation.py and expr/bounds.py made in this process of a list after
-    "in", by the type of the column. The cache is no part of the tree: it is neither pickled nor
+    sets: a cache of what expr/evaluation.py and expr/bounds.py made in this process of a list after "in",
+    by the type of the column. The cache is no part of the tree: it is neither pickled nor
     compared."""
 
     __slots__ = ("sets",)
@@ -401,7 +401,7 @@ class BinaryExpr(Expr):
 
 
 class UnaryExpr(Expr):
-    """One expression and a test."""
+    """A test of one expression, such as "is null"."""
 
     def __init__(self, op: Operation, operand: Expr):
         self.op, self.operand, self.data_type = op, operand, DataType.bool()
@@ -444,14 +444,14 @@ class AliasExpr(Expr):
 
 class UDFExpr(Expr):
     """A user function over columns: fn gets pyarrow.ChunkedArrays (and literals as plain values)
-    and returns a column of the same length."""
+    and returns a column of equal length."""
 
     def __init__(self, fn: Any, args: Any, kwargs: dict[str, Expr], data_type: DataType):
         self.fn, self.args, self.kwargs, self.data_type = fn, args, kwargs, data_type
 
     @property
     def callable_class_spec(self) -> Any:
-        """(class, args, kwargs) if fn is a class whose instances live in actors, else None."""
+        """(class, args, kwargs) if fn is a class whose instances are in actors, else None."""
         return self.fn.spec if isinstance(self.fn, ClassUDF) else None
 
     def children(self) -> Iterator[tuple[str, Expr]]:
@@ -482,13 +482,13 @@ class ComputeFn:
 
 
 class PyArrowComputeUDFExpr(UDFExpr):
-    """An Arrow function over one expression."""
+    """An Arrow function of one expression."""
 
     fn: ComputeFn
 
 
 class ClassUDF:
-    """A callable class as a function of columns; one instance is made in each actor, at its first
+    """Makes a callable class a function of columns; each actor makes one instance, at its first
     batch."""
 
     def __init__(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]):
@@ -520,7 +520,7 @@ class ClassUDF:
 
 
 class DownloadExpr(Expr):
-    """The bytes of the files whose paths a column holds; null for a file that cannot be read."""
+    """The bytes of the files whose paths are in a column; null for a file that cannot be read."""
 
     def __init__(self, uri_column_name: str, filesystem: Any = None):
         self.uri_column_name, self.filesystem, self.data_type = (
@@ -537,7 +537,7 @@ class DownloadExpr(Expr):
 
 
 class StarExpr(Expr):
-    """All columns."""
+    """All columns of the batch."""
 
     def __init__(self) -> None:
         self.data_type = _OBJECT
@@ -586,11 +586,11 @@ def _callable(fn: Any, return_dtype: DataType) -> Callable[..., UDFExpr]:
 
 
 def udf(return_dtype: DataType) -> Callable[[Any], Any]:
-    """Decorator that makes a function of whole columns usable in expressions; or a class with
-    __call__, whose instances then live in actors.
+    """Decorator that makes a function of whole columns usable in expressions, or a class with
+    __call__, whose instances are then in actors.
 
     Args:
-        return_dtype: The type of the values that it returns.
+        return_dtype: The type of the values that the function returns.
 
     Example:
         >>> import skate, pyarrow.compute as pc
@@ -652,7 +652,7 @@ def star() -> StarExpr:
 
 
 def download(uri_column_name: str, *, filesystem: Any = None) -> DownloadExpr:
-    """The bytes of the files whose paths a column holds (null for a file that cannot be read).
+    """The bytes of the files whose paths are in a column (null for a file that cannot be read).
 
     Args:
         uri_column_name: Name of the column of paths or URIs.
@@ -666,11 +666,11 @@ def monotonically_increasing_id() -> MonotonicallyIncreasingIdExpr:
     return MonotonicallyIncreasingIdExpr()
 
 
-# ---- Questions about expression trees.
+# ---- Functions that inspect expression trees.
 
 
 def conjuncts(e: Expr) -> Iterator[Expr]:
-    """Yields the expressions that all have to be true for e to be true."""
+    """Yields the expressions that must all be true for e to be true."""
     todo = [e]
     while todo:
         e = todo.pop()

@@ -1,4 +1,4 @@
-"""GroupedData: what Dataset.groupby() gives; its methods make Datasets."""
+"""GroupedData: the result of Dataset.groupby(); its methods make Datasets."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class GroupedData:
     """The rows of a Dataset in groups of equal keys; Dataset.groupby() makes it. Nothing runs until
     a Dataset made from it runs.
 
-    Groups come in the ascending order of their keys, over all blocks: NaN comes after the values
-    and null after NaN, each as a key of its own; -0.0 and 0.0 are one key. Within a group, rows
-    keep their order.
+    Groups are in the ascending order of their keys, over all blocks: NaN is after all other values
+    and null after NaN, each as a separate key; -0.0 and 0.0 are one key. Within a group, rows keep
+    their order.
 
     Args:
         dataset: The Dataset.
@@ -91,8 +91,8 @@ class GroupedData:
         return ds._add(node, Facts(None, None, ds._facts.files))
 
     def _params(self, aggs: tuple[AggregateFn, ...]) -> dict[str, Any]:
-        """Parameters of the operators that compute these aggregates; raises ValueError or TypeError
-        for arguments that are no aggregates."""
+        """Parameters of the operators that compute these aggregates; ValueError or TypeError for
+        arguments that are no aggregates."""
         self._dataset._check_aggregates(aggs)
         names = aggregate.names_of(self._keys, aggs)
         return {

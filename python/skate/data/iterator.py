@@ -1,8 +1,10 @@
-"""Exact batches out of a stream of blocks: rows, numpy/pandas/pyarrow batches, torch tensors.
+"""Makes batches of exact sizes from a stream of blocks: rows, NumPy/pandas/pyarrow batches, torch
+tensors.
 
-Every batch has exactly batch_size rows but the last; batches cross the borders of blocks. Cost: one
-conversion for each block, and then views of it. Only a batch that crosses a border, or whose rows
-are shuffled, is copied, once. docs/design/ingest.md says who owns the memory.
+Every batch but the last has exactly batch_size rows; a batch may have rows of several blocks. Cost:
+each block is converted once, and most batches are views of it. Only a batch with rows of several
+blocks, or with shuffled rows, is copied, once. docs/design/ingest.md says which object owns the
+memory.
 """
 
 from __future__ import annotations
@@ -51,8 +53,8 @@ class DataIterator:
         (3, 3)
     """
 
-    _at: Position | None = None  # position of the latest iteration
-    _from: dict[str, Any] | None = None  # state at which the next iteration begins
+    _at: Position | None = None  # the position of the latest iteration
+    _from: dict[str, Any] | None = None  # the state at which the next iteration begins
     _epoch = 0
 
     def __init__(self, ds: Dataset, request: Callable[[], RunRequest]):
@@ -72,7 +74,7 @@ class DataIterator:
     def set_epoch(self, epoch: int) -> None:
         """Sets the number of the epoch that the next iteration runs.
 
-        With a local_shuffle_seed each epoch has an order of its own, the same on every run.
+        With a local_shuffle_seed each epoch has its own order, which is the same in each run.
 
         Args:
             epoch: From 0; ValueError for less. A number other than that of a loaded state makes the
@@ -127,11 +129,11 @@ class DataIterator:
         return self._at.state()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Makes the next iteration begin where state_dict() was called, with the same batches from
-        there on, in any process, over a Dataset of the same rows.
+        """Makes the next iteration begin where state_dict() was called. From there it yields the
+        same batches, in any process, over a Dataset with the same rows.
 
         Earlier rows are not read if the place of each row is known (a materialized Dataset; sources
-        that know their row counts, with operators that return one row for each). Otherwise they are
+        that know their row counts, with operators that return one row for each row). Else they are
         read and skipped.
 
         Args:
@@ -146,7 +148,7 @@ class DataIterator:
         self._from, self._at, self._epoch = dict(state), None, int(state.get("epoch", 0))
 
     def _begin(self, window: int, seed: int | None) -> Position:
-        """The position at which the iteration that was just requested begins."""
+        """The position at which the iteration that begins now starts."""
         state, self._from = self._from or {}, None
         if seed is None:
             seed = (
@@ -174,21 +176,21 @@ class DataIterator:
         return self.iter_rows()
 
     def _record_batches(self, row: int = 0, live: list[Any] | None = None) -> Iterator[Any]:
-        """Yields the rows from row number `row` on. A function that ends the run from another
-        thread is appended to live."""
+        """Yields the batches of rows from row number `row` on. live: receives a function that ends
+        the run from another thread."""
         request = self._request()
         return execute.in_one_schema(request, blocks=position.blocks_from(request, row, live))
 
     def _runs(self, runs: list[int] | None) -> list[int]:
-        """The run numbers by which the next run of the Dataset draws its random operations; runs
-        prescribes them."""
+        """The numbers of runs from which the Dataset's random operations make their choices in the
+        next run. runs: sets these numbers."""
         node = self._request().node
         if runs is not None:
             position.set_runs(node, runs)
         return position.runs_of(node)
 
     def _seeded(self) -> bool:
-        """Whether the random operations of the Dataset draw the same in each process."""
+        """Whether the Dataset's random operations make the same choices in each process."""
         return position.seeded(self._request().node)
 
     def _frames(self) -> bool:
@@ -282,7 +284,7 @@ class DataIterator:
         local_shuffle_buffer_size: int | None,
         local_shuffle_seed: int | None,
     ) -> Iterator[Any]:
-        """iter_batches() with two more parameters, ahead and taken, as in _iterate()."""
+        """iter_batches() with two more parameters, ahead and taken; see _iterate()."""
         _check_options(batch_size, drop_last, local_shuffle_buffer_size, local_shuffle_seed)
         if batch_format is not None and batch_format not in batch.FORMATS:
             raise ValueError(
@@ -333,15 +335,15 @@ class DataIterator:
         arrived: Callable[[Any], Any] | None = None,
         at_once: int = 1,
     ) -> Iterator[Any]:
-        """Yields the batches of made(), converted by then(), and keeps the position after each
+        """Yields the batches of made(), converted by then(), and records the position after each
         batch.
 
         Args:
-            made: A function from a position to (rows, batch) pairs. It appends a function that ends
-                its run to the list that it is given.
+            made: A function from a position and a list to (rows, batch) pairs. It appends to the
+                list a function that ends its run.
             window, seed: Size (rows) and seed of the local shuffle.
             then: Converts a batch into what is yielded.
-            ahead: Number of batches that a thread prepares in advance; 0: no thread.
+            ahead: The number of batches that a thread prepares in advance; 0: no thread.
             arrived: Called with each item by the consumer that takes it.
             at_once: Number of threads that run then().
         """
@@ -469,7 +471,7 @@ class DataIterator:
         local_shuffle_buffer_size: int | None,
         local_shuffle_seed: int | None,
     ) -> Iterator[Any]:
-        """Yields the batches of a torch_utils.Tensors; ahead, send and arrived are as in
+        """Yields the batches of a torch_utils.Tensors; for ahead, send and arrived see
         _iterate()."""
         window = _window(local_shuffle_buffer_size, batch_size)
         gathers = window or (tensors.pin and batch_size is not None)
@@ -517,7 +519,7 @@ class DataIterator:
         ahead: int,
         more: dict[str, Any],
     ) -> Iterator[Any]:
-        """iter_torch_batches() with a collate_fn that is a function of the user."""
+        """iter_torch_batches() with a function of the user as collate_fn."""
         takes_format = isinstance(collate_fn, _collate_fn.CollateFn)
         is_batch = _collate_fn.is_tensor_batch_type
 
@@ -797,16 +799,17 @@ class Again:
 
 
 class Position:
-    """Where an iteration is.
+    """The position of an iteration.
 
     Args:
         of: The iterator.
-        epoch, window, seed: Of the local shuffle; window is in rows, 0: no shuffle.
-        rows: Number of rows that were yielded before this iteration began.
-        runs: Run numbers of the Dataset's random operations; None: the next ones.
+        epoch, window, seed: Of the local shuffle; window: its size in rows, 0 for no shuffle.
+        rows: The number of rows that were yielded before this iteration began.
+        runs: The run numbers of the Dataset's random operations; None: the next ones.
     """
 
-    first = 0  # for a part of a split: the row number at which the split's iteration began
+    # for a part of a split: the row number at which the iteration of the whole split began
+    first = 0
 
     def __init__(
         self,
@@ -915,8 +918,8 @@ def cut_batches(
 
 
 def _warned(blocks: Iterator[Any], window: int) -> Iterator[Any]:
-    """Yields the blocks; warns first if a shuffle of `window` rows the size of the first block's
-    rows would exceed the object store."""
+    """Yields the blocks. Before the first one, warns if a shuffle buffer of `window` rows as large
+    as this block's would not fit into the object store."""
     for rb in blocks:
         if window and rb.num_rows:
             room = (

@@ -1,5 +1,5 @@
-"""skate.data.DataLoader: the arguments of torch.utils.data.DataLoader, for a skate Dataset, or for
-a torch Dataset whose samples are made in skate's workers (loader_workers.py)."""
+"""skate.data.DataLoader: it has the arguments of torch.utils.data.DataLoader, and reads a skate
+Dataset, or a torch Dataset whose samples are made in skate's workers (loader_workers.py)."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ from skate.data.values import row_dicts, to_arrow, unify
 class DataLoader:
     """Batches for training, with the arguments and the results of torch.utils.data.DataLoader.
 
-    Over a skate Dataset, a sample is a row as a dict, and a batch is what torch's default_collate
-    makes of the rows: a dict of tensors; texts stay lists. Batches are made from columns, never
-    from rows, unless there is a collate_fn. The Dataset's functions run in skate's workers, so
-    num_workers has no effect. shuffle=True, sampler and batch_sampler materialize the Dataset once,
-    and shuffle references to its rows.
+    Over a skate Dataset, a sample is a row as a dict, and a batch is the result of torch's
+    default_collate for the rows: a dict of tensors; texts stay lists. Batches are made from
+    columns, never from rows, unless there is a collate_fn. The Dataset's functions run in skate's
+    workers, so num_workers has no effect. shuffle=True, sampler and batch_sampler materialize the
+    Dataset once, and shuffle references to its rows.
 
-    Over a map-style or iterable Dataset of torch, samples and collate_fn run in num_workers actors
-    (0: in this process). get_worker_info(), seeds and the assignment of batches to workers are
-    torch's.
+    Over a map-style or iterable Dataset of torch, num_workers actors (0: this process) make the
+    samples and call collate_fn. get_worker_info(), seeds and the assignment of batches to workers
+    are as in torch.
 
     Args:
         dataset: The Dataset.
-        batch_size: Samples of a batch; None: samples are yielded as they are.
+        batch_size: Samples of a batch; None: samples are yielded one by one, unbatched.
         shuffle: Whether each epoch has a new random order; all orders are equally likely.
-        sampler, batch_sampler: An iterable of indices of samples; of lists of indices.
+        sampler, batch_sampler: An iterable of indices of samples; an iterable of lists of indices.
         num_workers: Number of actors that make samples.
         collate_fn: Makes a batch of a list of samples.
         pin_memory: Whether batches are in page-locked memory.
         drop_last: Leaves out the last batch if it is not full.
-        timeout: Maximum seconds for a batch of an actor (RuntimeError after that); 0: no limit.
-        worker_init_fn: Called in each actor, with its number, when an epoch begins there.
+        timeout: The most seconds to wait for a batch of an actor, then RuntimeError; 0: no limit.
+        worker_init_fn: A function that each actor calls with its own number when an epoch begins.
         multiprocessing_context: Has no effect: skate makes the actors.
         generator: A torch.Generator for shuffle and for the seeds of actors.
-        prefetch_factor: Batches that are requested ahead from each actor; 2 by default. Over a
-            skate Dataset: number of batches that are made ahead.
-        persistent_workers: Whether actors are kept between epochs.
+        prefetch_factor: The number of batches that are requested in advance from each actor; 2 by
+            default. Over a skate Dataset: the number of batches that are made in advance.
+        persistent_workers: Whether actors live on between epochs.
         pin_memory_device: Has no effect, as in current torch.
-        in_order: Whether batches come in the order of their indices; False: as soon as each is
+        in_order: Whether batches come in the order of their indices; False: each as soon as it is
             ready.
 
     Raises:
@@ -154,8 +154,8 @@ class DataLoader:
         return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the number of the next epoch, for samplers that use it, and for the order of a
-        Dataset.
+        """Sets the number of the next epoch, for samplers that use the number, and for the order of
+        a Dataset.
 
         Args:
             epoch: From 0.
@@ -170,7 +170,7 @@ class DataLoader:
         return self._kind.state()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Makes the next epoch begin at a state, with the same batches from there on. Earlier
+        """Makes the next epoch begin at a state; from there it yields the same batches. Earlier
         samples are not made, except by an iterable dataset.
 
         Args:
@@ -222,17 +222,17 @@ def _seed(generator: Any) -> int:
 
 
 class _Rows:
-    """The implementation over a skate Dataset."""
+    """The DataLoader over a skate Dataset."""
 
     name = "a Dataset"
 
     def __init__(self, of: DataLoader):
         self.of, self.ds = of, of.dataset
         self.blocks: Any = None
-        self.at: Any = None  # (iterator, seed, epoch); with a sampler [batches yielded, epoch]
+        self.at: Any = None  # (iterator, seed, epoch); with a sampler: [batches yielded, epoch]
         self.from_state: dict[str, Any] | None = None
         self.number = 0
-        # seed of shuffle for all epochs; the number of an epoch selects its order
+        # the seed of the shuffle for all epochs; the number of an epoch selects its order
         self.seed: int | None = None
 
     def rows(self) -> int:
@@ -388,7 +388,7 @@ class _Places:
 
 
 class _Samples:
-    """The implementation over a torch Dataset."""
+    """The DataLoader over a torch Dataset."""
 
     def __init__(self, of: DataLoader, iterable: bool):
         self.of, self.iterable = of, iterable
@@ -426,7 +426,7 @@ class _Samples:
             return
         g = torch.Generator()
         if of.generator is None:
-            # the same draw as in torch's RandomSampler
+            # the same random number as in torch's RandomSampler
             self.seeds["seed"] = seed = int(state["seed"]) if "seed" in state else _seed(None)
             g.manual_seed(seed)
         elif "generator" in state:

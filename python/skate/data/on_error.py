@@ -1,10 +1,10 @@
 """on_error: what to do with bad records, and which errors make a record bad.
 
 A bad record is one for which the user's code raises an Exception, or data that a reader cannot
-parse. Other errors end the run whatever on_error says: I/O errors (with an errno, or from a remote
-store), MemoryError, a cancelled task, an error in the constructor of a class, and objects that are
-not unpickled. worker/dead_letters.py handles bad records in a task; run/dead_letters.py collects
-them in a run.
+parse. Other errors end the run whatever on_error is: I/O errors (with an errno, or from a remote
+store), MemoryError, a cancelled task, an error in the constructor of a class, and objects that must
+not be unpickled. worker/dead_letters.py handles the bad records of a task; run/dead_letters.py
+collects those of a run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from skate.exceptions import TaskCancelledError
 
 
 class UntrustedPickleError(ValueError):
-    """Bytes from outside of this job would have to be unpickled, which runs code, but
+    """Bytes from outside this job would have to be unpickled, which runs code, but
     DataContext.trust_pickled_columns is off (docs/design/security.md)."""
 
 
@@ -23,14 +23,15 @@ POLICIES = ("raise", "skip", "quarantine")
 
 
 def check_policy(v: Any) -> Any:
-    """Returns v if it is a value of on_error; else raises ValueError."""
+    """Returns v if it is a valid value of on_error; else raises ValueError."""
     if v is not None and v not in POLICIES:
         raise ValueError(f"on_error must be 'raise', 'skip' or 'quarantine', not {v!r}")
     return v
 
 
 def error_limit(v: Any) -> tuple[int, float | None]:
-    """max_errors as (rows, or -1 for any number; share, or None). ValueError for other values."""
+    """max_errors as (number of rows, or -1 for any number; share, or None). ValueError for other
+    values."""
     if v is None:
         return -1, None
     if isinstance(v, bool) or not isinstance(v, (int, float)) or v < 0:
@@ -47,7 +48,8 @@ def error_limit(v: Any) -> tuple[int, float | None]:
 
 
 def is_io(e: BaseException) -> bool:
-    """Whether this is an error of a disk, a network or a store, so that the data may be good."""
+    """Whether this is an error of a disk, a network or a store, so that the data itself may be
+    good."""
     if not isinstance(e, OSError):
         return False
     return e.errno is not None or any(
@@ -56,7 +58,7 @@ def is_io(e: BaseException) -> bool:
 
 
 def is_fatal(e: BaseException, reading: bool = False) -> bool:
-    """Whether this error ends the run and does not make a bad record."""
+    """Whether this error ends the run instead of making a bad record."""
     return (
         not isinstance(e, Exception)
         or isinstance(e, (MemoryError, TaskCancelledError, UntrustedPickleError))

@@ -45,7 +45,7 @@ class PreprocessorNotFittedException(RuntimeError):
 
 @errors.methods
 class Preprocessor:
-    """Learns from a Dataset and changes rows by what it has learned (see the head of the
+    """Learns from a Dataset and changes rows by what it has learned (see the docstring of the
     module)."""
 
     class FitStatus(enum.StrEnum):
@@ -65,12 +65,12 @@ class Preprocessor:
 
     @property
     def stat_computation_plan(self) -> StatComputationPlan:
-        """The aggregates that fit() computes in its one pass over the Dataset; `_fit` adds to
-        them."""
+        """The aggregates that fit() computes in its single pass over the Dataset; `_fit` adds
+        aggregates to it."""
         return self.__dict__.setdefault("_stat_computation_plan", StatComputationPlan())
 
     def fit_status(self) -> Preprocessor.FitStatus:
-        """Whether this preprocessor can be fitted, and whether it was."""
+        """Whether this preprocessor can be fitted, and whether it has been."""
         if not self._is_fittable:
             return Preprocessor.FitStatus.NOT_FITTABLE
         learned = self._fitted or any(
@@ -79,7 +79,7 @@ class Preprocessor:
         return Preprocessor.FitStatus.FITTED if learned else Preprocessor.FitStatus.NOT_FITTED
 
     def has_stats(self) -> bool:
-        """Whether there are learned values."""
+        """Whether it has learned values."""
         return bool(self.stats_)
 
     def fit(self, ds: Dataset) -> Preprocessor:
@@ -128,7 +128,7 @@ class Preprocessor:
         return self
 
     def _take(self, found: dict[str, Any]) -> None:
-        """Keeps the results of the aggregates."""
+        """Stores the results of the aggregates."""
         self.stats_ = {**self.stats_, **found}
 
     def fit_transform(
@@ -145,7 +145,7 @@ class Preprocessor:
         Args:
             ds: The Dataset.
             transform_num_cpus, transform_memory, transform_batch_size, transform_concurrency: The
-                arguments of transform() of these names without "transform_".
+                arguments of transform() with these names, without "transform_".
         """
         more = {"num_cpus": transform_num_cpus, "memory": transform_memory}
         return self.fit(ds).transform(
@@ -180,7 +180,7 @@ class Preprocessor:
         return self._transform(ds, batch_size, num_cpus, memory, concurrency)
 
     def transform_batch(self, data: Any) -> Any:
-        """Changes one batch in this process. The built-in preprocessors return the kind of batch
+        """Changes one batch in this process. The built-in preprocessors return a batch of the kind
         that they get; a user's own class returns what its function returns.
 
         Args:
@@ -228,7 +228,7 @@ class Preprocessor:
         return BatchFormat.PANDAS
 
     def _get_transform_config(self) -> dict[str, Any]:
-        """Arguments for map_batches; a user's own class may return some."""
+        """Arguments for map_batches; a user's own class may override this."""
         return {}
 
     def _transform(
@@ -294,30 +294,30 @@ class Preprocessor:
         self.__dict__.update(state)
 
     def serialize(self) -> str | bytes:
-        """The preprocessor as text for deserialize(). It is pickled, so its class must be
-        importable there."""
+        """The preprocessor as text for deserialize(). It is pickled, so the process that calls
+        deserialize() must be able to import its class."""
         return base64.b64encode(_job.signed(pickle.dumps(self))).decode("ascii")
 
     @staticmethod
     def deserialize(serialized: str | bytes) -> Any:
         """Makes a preprocessor from the result of serialize().
 
-        Text of another job is accepted for built-in preprocessors that hold data only. Unpickling
-        functions or classes of a program runs code, so these need
+        Text from another job is accepted for built-in preprocessors that contain data only.
+        Unpickling functions or classes of a program runs code, so these need
         DataContext.trust_pickled_columns.
 
         Args:
             serialized: The text.
 
         Raises:
-            UntrustedPickleError: The text is of another job, and holds more than data.
+            UntrustedPickleError: The text is from another job, and contains more than data.
         """
         return _loaded(base64.b64decode(serialized))
 
 
 class _DataOnly(pickle.Unpickler):
-    """Unpickles what built-in preprocessors hold, if it is data only: their own classes,
-    containers, numbers, arrays. Each callable that it allows only makes such a value."""
+    """Unpickles the fields of built-in preprocessors if they are data only: their own classes,
+    containers, numbers, arrays. It allows only callables that make such values."""
 
     KNOWN: ClassVar[dict[str, tuple[str, ...]]] = {
         "builtins": (
@@ -365,7 +365,7 @@ class _DataOnly(pickle.Unpickler):
 
 
 def _loaded(data: bytes) -> Any:
-    """Unpickles the result of serialize(): any object if the bytes are of this job or other jobs
+    """Unpickles the result of serialize(): any object if the bytes are from this job or other jobs
     are trusted; else only data."""
     try:
         return marks.unpickled(data, "deserialize")
@@ -374,7 +374,7 @@ def _loaded(data: bytes) -> Any:
 
 
 def is_frame(data: Any) -> bool:
-    """Whether this is a DataFrame, found out without importing pandas."""
+    """Whether this is a DataFrame; does not import pandas to find out."""
     return type(data).__module__.split(".")[0] == "pandas" and hasattr(data, "columns")
 
 
@@ -409,8 +409,8 @@ def one_batch(table: Any) -> Any:
 
 
 class SerializablePreprocessorBase(Preprocessor, abc.ABC):
-    """A Preprocessor that is stored as its fields and learned values under a name of its own, so
-    that its class may change or move. @SerializablePreprocessor(version=, identifier=) of
+    """A Preprocessor that is stored as its fields and learned values under its own name, so that
+    its class may change or move. @SerializablePreprocessor(version=, identifier=) of
     skate.data.preprocessors.version_support sets the name; a class defines
     `_get_serializable_fields()` and `_set_serializable_fields(fields, version)`."""
 
@@ -460,8 +460,8 @@ class SerializablePreprocessorBase(Preprocessor, abc.ABC):
 
     def serialize(self) -> bytes:
         """The preprocessor as bytes for deserialize(): b"CPKL:" and a cloudpickled dict. Ray can
-        read those of built-in preprocessors that hold no function (tokenizers) and no other
-        preprocessor."""
+        read the bytes of built-in preprocessors that contain no function (such as tokenizers) and
+        no other preprocessor."""
         if not hasattr(self, "_identifier"):
             raise TypeError(
                 f"{type(self).__name__} has no name to be serialized under; decorate the class with @SerializablePreprocessor(version=1, identifier='...')"
@@ -484,10 +484,10 @@ class SerializablePreprocessorBase(Preprocessor, abc.ABC):
             serialized: The bytes; or text of Preprocessor.serialize().
 
         Raises:
-            UntrustedPickleError: The data is of another job, and holds more than data.
-            UnknownPreprocessorError: No class has the name; import the module that defines it
-                first.
-            ValueError: The data is damaged, or is something else.
+            UntrustedPickleError: It is from another job, and contains more than data.
+            UnknownPreprocessorError: No class has this name; import the module that defines the
+                class first.
+            ValueError: The data is damaged, or is no serialized preprocessor.
         """
         magic = SerializablePreprocessorBase.MAGIC_CLOUDPICKLE
         try:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 class RandomAccessDataset:
-    """Rows that are looked up by a key; Dataset.to_random_access_dataset() makes it. Its actors
-    read the blocks in place, without a copy.
+    """Rows that can be looked up by a key; Dataset.to_random_access_dataset() makes it. Its actors
+    read the blocks in the store, without a copy.
 
     Args:
         ds: The Dataset, which runs now.
@@ -37,14 +37,14 @@ class RandomAccessDataset:
         self._build_time = perf_counter() - begun
 
     def _at(self, key: Any) -> int | None:
-        """The number of the block in which a key would be."""
+        """The number of the only block that may have a key; None if no block may."""
         if self._lower is None or key is None or key < self._lower:
             return None
         i = bisect.bisect_left(self._upper, key)
         return i if i < len(self._upper) else None
 
     def get_async(self, key: Any) -> Any:
-        """A reference to the row of a key (a dict), or to None if there is no such row.
+        """A reference to the row with a key (a dict), or to None if there is no such row.
 
         Args:
             key: A value of the key column.
@@ -53,7 +53,7 @@ class RandomAccessDataset:
         return skate.put(None) if at is None else random.choice(self._workers).get.remote(at, key)
 
     def multiget(self, keys: list[Any]) -> list[Any]:
-        """The rows of several keys, one for each; None for a key without a row.
+        """The rows with several keys, one for each key; None for a key without a row.
 
         Args:
             keys: Values of the key column.
@@ -83,7 +83,7 @@ class RandomAccessDataset:
 
 
 def _sorted_values(column: Any) -> Any:
-    """The values that can be looked up, without the null and NaN that stand after them."""
+    """The values that can be looked up, without null and NaN, which come after them."""
     there = len(column) - column.null_count
     if pa.types.is_floating(column.type):
         there -= pc.sum(pc.is_nan(column)).as_py() or 0
@@ -98,7 +98,7 @@ def _ends(block: Any, key: str) -> Any:
 
 
 class _Values:
-    """A column as a sequence for bisect."""
+    """A column in the form of a sequence, for bisect."""
 
     def __init__(self, col: Any):
         self.col = col

@@ -1,4 +1,4 @@
-"""RandomSeedConfig: how a random operation of a Dataset draws its seed in each run."""
+"""RandomSeedConfig: the seed that a random operation of a Dataset uses in each run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class RandomSeedConfig:
     """The seed of a random operation.
 
     Args:
-        seed: An int (ValueError for others), or None: a new seed in each run.
+        seed: An int (ValueError for anything else), or None: a new seed in each run.
         reseed_after_execution: Whether each run of one Dataset has another seed, all derived from
             `seed`.
     """
@@ -28,7 +28,7 @@ class RandomSeedConfig:
 
 @dataclass
 class FileShuffleConfig:
-    """Files in random order.
+    """Reads files in random order.
 
     Args:
         seed: The same seed gives the same order; None: a new order each time. ValueError if it is

@@ -8,7 +8,7 @@ from typing import Any
 from skate._deps import extensions, pa
 from skate.data.values import frames, tensor_types
 
-SHOWN = 200  # maximum number of columns in repr(); names and types have all
+SHOWN = 200  # the most columns that repr() shows; names and types have all columns
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Schema:
         base_schema: The pyarrow.Schema.
         data_context: Has no effect.
         pandas: Whether the blocks came from DataFrames, or the last operator made DataFrames; then
-            base_schema returns their dtypes, as a PandasBlockSchema (arrays are a TensorDtype).
+            base_schema returns pandas dtypes, as a PandasBlockSchema (arrays are a TensorDtype).
     """
 
     def __init__(self, base_schema: pa.Schema, *, data_context: Any = None, pandas: bool = False):

@@ -1,4 +1,4 @@
-"""The current settings of this process, at a level that all modules may read; the class is in
+"""The current settings of this process, in a module that all others may import; their class is in
 skate.data.context."""
 
 from __future__ import annotations
@@ -8,4 +8,4 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from skate.data.context import DataContext
 
-current: DataContext | None = None  # None: not yet requested, so the defaults hold
+current: DataContext | None = None  # None: no context was made yet, so the defaults apply

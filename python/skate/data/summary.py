@@ -116,7 +116,7 @@ def defaults() -> dict[Any, Any]:
 
 @dataclass
 class Aggregators:
-    """The types of the columns, as text, and the aggregates of all columns."""
+    """The types of the columns as text, and the aggregates for all columns."""
 
     column_to_dtype: dict[str, str]
     aggregators: list[Any]

@@ -1,4 +1,4 @@
-"""The columns of a key, checked and in plain types."""
+"""Checks the columns of a key, and converts them to plain types."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ def key_columns(
     rb: pa.RecordBatch, keys: Sequence[str], what: str, made: Callable[[Any], Any] | None = None
 ) -> list[Any]:
     """The columns of a key; MissingColumn if one is missing, ValueError for a type that has no
-    order.
-    made: converts each column; None: plain."""
+    order. made: a function that converts each column; None: plain()."""
     out = []
     for k in keys:
         i = rb.schema.get_field_index(k)
@@ -48,7 +47,7 @@ def key_columns(
 
 
 def plain(col: Any) -> Any:
-    """A column without a dictionary, run ends or views."""
+    """A column without a dictionary, run ends or views, which are replaced by plain types."""
     if encoded_text.is_encoded(col.type):
         col = col.storage
     t = col.type

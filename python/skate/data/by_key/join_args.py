@@ -1,11 +1,11 @@
-"""The arguments of a join of two Datasets: checks before it runs, the columns of its result, and
+"""The arguments of a join of two Datasets: the checks before a run, the columns of the result, and
 (in the worker) which rows match.
 
 Join types and names of columns are Ray's. Null matches nothing, not even null; NaN matches NaN, and
--0.0 matches 0.0. Rows of a partition come in the order of the side with more rows in it (with equal
-counts: the left side), then in the order of the other side; unmatched rows of the other side come
-last. Semi and anti joins keep the order of their side. The order and the equality of keys are those
-of the kernels (docs/design/kernels.md).
+-0.0 matches 0.0. The rows of a partition are in the order of the side with more rows in it (with
+equal counts: the left side), then in the order of the other side; unmatched rows of the other side
+come last. Semi and anti joins keep the order of their side. The kernels define the order and the
+equality of keys (docs/design/kernels.md).
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def pairs(kind: str) -> bool:
 
 
 class Join(NamedTuple):
-    """A join, for its operators. on: the key's columns of both sides; suffixes: of both sides, for
-    column names that both have."""
+    """A join, for its operators. on: the key's columns on both sides; suffixes: of both sides, for
+    columns whose name is on both sides."""
 
     kind: str
     on: tuple[tuple[str, ...], tuple[str, ...]]
@@ -51,8 +51,8 @@ class Join(NamedTuple):
 class Column(NamedTuple):
     """A column of the result. column: its index in the schema of its side. of_key: its index in the
     key, if it stands for the key columns of both sides; else -1. (In a full_outer join its value is
-    that of the side whose rows come first, if such a row exists; this matters for 0.0 and -0.0
-    only.)"""
+    that of the side whose rows come first, if there is such a row; this matters only for 0.0 and
+    -0.0.)"""
 
     side: int
     column: int
@@ -70,7 +70,7 @@ def described(join: Join) -> bytes:
 
 
 def check(kind: Any, on: Any, right_on: Any, suffixes: tuple[str | None, str | None]) -> Join:
-    """Checks the arguments of a join; ValueError, in Ray's words where Ray has this error."""
+    """Checks the arguments of a join; ValueError, with Ray's text where Ray has this error."""
     kind = getattr(kind, "value", kind)
     if kind not in KINDS:
         raise ValueError(
@@ -132,7 +132,7 @@ def check_types(join: Join, types: tuple[Sequence[Any], Sequence[Any]]) -> None:
 
 
 def validate(join: Join, schemas: tuple[Any, Any]) -> None:
-    """ValueError, in Ray's words, if a side lacks a column of the key, or the key types of the
+    """ValueError, with Ray's text, if a side lacks a column of the key, or the key types of the
     sides differ. schemas: skate.data.Schema, or None."""
     keys = []
     for s, on in zip(schemas, join.on, strict=True):

@@ -1,12 +1,12 @@
-"""Built-in aggregates, which the kernel computes (src/kernel/aggregates.h is their table): makes
-the batches that the kernel takes, and handles the states that it returns. Aggregates are by group
-or over all rows, which are one group without a key.
+"""Built-in aggregates, which the kernel computes (src/kernel/aggregates.h has their table): makes
+the batches that the kernel reads, and handles the states that it returns. Aggregates are by group
+or over all rows; all rows are one group without a key.
 
 Tasks exchange batches of rows (the columns of the key, then v0, v1, ...: the inputs of aggregates)
 and batches of states (the columns of the key, then one column for each aggregate. Its name is
-"state:" and the Arrow format of the values; the state of an aggregate that keeps values is a list
-of values). values/unify.py finds the types that all blocks have in common; casts are made here, and
-states that were made from narrower values are widened in the kernel.
+"state:" and the Arrow format of the values; the state of an aggregate that collects values is a
+list of values). values/unify.py finds types that can represent all blocks; this module casts, and
+the kernel widens states that were made from narrower values.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class _Column(NamedTuple):
 
     Args:
         name: Name of the column.
-        numbers: Booleans become numbers.
-        floats: Decimals become float64.
-        narrow: Decimals of 256 bits become decimals of 128 bits.
-        ordered: Extension types are refused, because they have an order of their own.
-        hashable: Python objects are distinguished by ==.
-        lists: "FLATTEN": the elements of lists are the values; "HASH": a number for each list.
+        numbers: Whether booleans become numbers.
+        floats: Whether decimals become float64.
+        narrow: Whether decimals of 256 bits become decimals of 128 bits.
+        ordered: Whether extension types are refused, because they have their own order.
+        hashable: Whether Python objects are distinguished by ==.
+        lists: "FLATTEN": the elements of lists are the values; "HASH": each list becomes a number.
     """
 
     name: str
@@ -63,7 +63,7 @@ class _Column(NamedTuple):
         return name and cls(name, numbers, floats, narrow, ordered, state == "pairs", lists)
 
     def fitting(self, col: Any) -> Any:
-        """The column in a type that the kernel's aggregate takes, if there is one."""
+        """The column in a type that the kernel's aggregate accepts, if there is one."""
         if not self.lists and _T.is_primitive(col.type) and not _T.is_boolean(col.type):
             return col
         col = plain(col)
@@ -95,7 +95,7 @@ def number_of(v: Any) -> int:
 
 def _flattened(col: Any, name: str) -> Any:
     """A column of lists with the items to aggregate: a null list becomes a list of one null, and a
-    value of another type becomes a list of that value."""
+    value that is no list becomes a list of that value."""
     t = col.type
     if not is_list(t):
         return pa.ListArray.from_arrays(pa.array(range(len(col) + 1), pa.int32()), col)
@@ -105,8 +105,8 @@ def _flattened(col: Any, name: str) -> Any:
 
 
 def _short(col: Any) -> Any:
-    """A key column for look-ups. A short dictionary is kept; a long one is decoded, because the
-    whole dictionary goes with each batch of groups."""
+    """A key column for look-ups. A short dictionary stays; a long one is decoded, because each
+    batch of groups would contain the whole dictionary."""
     col = col.storage if encoded_text.is_encoded(col.type) else col
     return (
         col if _T.is_dictionary(col.type) and 16 * len(col.dictionary) <= len(col) else plain(col)
@@ -139,7 +139,7 @@ class Kernel:
         self.lists = [f.options().get("lists") == "FLATTEN" for f in fns]
         wanted = [_Column.of(f) for f in fns]
         self.columns = list(dict.fromkeys(c for c in wanted if c is not None))
-        # for each column, one aggregate over it: errors name that aggregate
+        # for each column, one of its aggregates, which errors name
         self.users = [fns[wanted.index(c)] for c in self.columns]
         self.at = [
             -1 if c is None else len(self.keys) + self.columns.index(c) for c in wanted
@@ -203,8 +203,9 @@ class Kernel:
         )
 
     def states(self, what: bytes, rows: pa.RecordBatch, everything: bool = False) -> Any:
-        """An object that makes states of rows in the schema of `rows` (everything: of all rows;
-        else as long as aggregation pays). TypeError: an aggregate is not possible."""
+        """An object that makes states of rows in the schema of `rows`. everything: it aggregates
+        all rows; else only as long as this reduces their number. TypeError: an aggregate is not
+        possible for its column."""
         try:
             return _skate.group_states(what, rows, everything)
         except ValueError:
@@ -231,8 +232,9 @@ class Kernel:
     def unified(
         self, slices: list[list[pa.RecordBatch]], bounds: Any
     ) -> tuple[pa.RecordBatch, list[list[pa.RecordBatch]]]:
-        """(an empty batch of rows in the types that hold all batches; the batches in these types,
-        unless the kernel widens states itself). bounds: a batch of keys, or None."""
+        """(an empty batch of rows in types that can represent all batches; the batches cast to
+        these types, except states that the kernel widens itself). bounds: a batch of keys, or
+        None."""
         batches = [rb for s in slices for rb in s]
         n = len(self.keys)
         keyed = [rb.schema.field(i).type for i in range(n) for rb in batches[:1]]
@@ -277,8 +279,8 @@ class Kernel:
         return out
 
     def cast(self, rb: pa.RecordBatch, whole: pa.Schema) -> pa.RecordBatch:
-        """Casts a batch of rows or states to the types of a batch of rows that holds all, unless
-        the kernel widens states itself."""
+        """Casts a batch of rows or states to the types of `whole`, which can represent all batches;
+        states that the kernel widens itself are not cast."""
         if not self._is_states(rb.schema):
             return unify.cast_batch(rb, whole)
         n = len(self.keys)
@@ -296,7 +298,7 @@ class Kernel:
 
 
 class States:
-    """Merges states of built-in aggregates while they arrive.
+    """Merges states of built-in aggregates as they arrive.
 
     Args:
         of: The aggregates.
@@ -307,11 +309,11 @@ class States:
         self.what = of.what
         self.states: Any = None
         self.schemas: list[Any] = []  # schemas of batches that can be added without a cast
-        # with several schemas: the types that hold all, to which each batch is cast
+        # with several schemas: types that can represent all, to which each batch is cast
         self.whole: Any = None
 
     def add(self, batch: Any) -> None:
-        """Adds states, or rows."""
+        """Merges a batch of states or of rows into the states held."""
         if self.states is None:
             self.states = self.of.states(self.what, batch, True)
             self.schemas.append(batch.schema)
@@ -325,7 +327,7 @@ class States:
         self.schemas.append(batch.schema)
 
     def add_rows(self, batches: Iterator[Any]) -> None:
-        """Adds the rows of blocks. Without rows, but with a key, the columns become known."""
+        """Aggregates the rows of blocks. If there is a key but no row, it records the columns."""
         empty = None
         for rb in rows_of(self.of, batches):
             if rb.num_rows:
@@ -340,8 +342,8 @@ class States:
         return self.of.plain(self.states.batch())
 
     def results(self, as_seen: bool = False) -> Any:
-        """The results, one row for each group, in the order of the keys, or in the order of the
-        rows of batch()."""
+        """The results, one row for each group, in the order of the keys (as_seen: in the order of
+        the rows of batch())."""
         try:
             return self.states.results(as_seen)
         except OverflowError as e:

@@ -1,13 +1,13 @@
-"""Groups of rows with equal keys, in the worker, and aggregates that are computed by Python calls,
-once for each group.
+"""Groups of rows with equal keys, in the worker, and aggregates that Python calls compute, once for
+each group.
 
-If one aggregate is the user's own, all of an operator are computed here (otherwise by the kernel:
-kernel_aggregates.py). Rows become states, states of several tasks are merged, and states become results;
-each is a batch with one row per group. A batch of states has the key's columns as k0, k1, ... and
-the pickled states of the i-th aggregate as s{i}. These are plain columns, which an exchange sorts,
-cuts and spills like any rows.
+If one aggregate of an operator is the user's own, this module computes all aggregates of the
+operator (else the kernel does: kernel_aggregates.py). Rows become states, states of several tasks
+are merged, and states become results; each is a batch with one row for each group. A batch of
+states has the key's columns as k0, k1, ... and the pickled states of the i-th aggregate as s{i}.
+These are plain columns, which an exchange sorts, cuts and spills like any rows.
 
-Rows of one group have equal keys; null is one key and NaN another, -0.0 equals 0.0
+The rows of one group have equal keys; null is one key and NaN another, -0.0 equals 0.0
 (docs/design/kernels.md).
 """
 
@@ -27,7 +27,7 @@ from skate.data.values import from_arrow, selection, to_arrow
 from skate.data.values.unify import MissingColumn, columns_are, merge
 
 Columns = list[Any]  # a list of pyarrow.Array
-ROWS = 1 << 16  # minimum number of rows that are grouped at once; small batches are joined first
+ROWS = 1 << 16  # the least rows that are grouped at once; smaller batches are joined first
 
 
 # ---- Groups of rows.
@@ -126,8 +126,8 @@ class Groups:
 
     @cached_property
     def order(self) -> np.ndarray | None:
-        """The row numbers group by group, in their order within each; None: the rows already
-        are."""
+        """The row numbers group by group, in their order within each group; None: the rows are
+        already in this order."""
         if self.starts is not None or not len(self.ids) or (np.diff(self.ids) >= 0).all():
             return None
         return np.argsort(self.ids, kind="stable")
@@ -137,7 +137,7 @@ class Groups:
         return col if self.order is None else selection.take_values(col, pa.array(self.order))
 
     def slices(self, rb: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The rows of each group."""
+        """Yields the rows of each group."""
         rb = rb if self.order is None else selection.take(rb, self.order)
         ends = np.cumsum(self.sizes).tolist()
         for a, b in zip([0, *ends], ends, strict=False):
@@ -145,7 +145,7 @@ class Groups:
 
 
 class Runs:
-    """Finds where groups begin in batches whose rows come in the order of a key.
+    """Finds where groups begin, in batches whose rows are in the order of a key.
 
     Args:
         keys: The key's columns.
@@ -160,7 +160,7 @@ class Runs:
         return Groups(key_columns(rb, self.keys, self.label), rb.num_rows)
 
     def goes_on(self, before: list[pa.RecordBatch], rb: pa.RecordBatch) -> bool:
-        """Whether rb begins with rows of the last group of the batches before it."""
+        """Whether the first rows of rb belong to the last group of the batches before it."""
         if not before:
             return False
         last = before[-1]
@@ -190,7 +190,7 @@ class Aggregates:
         keys: The key's columns; empty: all rows are one group.
         aggs: The aggregates.
         names: Names of the results, one for each aggregate.
-        one_key: Whether init() gets the single key itself, and not a tuple.
+        one_key: Whether init() gets a single key as it is, and not as a tuple.
         label: Label of the operator, for errors.
     """
 
@@ -235,10 +235,10 @@ class Aggregates:
         elif empty is not None:
             # a batch without rows may lack a column
             with contextlib.suppress(MissingColumn):
-                yield self.partial(empty)  # an empty batch, to tell the columns
+                yield self.partial(empty)  # an empty batch, which shows the columns
 
     def partial(self, rb: pa.RecordBatch) -> pa.RecordBatch:
-        """The states of rows. MissingColumn and ValueError name the aggregate and the column."""
+        """Makes states of rows. MissingColumn and ValueError name the aggregate and the column."""
         key = key_columns(rb, self.keys, self.label)
         for f in self.aggs:
             on = f.get_target_column() if isinstance(f, ag.AggregateFnV2) else None
@@ -269,8 +269,8 @@ class Aggregates:
         return pa.RecordBatch.from_arrays([*cols, *map(_pickled, states)], names=self.state_names)
 
     def combined(self, batches: list[pa.RecordBatch], in_order: bool = False) -> pa.RecordBatch:
-        """Merges batches of states into one, with one row per group, in the order in which groups
-        appear. in_order: the batches are in the order of the key."""
+        """Merges batches of states into one batch with one row for each group, in the order in
+        which groups appear. in_order: the batches are in the order of the key."""
         rb = merge(batches)
         key = rb.columns[: len(self.keys)]
         g = Groups(key, rb.num_rows, in_order)
@@ -282,7 +282,7 @@ class Aggregates:
         return self._batch([selection.take_values(c, pa.array(g.first)) for c in key], states)
 
     def results(self, rb: pa.RecordBatch) -> pa.RecordBatch:
-        """Turns states into results: the key's columns, then one column for each aggregate."""
+        """Makes results of states: the key's columns, then one column for each aggregate."""
         n = len(self.keys)
         made = [
             to_arrow.from_objects(self._finished(f, states), None)
@@ -291,8 +291,8 @@ class Aggregates:
         return pa.RecordBatch.from_arrays([*rb.columns[:n], *made], names=[*self.keys, *self.names])
 
     def values(self, rb: pa.RecordBatch) -> list[Any] | None:
-        """Turns the states of aggregates over all rows into results, as Python values; None if
-        there was no row."""
+        """Makes results, as Python values, of the states of aggregates over all rows; None if there
+        was no row."""
         if not rb.num_rows:
             return None
         return [self._finished(f, s)[0] for f, s in zip(self.aggs, rb.columns, strict=True)]

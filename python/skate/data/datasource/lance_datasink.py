@@ -23,7 +23,7 @@ class LanceDatasink(Datasink[bytes]):
         schema: The schema to write; None: that of the blocks.
         mode: "create" (FileExistsError if the dataset exists), "append" or "overwrite".
         min_rows_per_file, max_rows_per_file: The least rows (of a task) and the most rows of a
-        file.
+            file.
     """
 
     _whole_or_not = True

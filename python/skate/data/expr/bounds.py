@@ -1,10 +1,11 @@
-"""may_hold(): whether an expression can be true if only bounds of its columns are known. This
-decides which row groups (by their statistics) and which files (by their paths) a filter needs.
+"""may_hold(): whether an expression can be true, given only bounds of its columns. This decides
+which row groups (by their statistics) and which files (by their paths) a filter needs.
 
-evaluation.py defines the truth (docs/design/predicates.md): for a row, an expression is true, false
-or null. Functions here compute the set of outcomes that are possible for some row within the
-bounds. A set that is too large is still correct and only costs time, so anything that is not known
-here may be all three. Values are compared exactly, as values/comparison.py orders them.
+evaluation.py defines the value of an expression (docs/design/predicates.md): for a row it is true,
+false or null. Functions here compute the set of these outcomes that are possible for some row
+within the bounds. A set that is too large is still correct and only costs time, so for anything
+unknown the set has all three outcomes. Values are compared exactly, in the order of
+values/comparison.py.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ class Bounds(NamedTuple):
 
     Args:
         type: Type of the column, without dictionaries, runs and views.
-        low: No value is below this one (NaN aside), in the form of position(); None, together with
-            high: nothing is known.
+        low: No value is below this one (except NaN), in the form of position(); if both low and
+            high are None, nothing is known.
         high: No value is above this one.
-        values: There may be values that are neither null nor NaN.
-        nan: There may be NaN.
-        nulls: There may be nulls.
+        values: Whether there may be values that are neither null nor NaN.
+        nan: Whether there may be NaN.
+        nulls: Whether there may be nulls.
     """
 
     type: pa.DataType
@@ -113,7 +114,7 @@ def _outcomes(e: Expr, known: Known) -> int:
 def _of_row(e: Expr, row: pa.RecordBatch) -> int:
     try:
         v = mask(e, row)
-    except Exception:  # the filter operator itself reports the error
+    except Exception:  # the filter operator itself will report the error
         return ANYTHING
     v = (v[0] if isinstance(v, pa.Array) else v).as_py()
     return NULL if v is None else TRUE if v else FALSE
@@ -146,7 +147,8 @@ def _of_unary(e: UnaryExpr, known: Known) -> int:
 
 
 def _joined(both: bool, a: int, b: int) -> int:
-    """The outcomes of Kleene's AND (both) or OR, given the possible outcomes of the two sides."""
+    """The possible outcomes of Kleene's AND (both) or OR, given the possible outcomes of its
+    operands."""
     strong, weak = (FALSE, TRUE) if both else (TRUE, FALSE)
     out = 0
     for x in (TRUE, FALSE, NULL):
@@ -157,7 +159,7 @@ def _joined(both: bool, a: int, b: int) -> int:
 
 
 def _compared(op: str, b: Bounds | None, v: Any) -> int:
-    """The possible outcomes when a column within bounds is compared with one value."""
+    """The possible outcomes of comparing a column within bounds with one value."""
     if v is None or isinstance(v, pa.Scalar) and not v.is_valid:
         return NULL
     at = None if b is None else comparison.position(v, b.type)
@@ -211,8 +213,8 @@ class _Places(NamedTuple):
 
 
 def _places(e: LiteralExpr, t: pa.DataType) -> _Places | None:
-    """The places of a list for a column of type t, cached; None: a value has no place in the
-    order."""
+    """The places of a list's values for a column of type t, cached; None: a value has no place in
+    the order of the type."""
     sets: dict[Any, Any] | None = getattr(e, "sets", None)
     if sets is None:
         sets = e.sets = {}

@@ -1,9 +1,9 @@
-"""Evaluating expressions over record batches with Arrow's kernels; and expressions from text.
+"""Evaluates expressions over record batches with Arrow's kernels, and parses expressions from text.
 
 evaluate(e, rb) returns an Arrow array, or a scalar if the value does not depend on the rows.
-Integer arithmetic is checked (an overflow is an error); `/` of two integers truncates as Arrow's
-does (in text, `/` divides exactly); `//` and `%` are Python's, also for negative numbers; null in,
-null out. Comparisons and is_in are those of values/comparison.py.
+Integer arithmetic is checked (an overflow is an error); `/` of two integers truncates as in Arrow
+(in text, `/` divides exactly); `//` and `%` work as in Python, also for negative numbers; an
+operation on null gives null. Comparisons and is_in are those of values/comparison.py.
 
 Text such as "x > 3 and name in ('a', 'b') or y is null" may have comparisons, and/or/not, + - * /
 // % **, in, is null, a.b for fields, and functions of pyarrow.compute by name. In text, null counts
@@ -129,8 +129,8 @@ def _binary(e: BinaryExpr, rb: pa.RecordBatch) -> Any:
 
 def _operands(e: BinaryExpr, rb: pa.RecordBatch) -> tuple[Any, Any]:
     """The two operands of an operation that is no comparison. A literal next to a uint64 column
-    becomes uint64 if it fits: Arrow would cast both to int64. Integers next to floats become the
-    nearest floats."""
+    becomes uint64 if it fits, because Arrow would cast both to int64. Integers next to floats
+    become the nearest floats."""
     a, b = evaluate(e.left, rb), evaluate(e.right, rb)
     if e.op in (Operation.AND, Operation.OR):
         return a, b
@@ -216,7 +216,7 @@ def _modulo(a: Any, b: Any) -> Any:
 
 
 def listed(v: Any) -> list[Any]:
-    """The values of the list literal after "in"."""
+    """The values of the list after "in"."""
     if isinstance(v, (pa.ListScalar, pa.LargeListScalar, pa.FixedSizeListScalar)):
         v = v.values if v.is_valid else ()
     one = (
@@ -228,7 +228,8 @@ def listed(v: Any) -> list[Any]:
 
 
 def _is_in(a: Any, among: Expr, rb: pa.RecordBatch) -> Any:
-    """Whether each value is in the list; never null: null is in the list or it is not."""
+    """Whether each value is in the list; the result is never null: null is in the list or it is
+    not."""
     a = comparison.plain(a)
     if not isinstance(among, LiteralExpr):
         return pc.is_in(a, value_set=evaluate(among, rb).cast(a.type))
@@ -249,7 +250,7 @@ _OWN: dict[Operation, Callable[[Any, Any], Any]] = {
     Operation.MOD: _modulo,
     Operation.FLOORDIV: _floor_div,
 }
-_KERNELS = {  # by name: the kernels are loaded when something is evaluated
+_KERNELS = {  # by name, because the kernels are loaded only when an expression is evaluated
     Operation.ADD: "add_checked",
     Operation.SUB: "subtract_checked",
     Operation.MUL: "multiply_checked",
@@ -276,8 +277,8 @@ def _kernel(op: Operation) -> Callable[..., Any]:
 
 
 def call(name: str, v: Any, *args: Any, **kwargs: Any) -> Any:
-    """Calls a function by name: one of this file (skate_...) or of pyarrow.compute. Its first
-    argument is the column."""
+    """Calls a function by name: one of this module (skate_...) or of pyarrow.compute. Its first
+    argument is the column v."""
     if name in FUNCTIONS:
         return FUNCTIONS[name](v, *args, **kwargs)
     if _T.is_dictionary(v.type) and name != "cast":
@@ -286,7 +287,7 @@ def call(name: str, v: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _lists(v: pa.Array, what: str) -> pa.Array:
-    """A list column of any layout, in the layout with offsets."""
+    """A list column of any layout, in the layout that has offsets."""
     t = v.type
     if _T.is_fixed_size_list(t) or _T.is_list_view(t) or _T.is_large_list_view(t):
         return (
@@ -433,7 +434,7 @@ def _given(e: Expr, rb: pa.RecordBatch) -> Any:
 
 
 def finished(out: Any) -> Any:
-    """The result of a function that may return a coroutine or an async generator (its last
+    """The result of a function that may return a coroutine or an async generator (then its last
     value)."""
     if inspect.isasyncgen(out):
         return run_async(_last(out))
@@ -451,8 +452,8 @@ _event_loop: Any = None
 
 
 def run_async(work: Any) -> Any:
-    """Runs a coroutine to its end on one event loop of this process, which all calls share, so that
-    what a user's class keeps of the loop stays valid."""
+    """Runs a coroutine to its end on the one event loop of this process, which all calls share, so
+    that objects of a user's class which refer to the loop stay valid."""
     global _event_loop
     if _event_loop is None:
         _event_loop = asyncio.new_event_loop()
@@ -494,8 +495,8 @@ def _ids(e: MonotonicallyIncreasingIdExpr, rb: pa.RecordBatch) -> pa.Array:
 
 
 def to_pyarrow(e: Expr) -> pc.Expression:
-    """The expression e as a pyarrow.compute.Expression; TypeError or ValueError if Arrow cannot
-    express it."""
+    """The expression e as a pyarrow.compute.Expression; TypeError or ValueError if Arrow has no
+    form for it."""
     if isinstance(e, ColumnExpr):
         return pc.field(e._name)
     if isinstance(e, LiteralExpr):
@@ -556,8 +557,8 @@ _ARITH = {
 
 
 def parse(text: str) -> Expr:
-    """Parses the text of an expression (see the head of the file); ValueError with the position of
-    what is not understood."""
+    """Parses the text of an expression (see the docstring of this module); ValueError with the
+    position of the part that is not understood."""
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as e:
@@ -680,7 +681,7 @@ def _parse_call(name: str, n: ast.Call, text: str) -> Expr:
         return _parse(n.args[0], text).is_in(_constants(n.args[1], text))
     if name not in pc.list_functions() or not n.args:
         raise _bad(text, f"{ast.unparse(n)!r} is not understood")
-    # pyarrow takes the arguments after the first one (patterns and the like) as plain Python values
+    # pyarrow takes the arguments after the first one (such as patterns) as plain Python values
     if all(isinstance(a, ast.Constant) for a in n.args[1:]):
         return _compute(_parse(n.args[0], text), name, None, *[a.value for a in n.args[1:]])  # type: ignore[attr-defined]
     return PyArrowComputeUDFExpr(

@@ -1,5 +1,5 @@
 """The methods of .str, .list, .struct, .map, .dt and .arr of an expression. Each method makes one
-node; evaluation.py computes it."""
+node of the expression; evaluation.py computes it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class StringNamespace(_Namespace):
 
 
 def _text(name: str, fn: str, what: str, dtype: str, doc: str) -> None:
-    """Adds a method to StringNamespace that is an Arrow function with the same arguments."""
+    """Adds a method to StringNamespace that calls an Arrow function with the same arguments."""
     if what:
 
         def method(self: StringNamespace, pattern: Any, *args: Any, **kwargs: Any) -> Expr:  # pyright: ignore[reportRedeclaration]

@@ -2,8 +2,9 @@
 The methods of Dataset with these names call these functions, which turn a RunRequest into a new
 node and its facts.
 
-An exchange brings rows of equal keys together (op/group_rows.py, op/join.py): in the order of the
-keys, which is then the order of the results, or, for a join, by the hashes of the keys.
+An exchange puts rows with equal keys next to each other (op/group_rows.py, op/join.py): in the
+order of the keys, which is then the order of the results, or, for a join, by the hashes of the
+keys.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ if TYPE_CHECKING:
     from skate.data.dataset import Dataset
     from skate.data.typed import Strategy
 
-Added = tuple[Node, Facts]  # the addition of a method to a plan
+Added = tuple[Node, Facts]  # what a method adds to a plan
 
 
 def whole_groups(
     request: RunRequest, keys: list[str], num_partitions: int | None, strategy: Strategy
 ) -> Added:
-    """The rows in the order of keys, in blocks that end at the end of a group. Without keys: in one
-    block, in their original order."""
+    """The rows in the order of the keys, in blocks that end at the end of a group; without keys, in
+    one block in their original order."""
     known = request.facts
     if keys:
         params = {"keys": keys, "n": num_partitions or 0}
@@ -43,8 +44,8 @@ def whole_groups(
 
 def check_key(request: RunRequest, key: Any, what: str) -> list[str]:
     """The columns of a key. ValueError if the key is invalid, or if a column is known to be
-    missing. If there may be no rows, the run raises that error at the first row: without rows, no
-    column is needed."""
+    missing. If it is unknown whether there are rows, the run raises this error at the first row,
+    since without rows no column is needed."""
     keys = [key] if isinstance(key, str) else key
     if not isinstance(keys, (list, tuple)) or not all(isinstance(k, str) for k in keys):
         raise ValueError(f"{what}: Key must be a string or a list of strings, but got {key!r}.")
@@ -86,7 +87,7 @@ def groupby(
 def distinct(
     request: RunRequest, keys: str | list[str], num_partitions: int | None, strategy: Strategy
 ) -> Added | None:
-    """See Dataset.distinct; keys None: there is no key, so all rows are kept."""
+    """See Dataset.distinct. Returns None if there is no key, so that all rows stay."""
     names = check_key(request, keys, "distinct")
     check_partitions(num_partitions)
     if not names:

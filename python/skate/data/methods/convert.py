@@ -1,8 +1,8 @@
-"""Conversions of a Dataset to pandas, Arrow, NumPy, references to these, and DataFrames of other
+"""Converts a Dataset to pandas, Arrow, NumPy, references to these, and DataFrames of other
 libraries. The methods of Dataset with these names call these functions with a RunRequest.
 
-Each library is imported only when needed; the ImportError names the missing package. All of these
-functions run the Dataset.
+Each library is imported only when needed; the ImportError names the missing package. All functions
+run the Dataset.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 def _unmasked(df: Any, kept: Any) -> Any:
-    """A DataFrame with plain columns in place of masked ones where that is exact. kept: dtypes of
-    columns that stay masked, as Dataset._dtypes() returns them."""
+    """A DataFrame in which masked columns are replaced by plain ones where that is exact. kept: the
+    dtypes of columns that stay masked, as Dataset._dtypes() returns them."""
     for name, dtype in zip(df.columns, df.dtypes, strict=True):
-        if hasattr(dtype, "num"):  # a dtype of NumPy itself
+        if hasattr(dtype, "num"):  # one of NumPy's own dtypes
             continue
         s = df[name]
         if name in kept and str(dtype) == kept[name][0]:
@@ -45,8 +45,8 @@ def _unmasked(df: Any, kept: Any) -> Any:
 
 
 def _each(request: RunRequest, make: Any, keep: Any, back: Any) -> list[Any]:
-    """keep(make(batch)) for each block, in one schema. If a later block widens the schema, earlier
-    results are made again from back(result, its schema), a Table."""
+    """Returns keep(make(batch)) for each block, in one schema. If a later block widens the schema,
+    each earlier result is made again from back(result, its schema), a Table."""
     out, had = [], []
     for rb in execute.in_one_schema(request):
         out.append(keep(make(rb)))
@@ -59,15 +59,15 @@ def _each(request: RunRequest, make: Any, keep: Any, back: Any) -> list[Any]:
     )
     for i, (schema, rows) in enumerate(had):
         if not schema.equals(last):
-            # If there are no rows, no user function has told the types.
+            # Without rows, no user function has shown its types.
             table = concat_as(back(out[i], schema), last) if rows else last.empty_table()
             out[i] = keep(make(merge(arrow_values.from_table(table))))
     return out
 
 
 def _refs(request: RunRequest, make: Any, columns: Any = None) -> list[Any]:
-    """References to make(batch). columns: a function from a made value to a dict of arrays; None:
-    the value is a Table, a DataFrame or such a dict."""
+    """References to make(batch) for each block. columns: a function from a result of make() to a
+    dict of arrays; None: the result is a Table, a DataFrame or such a dict."""
 
     def back(ref: Any, schema: Any) -> Any:
         v = skate.get(ref) if columns is None else columns(skate.get(ref))
@@ -117,7 +117,7 @@ def to_pandas_refs(request: RunRequest) -> list[ObjectRef[pd.DataFrame]]:
 
 
 def arrow_stream(request: RunRequest, requested_schema: Any) -> Any:
-    """The blocks as an Arrow stream; the Dataset runs while the stream is read."""
+    """The blocks as an Arrow stream; the Dataset runs while the consumer reads the stream."""
     it = execute.in_one_schema(request)
     first = next(it, None)
     known = request.facts.known_schema()

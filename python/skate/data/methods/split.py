@@ -2,8 +2,8 @@
 order; sort and random_shuffle, which exchange rows between blocks. The methods of Dataset with
 these names call these functions, which turn a RunRequest into a new node and its facts.
 
-Operations that need the number of rows first run the Dataset (materialize), and then refer to
-ranges of its blocks: no row is copied.
+Operations that need the number of rows first run the Dataset (materialize), and then use ranges of
+its blocks: no row is copied.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from skate.data.iterator import DataIterator
     from skate.data.typed import Seed, Strategy
 
-Added = tuple[Node, Facts]  # the addition of a method to a plan
+Added = tuple[Node, Facts]  # what a method adds to a plan
 At = Callable[[int], list[int]]  # from the number of rows to the row numbers at which parts end
 
 
 def parts(request: RunRequest, at: list[int]) -> list[list[Block]]:
-    """Splits a materialized Dataset at these row numbers: the blocks of each part, and of the
-    rest."""
+    """Splits a materialized Dataset at these row numbers; returns the blocks of each part, and of
+    the rest."""
     blocks = input_blocks(request.node, request.context)
     empty = [(blocks[0][0], blocks[0][1], 0, 0)] if blocks else []
     return [part or empty for part in cut([b for b in blocks if b[2]], at)]
 
 
 def by_number(n: int, equal: bool, locality_hints: list[Any] | None) -> At:
-    """Splits into n parts of about equal row counts; equal: of exactly equal row counts, and a
-    rest."""
+    """Splits into n parts of about equal row counts; with `equal`, of exactly equal row counts, and
+    a rest."""
     if not isinstance(n, int) or n < 1:
         raise ValueError(f"split: n={n!r}: 1 or more")
     if locality_hints is not None and len(locality_hints) != n:
@@ -63,7 +63,7 @@ def at_indices(indices: list[int]) -> At:
 
 
 def by_shares(proportions: list[float]) -> At:
-    """Splits into parts of these shares of the rows, and the rest."""
+    """Splits into parts with these shares of the rows, and a rest."""
     if len(proportions) < 1:
         raise ValueError("split_proportionately: no proportions; give at least one")
     if sum(proportions) >= 1:
@@ -94,7 +94,7 @@ def by_shares(proportions: list[float]) -> At:
 
 
 def of_test(test_size: int | float, shuffle: bool, stratify: str | None) -> At:
-    """Splits before the rows of the test, which are the last rows."""
+    """Splits before the rows of the test part, which are the last rows."""
     if shuffle and stratify:
         raise ValueError(
             "Cannot specify both 'shuffle=True' and 'stratify': to keep the shares of the classes, rows are chosen by class, not at random"
@@ -121,8 +121,8 @@ def of_test(test_size: int | float, shuffle: bool, stratify: str | None) -> At:
 
 
 def stratified(request: RunRequest, at: At, test_size: int | float, column: str) -> list[Added]:
-    """(train, test) of a materialized Dataset in the order of a column: for each value of the
-    column, the share test_size of its rows is in the test."""
+    """(train, test) of a materialized Dataset, both in the order of a column: for each value of the
+    column, the share test_size of its rows is in the test part."""
     rows = request.facts.rows or 0
     at(rows)
     share = test_size / rows if isinstance(test_size, int) else test_size
@@ -194,7 +194,7 @@ def zipped(of: list[RunRequest]) -> Added:
     nodes = [r.node for r in of]
     sizes = [bytes_of(n) for n in nodes]
     lead = 0 if None in sizes else max(range(len(nodes)), key=lambda i: sizes[i] or 0)
-    # the first input sets the borders: the engine slices the other inputs where its blocks end
+    # the first input determines the blocks: the engine slices the other inputs where its blocks end
     order = [lead, *(i for i in range(len(nodes)) if i != lead)]
     rows = {r.facts.rows for r in of}
     equal = len(rows) == 1 and None not in rows
@@ -234,7 +234,7 @@ def repartition(
     ):
         if v is not None and (not isinstance(v, int) or isinstance(v, bool) or v < 1):
             raise ValueError(f"repartition: {name} must be a positive int, not {v!r}")
-    # keys may be one name, as in Ray's documentation
+    # keys may be a single name, as in Ray's documentation
     keys = [keys] if isinstance(keys, str) else keys
     if keys is not None and not (
         isinstance(keys, (list, tuple)) and all(isinstance(k, str) for k in keys)

@@ -1,5 +1,5 @@
-"""repr of a Dataset: shape, columns with types, and for blocks that exist the first and last rows,
-in a box, or as HTML for notebooks."""
+"""repr() of a Dataset: its shape, its columns with types, and, if its blocks exist, the first and
+last rows; in a text box, or as HTML for notebooks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from skate.data.run import blocks as _blocks
 from skate.data.values import ranges, row_dicts
 
 ROWS, HEAD, WIDTH = 10, 5, 40
-COLUMNS, LINES = 24, 24  # maximum numbers of columns of a table and of operators of a plan
+# the most columns of a table, and the most operators of a plan, that are shown
+COLUMNS, LINES = 24, 24
 
 
 def dataset(name: str | None, rows: int | None, schema: Any, blocks: list[Any] | None) -> str:
@@ -71,9 +72,9 @@ def plan_as_html(text: str) -> str:
 
 
 def plan(labels: list[str], kind: str, name: str | None, rows: int | None, schema: Any) -> str:
-    """The text of a Dataset's operators, down to a Dataset whose columns are known. labels: of the
-    operators whose columns are not known. kind, name, rows and schema are those of the Dataset
-    below."""
+    """The text of a Dataset's operators, down to the nearest Dataset whose columns are known.
+    labels: those of the operators whose columns are not known. kind, name, rows and schema describe
+    that Dataset."""
     columns = "Unknown schema" if schema is None else _columns(schema)
     named = f"name={name}, " if name else ""
     lines = [*labels, f"{kind}({named}num_rows={'?' if rows is None else rows}, schema={columns})"]
@@ -87,7 +88,7 @@ def plan(labels: list[str], kind: str, name: str | None, rows: int | None, schem
 
 
 def _some(cells: list[Any]) -> list[Any]:
-    """The first and the last columns, where there are too many to show."""
+    """The first and the last cells, if there are too many to show."""
     return (
         cells if len(cells) <= COLUMNS else [*cells[: COLUMNS // 2], "…", *cells[-COLUMNS // 2 :]]
     )

@@ -21,7 +21,7 @@ class Node:
         params: The parameters of the operator.
         inputs: The nodes that it takes rows from.
         each_run: A function from the number of a run (0, 1, ...) to the options that are different
-        in each run and, under "params", to such parameters, for example seeds.
+            in each run and, under "params", to such parameters, for example seeds.
         options: Keyword arguments of _skate.Plan.add besides the first four and the facts.
     """
 

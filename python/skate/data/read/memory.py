@@ -95,8 +95,8 @@ def from_arrow(
             or a list of these.
         override_num_blocks: Number of blocks; None: it follows from the bytes.
         trust_pickled_columns: True: Python objects that others have pickled are unpickled, which
-        runs whatever code the pickles name. False: the setting DataContext.trust_pickled_columns
-        applies, whose default is not to unpickle them.
+            runs whatever code the pickles name. False: the setting
+            DataContext.trust_pickled_columns applies, whose default is not to unpickle them.
 
     Example:
         >>> import pyarrow, skate

@@ -54,12 +54,12 @@ class FileOptions(ReadOptions, total=False):
             None: no such columns.
         include_paths: Whether to add the column "path".
         ignore_missing_paths: True: missing paths are left out; False: a missing path is a
-        FileNotFoundError.
+            FileNotFoundError.
         shuffle: "files" or a FileShuffleConfig: the files are in random order; None: in sorted
-        order.
+            order.
         file_extensions: Only files with one of these endings are read; None: all files.
         on_error: What to do with data that cannot be parsed: "raise", "skip" or "quarantine" (see
-        Dataset.errors()); None: the setting DataContext.on_error.
+            Dataset.errors()); None: the setting DataContext.on_error.
     """
 
     filesystem: FileSystem | None

@@ -182,7 +182,7 @@ def first_schema(request: RunRequest, most: Callable[[int], Node] | None = None)
     Args:
         request: The plan and its settings.
         most: A function from a number n to a node that gives the first n rows; None: the plan gets
-        a limit.
+            a limit.
     """
     tolerant = any(
         (n.params.get("on_error") or request.context.on_error) != "raise"

@@ -26,9 +26,9 @@ class Deal(NamedTuple):
 
     Args:
         batch: The rows that a consumer gets at a time; None: whole blocks or, with `equal`, each
-        block cut into n ranges.
+            block cut into n ranges.
         equal: "drop" or "pad": all consumers get equally many rows, for which up to n - 1 rows are
-        left out or given twice; "": the numbers of rows may differ.
+            left out or given twice; "": the numbers of rows may differ.
     """
 
     n: int

@@ -29,12 +29,12 @@ class Partial(NamedTuple):
 
     Args:
         fraction: The share of the input's pieces that this result is computed from; 1.0: the last
-        result.
+            result.
         table: A pyarrow.Table like that of aggregate(): one row for each group seen so far, in the
-        order of the keys. Counts and sums are estimates for the whole input (float64 except in the
-        last result).
+            order of the keys. Counts and sums are estimates for the whole input (float64 except in
+            the last result).
         errors: By the name of an aggregate that has error bounds: a NumPy array with half the width
-        of the confidence interval for each row of table; NaN while only one piece was seen.
+            of the confidence interval for each row of table; NaN while only one piece was seen.
     """
 
     fraction: float
@@ -112,7 +112,7 @@ class Fold:
 
     Args:
         params: Of the aggregate's node: the user's aggregates, then those from which the bounds are
-        computed.
+            computed.
         pieces: The number of pieces of the whole input.
         confidence: The confidence level of the bounds, between 0 and 1.
     """

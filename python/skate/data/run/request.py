@@ -43,10 +43,10 @@ class RunRequest(NamedTuple):
         facts: The facts known without running the plan.
         seen: The pyarrow.Schema of all batches of an earlier run of all rows.
         skip: A byte for each unit of the only source; a unit is left out if its byte is not 0. With
-        it, blocks of different units are not joined, and have the number of their unit as a fifth
-        item.
+            it, blocks of different units are not joined, and have the number of their unit as a
+            fifth item.
         back: A function that is called with a RunResult when a run begins, and again when the run
-        is over.
+            is over.
     """
 
     node: Node

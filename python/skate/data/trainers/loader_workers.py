@@ -1,5 +1,5 @@
-"""The actors of a DataLoader over a torch Dataset, which fetch and collate batches. Tensors come
-back as arrays in the store; the receiver maps them copy-on-write."""
+"""The actors of a DataLoader over a torch Dataset, which make and collate batches. Tensors are
+returned as arrays in the store, which the receiver maps copy-on-write."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ END = "no more"
 
 
 class Packed:
-    """A tensor on its way between processes: its bytes as an array, which goes through the store
-    without a copy on the receiving side."""
+    """A tensor in the form in which it is sent to another process: its bytes as an array, which the
+    receiver maps from the store without a copy."""
 
     __slots__ = ("bytes", "dtype", "shape", "grad")
 
@@ -33,7 +33,7 @@ class Packed:
         )
 
     def tensor(self) -> Any:
-        """The tensor, in memory that may be written."""
+        """The tensor, in writable memory."""
         if self.bytes is None:
             return torch.empty(self.shape, dtype=self.dtype)
         v = self.bytes
@@ -45,7 +45,7 @@ class Packed:
 
 
 def packed(v: Any, pack: bool) -> Any:
-    """A batch with all tensors packed (pack) or unpacked; containers keep their types."""
+    """A batch in which all tensors are packed (pack) or unpacked; containers keep their types."""
     if pack and type(v) is torch.Tensor and v.layout == torch.strided and not v.is_quantized:
         return Packed(v)
     if isinstance(v, Packed):
@@ -70,8 +70,8 @@ class Worker:
 
     Args:
         i, n: The number of this worker, and the number of workers.
-        dataset, collate_fn, init: Of the DataLoader; init is its worker_init_fn.
-        batched: Whether batches are requested, not single samples.
+        dataset, collate_fn, init: Arguments of the DataLoader; init is its worker_init_fn.
+        batched: Whether batches are requested, and not single samples.
         drop_last: The argument of the DataLoader, for an iterable dataset.
     """
 
@@ -92,7 +92,7 @@ class Worker:
         self.rows: Any = None
 
     def begin(self, seed: int) -> int:
-        """Begins an epoch with random numbers from this seed; returns the process id."""
+        """Begins an epoch with random numbers from this seed; returns the process's id."""
         seed += self.i
         random.seed(seed)
         torch.manual_seed(seed)
@@ -106,8 +106,8 @@ class Worker:
         return os.getpid()
 
     def fetch(self, index: Any) -> Any:
-        """The batch of these indices (for an iterable dataset: of this number of samples), collated
-        and packed; or END."""
+        """The batch with these indices (for an iterable dataset: with this number of samples),
+        collated and packed; or END."""
         if self.iterable:
             samples = []
             for _ in range(index if self.batched else 1):
@@ -131,10 +131,10 @@ class Pool:
     """The workers of a DataLoader.
 
     Args:
-        n, ahead: Number of workers, and number of batches requested ahead from each.
+        n, ahead: The number of workers, and the number of batches requested in advance from each.
         arguments: Arguments of Worker, from dataset on.
-        timeout: Maximum seconds for a batch; 0: no limit.
-        in_order: Whether batches come in the order of their indices; else as soon as they are
+        timeout: The most seconds to wait for a batch; 0: no limit.
+        in_order: Whether batches come in the order of their indices; False: each as soon as it is
             ready.
     """
 
@@ -155,8 +155,8 @@ class Pool:
         self.workers = [actor.remote(i, n, self.dataset, *more) for i in range(n)]
 
     def epoch(self, indices: Iterator[Any], seed: int) -> Iterator[Any]:
-        """Yields the batches of these indices; batch k comes from worker k modulo n. Workers that
-        have reached their end are skipped."""
+        """Yields the batches with these indices; worker k modulo n makes batch k. Workers that have
+        reached their end are skipped."""
         pids = self._got([w.begin.remote(seed) for w in self.workers])
         alive = list(range(self.n))
         under_way: dict[Any, int] = {}  # {reference: its worker}, in the order of the indices

@@ -1,18 +1,19 @@
-"""Iterators of a streaming_split in processes that skate did not start: those of torchrun, mpirun
+"""Iterators of a streaming_split for processes that skate did not start: those of torchrun, mpirun
 or a shell.
 
-The driver serves (serve_ranks) on a UNIX socket in its own folder (0700), to processes of the same
-user only (SO_PEERCRED). A trainer attaches to a rank (attach) and is told, block by block, where
-the block lies. It gets the file of the store once, read-only (SCM_RIGHTS), and maps it
+The driver serves (serve_ranks) on a UNIX socket in its own folder (0700), and only to processes of
+the same user (SO_PEERCRED). A trainer attaches to a rank (attach) and gets a message for each block
+with the block's place. It gets the file of the store once, read-only (SCM_RIGHTS), and maps it
 copy-on-write, so nothing is copied and no other process sees what a trainer writes. A block stays
-in place until the trainer reports that its arrays are released, or ends. Messages are JSON; nothing
-is unpickled. Each message of a trainer is checked against a table (SAYS) first: a trainer that
-sends anything else gets an error and is disconnected; the others are not affected.
+in its place until the trainer reports that its arrays are released, or ends. Messages are JSON;
+nothing is unpickled. Each message of a trainer is first checked against a table (SAYS): a trainer
+that sends anything else gets an error and is disconnected; the other trainers are not affected.
 
-A *seat* in the driver represents each rank and remembers which rows it has consumed: the rows of
-batches after which the trainer asked for another batch. A trainer that was killed in an epoch can
-be replaced by one that attaches again and continues with the batch that was in progress; the others
-wait meanwhile. The seat therefore begins an epoch at the service actor on behalf of its trainer.
+A *seat* in the driver represents each rank and records which rows the rank has consumed: the rows
+of batches after which the trainer asked for another batch. If a trainer is killed in an epoch,
+another process can attach to the rank and continue with the batch that was in progress; the other
+ranks wait during that time. The seat therefore begins an epoch at the service actor on behalf of
+its trainer.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from skate.data.values.private import Mapped
 from skate.data.values.unify import Widening
 
 MOST = 1 << 17  # maximum bytes of a message
-# seconds that the successor of an ended trainer waits until open requests have been answered
+# seconds that the successor of an ended trainer waits for the answers to requests that are open
 LEAVE_S = 60.0
 
 
@@ -47,7 +48,7 @@ def _is_count(v: Any) -> bool:
     return type(v) is int and 0 <= v < 1 << 62
 
 
-# kinds of values: (description, test)
+# kinds of values in messages: (description, test)
 _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "count": ("a whole number from 0 on", _is_count),
     "counts": (
@@ -59,10 +60,10 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         lambda v: v is None or type(v) is list and len(v) == 2 and all(map(_is_count, v)),
     ),
 }
-# messages of a trainer: for the field that identifies a message, its other fields and their kinds;
-# fields whose kind has a question mark are optional
+# messages of a trainer: the field that identifies a message -> its other fields and their kinds; a
+# field whose kind has a question mark is optional
 SAYS = {
-    "rank": {"rank": "count"},  # the first message, and only then
+    "rank": {"rank": "count"},  # only as the first message
     "begin": {"named?": "place", "free?": "counts"},
     "next": {"free?": "counts"},
     "leave": {"free?": "counts"},
@@ -71,12 +72,12 @@ SAYS = {
 
 
 class Refused(ValueError):
-    """A trainer has sent a message that is not allowed."""
+    """A trainer has sent an invalid message."""
 
 
 def understood(message: bytes, first: bool = False) -> dict[str, Any]:
-    """Parses and checks a message of a trainer against the table; raises Refused. first: the
-    message must be the one that names the rank."""
+    """Parses a message of a trainer and checks it against the table; raises Refused. first: the
+    message must be the first one, which names the rank."""
     try:
         said = json.loads(message.removesuffix(b"\n"))
     except (ValueError, RecursionError) as e:
@@ -102,7 +103,7 @@ def understood(message: bytes, first: bool = False) -> dict[str, Any]:
 
 
 class Ranks:
-    """The result of serve_ranks(): a context manager that serves until close().
+    """The result of serve_ranks(): a context manager that serves trainers until close().
 
     Args:
         its: The iterators of one streaming_split.
@@ -182,7 +183,7 @@ class Ranks:
             )
             seat.serve(s)
         except OSError:
-            pass  # the trainer is gone
+            pass  # the trainer has ended
         except Refused as e:
             with contextlib.suppress(OSError):
                 _say(
@@ -203,26 +204,27 @@ class Ranks:
 
 
 class _Seat:
-    """One rank: the blocks that its trainer got and may need again. it: the rank's iterator."""
+    """One rank: holds the blocks that its trainer has received and may need again. it: the rank's
+    iterator."""
 
     def __init__(self, it: SplitIterator):
         self.it, self.pid, self.pidfd, self.free = it, 0, -1, threading.Condition()
         # the number of the current epoch at the service actor, and the number that consumers give
         # this epoch
         self.epoch = self.number = -1
-        # the row at which the epoch began, and the number of this rank's rows that are consumed
+        # the row at which the epoch began, and the number of this rank's rows that were consumed
         self.first = self.had = 0
-        self.rows: deque[Any] = deque()  # blocks from that position on
-        self.sent = 0  # number of these blocks that the current trainer has got
+        self.rows: deque[Any] = deque()  # blocks that were not consumed, in order
+        self.sent = 0  # the number of these blocks that were sent to the current trainer
         self.coming: Any = None
-        self.end: Any = None  # the message to send after the last block
+        self.end: Any = None  # the message that is sent after the last block
         self.open = False
         self.pins: dict[int, Any] = {}
         self.files: set[int] = set()
 
     def take(self, pid: int) -> bool:
-        """Tries to assign the seat to this process; whether it succeeded. The end of a trainer may
-        be noticed a little after its successor has come."""
+        """Tries to assign the seat to this process; returns whether it succeeded. The end of a
+        trainer may be noticed a little after its successor has attached."""
         with self.free:
             if self.pid and (self.pidfd < 0 or not select.select([self.pidfd], [], [], 0)[0]):
                 return False
@@ -265,7 +267,7 @@ class _Seat:
         if self.open and (
             named is None or list(named) == [self.number, self.first + self.it._deal.n * self.had]
         ):
-            return  # the trainer continues the epoch
+            return  # the new trainer continues the epoch
         self.open = False
         self.epoch, self.number = skate.get(
             self.it._service.begin.remote(self.it._i, os.getpid(), tuple(named) if named else None)
@@ -312,7 +314,7 @@ class _Seat:
         data = _skate.raw(ref)
         where = _skate.file_of(data)
         out = {"row0": row0, "rows": rows}
-        if where is None:  # a small block, which is not in the store
+        if where is None:  # a small block, which has no place in the store
             return _say(s, out, bytes(data))
         fd, at = where
         key = max(self.pins, default=0) + 1
@@ -345,7 +347,7 @@ def _say(
 
 
 def _heard(s: socket.socket) -> dict[str, Any] | None:
-    """Receives a message; None: the other end is gone."""
+    """Receives a message; None: the other process has closed the connection."""
     message = s.recv(MOST)
     return json.loads(message.partition(b"\n")[0]) if message else None
 
@@ -370,16 +372,16 @@ def serve_ranks(its: list[Any]) -> Ranks:
 
 
 def attach(address: str | None = None, rank: int | None = None) -> RankIterator:
-    """The iterator of a rank, in a process that skate did not start. If a process is killed in an
-    epoch, another one can attach to its rank and continues there.
+    """The iterator of a rank, for a process that skate did not start. If a process is killed in an
+    epoch, another process can attach to its rank and continue.
 
     Args:
         address: The address of serve_ranks(); None: SKATE_RANKS from the environment.
         rank: Number of the rank; None: RANK from the environment.
 
     Raises:
-        RuntimeError: There is no such rank, or another process is attached to it.
-        ConnectionError: No server listens at this address.
+        RuntimeError: The rank does not exist, or another process is attached to it.
+        ConnectionError: No server listens at the address.
     """
     where = address or os.environ.get("SKATE_RANKS")
     if not where:
@@ -392,7 +394,7 @@ def attach(address: str | None = None, rank: int | None = None) -> RankIterator:
     try:
         s.connect(where)
         _, uid = _peer(s)
-        if uid not in (0, os.getuid()):  # another user's data must not pass for this job's
+        if uid not in (0, os.getuid()):  # another user's data must not be taken for this job's
             raise ConnectionError(f"the process there is of the user {uid}, not of {os.getuid()}")
         _say(s, {"rank": rank})
         hello = _heard(s)
@@ -413,9 +415,8 @@ def attach(address: str | None = None, rank: int | None = None) -> RankIterator:
 
 
 class RankIterator(SplitIterator):
-    """The result of attach(): an iterator of a streaming_split, in a process of its own. It cannot
-    be
-    pickled: other processes call attach() themselves."""
+    """The result of attach(): an iterator of a streaming_split in a process that skate did not
+    start. It cannot be pickled: other processes call attach() themselves."""
 
     def __init__(
         self, s: socket.socket, rank: int, deal: feed.Deal, rows: int | None, seeded: bool
@@ -430,11 +431,11 @@ class RankIterator(SplitIterator):
         )
 
     def schema(self) -> Any:
-        """Always None: the schema is not known in this process; the batches have it."""
+        """Always None: the schema is not known in this process; the batches show it."""
         return None
 
     def stats(self) -> str:
-        """No statistics are known in this process: the driver has them."""
+        """Says that statistics are not known in this process: the driver has them."""
         return ""
 
     def close(self) -> None:

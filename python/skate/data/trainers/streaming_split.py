@@ -1,4 +1,4 @@
-"""streaming_split: n iterators over one execution, each for another consumer, in any process.
+"""streaming_split: n iterators over one execution, each for one consumer, in any process.
 
 Three parts: a *feeder* thread of the driver runs the Dataset once per epoch and deals its blocks to
 the iterators; a *service actor* (run/service_actors.py) holds the blocks that were dealt and not
@@ -7,19 +7,20 @@ blocks from the service actor, one call ahead. An epoch starts when all iterator
 Which rows an iterator gets is a function of the data alone. If a consumer stops taking blocks, the
 others stop, too, once its share at the service actor is full.
 
-Leaving: a consumer that closes its iteration, or begins the next epoch, gets nothing more of this
-epoch, and the others go on. If the process of a consumer ends in the middle of an epoch, the epoch
-is broken: all others get an error at once, and the next epoch is for the consumers that ask then.
-The service actor ends with its last iterator, the feeder with the service actor.
+Leaving: a consumer that closes its iteration, or begins the next epoch, gets no more rows of this
+epoch, and the others continue. If the process of a consumer ends in the middle of an epoch, the
+epoch is broken: all other consumers get an error at once, and the next epoch is for the consumers
+that ask for it. The service actor ends with its last iterator, and the feeder ends with the service
+actor.
 
-Without batch_size and with equal: each block is cut into n ranges of equal row counts (a remainder
-is carried to the next block), so that all iterators get the same number of rows and at most n - 1
-rows are left out. Without equal: each block goes whole to the iterator with the fewest rows so far.
+With equal and without batch_size, each block is cut into n ranges of equal row counts (a remainder
+is added to the next block), so that all iterators get the same number of rows, and at most n - 1
+rows are left out. Without equal, each block goes whole to the iterator with the fewest rows so far.
 
 With batch_size=B, rows are dealt in steps: iterator 0 gets the first B rows, iterator 1 the next B,
-and so on. After each step, the rows that all iterators have had are the first rows of the Dataset,
-so one number gives the position of all of them: state_dict() of any of them, from which another
-number of iterators can continue.
+and so on. After each step, the rows that all iterators have received are the first rows of the
+Dataset. So one number is the position of all of them: the state_dict() of any iterator, from which
+another number of iterators can continue.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 @errors.methods
 class SplitIterator(DataIterator):
-    """One of the iterators; it can be pickled to the process that uses it."""
+    """One of the iterators; it can be pickled and sent to the process that uses it."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class SplitIterator(DataIterator):
             context,
         )
         self._total, self._sure = rows, seeded
-        self._named: tuple[int, int] | None = None  # number of the next epoch
+        self._named: tuple[int, int] | None = None  # (number, first row) of the next epoch
 
     def __repr__(self) -> str:
         return f"StreamSplitDataIterator({self._i} of {self._deal.n})"
@@ -97,7 +98,7 @@ class SplitIterator(DataIterator):
         return self._schema
 
     def stats(self) -> str:
-        """Statistics of the last epoch that has ended."""
+        """Statistics of the last epoch that has ended, as text."""
         return skate.get(self._service.stats_text.remote())
 
     def materialize(self) -> Any:
@@ -130,12 +131,13 @@ class SplitIterator(DataIterator):
         return True
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the number of the epoch that the next iteration runs. All iterators must be given
-        the same number. Without it, each epoch has the number after the last one.
+        """Sets the number of the epoch that the next iteration runs. It must be called with the
+        same number on all iterators. Without it, each epoch has the number after that of the last
+        one.
 
         Args:
-            epoch: From 0 (ValueError). With a batch_size, random operations draw the same in it as
-                in run `epoch` of the Dataset, in any process.
+            epoch: From 0 (ValueError). With a batch_size, the random operations of epoch `epoch`
+                make the same choices as run `epoch` of the Dataset, in any process.
         """
         if not isinstance(epoch, int) or epoch < 0:
             raise ValueError(
@@ -173,8 +175,8 @@ class SplitIterator(DataIterator):
         return {"version": 1, "epoch": at.epoch, "rows": at.first + self._deal.n * at.given}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Makes the next iteration begin where state_dict() was called; all iterators must be given
-        the same state.
+        """Makes the next iteration begin where state_dict() was called. It must be called with the
+        same state on all iterators.
 
         Args:
             state: The state of any iterator of a split of the same rows; ValueError for others.
@@ -270,7 +272,7 @@ class SplitIterator(DataIterator):
 def streaming_split(
     ds: Dataset, request: RunRequest, n: int, equal: bool | str, batch_size: int | None = None
 ) -> list[SplitIterator]:
-    """Makes the iterators; see the head of the file."""
+    """Makes the iterators; see the docstring of this module."""
     node, context = request.node, request.context
     ensure_engine(node)
     if _skate.engine() == "inline":

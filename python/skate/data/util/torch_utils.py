@@ -340,7 +340,7 @@ class ToDevice:
     Args:
         device: A CUDA device.
         dtypes: The dtypes of the tensors on the device, as in Tensors. The cast is done on the
-        device, so the bus transfers the types of the blocks.
+            device, so the bus transfers the types of the blocks.
     """
 
     def __init__(self, device: Any, dtypes: Any = None):

@@ -3,33 +3,28 @@ DataFrames, pyarrow Tables, rows as dicts.
 
 Invariant: a function that returns its input changes nothing: types, values and nulls are the same,
 bit by bit; if a format cannot represent a value, the conversion raises an error that names the
-column. A missing number never becomes another number. The form of each type:
+column. A missing number never becomes another number.
 
-    Arrow                                   numpy                                    pandas
-    int, float without nulls                ndarray, a read-only view (no copy)      the numpy dtype
-    float with nulls                        ndarray of its dtype, NaN for null       Float64
-                                            (masked)
-    int with nulls                          float64, NaN for null; an object array   Int64, ...
-                                            (masked) with None, if one is beyond 2**53
-    bool                                    ndarray                                  bool
-    bool with nulls                         float64: 1, 0, NaN for null              boolean
-                                            (masked)
-    date, timestamp, duration               datetime64 / timedelta64 of its unit,    object /
-                                            datetime64[unit, tz] / timedelta64 NaT for null
-    fixed-shape tensor, fixed-size list     ndarray (n, *shape), a view              object of
-                                            ndarrays
-      with null inside                      the same, as numbers with nulls          the same (lists
-                                            of lists)
-      null itself: of floats                ndarray (n, *shape), NaN there           None in place
-                                            of the array
-                   of ints, bools           object array of ndarrays, None for null  the same
-    string, binary, decimal, time           object array, None for null              str / object
-    list                                    object array of ndarrays (of objects, where numbers do
-                                            not do)   of lists, for those
-      with null inside                      of ndarrays as numbers with nulls        of lists with
-                                            None
-    struct, map, union, ...                 object array of dicts, lists             the same
-    Python objects                          object array of them                     the same
+Arrow type: form in NumPy | form in pandas.
+
+- int, float without nulls: a read-only view (no copy) | the NumPy dtype
+- float with nulls: its dtype, NaN for null | masked Float64
+- int with nulls: float64, NaN for null; objects, None for null, if an int is beyond 2**53 | masked
+  Int64, ...
+- bool: an array of bools | bool
+- bool with nulls: float64: 1, 0, NaN for null | masked boolean
+- date, timestamp, duration: datetime64 or timedelta64 of its unit, NaT for null | objects for a
+  date; datetime64[unit, tz], timedelta64
+- fixed-shape tensor, fixed-size list: an array (n, *shape), a view | objects: an array for each row
+  - with numbers missing in an array: the same, as for numbers with nulls | the same (for lists,
+    lists of lists)
+  - a null array of floats: (n, *shape), NaN in its place | None in place of the array
+  - a null array of ints or bools: objects: an array for each row, None for null | the same
+- string, binary, decimal, time: objects, None for null | str, or objects
+- list: objects: an array for each row (of objects where numbers do not fit) | for those, lists
+  - with numbers missing in a list: such arrays as for numbers with nulls | lists with None
+- struct, map, union, ...: objects: dicts, lists | the same
+- Python objects: the objects | the same
 
 This holds for every way to a batch: functions, iter_batches, take_batch, to_numpy_refs, collate
 functions, and tensors, which are made from these arrays. Rows have None. The dtype of a column

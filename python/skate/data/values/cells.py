@@ -33,7 +33,7 @@ class TensorDtype(Dtype):
 
     Args:
         shape: Shape of each entry; None for an axis whose length differs between entries, or None
-        for entries of any shape.
+            for entries of any shape.
         dtype: Type of the values, as a NumPy or Arrow type.
     """
 
@@ -135,7 +135,7 @@ class TensorArray(Cells):
 
     Args:
         values: One array with the entries along its first axis, or a list of arrays, which may have
-        different shapes. TypeError for values that are no numbers.
+            different shapes. TypeError for values that are no numbers.
     """
 
     def __init__(self, values: Any):

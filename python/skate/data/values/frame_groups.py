@@ -55,7 +55,7 @@ class Held:
     Args:
         what: The function, for errors.
         rb: The batch whose slices the function got: columns with the same names keep their types if
-        the values allow this exactly.
+            the values allow this exactly.
     """
 
     def __init__(self, what: str, rb: pa.RecordBatch):

@@ -1,11 +1,10 @@
 """Arrow types for tensors, under the names that Ray writes into files, with arrays and scalars that
 convert to NumPy.
 
-    ray.data.arrow_tensor                  arrays of one shape, in a list           ArrowTensorType
-    ray.data.arrow_tensor_v2               the same in a large_list (over 2 GiB)
-                                           ArrowTensorTypeV2
-    ray.data.arrow_variable_shaped_tensor  struct(data: large_list, shape: list)
-                                           ArrowVariableShapedTensorType
+- ray.data.arrow_tensor (ArrowTensorType): arrays of one shape, in a list
+- ray.data.arrow_tensor_v2 (ArrowTensorTypeV2): the same in a large_list (over 2 GiB)
+- ray.data.arrow_variable_shaped_tensor (ArrowVariableShapedTensorType): arrays of any shape, in
+  struct(data: large_list, shape: list)
 
 DataContext.arrow_fixed_shape_tensor_format decides which of these types (or Arrow's own
 fixed_shape_tensor) arrays of one shape get; the default is V2, as in Ray. A column that was read or

@@ -11,22 +11,19 @@ uses the schema of the blocks so far, which only becomes wider (`Widening`).
 Rule (`promote`). A column may have different types in different blocks only if one type can
 represent the values of both exactly:
 
-    null                                  any
-    ints                                  a wider int of both
-    ints and floats, floats               a float of both, while the ints are exact in it (checked
-                                          value by value)
-    ints and decimals, decimals           a decimal of both
-    string, binary                        large_string, large_binary; never one for the other
-    times of one kind and zone            the finer unit
-    dictionary                            with its own kind: a dictionary; else the type of its
-                                          values
-    lists                                 a list of what holds both values (a fixed-size one if all
-                                          have that size)
-    structs                               a struct with the fields of both, null where one has none
-    tensors of the same shape             a tensor of what holds both values
-    tensors of other shapes               variable-shaped tensors; those of one dimension and lists:
-                                          lists
-    Python objects                        any: objects; of others (marks.py), if some of both are
+- null and any type: the other type
+- ints: an int type for both
+- ints and floats, floats: a float type for both, if it represents the ints exactly (which is checked
+  value by value)
+- ints and decimals, decimals: a decimal type for both
+- strings, binaries: large_string, large_binary; a string never becomes a binary or the reverse
+- times of one kind and zone: the finer unit
+- dictionaries: a dictionary; with another type, the type of its values
+- lists: a list of a type for both values (of fixed size if all have that size)
+- structs: a struct with the fields of both, null where one lacks a field
+- tensors of the same shape: a tensor of a type for both values
+- tensors of different shapes: variable-shaped tensors; tensors of one dimension and lists: lists
+- Python objects and any type: objects, which are foreign (marks.py) if some of either are
 
 A column that some blocks lack is null there. Any other difference is an error that names the
 column, both types and the operators or files that made them; no value is ever converted silently.
@@ -362,7 +359,7 @@ class Widening:
         what: The operator that makes the blocks, for errors.
         schema: The schema that is known before the first block; None: unknown.
         sure: True: the schema is certain. False: it is the schema of an earlier run, and is dropped
-        if the first block of this run does not fit.
+            if the first block of this run does not fit.
     """
 
     def __init__(self, what: str, schema: pa.Schema | None = None, sure: bool = True):

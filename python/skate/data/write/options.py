@@ -36,10 +36,10 @@ class WriteOptions(TaskOptions, total=False):
             buffer_size, metadata.
         filename_provider: Names the files (skate.data.datasource.FilenameProvider).
         mode: "append", "overwrite", "error" (ValueError if files exist) or "ignore" (nothing is
-        written if files exist).
+            written if files exist).
         resume: True: if the program is killed and run again, it does only what is missing, and
-        nothing if all files are there (see the docstring of skate.data.write). A text: the local
-        folder for the log.
+            nothing if all files are there (see the docstring of skate.data.write). A text: the
+            local folder for the log.
     """
 
     filesystem: FileSystem | None

@@ -137,7 +137,7 @@ def is_gone(free: bool | None, seen: bool, age_s: float) -> bool:
 
     Args:
         free: Whether no process holds the lock on the folder's lease; None: the file system has no
-        locks.
+            locks.
         seen: Whether every process that can see the folder sees the lock.
         age_s: Seconds since the lease was touched, by the clock of the file system.
     """

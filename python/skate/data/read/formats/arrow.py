@@ -32,8 +32,8 @@ def read_feather(
             system.
         columns: Only these columns are read; KeyError for a column that a file lacks. None: all.
         trust_pickled_columns: True: Python objects that others have pickled into the files are
-        unpickled, which runs whatever code the pickles name. False: the setting
-        DataContext.trust_pickled_columns applies, whose default is not to unpickle them.
+            unpickled, which runs whatever code the pickles name. False: the setting
+            DataContext.trust_pickled_columns applies, whose default is not to unpickle them.
         options: See StreamOptions.
 
     Raises:

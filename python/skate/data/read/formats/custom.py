@@ -32,7 +32,7 @@ def read_datasource(
     Args:
         datasource: A skate.data.datasource.Datasource.
         override_num_blocks: The number of ReadTasks that the Datasource is asked for; None: at
-        least the number of CPUs.
+            least the number of CPUs.
         compute: An ActorPoolStrategy: the tasks run in a pool of actors; a TaskPoolStrategy: its
             size is the maximum number of tasks at once.
         options: See ReadOptions.

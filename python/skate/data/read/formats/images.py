@@ -42,12 +42,12 @@ def read_images(
         size: (height, width) to resize to; ValueError unless both are above 0.
         mode: Pillow's mode to convert to, such as "RGB" or "L".
         crop: The region that is cut out before resizing: (top, left, height, width) in pixels, or
-        "center": the largest region in the middle with the proportions of size. (Ray has no such
-        argument.)
+            "center": the largest region in the middle with the proportions of size. (Ray has no
+            such argument.)
         decoder: None: exactly Pillow's pixels, by a faster decoder where possible (JPEG and PNG;
-        stats() says how many images Pillow decoded); "fast": JPEG files at least twice as large as
-        size are decoded at a half, a quarter or an eighth of their size, with pixels that differ by
-        1 on average; "pillow": always Pillow. (Ray has no such argument.)
+            stats() says how many images Pillow decoded); "fast": JPEG files at least twice as large
+            as size are decoded at a half, a quarter or an eighth of their size, with pixels that
+            differ by 1 on average; "pillow": always Pillow. (Ray has no such argument.)
         options: See FileOptions.
 
     Raises:

@@ -50,7 +50,7 @@ def read_json(
         paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
             system.
         lines: True: each line of a file is an object, whatever the file begins with (or, if the
-        first line is an array, each line is an array, and columns are named 0, 1, ...).
+            first line is an array, each line is an array, and columns are named 0, 1, ...).
         read_options: A pyarrow.json.ReadOptions.
         parse_options: A pyarrow.json.ParseOptions. A column that its explicit_schema declares as
             string may hold any kind of value; a value that is no string becomes its JSON text.

@@ -35,8 +35,8 @@ def read_lance(
         storage_options: Options of the storage, as Lance takes them.
         scanner_options: Other arguments of LanceDataset.scanner().
         trust_pickled_columns: True: Python objects that others have pickled into the files are
-        unpickled, which runs whatever code the pickles name. False: the setting
-        DataContext.trust_pickled_columns applies, whose default is not to unpickle them.
+            unpickled, which runs whatever code the pickles name. False: the setting
+            DataContext.trust_pickled_columns applies, whose default is not to unpickle them.
         options: See ReadOptions.
     """
 

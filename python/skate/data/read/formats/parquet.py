@@ -73,14 +73,14 @@ def read_parquet(
         columns: Only these columns are read; KeyError for a column that does not exist.
         tensor_column_schema: {column: (dtype, shape)}: columns of bytes that hold arrays.
         on_error: What to do with damaged files: "raise", "skip" or "quarantine" (see
-        Dataset.errors()); None: the setting DataContext.on_error. The rows of a file before the
-        damage are read.
+            Dataset.errors()); None: the setting DataContext.on_error. The rows of a file before the
+            damage are read.
         schema: The pyarrow schema that the rows are cast to.
         filter: A pyarrow.compute expression that selects rows; row groups without a match are
             skipped.
         trust_pickled_columns: True: Python objects that others have pickled into the files are
-        unpickled, which runs whatever code the pickles name. False: the setting
-        DataContext.trust_pickled_columns applies, whose default is not to unpickle them.
+            unpickled, which runs whatever code the pickles name. False: the setting
+            DataContext.trust_pickled_columns applies, whose default is not to unpickle them.
         arrow_parquet_args: batch_size (rows of one batch of the decoder), use_threads; TypeError
             for others.
         options: See FileOptions.

@@ -37,7 +37,7 @@ def read_sql(
         sql_params: Parameters of the query, as the driver's execute() takes them.
         shard_keys: The columns by whose hash the rows are divided among the tasks.
         shard_hash_fn: The name of the SQL function that hashes, from text to text or int ("MD5",
-        "unistr", "ABS"...).
+            "unistr", "ABS"...).
         override_num_blocks: Number of tasks; more than one needs shard_keys and a database that can
             hash, else ValueError. None: one.
         options: See ReadOptions.

@@ -41,7 +41,7 @@ def read_tfrecords(
         paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
             system.
         arrow_open_stream_args: {"compression": "gzip"} for compressed files whose name does not
-        show it.
+            show it.
         tf_schema: Of TensorFlow's own libraries; not supported (NotImplementedError).
         tfx_read_options: Of TensorFlow's own libraries; not supported (NotImplementedError).
         options: See StreamOptions.

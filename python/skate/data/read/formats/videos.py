@@ -39,7 +39,7 @@ def read_videos(
         paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
             system.
         include_timestamps: Adds "frame_timestamp": an array of the frame's start and end in seconds
-        (float64).
+            (float64).
         options: See StreamOptions.
 
     Raises:

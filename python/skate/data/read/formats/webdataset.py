@@ -57,7 +57,7 @@ def read_webdataset(
         paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
             system.
         decoder: True: decode by the suffix; None or False: bytes stay; "PIL": images become Pillow
-        images; or a function from row to row, or a list of functions.
+            images; or a function from row to row, or a list of functions.
         fileselect: The members that are read: suffixes or patterns, or a function of the name.
         filerename: A function from a member's name to its new name, or a list of functions.
         suffixes: The columns of the output: suffixes or patterns, or a function.
