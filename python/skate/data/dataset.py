@@ -1635,9 +1635,9 @@ class Dataset:
     def schema(self, fetch_if_missing: bool = True) -> Schema | None:
         """Column names and types.
 
-        If no metadata tells them, they are what the last complete run of this object has seen, or
-        else those of the first rows, for which the plan is run. docs/design/data_api.md says how
-        the types of several blocks become one.
+        If no metadata shows them, they are those that the last complete run of this object has
+        found, or else those of the first rows, for which the plan is run. docs/design/data_api.md
+        says how the types of several blocks become one.
 
         Args:
             fetch_if_missing: False: returns None if the schema is not known without running
@@ -1673,8 +1673,8 @@ class Dataset:
         return self._request().frames()
 
     def _dtypes(self) -> dict[str, tuple[str, str]]:
-        """Columns that were made from dtypes of pandas' own, by name: (dtype as frames.noted()
-        writes it, Arrow type). Columns on which two sources disagree are left out."""
+        """{name: (dtype in the form of frames.noted(), Arrow type)} of columns that were made from
+        pandas' own dtypes. Columns for which two sources have different dtypes are left out."""
         kept: dict[str, tuple[str, str]] = {}
         other: set[str] = set()
         for node in below(self._node):
@@ -1700,9 +1700,9 @@ class Dataset:
     def count(self) -> int:
         """Number of rows.
 
-        Nothing runs if metadata tells the count (footers of files, a range, blocks) and no operator
-        between can raise. User functions, expressions and casts can raise, so they are run.
-        explain() says whether count() runs the plan.
+        Nothing runs if metadata has the count (footers of files, a range, blocks) and no operator
+        in between can raise an error. User functions, expressions and casts can raise errors, so
+        they are run. explain() says whether count() runs the plan.
 
         Example:
             >>> import skate
@@ -1748,8 +1748,8 @@ class Dataset:
     def explain(self, write: str | None = None) -> None:
         """Prints the logical and the physical plan, and what the optimiser did. Runs nothing.
 
-        An operator that needs all of its input before it yields anything is marked BLOCKING, with
-        the minimum amount that it reads; the plan of that input stands below it. Where the number
+        An operator that needs all of its input before it yields a row is marked BLOCKING, with the
+        least amount of data that it reads; the plan of its input is shown below it. If the number
         of rows is known, the text says whether count() runs the plan. explain_text() returns the
         same text.
 
@@ -1801,8 +1801,9 @@ class Dataset:
         return text
 
     def stats(self) -> str:
-        """What the last execution did, operator by operator, as text; the last line names the
-        bottleneck. Before the first execution the text says so, and what is known of the plan."""
+        """A text about the last execution, operator by operator; the last line names the
+        bottleneck. Before the first execution the text says that nothing has run, and what is known
+        about the plan."""
         return before_a_run(self._request()) if self._stats is None else str(self._stats)
 
     def stats_json(self) -> str:
@@ -1817,17 +1818,16 @@ class Dataset:
         """The dead letters of the last execution of this Dataset: one row for each bad record under
         on_error="quarantine".
 
-        This may be called while the Dataset runs (in a loop over batches, or from another thread)
-        and then returns the dead letters so far. They live as long as the Dataset; write them to
-        keep them.
+        It may be called while the Dataset runs (in a loop over batches, or from another thread),
+        and then returns the dead letters so far. They live as long as the Dataset object; to keep
+        them longer, write them to files.
 
         Columns: operator (its label, such as "Map(f)"), error (class), message, source (the file;
-            null
-        where it is not known), source_row (row in the file, from 0; null likewise; for read_csv and
-        read_json the line), task, input_row (row in the input of the operator's task, from 0),
-        traceback, raw (bytes as a reader found them, or null) and row: the row as the operator got
-        it, a struct of its columns (null for readers). If operators had columns of one name whose
-        types cannot be unified, row is a Python dict (a column of objects).
+        null if unknown), source_row (the row in the file, from 0; null if unknown; for read_csv and
+        read_json the line), task, input_row (the row in the input of the operator's task, from 0),
+        traceback, raw (the bytes that a reader found, or null) and row: the row as the operator got
+        it, a struct of its columns (null for readers). If operators had columns with the same name
+        whose types cannot be unified, row is a Python dict (a column of objects).
 
         Args:
             operator: Return only dead letters of the operator with this label.
@@ -1856,7 +1856,7 @@ class Dataset:
 
     @property
     def name(self) -> str | None:
-        """The name that set_name() gave."""
+        """The name from set_name(); None if there is none."""
         return self._given_name
 
     def set_name(self, name: str | None) -> None:
@@ -1870,7 +1870,7 @@ class Dataset:
     # ---- Reading rows and batches.
 
     def iterator(self) -> DataIterator:
-        """A DataIterator, which can iterate over this Dataset any number of times."""
+        """A DataIterator, which can iterate over this Dataset several times."""
         return DataIterator(self, self._request)
 
     def iter_rows(self, *, prefetch_batches: int = 1, prefetch_blocks: int = 0) -> Iterator[Row]:
@@ -2070,7 +2070,7 @@ class Dataset:
         return self._rows(limit)
 
     def _rows(self, most: int | None, node: Node | None = None) -> list[Row]:
-        """The rows, at most `most`, as dicts in one schema that holds for all of them."""
+        """The rows as dicts, at most `most` of them, all in one schema."""
         out: list[Row] = []
         schema: Any = None
         it = execute.in_one_schema(self._request(), node)
@@ -2140,7 +2140,7 @@ class Dataset:
     # ---- Materialisation.
 
     def materialize(self) -> MaterializedDataset:
-        """Runs everything and keeps the blocks.
+        """Runs the plan and holds its blocks in a MaterializedDataset.
 
         Example:
             >>> import skate
@@ -2182,11 +2182,11 @@ class Dataset:
     def to_pandas(self, limit: int | None = None) -> pd.DataFrame:
         """All rows as one DataFrame.
 
-        A column that from_pandas() got with a dtype of pandas' own (Int64, boolean, string,
-        int64[pyarrow], ...) has this dtype again, whatever was done in between, if it still has its
-        name and its type. Otherwise nulls are NaN in columns of numbers and None in others, as
-        pandas has them by default (batches of functions have masked columns, which keep the type).
-        A column of integers that floats cannot hold exactly stays a masked column.
+        A column that was passed to from_pandas() with one of pandas' own dtypes (Int64, boolean,
+        string, int64[pyarrow], ...) has this dtype again, whatever operators are in between, if it
+        still has the same name and type. In other columns nulls are NaN for numbers and else None,
+        as pandas has them by default (unlike batches of functions, which have masked columns). A
+        column of integers that floats cannot represent exactly stays a masked column.
 
         Args:
             limit: Maximum number of rows allowed; None: any number.
@@ -2236,8 +2236,8 @@ class Dataset:
         return convert.to_pandas_refs(self._request())
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """The blocks as an Arrow stream; the Dataset runs while it is read:
-        polars.DataFrame(ds), duckdb and pyarrow.table(ds) use it."""
+        """The blocks as an Arrow stream; the Dataset runs while the stream is read.
+        polars.DataFrame(ds), duckdb and pyarrow.table(ds) call it."""
         return convert.arrow_stream(self._request(), requested_schema)
 
     def to_polars(self) -> Any:
@@ -2867,8 +2867,8 @@ class Dataset:
         )
 
     def has_serializable_lineage(self) -> bool:
-        """Whether the plan can be sent without data: all its sources are outside of this engine,
-        none is a block in the store."""
+        """Whether the plan can be sent without data: all its sources are outside this engine, so
+        that none is a block in the store."""
         todo, seen = [self._node], set()
         while todo:
             n = todo.pop()
@@ -2892,10 +2892,10 @@ class Dataset:
 
     @staticmethod
     def deserialize_lineage(serialized_ds: bytes) -> Dataset:
-        """The Dataset whose serialize_lineage() made these bytes.
+        """Makes a Dataset from the result of serialize_lineage().
 
-        The bytes are unpickled, which runs code; bytes of another job are therefore accepted only
-        with DataContext.trust_pickled_columns.
+        The bytes are unpickled, which runs code. So bytes of another job are accepted only with
+        DataContext.trust_pickled_columns.
 
         Args:
             serialized_ds: The bytes.
@@ -2929,7 +2929,7 @@ class Dataset:
             yield block.RefBundle([(reference(b), block.BlockMetadata(b[2], b[3]))])
 
     def get_dataset_id(self) -> str:
-        """A text that identifies this Dataset: its name, a number of its own, and the number of its
+        """A text that identifies this Dataset: its name, its own number, and the number of its
         runs."""
         return f"{self._given_name or 'dataset'}_{self._uuid}_{self._node.runs}"
 
@@ -2997,7 +2997,7 @@ def _names(cols: Any, what: str) -> list[str]:
 
 
 def _pool(kind: str, compute: Any, concurrency: Any, options: dict[str, Any]) -> ActorPoolStrategy:
-    """The actor pool in which a callable class runs."""
+    """Makes the description of the actor pool in which a callable class runs."""
     _check_compute(kind, compute)
     if isinstance(compute, TaskPoolStrategy):
         raise ValueError(f"{kind}: a class runs in actors; use ActorPoolStrategy, or a function")
@@ -3035,7 +3035,7 @@ def _check_compute(kind: str, compute: Any) -> None:
 
 
 def _max_tasks(label: str, compute: Any, concurrency: Any) -> int:
-    """The maximum number of tasks that run a function at once; 0: no maximum."""
+    """The most tasks that run a function at the same time; 0: no maximum."""
     _check_compute(label, compute)
     if isinstance(compute, ActorPoolStrategy):
         raise ValueError(f"{label}: ActorPoolStrategy needs a class; a function runs in tasks")
@@ -3053,13 +3053,14 @@ def _max_tasks(label: str, compute: Any, concurrency: Any) -> int:
 
 
 def _of_frames(frames: bool, dtypes: dict[str, tuple[str, str]]) -> dict[str, Any]:
-    """The node parameters that tell blocks whether they came from DataFrames, and with which
+    """The parameters of a node that say whether its blocks came from DataFrames, and from which
     dtypes."""
     return {**({"pandas": True} if frames else {}), **({"dtypes": dtypes} if dtypes else {})}
 
 
 def of_source(given: Source | InMemory) -> Any:
-    """The Dataset of what a reader returns: a MaterializedDataset if the data is in memory."""
+    """Makes a Dataset from a reader's return value: a MaterializedDataset if the data is in
+    memory."""
     if isinstance(given, InMemory):
         batches, schema = given.batches, None
         if batches:
@@ -3111,7 +3112,7 @@ def of_source(given: Source | InMemory) -> Any:
 
 
 def _named(public: Any, reader: Any, returns: str) -> Any:
-    """Makes a public reader that is pickled by its public name, with a return type of its own."""
+    """Makes a public reader that is pickled by its public name, and has its own return type."""
     public.__module__ = "skate.data"
     reader.__annotations__["return"] = returns
     return public
