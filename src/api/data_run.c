@@ -324,7 +324,7 @@ static sk_rc run_of(struct ArrowArrayStream *s, struct run **out) {
 int skate_stream_dead(struct ArrowArrayStream *stream, struct ArrowSchema *schema,
                       struct ArrowArray *batch) {
     struct run *r = NULL;
-    struct sk_aside dead;
+    struct sk_exec_failure dead;
     SK_TRY(run_of(stream, &r));
     if (!schema || !batch)
         return SK_ERR(sk_api_err(), SK_EINVAL,
@@ -332,7 +332,7 @@ int skate_stream_dead(struct ArrowArrayStream *stream, struct ArrowSchema *schem
     schema->release = NULL;
     batch->release = NULL;
     pthread_mutex_lock(&r->mu);
-    sk_rc rc = r->x ? sk_exec_aside(r->x, &dead) : SK_EAGAIN;
+    sk_rc rc = r->x ? sk_exec_next_failure(r->x, &dead) : SK_EAGAIN;
     pthread_mutex_unlock(&r->mu);
     if (rc == SK_EAGAIN || (rc == SK_OK && !dead.oid.v)) return SK_OK;
     if (rc != SK_OK) return SK_ERR(sk_api_err(), rc, "stream_dead: the run is over");
