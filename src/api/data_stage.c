@@ -108,7 +108,8 @@ static int stage_call(struct skate_task *t) {
 const char sk_api_run_stage[] = "skate:run_stage", sk_api_stage_init[] = "skate:stage_init",
            sk_api_stage_call[] = "skate:stage_call";
 
-__attribute__((constructor)) static void register_stages(void) {
+/* Before the constructors of programs, one of which may call skate_worker_main. */
+__attribute__((constructor(101))) static void register_stages(void) {
     (void)skate_register(sk_api_run_stage, run_stage);
     (void)skate_register(sk_api_stage_init, stage_init);
     (void)skate_register(sk_api_stage_call, stage_call);
