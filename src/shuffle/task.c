@@ -3,6 +3,7 @@
  * Cost: that of the work, and for each value a buffer of the store and a message. */
 #include "base/clock.h"
 #include "base/containers/vec.h"
+#include "base/fault.h"
 #include "engine/windows.h"
 #include "exec/args.h"
 #include "plan/plan.h"
@@ -230,6 +231,7 @@ static sk_rc yield(struct sk_task *t, const struct sk_value *v, bool *yielded, s
         p.buf_len = v->size;
     }
     *yielded = true;
+    SK_FAULT_HERE("native.yield");
     return sk_task_yield(t, &p, err);
 }
 

@@ -91,9 +91,17 @@ static struct {
     int64_t rows;
 } S;
 
+static bool joins; /* the reduces are those of a join */
+
 static size_t write_what(void *to, size_t cap, bool own_reduce) {
-    struct sk_what_key key = {.name = (char *)(uintptr_t)"k"};
-    struct sk_what w = {.kind = SK_WHAT_SORT, .n_keys = 1, .keys = &key, .own_reduce = own_reduce};
+    char *k = (char *)(uintptr_t)"k", *none = (char *)(uintptr_t)"",
+         *suffix = (char *)(uintptr_t)"_l";
+    struct sk_what_key key = {.name = k};
+    struct sk_what w = {.kind = joins ? SK_WHAT_JOIN : SK_WHAT_SORT,
+                        .n_keys = 1,
+                        .keys = &key,
+                        .join = {SK_JOIN_FULL, &k, {suffix, none}},
+                        .own_reduce = own_reduce};
     return sk_what_write(&w, to, cap);
 }
 
@@ -148,6 +156,7 @@ struct part { /* of an input block */
     struct bytes of;
     uint64_t off, len;
     uint32_t side, run, row;
+    bool columns_only;
 };
 
 static struct sk_view value_of(struct bytes b) {
@@ -176,7 +185,8 @@ static size_t write_task(void *to, size_t cap, struct sk_pack_task x, const stru
         &(struct sk_stage_task){
             .cap_rows = -1, .target_bytes = 1 << 14, .unit = {"", 0}, .hint = 1, .n_blocks = n});
     for (uint32_t i = 0; i < n; i++)
-        sk_stage_block_write(&w, &(struct sk_stage_block){parts[i].off, 1, parts[i].side});
+        sk_stage_block_write(
+            &w, &(struct sk_stage_block){parts[i].off, !parts[i].columns_only, parts[i].side});
     sk_pack_task_write(&w, &x);
     for (uint32_t i = 0; i < n; i++)
         sk_pack_block_write(&w, x.phase,
@@ -359,9 +369,34 @@ TEST(native_tasks_leave_to_operators_what_is_theirs) {
 
 /* ---- damage ---- */
 
-TEST(native_tasks_with_damaged_arguments_end_with_an_error_or_run) {
+/* Runs a task whose arguments are changed by chance; ended[how] counts how it ends. */
+static void run_damaged(struct sk_pack_task x, const struct part *parts, uint32_t n,
+                        uint32_t ended[3]) {
     static const uint64_t odd[] = {
         0, 1, 63, 64, UINT64_MAX, INT64_MAX, 1ull << 32, UINT32_MAX, UINT64_MAX - 63, 1u << 20};
+    size_t len = write_task(task_bytes, sizeof task_bytes, x, parts, n),
+           stage = write_stage(stage_bytes, sizeof stage_bytes, 1, false);
+    uint64_t *words = task_bytes;
+    for (uint64_t k = 1 + test_below(3); k > 0; k--) {
+        if (test_below(2)) words[test_below(len / 8)] = odd[test_below(SK_COUNT(odd))];
+        else ((uint8_t *)words)[test_below(len)] ^= (uint8_t)(1u << test_below(8));
+    }
+    if (!test_below(8)) len = (size_t)test_below(len + 1);
+    if (!test_below(8)) stage = (size_t)test_below(stage + 1);
+    struct sk_view args[2 + 2 * MAPS] = {
+        {.data = (uint8_t *)stage_bytes, .len = stage, .kind = SK_KIND_STAGE},
+        {.data = (uint8_t *)task_bytes, .len = len, .kind = SK_KIND_EXEC}};
+    for (uint32_t i = 0; i < n; i++) args[2 + i] = value_of(parts[i].of);
+    bool may;
+    enum sk_native how;
+    sk_rc rc = run(args, 2 + n, &may, &how);
+    CHECK((rc == SK_OK) == (how == SK_NATIVE_RAN || (how == SK_NATIVE_NOT && rc == SK_OK)) ||
+          n_out == VALUES);
+    ended[how]++;
+    forget();
+}
+
+TEST(native_tasks_with_damaged_arguments_end_with_an_error_or_run) {
     struct sk_pack_cut cuts[MAPS][PARTITIONS];
     make_runs();
     struct bytes bounds = cut(cuts);
@@ -374,30 +409,131 @@ TEST(native_tasks_with_damaged_arguments_end_with_an_error_or_run) {
         if (x.phase == SK_PHASE_REDUCE) n = 1;
         for (uint32_t m = 0; m < MAPS; m++)
             parts[n++] = whole(x.phase == SK_PHASE_CUT ? S.sample[m] : S.run[m], m);
-        size_t len = write_task(task_bytes, sizeof task_bytes, x, parts, n),
-               stage = write_stage(stage_bytes, sizeof stage_bytes, 1, false);
-        uint64_t *words = task_bytes;
-        for (uint64_t k = 1 + test_below(3); k > 0; k--) {
-            if (test_below(2)) words[test_below(len / 8)] = odd[test_below(SK_COUNT(odd))];
-            else ((uint8_t *)words)[test_below(len)] ^= (uint8_t)(1u << test_below(8));
-        }
-        if (!test_below(8)) len = (size_t)test_below(len + 1);
-        if (!test_below(8)) stage = (size_t)test_below(stage + 1);
-        struct sk_view args[2 + 1 + MAPS] = {
-            {.data = (uint8_t *)stage_bytes, .len = stage, .kind = SK_KIND_STAGE},
-            {.data = (uint8_t *)task_bytes, .len = len, .kind = SK_KIND_EXEC}};
-        for (uint32_t i = 0; i < n; i++) args[2 + i] = value_of(parts[i].of);
-        bool may;
-        enum sk_native how;
-        sk_rc rc = run(args, 2 + n, &may, &how);
-        CHECK((rc == SK_OK) == (how == SK_NATIVE_RAN || (how == SK_NATIVE_NOT && rc == SK_OK)) ||
-              n_out == VALUES);
-        ended[how]++;
-        forget();
+        run_damaged(x, parts, n, ended);
     }
     CHECK(ended[SK_NATIVE_NOT] && ended[SK_NATIVE_RAN] && ended[SK_NATIVE_FAILED]);
     sk_free(bounds.p);
     free_runs();
+}
+
+/* ---- joins ---- */
+
+enum { SHARES = 2, FEW = 70 };
+static struct {
+    struct column cols[SHARES + 1][2];
+    struct bytes pack[SHARES + 1],
+        report[SHARES]; /* pack: shares of the left side, the right one */
+} J;
+
+static void make_sides(void) {
+    joins = true;
+    forget();
+    for (int i = 0; i <= SHARES; i++) {
+        struct batch b;
+        struct sk_block_plan *plan;
+        uint64_t size;
+        column_make(&J.cols[i][0], "l", FEW, (struct column_how){.seed = 5, .distinct = 9});
+        column_make(&J.cols[i][1], "g", FEW, (struct column_how){.seed = 6});
+        J.cols[i][0].schema.name = "k";
+        J.cols[i][1].schema.name = "x";
+        batch_make(&b, J.cols[i], 2, i == SHARES ? FEW / 2 : FEW, 0);
+        CHECK_OK_ERR(sk_block_measure(&b.schema, &b.array, &plan, &size, &err), &err);
+        size = (uint64_t)SK_ALIGN(size, SK_BLOCK_ALIGN);
+        J.pack[i] = (struct bytes){sk_alloc_aligned(SK_TAG_TEST, SK_BLOCK_ALIGN, size), size};
+        memset(J.pack[i].p, 0, size);
+        sk_block_write(plan, J.pack[i].p);
+        sk_block_plan_free(plan);
+    }
+}
+
+static void free_sides(void) {
+    for (int i = 0; i <= SHARES; i++) {
+        sk_free(J.pack[i].p);
+        if (i < SHARES) sk_free(J.report[i].p);
+        if (i < SHARES) J.report[i].p = NULL;
+        column_free(&J.cols[i][0]);
+        column_free(&J.cols[i][1]);
+    }
+    joins = false;
+}
+
+/* Lists the parts of a task of a join: all shares, or one, or what is unmatched. */
+static uint32_t list_sides(struct sk_pack_task x, uint32_t share, struct part *parts) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; x.phase == SK_PHASE_UNMATCHED && i < SHARES; i++) {
+        parts[n] = whole(J.report[i], i);
+        parts[n++].side = SK_SIDE_REPORTS;
+    }
+    for (uint32_t i = 0; i < SHARES; i++)
+        if (x.phase == SK_PHASE_REDUCE || i == share) {
+            parts[n] = whole(J.pack[i], i);
+            parts[n++].columns_only = x.phase == SK_PHASE_UNMATCHED;
+        }
+    parts[n] = whole(J.pack[SHARES], n);
+    parts[n++].side = 1;
+    return n;
+}
+
+/* Runs a task, keeps its match report, and puts its keys behind the n that `keys` has. */
+static uint64_t join_keys(uint32_t phase, uint32_t share, int64_t *keys, uint64_t n) {
+    struct part parts[2 * SHARES + 1];
+    struct sk_pack_task x = {phase, 0, 1, 1, 1};
+    uint64_t before = n;
+    ran_well(x, parts, list_sides(x, share, parts));
+    for (uint32_t i = 0; i < n_out; i++) {
+        bool report = out[i].kind == SK_KIND_PACK;
+        CHECK_EQ(report, phase == SK_PHASE_SPLIT_REDUCE && !i);
+        if (!report) n = keys_in(out[i].bytes, out[i].n, keys, n);
+        if (!report) continue;
+        CHECK(out[i].note.pack.head.kind == SK_PACK_MATCH_REPORT);
+        CHECK(sk_pack_note_ok((struct sk_bytes){&out[i].note, out[i].note_n}));
+        CHECK_EQ(out[i].note.pack.head.bytes, out[i].n);
+        sk_free(J.report[share].p);
+        J.report[share] = (struct bytes){out[i].bytes, out[i].n};
+        out[i].bytes = NULL;
+    }
+    CHECK_EQ(told.rows_out, n - before);
+    forget();
+    return n;
+}
+
+/* Split reduces and the reduce behind them give what one reduce gives. */
+TEST(native_tasks_join_a_partition_whole_and_in_shares) {
+    static int64_t want[4 * FEW * FEW], got[4 * FEW * FEW];
+    make_sides();
+    uint64_t n_want = join_keys(SK_PHASE_REDUCE, 0, want, 0), n = 0;
+    CHECK_GE(n_want, FEW * SHARES);
+    for (uint32_t i = 0; i < SHARES; i++) n = join_keys(SK_PHASE_SPLIT_REDUCE, i, got, n);
+    n = join_keys(SK_PHASE_UNMATCHED, 0, got, n);
+    CHECK_EQ(n, n_want);
+    CHECK(!memcmp(got, want, (size_t)n * sizeof *got));
+    struct part parts[2 * SHARES + 1];
+    struct sk_pack_task x = {SK_PHASE_REDUCE, 0, 1, 1, 1};
+    sk_rc rc;
+    uint32_t n_parts = list_sides(x, 0, parts);
+    CHECK_EQ(ran(x, parts, n_parts, 2, false, &rc), SK_NATIVE_NOT); /* something is fused behind */
+    CHECK_EQ(ran(x, parts, n_parts - 1, 1, false, &rc), SK_NATIVE_NOT); /* there is no right side */
+    parts[0].of = J.report[0]; /* two schemas on one side */
+    parts[0].len = J.report[0].n;
+    CHECK_EQ(ran(x, parts, n_parts, 1, false, &rc), SK_NATIVE_NOT);
+    CHECK_EQ(n_out, 0);
+    free_sides();
+}
+
+TEST(native_joins_with_damaged_arguments_end_with_an_error_or_run) {
+    static int64_t keys[4 * FEW * FEW];
+    uint32_t ended[3] = {0};
+    make_sides();
+    for (uint32_t i = 0; i < SHARES; i++) join_keys(SK_PHASE_SPLIT_REDUCE, i, keys, 0);
+    for (int round = 0; round < test_rounds(3000); round++) {
+        static const uint32_t phases[] = {SK_PHASE_REDUCE, SK_PHASE_SPLIT_REDUCE,
+                                          SK_PHASE_UNMATCHED};
+        struct part parts[2 * SHARES + 1];
+        struct sk_pack_task x = {phases[test_below(3)], 0, 1, 1, 1};
+        run_damaged(x, parts, list_sides(x, 0, parts), ended);
+    }
+    CHECK(ended[SK_NATIVE_NOT] && ended[SK_NATIVE_RAN] && ended[SK_NATIVE_FAILED]);
+    free_sides();
 }
 
 TEST(what_an_exchange_does_is_read_within_its_bounds_however_damaged) {

@@ -662,7 +662,8 @@ TEST(work_without_memory) {
     struct map m;
     map_make(&m, formats, 1, 50, 0, 1);
     for (int kind = 0; kind <= SK_WHAT_KINDS; kind++) {
-        if (kind == SK_WHAT_AGGREGATE) continue; /* test_shuffle_aggregate.c */
+        /* test_shuffle_aggregate.c, test_shuffle_join.c */
+        if (kind == SK_WHAT_AGGREGATE || kind == SK_WHAT_JOIN) continue;
         struct sk_what *what =
             what_of(kind < SK_WHAT_KINDS ? (enum sk_what_kind)kind : SK_WHAT_HASH, 1, 3, false);
         what->sorted = kind == SK_WHAT_KINDS;
