@@ -54,17 +54,19 @@ static uint64_t rows_of(const struct sk_slice *s) {
     return rows;
 }
 
-/* Begins the next stretch: neighbouring packs of one kind, or all packs if there are no keys. A
- * stretch without rows is left out, unless it is all there is. */
+static bool are_states(const struct combining *w, const struct sk_slice *s) {
+    return !w->what->n_keys || sk_is_states(w->what, s->schemas[0]);
+}
+
+/* Begins the next stretch: neighbouring packs of one kind; without keys, all packs. A stretch
+ * without rows is left out, unless it is all there is. */
 static sk_rc begin_stretch(struct combining *w, struct sk_err *err) {
     const struct sk_slice *s = w->in.slices + w->next;
-    bool states = !w->what->n_keys || sk_is_states(w->what, s->schemas[0]);
+    bool states = are_states(w, s);
     uint64_t rows = 0;
     uint32_t n = 0;
-    for (; w->next < w->in.n_slices; w->next++, n++) {
-        if (w->what->n_keys && sk_is_states(w->what, s[n].schemas[0]) != states) break;
+    for (; w->next < w->in.n_slices && (!s[n].n || are_states(w, &s[n]) == states); w->next++, n++)
         rows += rows_of(&s[n]);
-    }
     if (!rows && (w->given || w->next < w->in.n_slices)) return SK_OK;
     if (states)
         return sk_restating_create(w->what,
@@ -100,7 +102,8 @@ static sk_rc combining_next(struct sk_work *head, struct sk_value **out, struct 
                 w->states = NULL;
             }
         } else if (w->next < w->in.n_slices) {
-            SK_TRY(begin_stretch(w, err));
+            if (w->in.slices[w->next].n) SK_TRY(begin_stretch(w, err));
+            else w->next++; /* a part without rows */
         } else {
             return SK_OK;
         }
@@ -118,11 +121,6 @@ sk_rc sk_combining_create(const struct sk_what *what, const struct sk_merge_inpu
                           struct sk_work **out, struct sk_err *err) {
     struct combining *w = sk_calloc(SK_TAG_KERNEL, sizeof *w);
     if (!w) return SK_ERR(err, SK_ENOMEM, "no memory to merge aggregates");
-    for (uint32_t s = 0; s < in->n_slices; s++)
-        if (!in->slices[s].n) {
-            sk_free(w);
-            return SK_ERR(err, SK_EINVAL, "pack %u has no block", s);
-        }
     w->head = (struct sk_work){combining_next, combining_destroy};
     w->what = what;
     w->in = *in;

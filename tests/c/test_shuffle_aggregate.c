@@ -4,7 +4,7 @@
 #include "shuffle/work.h"
 #include "test.h"
 
-enum { KEYS = 400, MAPS = 7, PARTITIONS_MAX = 9, ROWS_MAX = 90000 };
+enum { KEYS = 400, MAPS = 7, PARTITIONS_MAX = 9, ROWS_MAX = 90000, RUNS_MAX = 1500 };
 
 struct table { /* keys from 0 to KEYS - 1, and a number */
     struct ArrowSchema field[2], *fields[2], schema;
@@ -232,14 +232,15 @@ static void cut(const struct sk_what *what, struct bytes (*maps)[2], uint32_t n_
 static void reduce_all(const struct sk_what *what, struct bytes (*maps)[2], uint32_t n_maps,
                        uint32_t n, const int64_t *sums, const int64_t *counts) {
     static struct opened o;
-    struct sk_value_part parts[2 * MAPS][PARTITIONS_MAX] = {0};
+    static struct sk_value_part parts[RUNS_MAX][PARTITIONS_MAX];
+    memset(parts, 0, sizeof parts);
     struct bytes bounds = {NULL, 0};
     int64_t last = -1;
     bool keyed = what->n_keys > 0;
     if (keyed) cut(what, maps, n_maps, n, &bounds, parts);
     for (uint32_t p = 0; p < n; p++) {
-        struct sk_slice slices[2 * MAPS];
-        uint32_t from[2 * MAPS], n_slices = 0;
+        struct sk_slice slices[RUNS_MAX];
+        uint32_t from[RUNS_MAX], n_slices = 0;
         for (uint32_t i = 0; i < n_maps; i++) {
             struct bytes at = maps[i][keyed];
             if (keyed) at = (struct bytes){at.p + parts[i][p].off, parts[i][p].len};
@@ -275,6 +276,73 @@ static void reduce_all(const struct sk_what *what, struct bytes (*maps)[2], uint
     sk_free(bounds.p);
 }
 
+/* Merges packs [a, end) of the maps, and appends the packs that come of it to `out`. */
+static uint32_t merge(const struct sk_what *what, struct bytes (*maps)[2], uint32_t a, uint32_t end,
+                      struct bytes (*out)[2], uint32_t cap) {
+    static struct opened o;
+    static struct sk_slice slices[RUNS_MAX];
+    static uint32_t from[RUNS_MAX];
+    bool keyed = what->n_keys > 0, rows = false;
+    uint64_t states = 0, given = 0;
+    uint32_t n = 0, one = 1;
+    const uint32_t *parts[RUNS_MAX];
+    for (uint32_t i = a; i < end; i++) {
+        from[i - a] = o.n;
+        parts[i - a] = &one;
+        open_all(&o, maps[i][keyed].p, maps[i][keyed].n);
+        slices[i - a] = (struct sk_slice){.n = o.n - from[i - a]};
+    }
+    for (uint32_t i = 0; i < end - a; i++) {
+        slices[i].batches = o.list + from[i];
+        slices[i].schemas = o.schemas + from[i];
+        for (uint32_t b = 0; b < slices[i].n; b++) states += (uint64_t)slices[i].batches[b]->length;
+        rows = rows || (slices[i].n && !strcmp(slices[i].schemas[0]->children[keyed]->name, "v0"));
+    }
+    struct sk_merge_input in = {.schema = &o.schema[0],
+                                .slices = slices,
+                                .n_slices = end - a,
+                                .n = !keyed,
+                                .parts = keyed ? NULL : parts,
+                                .values = (uint32_t)test_below(4),
+                                .target_bytes = test_below(2) * (1 + test_below(90000))};
+    struct sk_work *w;
+    struct sk_value *v;
+    if (!o.n) return 0;
+    CHECK_OK_ERR(sk_work_merge(what, &in, &w, &err), &err);
+    for (uint32_t k = 0;; k++) {
+        CHECK_OK_ERR(sk_work_next(w, &v, &err), &err);
+        if (!v) break;
+        CHECK_LT(n, cap);
+        given += v->kind == SK_VALUE_SAMPLE ? 0 : v->rows;
+        CHECK_EQ(v->kind, !keyed ? SK_VALUE_PARTS : k % 2 ? SK_VALUE_RUN : SK_VALUE_SAMPLE);
+        CHECK(keyed || (v->n == 1 && !v->first && v->rows <= 1));
+        out[n][keyed && k % 2] = written(v);
+        if (!keyed || k % 2) n++;
+    }
+    sk_work_destroy(w);
+    close_all(&o);
+    CHECK(n && given <= states && (rows || given <= KEYS)); /* a row for each group */
+    return n;
+}
+
+/* Merges some neighbours, some of the packs that come of it again. */
+static uint32_t merge_some(const struct sk_what *what, struct bytes (*maps)[2], uint32_t n_maps) {
+    for (uint64_t times = test_below(3); times; times--) {
+        static struct bytes out[RUNS_MAX][2];
+        uint32_t n = 0;
+        memset(out, 0, sizeof out);
+        for (uint32_t i = 0, k; i < n_maps; i += k) {
+            k = SK_MIN(1 + (uint32_t)test_below(2 * MAPS), n_maps - i);
+            n += merge(what, maps, i, i + k, out + n, RUNS_MAX - n);
+        }
+        for (uint32_t i = 0; i < n_maps; i++)
+            for (int k = 0; k < 2; k++) sk_free(maps[i][k].p);
+        memcpy(maps, out, sizeof out);
+        n_maps = n;
+    }
+    return n_maps;
+}
+
 TEST(aggregates_of_rows_and_states) {
     static const int64_t sizes[] = {0, 1, 500, 3000, ROWS_MAX};
     for (int round = 0; round < test_rounds(8); round++) {
@@ -283,7 +351,8 @@ TEST(aggregates_of_rows_and_states) {
         struct sk_what *what = what_of(keyed);
         int64_t sums[KEYS] = {0}, counts[KEYS] = {0},
                 keys = keyed ? 1 + (int64_t)test_below(KEYS) : 1;
-        struct bytes maps[2 * MAPS][2] = {0};
+        static struct bytes maps[RUNS_MAX][2];
+        memset(maps, 0, sizeof maps);
         uint32_t n_maps = 0;
         for (uint32_t i = 0; i < MAPS; i++) {
             table_make(&t[i], sizes[test_below(i ? 4 : 5)], keys, sums, counts);
@@ -298,6 +367,7 @@ TEST(aggregates_of_rows_and_states) {
                 n_maps++;
             }
         }
+        n_maps = merge_some(what, maps, n_maps);
         reduce_all(what, maps, n_maps, keyed ? 1 + (uint32_t)test_below(PARTITIONS_MAX) : 1, sums,
                    counts);
         for (uint32_t i = 0; i < n_maps; i++)
@@ -420,6 +490,17 @@ TEST(aggregates_without_memory) {
                                  .end = 1,
                                  .n = 1,
                                  .target_bytes = 600};
+    struct bytes maps[2][2] = {0};
+    static struct opened o;
+    uint32_t n_maps = 0;
+    for (int i = 0; i < 2; i++) map_states(what, &t, &n_maps, maps);
+    struct sk_slice states[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t from = o.n;
+        open_all(&o, maps[i][1].p, maps[i][1].n);
+        states[i] = (struct sk_slice){
+            .n = o.n - from, .batches = o.list + from, .schemas = o.schemas + from};
+    }
     for (int64_t nth = 1;; nth++) {
         struct sk_states *s = NULL;
         struct sk_work *w = NULL;
@@ -444,8 +525,25 @@ TEST(aggregates_without_memory) {
         bool hit_too = sk_mem_failed();
         sk_mem_fail_at(0);
         CHECK_EQ(rc, hit_too ? SK_ENOMEM : SK_OK);
-        if (!hit && !hit_too) break;
+        sk_mem_fail_at(nth);
+        rc = sk_work_merge(
+            what,
+            &(struct sk_merge_input){
+                .schema = &t.schema, .slices = states, .n_slices = 2, .target_bytes = 600},
+            &w, &err);
+        for (struct sk_value *v = NULL; rc == SK_OK; sk_value_destroy(v)) {
+            rc = sk_work_next(w, &v, &err);
+            if (rc != SK_OK || !v) break;
+        }
+        if (w) sk_work_destroy(w);
+        w = NULL;
+        bool hit_merge = sk_mem_failed();
+        sk_mem_fail_at(0);
+        CHECK_EQ(rc, hit_merge ? SK_ENOMEM : SK_OK);
+        if (!hit && !hit_too && !hit_merge) break;
     }
+    close_all(&o);
+    for (int i = 0; i < 4; i++) sk_free(maps[i / 2][i % 2].p);
     table_free(&t);
     sk_what_destroy(what);
 }

@@ -863,9 +863,8 @@ static void each_allocation_fails(uint64_t again) {
             if (stage == 3 && t->inner) {
                 uint32_t runs = exchange_at(3)->packs.n;
                 for (uint32_t run = 0; run < runs; run += 12) {
-                    notes[n] = (struct note){.h = {.kind = SK_PACK_CUTS,
-                                                   .run = run,
-                                                   .n = 5 * SK_MIN(runs - run, 12u)}};
+                    notes[n] = (struct note){
+                        .h = {.kind = SK_PACK_CUTS, .run = run, .n = 5 * SK_MIN(runs - run, 12u)}};
                     for (uint32_t i = 0; i < notes[n].h.n; i += 5)
                         notes[n].cut[i] = (struct sk_pack_cut){0, 1, 0, 1};
                     n++;
@@ -956,8 +955,8 @@ TEST(what_a_merge_yields_waits_in_front_of_the_packs_that_came_meanwhile) {
     CHECK_EQ(R.x->s[2].gather->waiting_bytes, 4 * 64);
     rig_done(&R, id, 5);
     t = again(2, 0);
-    CHECK(t && t->in.n == 3 && t->in.head->ref.oid == state &&
-          t->in.head->next->ref.oid == third && !R.x->s[2].gather->waiting_bytes);
+    CHECK(t && t->in.n == 3 && t->in.head->ref.oid == state && t->in.head->next->ref.oid == third &&
+          !R.x->s[2].gather->waiting_bytes);
     id = t->id;
     map_of(4, "11");
     map_of(5, "11");
