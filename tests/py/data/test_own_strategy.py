@@ -15,6 +15,7 @@ import skate.data
 from cases import case
 from skate._private import timeline
 from skate.data import ExchangeStrategy
+from skate.data.exchange_strategy import Group, Shuffle
 
 N = 20_000
 
@@ -205,11 +206,35 @@ def test_what_a_strategy_is_told_and_one_copy_for_each_input():
             assert last.bytes >= sum(p.bytes for p in packs) / 2
 
 
-def test_only_values_are_asked_where_nothing_can_be_merged():
-    Records.seen, Records.copies = [], []
-    assert len(rows(keyed().groupby("k", strategy=Records("mine")).sum("id"))) == 97
-    assert {what for _, _, what, *_ in Records.seen} == {"values"}
-    assert not any(sizes.merges for _, _, _, sizes in Records.seen)
+class Again(ExchangeStrategy):
+    """Merges what the last merge has made with two packs more."""
+
+    seen: list = []  # noqa: RUF012  of all copies
+
+    def came(self, shuffle, pack):
+        group = shuffle.hold(values=1)
+        assert group.bytes >= group.back + pack.bytes
+        self.seen.append((group.n, group.back))
+        if group.n < 3 - (group.back == 0):
+            return
+        shuffle.merge(group, again=1 << 20)
+        (now,) = [g for g in shuffle.groups if g.first == group.first]
+        while not now.back:  # until it has come back
+            (now,) = [g for g in shuffle.groups if g.first == group.first]
+        assert now.n == 1 and now.bytes == now.back
+
+
+def test_a_merge_comes_back_in_front_of_later_packs():
+    want = [rows(keyed().groupby("k").sum("id")), rows(keyed().sort("k"))]
+    Again.seen = []
+    assert [
+        rows(keyed().groupby("k", strategy=Again()).sum("id")),
+        rows(keyed().sort("k", strategy=Again())),
+    ] == want
+    assert {(n, back > 0) for n, back in Again.seen} == {(1, 0), (2, 0), (2, 1), (3, 1)}
+    for again, error in [(-1, ValueError), (True, ValueError), ("1", TypeError)]:
+        with pytest.raises(error):
+            Shuffle(lambda *a: (0, ())).merge(Group(0, 1, 2, 3, 0), again=again)
 
 
 class Raises(ExchangeStrategy):

@@ -330,7 +330,8 @@ def test_rows_do_not_depend_on_the_strategy(strategy):
         ops = ds.stats_dict()["ops"]
         merges = [o["tasks_done"] for o in ops if o.get("merges")]
         assert len(merges) == _skate.SHUFFLES[strategy]
-        assert strategy == "auto" or (sum(merges) > 0) == _skate.SHUFFLES[strategy]
+        if strategy not in ("auto", "streaming"):  # they may make none, of three maps
+            assert (sum(merges) > 0) == _skate.SHUFFLES[strategy]
         x = next(o["exchange"] for o in ops if "exchange" in o)
         assert (
             x["strategy"] == strategy and x["packs"] and x["taken_bytes"] >= x["largest_bytes"] > 0
@@ -347,7 +348,7 @@ def test_rows_do_not_depend_on_the_strategy(strategy):
     assert exchanged(ds.sort("k")) == at[np.argsort(at * 7919 % 1000, kind="stable")].tolist()
 
 
-@pytest.mark.parametrize("strategy", ["merge", "push_star"])
+@pytest.mark.parametrize("strategy", ["merge", "push_star", "streaming"])
 def test_packs_of_several_schemas_are_merged(strategy):
     def mixed(b):
         i = int(b["id"][0]) // 1000
@@ -386,7 +387,12 @@ def test_merges_where_a_worker_dies_and_memory_is_short(tmp_path):
         return b
 
     seen = []
-    for strategy, kill in [("index", False), ("push_star", True), ("merge", False)]:
+    for strategy, kill in [
+        ("index", False),
+        ("push_star", True),
+        ("merge", False),
+        ("streaming", True),
+    ]:
         skate.shutdown()
         skate.init(
             num_cpus=2, object_store_memory=32 << 20, _system_config={"preload": "numpy,pytest"}
