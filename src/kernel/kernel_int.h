@@ -65,6 +65,11 @@ SK_INLINE int64_t sk_load_signed(const uint8_t *p, uint32_t width) {
     return (int64_t)(sk_load(p, width) << up) >> up;
 }
 SK_INLINE bool sk_bit(const uint8_t *p, int64_t i) { return (p[i >> 3] >> (i & 7)) & 1; }
+/* Reads 64 bits that begin at bit i, and no byte without one of them. */
+SK_INLINE uint64_t sk_load_bits(const uint8_t *p, int64_t i) {
+    uint64_t w = sk_load(p + (i >> 3), 8) >> (i & 7);
+    return i & 7 ? w | (uint64_t)p[(i >> 3) + 8] << (64 - (i & 7)) : w;
+}
 
 static inline int64_t sk_key_code(const struct sk_key_col *c, int64_t i) {
     switch (c->code) {

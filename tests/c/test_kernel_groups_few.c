@@ -164,6 +164,72 @@ TEST(deviations_are_exact_to_the_last_bits) {
     }
 }
 
+/* ---- all rows of numbers ---- */
+
+/* The value at place i of a column of format f: an integer, or the bits of a float. */
+static __int128 number_at(const char *f, const void *p, int64_t i) {
+    switch (*f) {
+    case 'c': return ((const int8_t *)p)[i];
+    case 'C': return ((const uint8_t *)p)[i];
+    case 's': return ((const int16_t *)p)[i];
+    case 'S': return ((const uint16_t *)p)[i];
+    case 'i': return ((const int32_t *)p)[i];
+    case 'I': return ((const uint32_t *)p)[i];
+    case 'L': return ((const uint64_t *)p)[i];
+    default: return ((const int64_t *)p)[i];
+    }
+}
+
+static void check_all_rows(const char *f, int64_t rows, unsigned nulls) {
+    const bool whole = !strchr("efg", *f);
+    struct sk_agg aggs[4] = {{SK_AGG_COUNT, 0, true, 0, 0, "n", 0, NULL, true, NULL, false, false},
+                             {SK_AGG_MIN, 0, true, 0, 0, "a", 0, NULL, true, NULL, false, false},
+                             {SK_AGG_MAX, 0, true, 0, 0, "b", 0, NULL, true, NULL, false, false},
+                             {SK_AGG_SUM, 0, true, 0, 0, "s", 0, NULL, true, NULL, true, false}};
+    struct cell least = {.class = CELL_NULL}, most = least;
+    struct column c;
+    struct batch b;
+    struct states made;
+    __int128 sum = 0;
+    int64_t n = 0;
+    column_make(&c, f, rows, (struct column_how){.seed = test_rand(), .nulls = nulls});
+    for (int64_t i = 0; i < rows; i++) {
+        const struct cell *v = &c.cells[i];
+        if (v->class != CELL_VALUE) continue;
+        if (!n || cell_compare(f, v, &least, false, false) < 0) least = *v;
+        if (!n || cell_compare(f, v, &most, false, false) > 0) most = *v;
+        sum += v->i;
+        n++;
+    }
+    batch_make(&b, &c, 1, rows, 0);
+    take(&b.schema, b.array, NULL, 0, aggs, whole ? 4 : 3, 0, false, &made);
+    struct ArrowArray **of = made.array.children;
+    CHECK_EQ(*(const int64_t *)of[0]->buffers[1], n);
+    for (int i = 1; n && i < 3; i++) {
+        const struct cell *is = i == 1 ? &least : &most;
+        if (whole) CHECK(number_at(f, of[i]->buffers[1], 0) == is->i);
+        else if (*f == 'g') CHECK(*(const double *)of[i]->buffers[1] == is->d);
+        else if (*f == 'f') CHECK((double)*(const float *)of[i]->buffers[1] == is->d);
+        else CHECK((double)*(const _Float16 *)of[i]->buffers[1] == is->d);
+    }
+    if (n && whole) CHECK(!memcmp(of[3]->buffers[1], &sum, 16));
+    states_free(&made);
+    column_free(&c);
+}
+
+TEST(all_rows_of_numbers_are_one_group) {
+    static const char *const formats[] = {"c", "C", "s", "S", "i", "I", "l", "L", "e", "f", "g"};
+    const int64_t lengths[] = {1, 63, 64, 65, 511, 512, 513, 4097, 9000};
+    for (int round = 0; round < test_rounds(2); round++)
+        for (size_t i = 0; i < SK_COUNT(formats); i++)
+            for (size_t l = 0; l < SK_COUNT(lengths); l++) {
+                sk_agg_plain = test_below(2);
+                check_all_rows(formats[i], lengths[l], (unsigned)test_below(3) * 30);
+                check_all_rows(formats[i], 1 + (int64_t)test_below(200), 99);
+            }
+    sk_agg_plain = false;
+}
+
 /* ---- groups by codes ---- */
 
 static void check_same(const struct states *a, const struct states *b, uint32_t n_keys) {

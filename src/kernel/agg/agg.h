@@ -63,7 +63,17 @@ bool sk_agg_one_update(const struct sk_agg_col *a, const struct sk_key_col *c,
                        uint64_t rows) SK_MUST_USE;
 /* agg_floats.c: adds the rows of a column of floats to the one state, a sum or moments. */
 void sk_agg_floats_update(const struct sk_agg_col *a, const struct sk_key_col *c, uint64_t rows);
+/* Returns the least, or the greatest, value, and the numbers of values and of NaNs. */
+double sk_agg_floats_scan(const struct sk_key_col *c, uint64_t rows, bool least, int64_t *values,
+                          int64_t *nans);
 extern bool sk_agg_plain; /* true: AVX2 is not used (for tests) */
+/* True if functions marked SK_AGG_WIDE may be called. Each has a twin for other processors. */
+bool sk_agg_wide(void);
+#if defined(__x86_64__)
+#define SK_AGG_WIDE __attribute__((target("avx2,fma")))
+#else
+#define SK_AGG_WIDE
+#endif
 bool sk_agg_merge(const struct sk_agg_col *a, uint8_t *to, const uint8_t *from) SK_MUST_USE;
 size_t sk_agg_encoded_max(const struct sk_agg_col *a, const uint8_t *state);
 /* returns the bytes written */

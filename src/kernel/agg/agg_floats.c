@@ -1,5 +1,5 @@
-/* agg_floats.c - sums, means and moments of floats where all rows are one group: the same states as
- * of agg.c, bit by bit, a block of rows at a time with vector instructions.
+/* agg_floats.c - sums, moments, extremes and counts of floats where all rows are one group: the
+ * same states as of agg.c, bit by bit, a block of rows at a time with vector instructions.
  *
  * A block whose values are all finite and raise no top bin needs no look at single values: digits
  * (fsum.h) are sums and differences of doubles, and null values are masked to zero. Every other
@@ -14,6 +14,13 @@ typedef double doubles __attribute__((vector_size(8 * LANES)));
 typedef int64_t longs __attribute__((vector_size(8 * LANES)));
 
 bool sk_agg_plain;
+bool sk_agg_wide(void) {
+#if defined(__x86_64__)
+    return !sk_agg_plain && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+    return false;
+#endif
+}
 
 struct floats {
     const struct sk_agg_col *a;
@@ -91,21 +98,10 @@ SK_INLINE bool add_either(const struct floats *f, const double *x, const uint64_
     return add_block(f, x, NULL, false, fused, out);
 }
 
-#if defined(__x86_64__)
-__attribute__((target("avx2,fma"))) static bool
-add_wide(const struct floats *f, const double *x, const uint64_t *valid, struct digits *out) {
+SK_AGG_WIDE static bool add_wide(const struct floats *f, const double *x, const uint64_t *valid,
+                                 struct digits *out) {
     return add_either(f, x, valid, true, out);
 }
-static bool is_wide(void) {
-    return !sk_agg_plain && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
-#else
-static bool is_wide(void) { return false; }
-static bool add_wide(const struct floats *f, const double *x, const uint64_t *valid,
-                     struct digits *out) {
-    return add_either(f, x, valid, false, out);
-}
-#endif
 #ifdef __FP_FAST_FMA
 enum { FUSED = true };
 #else
@@ -149,7 +145,7 @@ static void open(struct floats *f) {
 /* Adds a block, if no magnitude in it is above the limit. */
 static bool at_once(struct floats *f, const double *x, const uint64_t *valid) {
     struct digits d;
-    bool good = is_wide() ? add_wide(f, x, valid, &d) : add_plain(f, x, valid, &d);
+    bool good = sk_agg_wide() ? add_wide(f, x, valid, &d) : add_plain(f, x, valid, &d);
     for (int i = 0; good && i < (f->moments ? 4 : 3); i++) {
         uint64_t bits;
         memcpy(&bits, &f->rounder[i], 8);
@@ -192,12 +188,6 @@ static int64_t add_cleaned(struct floats *f, const double *x, const uint64_t *va
     return nans;
 }
 
-/* Reads 64 bits that begin at bit `at`. */
-static uint64_t load_bits(const uint8_t *p, int64_t at) {
-    uint64_t w = sk_load(p + at / 8, 8) >> (at & 7);
-    return at & 7 ? w | (uint64_t)p[at / 8 + 8] << (64 - (at & 7)) : w;
-}
-
 /* The rows [row, row + BLOCK) of a column as doubles; in `to`, where they are not in place. Behind
  * the last row come zeros, which are as valid as others. Returns the number of values. */
 static int64_t load_block(const struct sk_key_col *c, int64_t row, int64_t rows, double *to,
@@ -217,12 +207,83 @@ static int64_t load_block(const struct sk_key_col *c, int64_t row, int64_t rows,
     for (int w = 0; w < WORDS; w++) {
         valid[w] = UINT64_MAX;
         int64_t first = 64 * w, bits = SK_MIN(n - first, (int64_t)64);
-        if (bits == 64) valid[w] = load_bits(c->valid, at + first);
+        if (bits == 64) valid[w] = sk_load_bits(c->valid, at + first);
         for (int64_t i = 0; i < bits && bits < 64; i++)
             if (!sk_bit(c->valid, at + first + i)) valid[w] ^= UINT64_C(1) << i;
         values -= 64 - __builtin_popcountll(valid[w]);
     }
     return values;
+}
+
+/* ---- extremes and counts --------------------------------------------------------------------- */
+
+struct seen {
+    doubles best[2]; /* two that do not wait for each other */
+    longs nans;      /* minus the number of NaNs and nulls */
+};
+
+/* A null is taken for a NaN, which is no extreme. */
+SK_INLINE void see_block(struct seen *s, const double *x, const uint64_t *valid, bool least) {
+    const longs shift = {0, 1, 2, 3}, nan = (longs)((doubles){0} + __builtin_nan(""));
+    for (int w = 0; w < WORDS; w++)
+        for (int i = 0; i < 64; i += LANES) {
+            doubles v, *best = &s->best[i / LANES % 2];
+            memcpy(&v, x + 64 * w + i, sizeof v);
+            if (valid) {
+                longs bits = (longs){0} + (int64_t)(valid[w] >> i), on = -((bits >> shift) & 1);
+                v = (doubles)(((longs)v & on) | (nan & ~on));
+            }
+            longs better = least ? v < *best : v > *best;
+            s->nans += v != v;
+            *best = (doubles)(((longs)v & better) | ((longs)*best & ~better));
+        }
+}
+
+SK_INLINE void see_either(struct seen *s, const double *x, const uint64_t *valid, bool least) {
+    if (least && valid) see_block(s, x, valid, true);
+    else if (least) see_block(s, x, NULL, true);
+    else if (valid) see_block(s, x, valid, false);
+    else see_block(s, x, NULL, false);
+}
+static void see_plain(struct seen *s, const double *x, const uint64_t *valid, bool least) {
+    see_either(s, x, valid, least);
+}
+SK_AGG_WIDE static void see_wide(struct seen *s, const double *x, const uint64_t *valid,
+                                 bool least) {
+    see_either(s, x, valid, least);
+}
+
+double sk_agg_floats_scan(const struct sk_key_col *c, uint64_t rows, bool least, int64_t *values,
+                          int64_t *nans) {
+    double worst = least ? __builtin_inf() : -__builtin_inf();
+    struct seen s = {.best = {(doubles){0} + worst, (doubles){0} + worst}};
+    *values = *nans = 0;
+    for (int64_t row = 0; row < (int64_t)rows; row += BLOCK) {
+        double block[BLOCK];
+        uint64_t valid[WORDS];
+        const double *x;
+        int64_t here = SK_MIN((int64_t)rows - row, (int64_t)BLOCK),
+                n = load_block(c, row, (int64_t)rows, block, &x, valid);
+        /* what is behind the last row, is null */
+        if (here < BLOCK)
+            for (int64_t i = 0; i < BLOCK; i++) {
+                if (i < here && (n == here || (valid[i / 64] >> (i & 63) & 1))) continue;
+                block[i] = __builtin_nan("");
+            }
+        const uint64_t *mask = n < here && here == BLOCK ? valid : NULL;
+        if (sk_agg_wide()) see_wide(&s, x, mask, least);
+        else see_plain(&s, x, mask, least);
+        *nans -= BLOCK - n; /* nulls, and what is behind the last row */
+        *values += n;
+    }
+    for (int l = 0; l < LANES; l++) *nans -= s.nans[l];
+    *values -= *nans;
+    for (int i = 0; i < 2; i++)
+        for (int l = 0; l < LANES; l++) {
+            double v = s.best[i][l];
+            worst = (least ? v < worst : v > worst) ? v : worst;
+        }
+    return worst;
 }
 
 void sk_agg_floats_update(const struct sk_agg_col *a, const struct sk_key_col *c, uint64_t rows) {

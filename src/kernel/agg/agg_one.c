@@ -12,82 +12,150 @@ struct one {
     uint64_t best;
 };
 
+/* The rows of a column of integers, 64 at a time: the bits of the rows that are valid. */
+SK_INLINE uint64_t valid_bits(const struct sk_key_col *c, int64_t row, int64_t n) {
+    uint64_t w = UINT64_MAX >> (64 - n);
+    if (!c->valid) return w;
+    if (n == 64) return sk_load_bits(c->valid, c->offset + row);
+    for (int64_t i = 0; i < n; i++)
+        if (!sk_bit(c->valid, c->offset + row + i)) w ^= UINT64_C(1) << i;
+    return w;
+}
+
 /* Integers are summed after adding 2^63, so that no number is negative. Each is split into halves
  * of 32 bits; with fewer than 2^32 values neither sum of halves leaves 64 bits. */
-SK_INLINE void add_integers(const struct sk_key_col *c, enum sk_agg_state is, uint32_t width,
-                            bool is_signed, bool nulls, bool least, int64_t rows, struct one *o) {
-    const uint8_t *p = c->data + c->offset * width;
+struct halves {
+    uint64_t high, low;
+    sk_u128 squares, squares_high;
+};
+
+/* Adds n integers of which some are valid, or all. */
+SK_INLINE void add_integers(struct halves *to, const uint8_t *p, int64_t n, uint64_t valid,
+                            bool all, bool moments, uint32_t width, bool is_signed) {
     const uint64_t flip = is_signed ? UINT64_C(1) << 63 : 0;
-    uint64_t high = 0, low = 0, best[4]; /* four accumulators that do not wait for each other */
-    sk_u128 squares = 0, squares_high = 0;
-    int64_t none = 0;
-    for (int i = 0; i < 4; i++) best[i] = least ? UINT64_MAX : 0;
-#pragma GCC unroll 4
-    for (int64_t i = 0; i < rows; i++) {
-        if (nulls && !sk_bit(c->valid, c->offset + i)) {
-            none++;
-            continue;
-        }
-        uint64_t is_at = is_signed ? (uint64_t)sk_load_signed(p + i * width, width)
-                                   : sk_load(p + i * width, width),
-                 v = flip ^ is_at, *to = &best[i % 4];
-        if (is == SK_STATE_VALUE) *to = (least ? v < *to : v > *to) ? v : *to;
-        else {
-            high += v >> 32;
-            low += v & UINT32_MAX;
-        }
-        if (is == SK_STATE_MOMENTS) {
-            uint64_t m = is_signed && (int64_t)is_at < 0 ? -is_at : is_at;
-            sk_u128 square = (sk_u128)m * m;
-            squares += (uint64_t)square;
-            if (width == 8) squares_high += square >> 64;
-        }
+    struct halves h = *to;
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t on = all ? UINT64_MAX : -(valid >> i & 1),
+                 m = is_signed ? (uint64_t)sk_load_signed(p + i * width, width)
+                               : sk_load(p + i * width, width),
+                 v = (flip ^ m) & on;
+        h.high += v >> 32;
+        h.low += v & UINT32_MAX;
+        if (!moments) continue;
+        m = (is_signed && (int64_t)m < 0 ? -m : m) & on;
+        sk_u128 square = (sk_u128)m * m;
+        h.squares += (uint64_t)square;
+        if (width == 8) h.squares_high += square >> 64;
     }
-    for (int i = 1; i < 4; i++)
-        if (least ? best[i] < best[0] : best[i] > best[0]) best[0] = best[i];
-    o->n = rows - none;
-    o->sum = ((sk_i128)high << 32) + low - (is_signed ? (sk_i128)o->n << 63 : 0);
-    o->best = best[0];
-    o->squares = squares;
-    o->squares_high = squares_high;
+    *to = h;
 }
 
-SK_INLINE void add_floats(const struct sk_key_col *c, uint32_t width, bool nulls, bool least,
-                          int64_t rows, struct one *o) {
+SK_INLINE void sum_rows(const struct sk_key_col *c, bool moments, uint32_t width, bool is_signed,
+                        int64_t rows, struct one *o) {
     const uint8_t *p = c->data + c->offset * width;
-    double best = least ? __builtin_inf() : -__builtin_inf();
-    int64_t n = 0, nans = 0;
-    for (int64_t i = 0; i < rows; i++) {
-        if (nulls && !sk_bit(c->valid, c->offset + i)) continue;
-        double v = sk_float_value(p + i * width, width);
-        best = (least ? v < best : v > best) ? v : best;
-        nans += v != v;
-        n++;
+    struct halves h = {0};
+    if (!c->valid) {
+        add_integers(&h, p, rows, 0, true, moments, width, is_signed);
+        o->n = rows;
     }
-    o->n = n - nans;
-    o->nans = nans;
-    o->best_double = best;
+    for (int64_t row = 0; c->valid && row < rows; row += 64, p += 64 * width) {
+        int64_t n = SK_MIN(rows - row, (int64_t)64);
+        uint64_t valid = valid_bits(c, row, n);
+        o->n += __builtin_popcountll(valid);
+        if (valid == UINT64_MAX) add_integers(&h, p, 64, 0, true, moments, width, is_signed);
+        else add_integers(&h, p, n, valid, false, moments, width, is_signed);
+    }
+    o->sum = ((sk_i128)h.high << 32) + h.low - (is_signed ? (sk_i128)o->n << 63 : 0);
+    o->squares = h.squares;
+    o->squares_high = h.squares_high;
 }
 
-SK_INLINE void scan_integers(const struct sk_key_col *c, enum sk_agg_state is, bool least,
-                             int64_t rows, struct one *o) {
-    bool nulls = c->valid != NULL, is_signed = c->kind == SK_KEY_INT;
-    if (c->width == 8 && is_signed && !nulls) add_integers(c, is, 8, true, false, least, rows, o);
-    else if (c->width == 8 && is_signed) add_integers(c, is, 8, true, true, least, rows, o);
-    else add_integers(c, is, c->width, is_signed, nulls, least, rows, o);
+SK_INLINE void sum_integers(const struct sk_key_col *c, bool moments, int64_t rows, struct one *o) {
+    bool is_signed = c->kind == SK_KEY_INT;
+    if (c->width == 8 && is_signed) sum_rows(c, moments, 8, true, rows, o);
+    else if (c->width == 4 && is_signed) sum_rows(c, moments, 4, true, rows, o);
+    else sum_rows(c, moments, c->width, is_signed, rows, o);
+}
+
+/* Returns the least, or the greatest, of n numbers; first: one of those that are valid, which
+ * stands for those that are not. Two results do not wait for each other. */
+#define EXTREME_OF(type)                                                    \
+    {                                                                       \
+        type a, v, u, one;                                                  \
+        memcpy(&one, p + first * sizeof one, sizeof one);                   \
+        type b = a = one;                                                   \
+        if (n % 2) memcpy(&v, p + (n - 1) * sizeof v, sizeof v);            \
+        if (n % 2 && (all || valid >> (n - 1) & 1)) b = v;                  \
+        for (size_t i = 0; i < n / 2; i++) {                                \
+            memcpy(&v, p + i * sizeof v, sizeof v);                         \
+            memcpy(&u, p + (n / 2 + i) * sizeof u, sizeof u);               \
+            if (!all) {                                                     \
+                type on = (type) - (type)(valid >> i & 1);                  \
+                type also = (type) - (type)(valid >> (n / 2 + i) & 1);      \
+                v = (type)((v & on) | (one & ~on));                         \
+                u = (type)((u & also) | (one & ~also));                     \
+            }                                                               \
+            a = (least ? v < a : v > a) ? v : a;                            \
+            b = (least ? u < b : u > b) ? u : b;                            \
+        }                                                                   \
+        return (uint64_t)(int64_t)((least ? a < b : a > b) ? a : b) ^ flip; \
+    }
+SK_INLINE uint64_t extreme_of(const uint8_t *p, size_t n, uint64_t valid, bool all, uint32_t width,
+                              bool is_signed, bool least, uint64_t flip) {
+    size_t first = all ? 0 : (size_t)__builtin_ctzll(valid);
+    switch (is_signed ? width : width + 16) {
+    case 1: EXTREME_OF(int8_t)
+    case 2: EXTREME_OF(int16_t)
+    case 4: EXTREME_OF(int32_t)
+    case 8: EXTREME_OF(int64_t)
+    case 17: EXTREME_OF(uint8_t)
+    case 18: EXTREME_OF(uint16_t)
+    case 20: EXTREME_OF(uint32_t)
+    default: EXTREME_OF(uint64_t)
+    }
+}
+
+SK_INLINE void find_extreme(const struct sk_key_col *c, bool least, int64_t rows, struct one *o) {
+    enum { PIECE = 4096 };
+    const uint8_t *p = c->data + c->offset * c->width;
+    bool is_signed = c->kind == SK_KEY_INT;
+    const uint64_t flip = is_signed ? UINT64_C(1) << 63 : 0;
+    o->best = least ? UINT64_MAX : 0;
+    for (int64_t row = 0, n; row < rows; row += n, p += n * c->width) {
+        n = SK_MIN(rows - row, (int64_t)(c->valid ? 64 : PIECE));
+        uint64_t valid = c->valid ? valid_bits(c, row, n) : UINT64_MAX, best;
+        int64_t values = c->valid ? __builtin_popcountll(valid) : n;
+        o->n += values;
+        if (!values) continue;
+        if (values == n) best = extreme_of(p, (size_t)n, 0, true, c->width, is_signed, least, flip);
+        else best = extreme_of(p, (size_t)n, valid, false, c->width, is_signed, least, flip);
+        if (least ? best < o->best : best > o->best) o->best = best;
+    }
+}
+
+SK_INLINE void scan_integers(const struct sk_agg_col *a, const struct sk_key_col *c, int64_t rows,
+                             struct one *o) {
+    if (a->state == SK_STATE_VALUE && a->agg.kind == SK_AGG_MIN) find_extreme(c, true, rows, o);
+    else if (a->state == SK_STATE_VALUE) find_extreme(c, false, rows, o);
+    else if (a->state == SK_STATE_MOMENTS) sum_integers(c, true, rows, o);
+    else sum_integers(c, false, rows, o);
+}
+static void scan_plain(const struct sk_agg_col *a, const struct sk_key_col *c, int64_t rows,
+                       struct one *o) {
+    scan_integers(a, c, rows, o);
+}
+SK_AGG_WIDE static void scan_wide(const struct sk_agg_col *a, const struct sk_key_col *c,
+                                  int64_t rows, struct one *o) {
+    scan_integers(a, c, rows, o);
 }
 
 static void scan(const struct sk_agg_col *a, const struct sk_key_col *c, int64_t rows,
                  struct one *o) {
-    bool nulls = c->valid != NULL, least = a->agg.kind == SK_AGG_MIN;
-    if (c->kind == SK_KEY_FLOAT) {
-        if (c->width == 8 && !nulls && least) add_floats(c, 8, false, true, rows, o);
-        else if (c->width == 8 && !nulls) add_floats(c, 8, false, false, rows, o);
-        else add_floats(c, c->width, nulls, least, rows, o);
-    } else if (a->state == SK_STATE_VALUE && least) scan_integers(c, SK_STATE_VALUE, true, rows, o);
-    else if (a->state == SK_STATE_VALUE) scan_integers(c, SK_STATE_VALUE, false, rows, o);
-    else if (a->state == SK_STATE_MOMENTS) scan_integers(c, SK_STATE_MOMENTS, false, rows, o);
-    else scan_integers(c, SK_STATE_SUM, false, rows, o);
+    if (c->kind == SK_KEY_FLOAT)
+        o->best_double =
+            sk_agg_floats_scan(c, (uint64_t)rows, a->agg.kind == SK_AGG_MIN, &o->n, &o->nans);
+    else if (sk_agg_wide()) scan_wide(a, c, rows, o);
+    else scan_plain(a, c, rows, o);
     o->nulls = rows - o->n - o->nans;
 }
 
