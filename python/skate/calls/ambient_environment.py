@@ -27,8 +27,12 @@ if TYPE_CHECKING:
 
 # In the driver: the ambient environment when the engine was opened.
 _start: tuple[list[str], str | None, dict[str, str]] | None = None
-# the environment that was sent last; None: nothing has ever changed
-_sent: dict[str, Any] | None = None
+# In the driver: the environment as it was compared last, and what differed. It has a hundred
+# variables, and decoding each costs 1 us.
+_compared: tuple[dict[Any, Any], dict[str, str]] | None = None
+_sent: dict[str, Any] | None = (
+    None  # the environment that was sent last; None: nothing has ever changed
+)
 # In the driver: the environments that were sent, by content, the one used last at the end.
 _numbers: dict[Any, dict[str, Any]] = {}
 _count = 0  # the last number given; 0 is for the environment at the opening
@@ -44,10 +48,10 @@ _OWN = ("SKATE_", "RAY_")
 
 
 def begin(path: list[str], cwd: str | None) -> None:
-    """In the driver: records the ambient environment with which workers begin: this sys.path, this
-    working directory (None: that of the fork server), and the present os.environ."""
-    global _start, _sent
-    _start, _sent = (path, cwd, dict(os.environ)), None
+    """In the driver: records the ambient environment with which workers begin: this sys.path, this working
+    directory (None: that of the fork server), and os.environ as it is now."""
+    global _start, _sent, _compared
+    _start, _sent, _compared = (path, cwd, dict(os.environ)), None, None
     _numbers.clear()
     _skate.around(sys.path, getattr(os.environ, "_data", {}))
 
@@ -55,6 +59,23 @@ def begin(path: list[str], cwd: str | None) -> None:
 def path_now() -> list[str]:
     """sys.path, without the entries that depend on the working directory."""
     return [os.getcwd() if p == "" else p for p in sys.path]
+
+
+def _changed_variables(env: dict[str, str]) -> dict[str, str]:
+    """The variables of the program that have other values than in `env`, its environment when the
+    engine was opened."""
+    global _compared
+    raw: dict[Any, Any] | None = getattr(os.environ, "_data", None)
+    if raw is None or _compared is None or raw != _compared[0]:
+        more = {
+            k: v
+            for k, v in os.environ.items()
+            if env.get(k) != v and not k.startswith(_OWN) and k != "CUDA_VISIBLE_DEVICES"
+        }
+        if raw is None:
+            return more
+        _compared = dict(raw), more
+    return dict(_compared[1])
 
 
 def changed() -> dict[str, Any] | None:
@@ -73,11 +94,7 @@ def changed() -> dict[str, Any] | None:
             now["cwd"] = os.getcwd()
     except OSError:  # the working directory was removed
         pass
-    more = {
-        k: v
-        for k, v in os.environ.items()
-        if env.get(k) != v and not k.startswith(_OWN) and k != "CUDA_VISIBLE_DEVICES"
-    }
+    more = _changed_variables(env)
     if more:
         now["env"] = more
     if not now and _sent is None:

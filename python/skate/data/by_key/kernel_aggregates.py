@@ -356,12 +356,14 @@ class States:
         made = self.results()
         if not made.num_rows:
             return None
-        names = self.states.batch().schema.names
-        out = []
-        for f, column, name in zip(self.of.fns, made.columns, names, strict=True):
+        out, names = [], None
+        for i, (f, column) in enumerate(zip(self.of.fns, made.columns, strict=True)):
             v = f.value(column)
-            whole = self.of.wide and name[len(STATE) :] in _WHOLE and _T.is_decimal(column.type)
-            out.append(int(v) if whole and v is not None else v)
+            if self.of.wide and v is not None and _T.is_decimal(column.type):
+                # a sum of integers, or an aggregate of decimals
+                names = names or self.states.batch().schema.names
+                v = int(v) if names[i][len(STATE) :] in _WHOLE else v
+            out.append(v)
         return out
 
 
