@@ -1,4 +1,4 @@
-/* test_api_public.c - the public C interface by its contract, as a program would use it. The engine
+/* test_api_public.c - the public C interface by its contract, used as by a program. The engine
  * below: test_engine_local.c. */
 #include <signal.h>
 #include <unistd.h>
@@ -94,7 +94,8 @@ SKATE_TASK(count_for) { /* a task that calls an actor that it was handed */
     return rc ? rc : skate_return(t, 0, "", 0);
 }
 
-/* Runs after the constructors above, before main: this program is its own workers. */
+/* Runs after the constructors above and before main, because this program is also the program of
+ * its workers. */
 __attribute__((constructor)) static void serve(void) {
     int rc = skate_worker_main(0, NULL);
     if (rc) _exit(rc < 0);
@@ -108,7 +109,8 @@ __attribute__((constructor)) static void serve(void) {
         CHECK_MSG(rc_ == 0, "%s: %s: %s", #x, skate_code_name(rc_), skate_error()); \
     } while (0)
 
-static int64_t number(skate_ref r) { /* and releases it */
+/* Returns the value of an object and releases it. */
+static int64_t number(skate_ref r) {
     struct skate_value v;
     int64_t x;
     OK(skate_get(r, 20000, &v));

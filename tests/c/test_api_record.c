@@ -1,5 +1,5 @@
-/* test_api_record.c - the public C interface: records of fixed width, without an engine. What they
- * do: test_kernel_record.c. */
+/* test_api_record.c - the public C interface: records of fixed width, without an engine. Their
+ * behaviour in detail: test_kernel_record.c. */
 #include "skate.h"
 #include "test.h"
 

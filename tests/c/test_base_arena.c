@@ -1,4 +1,4 @@
-/* test_base_arena.c - regions against a list of what was handed out. */
+/* test_base_arena.c - arenas against a list of all allocations. */
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,8 +16,8 @@ static void whole(const struct piece *x) {
     for (size_t i = 0; i < x->n; i++) CHECK_EQ(x->p[i], x->fill);
 }
 
-/* Random allocations, marks and returns to marks: what is still alive keeps its bytes and never
- * overlaps. */
+/* Random allocations, marks and returns to marks: living allocations keep their bytes and never
+ * overlap. */
 TEST(arena_model) {
     enum { MAX = 400, MARKS = 12 };
     struct sk_arena a;

@@ -1,5 +1,5 @@
-/* test_base_copy.c - large copies: every byte, and nothing beside it, whoever else copies; each
- * piece is told once before it is written. */
+/* test_base_copy.c - large copies: exactly the bytes of the range are written, also while other
+ * threads copy; the callback is called once for each piece before the piece is written. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
-/* test_base_crc32c.c - the checksum against known values, bit by bit, and its two ways against each
- * other. */
+/* test_base_crc32c.c - the checksum against known values and a bit-by-bit model, and its two
+ * implementations against each other. */
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "test.h"

@@ -201,7 +201,7 @@ TEST(log_long_line_is_cut_and_ring_keeps_the_last) {
 
 /* ---- trace ----------------------------------------------------------------------------------- */
 
-/* Enough of a JSON reader to say that a text is well-formed. */
+/* A JSON reader that only checks whether a text is well-formed. */
 static const char *json(const char *s);
 static const char *blank(const char *s) {
     while (isspace((unsigned char)*s)) s++;

@@ -1,5 +1,5 @@
 /* test_base_joblog.c - the log of a job: cut at every byte, flipped at every byte, with failing
- * writes, taken twice. */
+ * writes, opened by two processes. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static void begin(void) {
     sk_joblog_close(&log);
 }
 
-/* Records in the file, each as it was written. */
+/* Returns the number of records in the file; checks that each is as it was written. */
 static uint32_t count(struct sk_joblog *log) {
     static const uint32_t kinds[] = {SK_JOB_HEAD, SK_JOB_UNIT,   SK_JOB_UNIT,
                                      SK_JOB_UNIT, SK_JOB_COMMIT, SK_JOB_DONE};

@@ -132,8 +132,8 @@ TEST(map_refused_memory_changes_nothing) {
     }
 }
 
-/* The price promised in map.h's users (a get, a put and a del for each task); a limit wide enough
- * for a busy machine. */
+/* Checks the cost on which the map's users rely (a get, a put and a del for each task), with a
+ * limit that also a busy machine keeps. */
 TEST(map_is_fast) {
     if (test_sanitized()) test_skip("timing under a sanitizer");
     enum { LIVE = 4096, OPS = 1000000 };

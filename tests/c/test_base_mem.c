@@ -1,4 +1,5 @@
-/* test_base_mem.c - the allocation ledger: counts by tag, nth failure, alignment, misuse. */
+/* test_base_mem.c - the allocation ledger: counts by tag, failure of the nth allocation, alignment,
+ * misuse. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>

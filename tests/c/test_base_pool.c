@@ -1,4 +1,4 @@
-/* test_base_pool.c - nodes are each somebody's own, before and after slabs went back. */
+/* test_base_pool.c - no node of a pool is given out twice, before and after slabs were freed. */
 #include "base/pool.h"
 #include "test.h"
 

@@ -1,5 +1,5 @@
-/* test_base_runner.c - the runner itself: every way to fail must count as one, and leave nothing
- * behind. */
+/* test_base_runner.c - the runner itself: every way in which a test can fail must count as one
+ * failure, and leave no process behind. */
 #include <errno.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -9,7 +9,7 @@
 
 static char out[20000];
 
-/* Runs the victim program, gives its exit status; stdout is in `out`. */
+/* Runs the victim program; returns its exit status, with its stdout in `out`. */
 static int victim(const char *args) {
     char cmd[1000];
     snprintf(cmd, sizeof(cmd), "%s %s 2>/dev/null", SK_VICTIM, args);
@@ -43,7 +43,7 @@ TEST(runner_sees_hang) { fails("hangs", "past its deadline of"); }
 TEST(runner_sees_leak) { fails("leaks", "10 bytes in 1 blocks of tag test"); }
 TEST(runner_sees_failure_in_child) { fails("child_fails", "CHECK(false)"); }
 
-/* The sanitizers themselves: that they are on and that their findings count. */
+/* The sanitizers must be on, and their reports must count as failures. */
 TEST(runner_sees_what_a_sanitizer_sees) {
 #if defined(__SANITIZE_THREAD__)
     fails("races", "exit status 66");

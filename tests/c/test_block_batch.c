@@ -1,6 +1,6 @@
 /* test_block_batch.c - hand-made batches through write and export: values, lifetimes, refused
- * input, damage, lack of memory. The breadth over all types is in
- * tests/py/unit/test_block_ctypes.py, against pyarrow. */
+ * input, damage, lack of memory. All types are tested against pyarrow in
+ * tests/py/unit/test_block_ctypes.py. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -320,8 +320,8 @@ TEST(batch_no_memory_anywhere) {
     }
 }
 
-/* Any damage ends in an error or in a batch that can be walked; without ASan only crashes are seen.
- * The larger hunt, over blocks of all types, is fuzz/block_fuzz.c. */
+/* Any damage ends in an error or in a batch that can be walked; without ASan only crashes are
+ * detected. fuzz/block_fuzz.c does the same with blocks of all types. */
 TEST(batch_damaged_bytes) {
     struct zoo z;
     int refusals = 0, reads = 0;
@@ -455,7 +455,7 @@ TEST(batch_ends_of_offsets_are_checked) { /* by info already: it is two loads */
     free_block(&b);
 }
 
-/* Name, type and nullability count, rows do not. */
+/* Returns the checksum of a schema: name, type and nullability matter, rows do not. */
 static uint32_t schema_of(const char *format, const char *name, int64_t length, int64_t flags) {
     static const int64_t values[4] = {1, 2, 3, 4};
     struct made batch, column;

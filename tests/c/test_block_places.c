@@ -1,13 +1,13 @@
-/* test_block_places.c - rows by places in several batches, of every type: each row of the result
- * is, byte for byte, the block that the source's row makes alone; a row of nulls is null in every
- * column. */
+/* test_block_places.c - rows by places in several batches, of every type: each row of the result,
+ * written as a block by itself, has the same bytes as the block of its source row; a row of nulls
+ * is null in every column. */
 #include "block_read.h"
 #include "block_zoo.h"
 #include "test.h"
 
 enum { BATCHES = 4, MOST = 60, COLUMNS = 8 };
 
-/* Naive: what one finds who walks the arrays of the block. */
+/* A naive twin of sk_block_plan_values: walks the arrays of the block. */
 static struct sk_block_values values_naive(const struct ArrowSchema *s, const struct ArrowArray *a,
                                            const struct block *b) {
     while (!a->null_count && (!strcmp(s->format, "+l") || !strcmp(s->format, "+L") ||
@@ -82,7 +82,8 @@ static struct block row_block(const struct block *from, uint64_t i) {
     return b;
 }
 
-/* Unions have their null in the first child, run ends in their values. */
+/* True if row 0 is null: a union has its null in the first child, run-end encoding in its
+ * values. */
 static bool is_null(const struct ArrowSchema *s, const struct ArrowArray *a) {
     if (!strcmp(s->format, "+r")) return is_null(s->children[1], a->children[1]);
     if (!strncmp(s->format, "+u", 2)) return is_null(s->children[0], a->children[0]);
@@ -104,7 +105,7 @@ static void check_null_row(const struct block *b, uint64_t i) {
     free_block(&row);
 }
 
-/* Batches are cuts of one zoo, so their dictionaries are one. */
+/* Makes batches that are slices of one zoo, so they have the same dictionaries. */
 static void cut_batches(const struct zoo *z, struct ArrowArray *batch,
                         const struct ArrowArray **arrays) {
     for (int b = 0; b < BATCHES; b++) {
@@ -165,7 +166,7 @@ TEST(places_of_a_zoo) {
     }
 }
 
-/* All rows of one batch in order are its block, whatever else is given. */
+/* All rows of one batch in order give the block of that batch, whatever other batches are given. */
 TEST(places_in_order_are_the_batch) {
     for (int part = 0; part < 2; part++) {
         struct zoo z;
@@ -186,7 +187,7 @@ TEST(places_in_order_are_the_batch) {
     }
 }
 
-/* Every width has its own loop. */
+/* Each width, since the code has a loop for each. */
 TEST(places_of_each_width) {
     static const char *const formats[] = {"c",   "s",     "i",   "l", "d:38,2",
                                           "w:3", "w:100", "w:0", "b", "n"};
@@ -213,7 +214,7 @@ TEST(places_of_each_width) {
         }
 }
 
-/* A side without a batch, as the right of a left join with nothing. */
+/* A side without a batch, like the right side of a left join with no rows. */
 TEST(places_of_no_batch) {
     for (int part = 0; part < 2; part++) {
         struct zoo z;

@@ -1,5 +1,5 @@
-/* test_block_rows.c - rows by an index, of every type: each row of the result is, byte for byte,
- * the block that the source's row makes alone. */
+/* test_block_rows.c - rows by an index, of every type: each row of the result, written as a block
+ * by itself, has the same bytes as the block of its source row. */
 #include "block_read.h"
 #include "block_zoo.h"
 #include "test.h"
@@ -21,7 +21,7 @@ static struct block rows_block(const struct ArrowSchema *s, const struct ArrowAr
     return b;
 }
 
-/* Row i of a block as a block, by the way that slices go. */
+/* Makes a block of row i of a block, by slicing. */
 static struct block row_block(const struct block *from, uint64_t i) {
     struct sk_err err = {.code = 0};
     struct made one;
@@ -63,7 +63,8 @@ TEST(rows_of_a_zoo) {
     }
 }
 
-/* Every width has its own loop; runs of neighbours and single rows, with nulls and an offset. */
+/* Each width, since the code has a loop for each: runs of neighbours and single rows, with nulls
+ * and an offset. */
 TEST(rows_of_each_width) {
     static const char *const formats[] = {"c",   "s",     "i",   "l", "d:38,2",
                                           "w:3", "w:100", "w:0", "b", "n"};

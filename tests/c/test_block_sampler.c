@@ -1,5 +1,6 @@
-/* test_block_sampler.c - the order in which rows of a stream come: each row once; a function of
- * seed, epoch and number of the row, not of the batches; from any row on as in the whole. */
+/* test_block_sampler.c - the order in which rows of a stream are given out: each row once; it
+ * depends on seed, epoch and number of the row, not on the batches; a sampler that resumes at any
+ * row gives the same order. */
 #include "base/rand.h"
 #include "block/sampler.h"
 #include "test.h"
@@ -11,7 +12,7 @@ struct stream {         /* what comes out of one */
     uint64_t n, most_held;
 };
 
-/* Rows [begin, total) come in batches of up to `cut` rows; rows are asked for by up to `ask`. */
+/* Adds rows [begin, total) in batches of up to `cut` rows; takes up to `ask` rows at a time. */
 static void play(const struct sk_sampler_conf *c, uint64_t total, uint64_t cut, uint64_t ask,
                  struct stream *out) {
     struct sk_err err = {.code = 0};

@@ -364,7 +364,8 @@ static void *sleeps(void *arg) {
     return NULL;
 }
 
-/* Of a channel that is full (the writer waits) or empty (a reader waits); `what` ends the wait. */
+/* Checks that `what` ends the wait on a channel that is full (the writer waits) or empty (a reader
+ * waits). */
 static void woken(bool full, void (*what)(struct rig *r), sk_rc expected) {
     for (int i = 0, n = test_rounds(50); i < n; i++) {
         struct rig *r = rig(1, 1, 1, MB);

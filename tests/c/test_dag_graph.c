@@ -1,5 +1,5 @@
-/* test_dag_graph.c - a graph in shared memory by hand: its tables, who is buried, who still looks;
- * and loops of random graphs in processes that are killed. */
+/* test_dag_graph.c - a graph in shared memory by hand: its tables, burying actors, whether readers
+ * still use messages; and loops of random graphs in processes that are killed. */
 #include "dag/graph.h"
 #include "dag_help.h"
 
@@ -337,7 +337,8 @@ struct run {
     uint32_t n_kills;  /* this many times */
 };
 
-/* A successor for who died: it goes on where the dead one was, and writes nothing twice. */
+/* Starts a successor for each dead process: it continues where the dead one stopped, and writes no
+ * message twice. */
 static void tend(struct run *r) {
     for (uint32_t i = 0; r->again && i < 2; i++) {
         int st;

@@ -1,11 +1,12 @@
-/* test_dag_spin.c - whether waits spin or sleep, against partners that take so long: quick, slow,
- * in turns, on a core of their own and on ours. */
+/* test_dag_spin.c - whether waits spin or sleep, with simulated partners: quick, slow, changing, on
+ * a core of their own and on this thread's core. */
 #include "dag/spin.h"
 #include "test.h"
 
 #define US INT64_C(1000)
 
-/* n waits, each as long as said, if it spins and if it sleeps. Returns how many slept at once. */
+/* Makes n waits that take `spun` ns if the wait spins and `slept` ns if it sleeps. Returns how many
+ * slept at once. */
 static int waits(struct sk_spin *s, int n, int64_t spun, int64_t slept) {
     int out = 0;
     for (int i = 0; i < n; i++) {

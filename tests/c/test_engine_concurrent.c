@@ -156,7 +156,7 @@ TASK(cc_forever) { /* until it is cancelled */
     return SK_ERR(err, SK_ETIMEOUT, "nobody cancelled it");
 }
 
-/* Two calls read one stream of their process. */
+/* a stream of their process that two calls read */
 static sk_tid shared_stream;
 TASK(cc_open_stream) {
     sk_oid none;
@@ -193,7 +193,8 @@ TASK(cc_hangs_at_end) {
     return ret_i64(t, 0, getpid(), err);
 }
 
-/* async: parked calls, ended by others, also of other groups: each has a thread */
+/* Parked calls of async actors, which other calls end, also calls of other groups, on their own
+ * threads. */
 static pthread_mutex_t parked_mu = PTHREAD_MUTEX_INITIALIZER;
 static struct sk_task *parked[2000];
 static uint32_t n_parked;

@@ -1,7 +1,7 @@
-/* test_engine_graph.c - memory of compiled graphs and who hears of deaths, in the local engine
- * without a graph: workers that ask for extents and for leases that must not wait are killed at
- * every step of the asking, actors are killed, restarted and ended; the graph is told, and no byte
- * is lost or given out twice. */
+/* test_engine_graph.c - memory of compiled graphs and reports of deaths, in the local engine
+ * without a real graph: workers that request extents, and leases that must not wait, are killed at
+ * every step of the request; actors are killed, restarted and ended; the graph's hooks are called,
+ * and no byte is lost or given out twice. */
 #include <signal.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@
 #define JOB(...) eng_job(&(struct job){__VA_ARGS__})
 enum { MOVES = 60, KEEPS = 6 };
 
-/* What lies at the head of a graph here; the hooks look at it in the driver. */
+/* The head of a graph in these tests; the hooks read it in the driver. */
 struct head {
     uint64_t used;
     _Atomic uint64_t n_told;
@@ -52,8 +52,8 @@ static sk_rc extent(struct sk_engine *e, uint64_t graph, uint64_t len, sk_off *o
                : SK_ERR(err, SK_ECORRUPT, "an extent outside of what is mapped");
 }
 
-/* Asks for memory in all ways there are, and gives most of it back. Argument: the graph; 0: one of
- * its own, whose head says that it is in use. */
+/* Requests memory in all ways, and gives most of it back. Argument: the graph; 0: a graph of its
+ * own, whose head says that it is in use. */
 TASK(graph_moves) {
     struct sk_engine *e = t->engine;
     uint64_t graph = (uint64_t)arg_i64(t, 0), size;
@@ -102,7 +102,7 @@ static bool no_graph(void *unused) {
     return eng->channels->living(eng) == 0;
 }
 
-/* True: the worker was killed while it asked. */
+/* True if the worker was killed at the fault point during a request. */
 static bool killed_at(const char *point, int64_t nth, bool own) {
     char fault[100], text[1000];
     snprintf(fault, sizeof fault, "%s:kill:%lld", point, (long long)nth);
@@ -214,7 +214,7 @@ static bool was_told(void *arg) {
     return sk_load_acq(&d->h->n_told) >= d->n;
 }
 
-/* One more was told: of this actor, and so. */
+/* Checks that one more death was reported, of this actor, with this `restarts`. */
 static void is_told(struct deaths *d, bool restarts) {
     d->n++;
     CHECK(eng_drive_until(was_told, d));

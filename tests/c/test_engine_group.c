@@ -1,6 +1,6 @@
 /* test_engine_group.c - the local engine: placement groups, GPUs by index, environments of
- * processes. Who gets what is proven in sim/place_sim.c; here it reaches the workers, and ends do
- * what they must. */
+ * processes. Placement itself is tested in sim/place_sim.c; these tests check that workers get what
+ * was decided, and that groups end as they must. */
 #include <signal.h>
 #include <unistd.h>
 
@@ -181,7 +181,8 @@ TEST(group_removed_under_its_tasks) {
     eng_close();
 }
 
-/* It comes back in line when its process has died, before the group was removed or after. */
+/* A task whose process has died goes back into the queue, whether its group is removed before or
+ * after that. */
 TEST(group_removed_under_tasks_that_are_retried) {
     OPEN(.cpus = 2);
     for (int round = 0; round < 20; round++) {
@@ -282,8 +283,8 @@ TEST(groups_come_and_go) {
     eng_close();
 }
 
-/* What the driver answers to the first request 7 in a message that is cut off, or says so many that
- * there cannot be. */
+/* Returns the driver's answer to a first request 7 whose message is cut off, or has an impossible
+ * count. */
 static int32_t answer_to(uint32_t type, const void *msg, size_t n) {
     struct sk_local *l = sk_container_of(eng, struct sk_local, base);
     struct sk_rd r = sk_rd_init(msg, n);
@@ -336,8 +337,8 @@ TEST(gpus_have_indices) {
     eng_close();
 }
 
-/* A library looks once for GPUs: what used one is not used for work without, and the other way
- * round. */
+/* A library checks only once for GPUs: a process that had one is not used for tasks without, and
+ * vice versa. */
 TEST(gpus_have_their_own_processes) {
     sk_shape gpu, cpu = 0;
     OPEN(.cpus = 1, .gpus = 1, .max_workers = 2);

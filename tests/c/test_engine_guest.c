@@ -1,5 +1,5 @@
-/* The host of a guest engine, over a guest written in C: it ends what it was told of in any order,
- * and counts what it is given. */
+/* The host of a guest engine, over a guest written in C, which ends its tasks in any order, and
+ * counts the values that it gets. */
 #include <pthread.h>
 
 #include "base/clock.h"
@@ -113,7 +113,7 @@ static void g_drop(void *ctx, void *handle) {
     free(handle);
     f.n_handles--;
 }
-/* A task gives the sum of its arguments: as a return, or a stream of so many yields. */
+/* Ends tasks: a task returns the sum of its arguments, or yields it as a stream. */
 static sk_rc g_poll(void *ctx, void (*tell)(void *host, const struct sk_guest_event *ev),
                     void *host, struct sk_err *err) {
     (void)ctx;

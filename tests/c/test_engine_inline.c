@@ -1,5 +1,5 @@
 /* test_engine_inline.c - the inline engine through its ops: values, order, streams, actors, errors,
- * counts, memory that fails. */
+ * counts, lack of memory. */
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -276,8 +276,8 @@ static uint64_t n_objects(void) {
     return strtoull(p + 8, NULL, 10);
 }
 
-static void stop(void) /* everything was released */
-{
+/* Closes the engine, after the test has released everything. */
+static void stop(void) {
     CHECK_EQ(n_objects(), 0);
     sk_engine_close(&g.e);
     sk_engine_close(&g.e);
@@ -684,8 +684,8 @@ TEST_LARGE(long_chains_of_actors_go, 60) {
     stop();
 }
 
-/* Nobody holds the actor but calls that wait, and these end inside its own end (it was used after
- * it was freed). */
+/* The only references to the actor are those of waiting calls, which end while the actor ends: it
+ * must not be used after it is freed. */
 TEST(the_last_calls_of_an_actor_end_with_it) {
     start();
     sk_oid ready, o[3];
@@ -800,7 +800,7 @@ static sk_rc look(sk_oid o) {
     return g.e->ops->wait(g.e, &o, 1, 1, INT64_MAX, there, NULL);
 }
 
-/* As in the local engine, but that nothing can be waited for that nobody does. */
+/* As in the local engine, but waiting for resources that no other thread could free is an error. */
 TEST(placement_groups_have_what_they_reserve) {
     start();
     struct sk_res total, avail;

@@ -1,6 +1,6 @@
-/* test_engine_lineage.c - what is kept to remake lost objects, by example. Random graphs against a
- * naive model: sim/lineage_sim.c. Through
- * the local engine: test_engine_recover.c. */
+/* test_engine_lineage.c - which tasks lineage keeps to remake lost objects, by example. Random
+ * graphs against a naive model: sim/lineage_sim.c. Through the local engine:
+ * test_engine_recover.c. */
 #include "base/clock.h"
 #include "engine/own/lineage.h"
 #include "test.h"
@@ -13,7 +13,7 @@ static struct sk_lineage *make(uint64_t budget) {
     return l;
 }
 
-/* Task `id` with data = its id, 100 bytes; lists end with 0. */
+/* Adds task `id` with its id as data, 100 bytes; the lists end with 0. */
 static void add_full(struct sk_lineage *l, uint64_t id, int32_t retries, bool open,
                      const uint64_t *args, const uint64_t *rets) {
     struct sk_lineage_task t = {.id = id,
@@ -38,7 +38,7 @@ static void gone(struct sk_lineage *l, uint64_t oid) {
     CHECK(sk_lineage_check(l));
 }
 
-/* next_free gives exactly these, in this order; 0 ends. */
+/* Checks that next_free returns exactly these, in this order; 0 ends the list. */
 static void freed(struct sk_lineage *l, const uint64_t *want) {
     uint64_t id;
     void *data;
@@ -50,7 +50,7 @@ static void freed(struct sk_lineage *l, const uint64_t *want) {
     CHECK(!sk_lineage_next_free(l, &id, &data));
 }
 
-/* lost(oid) gives these objects and tasks, in this order. */
+/* Checks that lost(oid) returns these objects and tasks, in this order. */
 static void remade(struct sk_lineage *l, uint64_t oid, const uint64_t *objects,
                    const uint64_t *tasks) {
     enum sk_lost_why why = SK_LOST_PUT;

@@ -388,8 +388,8 @@ TEST(local_stream_at_its_window_gives_its_cpu_back) {
     eng_close();
 }
 
-/* The only process waits at its window for the driver, which reads on later: no reason to give up
- * what needs one. */
+/* The only worker waits in a yield until the driver reads on: a task that needs a worker must wait,
+ * and not fail as infeasible. */
 TEST(local_stream_that_the_driver_will_read_is_no_stall) {
     OPEN(.cpus = 1, .max_workers = 1);
     sk_tid t;
@@ -619,8 +619,8 @@ TEST(local_errors_travel_through_arguments) {
 
 enum { LONG = 50000 };
 
-/* One behind the other, from `o` on, whose reference it takes; every hundredth has ten others
- * behind it. */
+/* Submits a chain of tasks behind `o`, whose reference it takes; every hundredth task has ten
+ * others behind it. */
 static sk_oid chain_behind(sk_oid o) {
     for (int i = 0; i < LONG; i++) {
         sk_oid n = JOB(.fn = "add1", .a = {REF(o)}, .n_a = 1);
@@ -764,7 +764,8 @@ TEST(local_bad_start) {
     eng_close();
 }
 
-/* The last thing that keeps the actor is a call, which fails while the actor looks for a worker. */
+/* The last reference to the actor is that of a call, which fails while the actor waits for a
+ * worker. */
 TEST(local_server_cannot_be_restarted_for_an_actor) {
     char text[1500];
     char *no_such[] = {"/nonexistent/skate", NULL};
@@ -895,8 +896,8 @@ TEST(local_who_says_nonsense_ends) { /* what it asked would never have been answ
     eng_close();
 }
 
-/* For 10 n it takes less than 40 times the CPU time for n, in one of five tries: a busy machine
- * makes some of them slow; what walks over all takes 100 times in each. */
+/* True if in one of five tries 10 n take less than 40 times the CPU time of n. A busy machine makes
+ * some tries slow, but code that is quadratic takes 100 times in each. */
 static bool not_quadratic(int64_t (*cpu_ns)(uint32_t n), uint32_t n) {
     bool is = false;
     for (int i = 0; i < 5 && !is; i++) {
@@ -1139,8 +1140,8 @@ TASK(actor_calls) { /* many calls of the actor arg 0; the value of the last */
     return ret_i64(t, 0, v, err);
 }
 
-/* n calls of the driver behind one that waits, n of a worker that do not; no more of either than
- * the limit. CPU time that it took. */
+/* Makes n calls of the driver behind one that waits, and n calls of a worker that do not wait, with
+ * no more of either than the limit. Returns the CPU time. */
 static int64_t two_callers(uint32_t n) {
     struct sk_err err;
     sk_oid o;
@@ -2057,8 +2058,8 @@ static void inherit(struct sk_sink *s, const struct sk_event *ev, size_t n) {
     h->n_over += last;
 }
 
-/* Kills the worker that runs yield_and_hang while nobody has heard what it said last; its death and
- * that are heard in one turn, here. */
+/* Kills the worker that runs yield_and_hang before the driver has read its last messages, so that
+ * the driver handles these and the death in one turn. */
 static void await_deaths(struct sk_local *l, uint64_t n) {
     while (l->stats.n_worker_deaths < n) {
         struct pollfd p = {.fd = l->forksrv.sock, .events = POLLIN};

@@ -1,5 +1,5 @@
-/* test_engine_look.c - whose turn it is to write stacks to the stderr that all processes of an
- * engine share. */
+/* test_engine_look.c - the lock for writing stacks to the stderr that all processes of an engine
+ * share. */
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-/* test_engine_memory.c - the rules of the one budget (engine/rules/memory.c), by example. */
+/* test_engine_memory.c - the rules of the memory budget (engine/rules/memory.c), by example. */
 #include "engine/rules/memory.h"
 #include "test.h"
 

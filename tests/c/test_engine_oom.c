@@ -1,6 +1,6 @@
-/* test_engine_oom.c - tasks that take more memory than there is, through the local engine: who is
- * stopped, run again alone, refused, and what the message says; heaps and store under one limit;
- * the kernel's own killer in a real cgroup; what idle workers give back. */
+/* test_engine_oom.c - tasks that take more memory than exists, in the local engine: which task is
+ * stopped, run again alone or refused, with which message; heaps and store under one limit; the
+ * kernel's own killer in a real cgroup; memory that idle workers give back. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -15,7 +15,7 @@
 
 enum { MIB = 1 << 20, ARRIVED = 0, GO, ALONE, OVERLAP, ATTEMPTS, MEANWHILE };
 #define JOB(...) eng_job(&(struct job){__VA_ARGS__})
-/* Of processes with a sanitizer's shadow. */
+/* A limit in MB, five times as large for processes with a sanitizer's shadow memory. */
 #define LIMIT(mb) ((uint64_t)(mb) * MIB * (test_sanitized() ? 5 : 1))
 #define OPEN(...) eng_open(&(struct eng_opt){.store_bytes = 64 * MIB, __VA_ARGS__})
 
@@ -433,14 +433,14 @@ static bool write_to(const char *dir, const char *name, const char *text) {
     return ok;
 }
 
-/* Only where this machine does not let us: anything else that goes wrong is a failure. */
+/* Skips the test if this machine does not allow cgroups; other errors are failures. */
 static void may_not(const char *what) {
     if (errno == EACCES || errno == EPERM || errno == EROFS || errno == ENOENT) test_skip(what);
     test_fail(__FILE__, __LINE__, "%s: %s", what, strerror(errno));
 }
 
-/* This process, and what it starts, under a limit of the kernel's. The group goes when the test has
- * ended, however it ends. */
+/* Puts this process and its children into a cgroup with a memory limit. The group is removed when
+ * the test has ended, however it ends. */
 static void in_group(uint64_t limit_mb) {
     char line[600], path[300] = "", text[40];
     bool v2 = access("/sys/fs/cgroup/memory/memory.limit_in_bytes", F_OK) != 0;

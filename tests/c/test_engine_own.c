@@ -17,7 +17,7 @@ static void add(struct sk_own *o, uint64_t id, uint32_t proc) {
     CHECK(sk_own_check(o));
 }
 
-/* The next freed one is `id`, with its data. */
+/* Checks that the next freed object is `id`, with its data. */
 static void freed(struct sk_own *o, uint64_t id) {
     uint64_t got = 0;
     void *data = NULL;
@@ -157,7 +157,8 @@ TEST(own_outer_holds_inner) {
     sk_own_destroy(o);
 }
 
-/* Found by tests/c/model: it was refused, and with it the references beside it were not counted. */
+/* An object that contains a reference to itself: the other references in it must be counted, too.
+ * (Found by tests/c/model.) */
 TEST(own_names_itself) {
     struct sk_own *o = make();
     for (uint64_t id = 1; id <= 2; id++) add(o, id, 0);
@@ -232,8 +233,8 @@ TEST(own_each_sees_all_alive) {
     sk_own_destroy(o);
 }
 
-static bool program(int *refused) /* false: create was refused */
-{
+/* Runs a small program with all operations. false: the creation was refused memory. */
+static bool program(int *refused) {
     struct sk_own *o = NULL;
     sk_rc rc = sk_own_create(&o, NULL);
     if (rc != SK_OK) {

@@ -1,11 +1,12 @@
-/* test_engine_pace.c - how long who drives the engine sleeps, by example. */
+/* test_engine_pace.c - how long the thread that drives the engine spins and sleeps, by example. */
 #include "engine/rules/pace.h"
 #include "test.h"
 
 #define T0 INT64_C(5000000000)
 #define SPIN INT64_C(50000)
 
-TEST(pace_caller_idle) { /* nothing can come but by a wake-up call */
+/* Nothing can happen without a wake-up call. */
+TEST(pace_caller_idle) {
     struct sk_pace_view v = {.now_ns = T0, .n_live = 3};
     struct sk_pace_sleep s = sk_pace_caller(&v, 2, SPIN, INT64_MAX);
     CHECK_EQ(s.until_ns, INT64_MAX);

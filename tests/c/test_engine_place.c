@@ -223,7 +223,7 @@ TEST_LARGE(place_shapes, 60) {
     done();
 }
 
-/* Nothing is given out twice: who has the id of a shape that is gone learns that. */
+/* Ids of shapes are not reused silently: the id of a shape that is gone is refused. */
 TEST(place_shapes_of_removed_groups_are_used_again) {
     struct sk_place_group *g;
     struct sk_res r = {.amount = {SK_RES_UNIT}};
@@ -246,7 +246,7 @@ TEST(place_shapes_of_removed_groups_are_used_again) {
     done();
 }
 
-/* Wherever it comes back from, a task of a removed group is given out, to fail. */
+/* A task of a removed group is returned as one to fail, in whichever state it was. */
 TEST(place_tasks_of_removed_groups_come_out) {
     struct sk_place_group *g;
     struct sk_res r = {.amount = {SK_RES_UNIT}};

@@ -1,5 +1,5 @@
-/* test_engine_recover.c - lost values through the local engine: what is run again and what is not,
- * what waits for it, and the words when nothing helps. What depends on what, by itself:
+/* test_engine_recover.c - lost values in the local engine: which tasks are run again, which waits
+ * end with the new value, and the messages if a value cannot be made again. Lineage by itself:
  * test_engine_lineage.c. */
 #include <pthread.h>
 #include <signal.h>
@@ -31,7 +31,7 @@ static void lose(sk_oid o) {
     CHECK(checked());
 }
 
-/* Lost, and nobody noticed yet. */
+/* Marks the object as lost; the engine has not noticed it yet. */
 static void flag(sk_oid o) {
     sk_driver_lock(eng);
     struct sk_obj *x = sk_obj_get(L(), o.v);
@@ -223,7 +223,7 @@ static sk_oid put_blob(uint8_t fill) {
     return o;
 }
 
-/* o[1..n]: a chain of blobs with fills and words 1..n. */
+/* Makes o[1..n], a chain of blobs with fills and words 1..n. */
 static void chain(sk_oid *o, int n, int32_t retries) {
     o[1] = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = retries);
     for (int i = 2; i <= n; i++)
@@ -387,8 +387,8 @@ static void wait_held_once(sk_oid o) {
     CHECK(eng_drive_until(is_held_once, &o.v));
 }
 
-/* Found by tests/c/model: what only the lost value referred to went with it, but lineage was told
- * after it had planned with it. */
+/* An object that only the lost value referred to is freed with it: lineage must learn of that
+ * before it plans. (Found by tests/c/model.) */
 TEST(recover_argument_that_only_the_lost_value_held) {
     OPEN();
     sk_oid b = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = 3);
@@ -411,8 +411,8 @@ TEST(recover_argument_that_only_the_lost_value_held) {
     close_clean();
 }
 
-/* Found by tests/c/model: the task that makes it was not over, so lineage did not know it, and then
- * nobody needed it any more. */
+/* The argument's task is not over, so lineage does not know it yet, and then the last other
+ * reference is released. (Found by tests/c/model.) */
 TEST(recover_argument_that_is_not_there_yet) {
     OPEN();
     sk_oid a = JOB(.fn = "r_wait", .a = {VAL(10), VAL(11)}, .n_a = 2, .retries = 3);
@@ -433,7 +433,8 @@ TEST(recover_argument_that_is_not_there_yet) {
     close_clean();
 }
 
-/* Its error is its result for good, also for those that lineage keeps because of it. */
+/* The error of a cancelled task is its final result, also for tasks that lineage keeps because of
+ * it. */
 TEST(recover_what_was_cancelled_does_not_run) {
     OPEN();
     sk_tid tid;
@@ -461,8 +462,8 @@ TEST(recover_what_was_cancelled_does_not_run) {
     close_clean();
 }
 
-/* Found by world_sim: a task reads its argument; the argument is lost, and with it went what was
- * referred to in the bytes that the task has. */
+/* A task's argument is lost while the task reads it: the objects to which its bytes refer must live
+ * on. (Found by world_sim.) */
 TEST(recover_refs_in_bytes_that_are_read) {
     OPEN();
     sk_oid b = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1);
@@ -601,8 +602,8 @@ TEST(recover_actor_calls_wait_too) {
     close_clean();
 }
 
-/* The actor was restarted so often, and its constructor waits for an argument that was lost. The
- * process that it has meanwhile; 0: none. */
+/* State of an actor whose constructor waits for a lost argument: how often it was restarted, and
+ * the pid of its process; 0: none. */
 struct waits {
     uint64_t actor;
     int32_t restarts_left;

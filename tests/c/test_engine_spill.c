@@ -1,6 +1,6 @@
-/* test_engine_spill.c - more than the store holds, through the local engine: puts, results,
- * streams, arguments, actors, gets; who waits and for how long; full disks, damage, deaths. The
- * disk part by itself: test_store_spill.c. */
+/* test_engine_spill.c - values that exceed the store, in the local engine: puts, results, streams,
+ * arguments, actors, gets; which calls wait and for how long; full disks, damage, deaths. The files
+ * on disk by themselves: test_store_spill.c. */
 #include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
@@ -188,7 +188,7 @@ static sk_oid stripes(size_t n) {
 static sk_oid part_job(sk_oid o, size_t at, size_t n) {
     return JOB(.fn = "part_is", .a = {PART(o, at, n), VAL((int64_t)at), VAL((int64_t)n)}, .n_a = 3);
 }
-/* Everything that is not in use goes to disk. */
+/* Makes all values that are not in use go to disk. */
 static void push_out(void) {
     sk_oid o[14];
     for (int i = 0; i < 14; i++) o[i] = put(MIB, 9);
@@ -545,7 +545,7 @@ static struct follower *follow(int n, bool really) {
     return f;
 }
 
-/* What it was told against what there is, with nothing under way. */
+/* Checks that the reported numbers equal the actual ones, with nothing under way. */
 static void follower_knows(const struct follower *f) {
     sk_driver_lock(eng);
     sk_space_step(L());
@@ -956,7 +956,7 @@ TEST_LARGE(spill_closed_in_the_middle, 60) {
     }
 }
 
-/* Anything at random, against what it should be; some workers die. */
+/* Random operations, against the expected values; some workers die. */
 TEST_LARGE(spill_random, 120) {
     enum { N = 80 };
     struct {
@@ -1155,8 +1155,8 @@ static bool room_is_wanted(void *unused) {
 static void room_is_waited_for(void) { CHECK(eng_drive_until(room_is_wanted, NULL)); }
 
 /* A task holds most of the store and waits for its child, whose arguments are on disk; another one
- * waits for more room than there can be until both have ended. What is read back for the child must
- * not go for that room again and again before the child has begun. */
+ * waits for more room than there can be until both have ended. Values restored for the child must
+ * not be spilled for that room again and again before the child has begun. */
 TEST(spill_child_of_who_holds_the_memory) {
     struct sk_err err;
     OPEN(.cpus = 2);

@@ -1,4 +1,4 @@
-/* test_engine_state.c - the ring of ended attempts: what it keeps, how it forgets, and without
+/* test_engine_state.c - the ring of ended attempts: which it keeps, which it drops, and lack of
  * memory. */
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ static struct sk_past_more nothing(void *ctx, const struct sk_past *p) {
     return (struct sk_past_more){.fn = TEXT("fn")};
 }
 
-/* All rows; the caller's to free. */
+/* Returns all rows; the caller frees them. */
 static uint8_t *list(const struct sk_history *h, struct sk_rd *r, struct sk_state_head *head) {
     struct sk_rows m = sk_rows_begin(NULL, 0);
     sk_rows_past(&m, h, nothing, NULL);

@@ -1,5 +1,5 @@
-/* test_engine_stopped.c - worker processes that are stopped (SIGSTOP): what they have begun waits
- * for them, all else goes on elsewhere. */
+/* test_engine_stopped.c - worker processes that are stopped (SIGSTOP): tasks that they have begun
+ * wait for them, all others go on in other workers. */
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>

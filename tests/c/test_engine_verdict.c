@@ -1,5 +1,5 @@
-/* test_engine_verdict.c - what becomes of what was on a worker that ended: examples, every case
- * against the rules in words, and random lives. */
+/* test_engine_verdict.c - what becomes of the tasks and the actor of a worker that ended: examples,
+ * every case against the rules in words, and random lives of tasks. */
 #include <signal.h>
 
 #include "engine/rules/verdict.h"
@@ -194,7 +194,7 @@ static bool bit(uint32_t *b) {
     return is;
 }
 
-/* Every combination of what the rules look at. */
+/* Every combination of the facts that the rules use. */
 TEST(verdict_every_case) {
     for (uint32_t bits = 0; bits < 1u << 19; bits++) {
         uint32_t b = bits;
@@ -276,8 +276,9 @@ TEST(verdict_every_end) {
     }
 }
 
-/* Lives of tasks under deaths of all kinds: each ends, no retry is spent on what had not begun, and
- * a task runs at most once more than it has retries, not counting deaths that were another's. */
+/* Lives of tasks under deaths of all kinds: each ends, no retry is spent on a task that had not
+ * begun, and a task runs at most once more than it has retries, not counting deaths that another
+ * task has caused. */
 TEST(verdict_lives_end) {
     for (int round = 0; round < test_rounds(20000); round++) {
         struct sk_verdict_task t = {.id = 1, .retries_left = (int32_t)test_below(4)};

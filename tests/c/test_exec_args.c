@@ -1,5 +1,5 @@
-/* test_exec_args.c - the arguments of a stage's tasks (exec/args.h): what was written is read, and
- * of damaged bytes nothing is read that is not theirs. */
+/* test_exec_args.c - the arguments of a stage's tasks (exec/args.h): written arguments are read
+ * back, and reading damaged bytes stays within them. */
 #include "exec/args.h"
 
 #include "test.h"
@@ -71,7 +71,7 @@ TEST(args_of_a_task_are_read_as_they_were_written) {
     CHECK(sk_rd_ok(&r) && sk_rd_end(&r));
 }
 
-/* Inside p[0..n), or empty. */
+/* True if b is inside p[0..n), or empty. */
 static bool within(struct sk_bytes b, const uint8_t *p, size_t n) {
     const uint8_t *at = b.p;
     return !b.n || (at >= p && at <= p + n && b.n <= (size_t)(p + n - at));

@@ -16,8 +16,8 @@ static struct sk_sched_view v = {.n = N,
 
 static int choose(void) { return sk_policy_find("chain")->choose(&v, NULL).op; }
 
-/* A source; behind it one that halves 100 bytes in a second; behind that one that makes a tenth of
- * 100 bytes in a tenth of a second. */
+/* Makes a view of a source, an operator that halves 100 bytes in a second, and behind it one that
+ * reduces 100 bytes to a tenth in 0.1 s. */
 static void look(void) {
     for (uint32_t i = 0; i < N; i++)
         op[i] = (struct sk_op_view){.runs = true,

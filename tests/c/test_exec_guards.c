@@ -1,5 +1,5 @@
-/* test_exec_guards.c - each guard by itself over a view, what policies make of them, and which
- * policy is the default. */
+/* test_exec_guards.c - each guard by itself over a view, policies that use guards, and which policy
+ * is the default. */
 #include "exec/launch/guards.h"
 #include "exec/exec.h"
 #include "test.h"
@@ -13,8 +13,8 @@ struct look {
     uint64_t state[8];
 };
 
-/* A source and a map, both with input and a free slot; memory of 1000 bytes, nothing of it
- * taken. */
+/* Makes a view of a source and a map, both with input and a free slot, and 1,000 bytes of free
+ * memory. */
 static struct look *look(void) {
     static struct look l;
     l = (struct look){0};

@@ -1,4 +1,5 @@
-/* The way into a run: no event stays behind, whoever holds the run when it comes. */
+/* The inbox of a run: no event is left in it, whichever thread holds the run when the event
+ * arrives. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -145,8 +146,8 @@ static void *enters_once(void *arg) {
     return NULL;
 }
 
-/* No later thread enters the inbox: either the sender or the thread that lets go takes the event,
- * or the event is lost. */
+/* No later thread will enter the run: the event must be taken by the sender or by the thread that
+ * leaves the run. */
 TEST(an_event_that_meets_a_holder_who_lets_go_is_taken_by_one_of_them) {
     open_inbox();
     for (uint32_t i = 0; i < 2000; i++) {

@@ -1,4 +1,4 @@
-/* test_exec_max_weight.c - the policy that works off the longest queue, weighed by its rate. */
+/* test_exec_max_weight.c - the policy that serves the longest queue, weighted by its rate. */
 #include "exec/launch/guards.h"
 #include "test.h"
 
@@ -16,7 +16,8 @@ static struct sk_sched_view v = {.n = N,
 
 static int choose(void) { return sk_policy_find("max_weight")->choose(&v, NULL).op; }
 
-/* A source and two operators of the same speed, which keep the size of their input. */
+/* Makes a view of a source and two operators of equal speed, whose outputs are as large as their
+ * inputs. */
 static void look(uint64_t first, uint64_t second) {
     for (uint32_t i = 0; i < N; i++)
         op[i] = (struct sk_op_view){.runs = true,

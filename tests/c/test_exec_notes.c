@@ -1,4 +1,5 @@
-/* Notes that are yields of their own: whole streams, streams that a retry made anew, short ones. */
+/* Notes that are separate yields (no_notes): whole streams, streams that a retry repeats, and
+ * incomplete ones. */
 #include "exec/exec_int.h"
 #include "test.h"
 
@@ -45,7 +46,7 @@ static bool take(enum sk_event_kind kind, uint64_t oid, struct sk_event *ev) {
     return sk_notes_take(&f.k, &f.e, ev, &f.err);
 }
 
-/* The worker says a note. */
+/* Plays a worker that yields a note. */
 static bool say(const char *note, bool end, struct sk_event *ev) {
     struct sk_bytes b = {note, strlen(note)};
     if (!end) f.hash = sk_note_hash(f.hash, b);

@@ -143,7 +143,7 @@ static sk_rc stage(struct sk_task *t, struct sk_bytes desc, const struct sk_view
     return rc == SK_ECANCEL ? SK_OK : rc;
 }
 
-/* In a worker of the local engine; before main. */
+/* The runner of a worker of the local engine; it begins before main. */
 static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err);
 static sk_rc define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def,
                     struct sk_err *err);
@@ -335,7 +335,7 @@ static void start(uint32_t root) {
     CHECK_OK_ERR(sk_exec_start(E, P, root, &c, &X, &err), &err);
 }
 
-/* Appends the next block's rows. SK_OK or what next said. */
+/* Appends the rows of the run's next block. Returns the code of sk_exec_next. */
 static sk_rc next(struct rows *out, struct sk_err *err) {
     struct sk_bref b;
     sk_oid bad = {0};
@@ -385,8 +385,8 @@ BOTH(a_pipeline_in_random_order_gives_rows_in_order) {
     end();
 }
 
-/* One source task yields 16 times the budget and four times the store at once. What is on disk
- * leaves the budget, and comes back to it when it is worked on. */
+/* One source task yields 16 times the budget and four times the store at once. Blocks on disk do
+ * not count in the budget until a task uses them. */
 static bool much_is_on_disk(void *arg) {
     struct sk_node node;
     struct sk_err err;
@@ -624,8 +624,8 @@ BOTH(impossible_runs_do_not_start) {
     end();
 }
 
-/* Each strategy, with blocks of 80 bytes: 40 maps, as many packs as it wants, merges, reduces. What
- * comes out is the same. */
+/* Each strategy, with blocks of 80 bytes: 40 maps, the strategy's number of packs, merges, reduces.
+ * The output is always the same. */
 BOTH(an_exchange_gives_the_same_rows_by_each_strategy) {
     for (unsigned i = 0; sk_shuffle_name(i); i++) {
         begin();
@@ -795,7 +795,7 @@ BOTH(empty_sources_end_at_once) {
     end();
 }
 
-/* Kills one busy or idle worker of the local engine; not the same place twice. */
+/* Kills worker number r of the local engine, busy or idle, unless it is dead already. */
 static void kill_one(uint64_t r) {
     struct sk_worker_info w[64];
     size_t n = SK_MIN(E->state->workers(E, w, SK_COUNT(w)), SK_COUNT(w));
@@ -900,8 +900,8 @@ BOTH(one_more_task_fails_the_run) {
     end();
 }
 
-/* Notes that do not fit end a task before its last event: the failure counts once, and what the
- * task still brings is nobody's. */
+/* An invalid note ends a task before its last event: the failure counts once, and later events of
+ * the task are dropped. */
 TEST(a_task_that_ends_twice_is_left_out_once) {
     begin();
     max_errored = 1;

@@ -1,5 +1,5 @@
 /* test_exec_step.c - the state machine by hand: order, coalescing, LIMIT, UNION, the consumer,
- * actors, cancelling. Time never passes by itself. */
+ * actors, cancelling. The test sets the time. */
 #include "exec_rig.h"
 
 static struct rig R;
@@ -123,7 +123,7 @@ TEST(limit_cuts_cancels_and_gives_back) {
     rig_end(&R);
 }
 
-/* The first block, without its rows, has the columns. */
+/* The result has the first block without its rows, for the columns. */
 TEST(limit_zero_gives_the_columns) {
     rig_begin(&R);
     uint32_t s = rig_source(&R, 40, 10);
@@ -189,7 +189,7 @@ TEST(union_of_empty_things_ends) {
     rig_end(&R);
 }
 
-/* Two sources and a zip: *a, *b are the stages of the sources. */
+/* Starts a plan of two sources and a zip; *a, *b: the stages of the sources. */
 static void start_zip(uint32_t n_units, uint32_t *a, uint32_t *b) {
     uint32_t in[2] = {rig_source(&R, n_units, 10), rig_source(&R, n_units, 10)};
     rig_start(&R,
@@ -198,7 +198,7 @@ static void start_zip(uint32_t n_units, uint32_t *a, uint32_t *b) {
     *b = R.x->s[2].inputs[1];
 }
 
-/* Input of a task in words: "side:row0+rows ...". */
+/* Returns the input of a task as text: "side:row0+rows ...". */
 static const char *input_of(uint64_t task) {
     static char text[200];
     size_t n = 0;

@@ -36,14 +36,14 @@ TEST(jpeg62_is_jpeglib) {
 }
 #endif
 
-/* Not inlined: gcc -O3 would compare the names of the table with each other's lengths, and warn. */
+/* Not inlined, since gcc -O3 would compare the lengths of the names in the table and warn. */
 static const struct image_file *__attribute__((noinline)) file_of(const char *name) {
     for (size_t i = 0; i < SK_COUNT(image_files); i++)
         if (!strcmp(image_files[i].name, name)) return &image_files[i];
     test_fail(__FILE__, __LINE__, "no file %s", name);
 }
 
-/* The picture in memory of its exact size; NULL: refused, *why says why. */
+/* Returns the picture in memory of its exact size; NULL: it was refused, and *why says why. */
 static uint8_t *read_it(struct sk_bytes file, struct sk_image_want want,
                         struct sk_image_shape *shape, const char **why) {
     struct sk_image *im = NULL;

@@ -1,11 +1,11 @@
-/* test_image_resize.c - the resizer against a twin in plain loops, and rows that come and go one by
- * one. What Pillow gives is compared in tests/py/data/test_images.py. */
+/* test_image_resize.c - the resizer against a twin in plain loops, with rows that are given and
+ * taken one by one. The comparison with Pillow is in tests/py/data/test_images.py. */
 #include <math.h>
 
 #include "image/image_int.h"
 #include "test.h"
 
-/* One axis of a picture of n pixels of c bytes at p, `step` bytes apart, to m pixels at q. */
+/* Resizes one axis: n pixels of c bytes at p, `step` bytes apart, become m pixels at q. */
 static void twin_axis(const uint8_t *p, uint32_t n, size_t step, uint8_t *q, uint32_t m,
                       size_t to_step) {
     double scale = (double)n / m, s = scale > 1 ? scale : 1;

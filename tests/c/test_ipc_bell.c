@@ -39,7 +39,8 @@ TEST(bell_deadline_and_spin) {
     CHECK_RC(sk_bell_wait(&b, 1, 0, 0), SK_ETIMEOUT);
 }
 
-/* In a process that may only read, write and exit, a wake-up call is death. */
+/* Rings the bell in a process that may only read, write and exit (seccomp), so that a wake-up call
+ * would kill it. */
 static int ring_without_syscalls(struct sk_bell *b) {
     pid_t pid = fork();
     if (pid == 0) {
@@ -84,8 +85,8 @@ TEST(bell_clears_old_tokens_only) {
 
 /* ---- nothing is lost ------------------------------------------------------------------------- */
 
-/* A wake-up that was lost shows as a wait that ends only at its deadline, though the bell was
- * rung. */
+/* Waits for a ring. A lost wake-up shows as a wait that ends only at its deadline, although the
+ * bell was rung. */
 static void wait_heard(struct sk_bell *b, uint32_t seen, int64_t spin_ns) {
     int64_t deadline = test_patience();
     CHECK_OK(sk_bell_wait(b, seen, spin_ns, deadline));
@@ -99,8 +100,8 @@ struct game {
     uint64_t seed;
 };
 
-/* A ringer adds work, rings, and after every few waits until the sleeper has caught up, so that the
- * sleeper really goes to sleep. */
+/* Plays a ringer: it adds work, rings, and after every few rings waits until the sleeper has caught
+ * up, so that the sleeper really sleeps. */
 static void play_ringer(struct game *g, uint64_t n, uint64_t seed) {
     for (uint64_t i = 0; i < n; i++) {
         atomic_fetch_add(&g->count[0], 1);
@@ -170,11 +171,11 @@ static void idle(int64_t ns) {
     for (int64_t end = sk_now_ns() + ns; sk_now_ns() < end;) continue;
 }
 
-/* The bug of the plain flag: a ringer that is delayed between its add and its clearing clears the
- * flag of a later sleep that is just about to begin, and the next ringer wakes nobody. One ringer
- * is made slow right there and the sleeper just before the kernel; the other ringer rings only when
- * its last ring was heard, so one lost wake-up stops the game (it did, within a few hundred
- * rounds). */
+/* The bug of a plain flag: a ringer that is delayed between its add and its clearing of the flag
+ * clears the flag of a later sleep that is about to begin, and the next ringer wakes no process.
+ * One ringer is slowed down at that point and the sleeper just before the system call; the other
+ * ringer rings only after its last ring was heard, so one lost wake-up stops the test (with the bug
+ * within a few hundred rounds). */
 TEST_LARGE(bell_delayed_ringer_hides_no_sleeper, 300) {
     struct game *g = share(sizeof *g);
     pid_t slow = fork();

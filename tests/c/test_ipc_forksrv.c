@@ -174,8 +174,8 @@ static void strays_of(bool stop) {
 TEST(forksrv_what_a_worker_forks_ends_with_it) { strays_of(false); }
 TEST(forksrv_what_a_worker_forks_ends_with_the_server) { strays_of(true); }
 
-/* A worker, or the server itself, that could not tie down what its tasks fork does not run any: it
- * ends, and says why. */
+/* A worker, or the server, that could not make sure that the children of its tasks end with it runs
+ * no task: it ends with a message that says why. */
 static void no_leash(const char *fault, bool server, const char *says) {
     struct driver v;
     char text[600];
@@ -232,8 +232,8 @@ TEST(forksrv_notes_of_any_size) {
     driver_end(&v);
 }
 
-/* The socket holds some hundred commands; the server is busy in a note; nothing may block, get lost
- * or overtake. */
+/* The server is busy in a note while some hundred commands wait in the socket: no command may block
+ * the driver, get lost or overtake another. */
 TEST(forksrv_takes_commands_while_it_is_busy) {
     enum { N = 100, FILL = 600 };
     struct driver v = driver_with(ACT_PAUSE, 0);
@@ -402,8 +402,7 @@ TEST(forksrv_ctrl_c_is_the_drivers) {
     driver_end(&v);
 }
 
-/* Inherited as ignored, SIGCHLD would make the kernel reap workers before the server hears of
- * them. */
+/* If SIGCHLD were inherited as ignored, the kernel would reap workers before the server could. */
 TEST(forksrv_of_a_driver_that_ignores_sigchld) {
     signal(SIGCHLD, SIG_IGN);
     sigset_t all;
@@ -433,7 +432,8 @@ TEST(forksrv_stop_though_the_driver_reaps_any_child) {
     driver_end(&v);
 }
 
-/* The workers' parent-death signal must not hang on the thread that called start. */
+/* Starts the server on a thread that ends: the parent-death signal must not depend on that
+ * thread. */
 static void *start_it(void *arg) {
     driver_start(arg, -1);
     return NULL;

@@ -1,5 +1,5 @@
 /* test_ipc_ring.c - the ring against a naive queue, between threads, between processes, and against
- * a peer gone mad. */
+ * a peer that writes invalid data. */
 #include <pthread.h>
 
 #include "ipc_help.h"
@@ -21,7 +21,8 @@ static struct pair make(size_t size) {
     return r;
 }
 
-/* The shared header seen as words: magic, version|0, size; tail at byte 64, head at byte 128. */
+/* Returns a word of the shared header: magic, version|0, size; the tail is at byte 64, the head at
+ * byte 128. */
 static uint64_t *word(struct pair *r, size_t byte) {
     return (uint64_t *)(void *)((uint8_t *)r->mem + byte);
 }
@@ -310,8 +311,8 @@ TEST_SLOW(ring_large_between_processes, 300) { by_processes(duo(65536, 100000));
 
 /* ---- a peer gone mad ------------------------------------------------------------------------- */
 
-/* Whatever is in the shared memory, the consumer stays inside the ring and either says "nonsense"
- * or gives a body within it. */
+/* Whatever is in the shared memory, the consumer stays inside the ring, and either reports
+ * corruption or returns a message within the ring. */
 TEST(ring_consumer_of_nonsense) {
     struct pair r = make(RING);
     uint64_t mad = 0, fine = 0;

@@ -14,7 +14,8 @@
 #define MB UINT64_C(1048576)
 #define V1_NONE "9223372036854771712\n"
 
-static void put(const char *path, const char *text) { /* under test_dir, folders made */
+/* Writes a file below test_dir(), and makes its folders. */
+static void put(const char *path, const char *text) {
     char full[1024];
     snprintf(full, sizeof full, "%s%s", test_dir(), path);
     for (char *p = full + strlen(test_dir()) + 1; (p = strchr(p, '/')) != NULL; p++) {

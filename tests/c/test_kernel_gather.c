@@ -1,5 +1,5 @@
-/* test_kernel_gather.c - rows of batches that each have their own dictionary, and columns of two
- * sides: by values, not by bytes. */
+/* test_kernel_gather.c - gathers rows of batches that each have their own dictionary, and columns
+ * of two sides; results are compared by values, not by bytes. */
 #include "kernel_make.h"
 #include "test.h"
 
@@ -67,7 +67,7 @@ static void result_free(struct result *r) {
     sk_free(r->block);
 }
 
-/* Column `column` of the result is the side's values by its places. */
+/* Checks that a column of the result has the side's values by its places. */
 static void check_column(const struct result *got, uint32_t column, const struct side *s,
                          uint64_t n) {
     struct sk_err err = {.code = 0};

@@ -1,6 +1,6 @@
 /* test_kernel_groupby.c - aggregates of groups against loops over cells that know nothing of Arrow,
- * hashes or partial results: in one go, and cut, shared out and merged at random, which gives the
- * same bytes. */
+ * hashes or partial results: with one aggregation, and with rows that are cut, given to several
+ * aggregations and merged at random, which must give the same bytes. */
 #include "kernel_make.h"
 #include "test.h"
 
@@ -37,7 +37,7 @@ static int compare_rows(const struct input *in, uint32_t i, uint32_t j) {
     return 0;
 }
 
-/* Groups by looking at all rows. */
+/* Finds the groups by comparing all rows. */
 static void find_groups(struct input *in) {
     in->n_groups = 0;
     for (uint32_t i = 0; i < in->rows; i++) {
@@ -89,7 +89,7 @@ static void take_result(struct sk_groupby *g, bool partial, struct result *out) 
 
 /* ---- the twin ---- */
 
-/* Of a value that is aggregated. */
+/* Returns the class of a value: number, NaN or null. */
 static int class_of(const struct input *in, const struct cell *v) {
     return v->class == CELL_NAN && in->nan_is_null ? CELL_NULL : v->class;
 }
@@ -328,7 +328,8 @@ static struct sk_groupby *groupby(const struct input *in, const struct sk_agg *a
     return g;
 }
 
-/* Cut at random, taken by many, merged in another order. */
+/* Checks partial results: rows are cut at random, given to several aggregations, and merged in a
+ * random order. */
 static void shared_out(const struct input *in, const struct sk_agg *aggs, uint32_t n,
                        struct sk_groupby *whole, bool in_order) {
     enum { PARTS = 12 };
@@ -429,8 +430,8 @@ TEST(groupby_of_each_type) {
 
 /* ---- what keeps values ---- */
 
-/* Rows of a group, each value once, in the order of values or in that in which they came first;
- * counts of each. */
+/* Finds a row of a group for each distinct value, in the order of values or of their first rows,
+ * and how often the value occurs. */
 static uint32_t distinct_rows(const struct input *in, uint32_t group, bool ignore_nulls,
                               bool sorted, uint32_t *rows, int64_t *counts) {
     const struct column *c = &in->c[in->n_keys];
@@ -459,7 +460,7 @@ static uint32_t distinct_rows(const struct input *in, uint32_t group, bool ignor
     return n;
 }
 
-/* Row i of a list column has these rows of the input. */
+/* Checks that row i of a list column has the values of these rows of the input. */
 static void check_list(const struct input *in, const struct ArrowSchema *s,
                        const struct ArrowArray *a, int64_t i, const uint32_t *rows, uint32_t n) {
     struct ArrowSchema *fields[1] = {s->children[0]},
@@ -506,7 +507,7 @@ static void check_quantile(const struct input *in, const struct sk_agg *agg, uin
                       part > 0 ? part * v[low + 1] + (1 - part) * v[low] : v[low]));
 }
 
-/* Each is within 2^-12 of the value of its rank. */
+/* Checks that each quantile is within 2^-12 (relative) of the value of its rank. */
 static void check_quantiles(const struct input *in, const struct sk_agg *agg, uint32_t group,
                             const struct ArrowArray *a) {
     const struct column *c = &in->c[in->n_keys];
@@ -547,7 +548,7 @@ static void check_top(const struct input *in, const struct sk_agg *agg, uint32_t
     check_list(in, &list, &values, group, top, n);
 }
 
-/* The column as a list of one value a group. */
+/* Checks the results of FIRST, as lists of one value for each group. */
 static void check_first(const struct input *in, uint32_t group, const struct ArrowSchema *s,
                         const struct ArrowArray *a, const uint32_t *rows, uint32_t n) {
     bool null = !n || class_of(in, &in->c[in->n_keys].cells[rows[0]]) == CELL_NULL;
@@ -652,8 +653,8 @@ TEST(groupby_collects_each_type) {
         for (size_t f = 0; f < n_key_formats; f++) check_collecting(key_formats[f]);
 }
 
-/* Doubles of all sizes in any order and cut have one sum; where a long sum in more bits is exact it
- * is that one. */
+/* Doubles of all magnitudes, in any order and cut, have the same sum; if a sum in more bits is
+ * exact, it is that sum. */
 TEST(groupby_sums_floats_in_any_order) {
     enum { N = 2000 };
     static double v[N];
@@ -713,7 +714,7 @@ TEST(groupby_sums_floats_in_any_order) {
     }
 }
 
-/* The sum fits though sums on the way to it do not, in 128 bits neither. */
+/* The sum fits although intermediate sums do not, not even in 128 bits. */
 TEST(groupby_sums_decimals) {
     enum { N = 8 };
     __int128 v[N], big = 9;
@@ -750,8 +751,8 @@ TEST(groupby_sums_decimals) {
     sk_groupby_destroy(g);
 }
 
-/* A column of 3, -5, 7 (of 8 bits: 3, 5, 7), or of the texts "b", "ab", "c", in type f; aggregates
- * of it that both types have, updated with it. */
+/* Makes an aggregation of a column of type f with 3, -5, 7 (of 8 bits: 3, 5, 7) or the texts "b",
+ * "ab", "c", with all aggregates that both types allow. */
 static struct sk_groupby *of_three(const char *f, const char *other,
                                    const struct ArrowSchema **field, struct sk_groupby **empty) {
     static const int32_t offsets[4] = {0, 1, 3, 4}, i[3] = {3, -5, 7}, cents[3] = {300, -500, 700};
@@ -871,7 +872,8 @@ TEST(groupby_refuses_states_of_other_types) {
     }
 }
 
-/* A float hashes as the whole number that it is, else as its bits: these two are not one key. */
+/* A float that is an integer hashes as that integer, others by their bits: the two floats here have
+ * the same hash but are different keys. */
 TEST(groupby_of_floats_with_one_hash) {
     static const double v[2] = {1.5, 4609434218613702656.0};
     const void *buffers[2] = {NULL, v}, *none[1] = {NULL};
@@ -992,8 +994,8 @@ TEST(groupby_refused) {
     column_free(&c[1]);
 }
 
-/* Lists of doubles have no order, but are told apart: 0.0 is -0.0 and all NaN are one inside of
- * them, too; null, an empty list and a list of null are three. */
+/* Lists of doubles have no order, but are compared for equality: in them, too, 0.0 equals -0.0 and
+ * all NaNs are equal; null, an empty list and a list of null are three different values. */
 TEST(groupby_counts_distinct_lists) {
     static double v[] = {0.0, -0.0, 0, 0, 1, 2, 1, 0};
     static const uint64_t nans[2] = {UINT64_C(0x7FF8) << 48, UINT64_C(0xFFF8000000000001)};

@@ -18,7 +18,7 @@ static void states_free(struct states *r) {
     sk_free(r->block);
 }
 
-/* The states, or the results, of a batch that is taken some rows at a time; each: 0 for all at
+/* Makes the states, or the results, of a batch that is added `each` rows at a time; 0: all at
  * once. */
 static void take(const struct ArrowSchema *schema, struct ArrowArray batch, const uint32_t *keys,
                  uint32_t n_keys, const struct sk_agg *aggs, uint32_t n_aggs, int64_t each,
@@ -48,8 +48,8 @@ static void take(const struct ArrowSchema *schema, struct ArrowArray batch, cons
 
 enum { ROWS = 3000 };
 
-/* Terms of all sizes, of one size, or near the ends of what doubles are; with zeros and what is no
- * number. */
+/* Returns a random term: of any magnitude, of one magnitude, or near the limits of doubles;
+ * sometimes zero, infinite or NaN. */
 static double term(int kind) {
     double m = ((double)(int64_t)test_rand() + 0.5) * 0x1p-63;
     switch (test_below(40)) {

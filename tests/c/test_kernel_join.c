@@ -122,7 +122,8 @@ static void check_join(const struct input *l, const struct input *r, int n_keys,
     sk_join_destroy(j);
 }
 
-/* The next rows of `want` come out of j, until it ends; l: its left batches from `first` on. */
+/* Checks that j returns the next rows of `want`, until j ends; l: its left batches, from number
+ * `first` on. */
 static void check_rows(struct sk_join *j, const struct input *l, uint32_t first,
                        const struct input *r, const struct pairs *want, size_t *seen) {
     struct sk_row_at left[50], right[50];
@@ -137,7 +138,8 @@ static void check_rows(struct sk_join *j, const struct input *l, uint32_t first,
     }
 }
 
-/* Joins of shares of the left side, and of what they leave, are that of the whole. */
+/* Checks that joins of shares of the left side and the join of the rest together give the whole
+ * join. */
 static void check_shares(const struct input *l, const struct input *r, enum sk_join_kind kind,
                          const struct pairs *want) {
     const struct sk_keys *const *left = (const struct sk_keys *const *)l->keys,
@@ -190,7 +192,8 @@ static void one_column(const char *format, int64_t rows, uint64_t distinct, stru
                  &err);
 }
 
-/* A float hashes as the whole number that it is, else as its bits: these two do not meet. */
+/* A float that is an integer hashes as that integer, others by their bits: the two floats here have
+ * the same hash but are not joined. */
 TEST(join_of_floats_with_one_hash) {
     static const double v[2] = {1.5, 4609434218613702656.0};
     struct sk_keys *k[2];
@@ -249,7 +252,7 @@ TEST(join_refused) {
     }
 }
 
-/* No key is lost; few that are not there pass. */
+/* No key of the filter is dropped; few other keys pass. */
 TEST(bloom_passes_what_is_there) {
     enum { N = 20000 };
     static uint64_t in[N], out[N];

@@ -1,5 +1,5 @@
-/* test_kernel_merge.c - parts of a batch, each sorted and laid out as a block, then merged: the
- * stable sort of the whole. And cut: each partition, merged, is a piece of that. */
+/* test_kernel_merge.c - parts of a batch are sorted, written as blocks and merged: the result is
+ * the stable sort of the batch. If the parts are cut, each merged partition is a range of that. */
 #include "kernel_make.h"
 #include "test.h"
 
@@ -45,7 +45,7 @@ static void run_free(struct run *r) {
     sk_free(r->index);
 }
 
-/* Partition p of all runs, merged, is rows [from, to) of the whole. */
+/* Checks that partition p of all runs, merged, is rows [from, to) of the whole. */
 static void check_part(const struct run *runs, const struct sk_keys *const *of, uint32_t n_runs,
                        const uint64_t *cuts, uint32_t parts, uint32_t p, const uint32_t *want,
                        uint64_t from, uint64_t to) {
@@ -64,7 +64,7 @@ static void check_part(const struct run *runs, const struct sk_keys *const *of, 
     sk_merge_destroy(m);
 }
 
-/* Where the merged order is to be cut, by walking over it. */
+/* Computes where the merged order has to be cut, by walking over it. */
 static uint64_t weighed_cut(const uint32_t *want, uint64_t rows, const uint64_t *of_row,
                             uint64_t target) {
     uint64_t sum = 0, i = 0;
@@ -103,7 +103,7 @@ static void check_ranks(const struct run *runs, const struct sk_keys *const *of,
 
 enum { BOUNDS = 5 };
 
-/* The same cuts, of runs that begin at a later row. */
+/* Checks that runs which begin at a later row get the same cuts. */
 static void check_pieces(const struct run *runs, uint32_t n_runs, const struct sk_key *key,
                          uint32_t n_keys, const struct sk_keys *bounds, const struct sk_row_at *at,
                          const uint64_t *cuts) {
@@ -128,8 +128,8 @@ static void check_pieces(const struct run *runs, uint32_t n_runs, const struct s
     }
 }
 
-/* Bounds that are rows of the runs: with their places they cut right in front of them, without in
- * front of the first that is equal. */
+/* Checks bounds that are rows of the runs: with their places they cut right before these rows,
+ * without before the first equal row. */
 static void check_bounds(const struct run *runs, const struct sk_keys *const *of, uint32_t n_runs,
                          const struct sk_key *key, uint32_t n_keys, const struct sk_keys *whole,
                          const uint32_t *want) {
@@ -187,7 +187,7 @@ static void check_bounds(const struct run *runs, const struct sk_keys *const *of
     run_free(&b);
 }
 
-/* The same with each run cut into several batches. */
+/* Checks the same with each run divided into several batches. */
 static void check_pages(const struct run *runs, const struct sk_keys *const *of, uint32_t n_runs,
                         const uint32_t *want, uint64_t rows) {
     struct sk_err err = {.code = 0};

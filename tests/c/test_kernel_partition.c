@@ -19,7 +19,7 @@ static void cut_free(struct cut *c) {
     sk_free(c->of);
 }
 
-/* Each row once, in the order of the batch inside a partition. */
+/* Checks that each row occurs once, in the order of the batch within a partition. */
 static void cut_read(struct cut *c, uint64_t rows) {
     const uint64_t *start = c->parts.start;
     memset(c->of, 0xFF, rows * sizeof *c->of);
@@ -82,7 +82,7 @@ TEST(partition_by_hash) {
     }
 }
 
-/* What falls into one partition at one level is spread at the next. */
+/* The rows of one partition of a level are spread over all partitions of the next level. */
 TEST(partition_levels_are_fresh) {
     enum { ROWS = 20000, N = 16 };
     struct column c;

@@ -44,7 +44,7 @@ static void free_table(struct table *t) {
     for (int i = 0; i < t->n; i++) column_free(&t->columns[i]);
 }
 
-/* What the rows' order is, without the kernel. */
+/* Compares two rows without the kernels' code. */
 static int compare_rows(const struct table *t, uint64_t a, uint64_t b) {
     for (int i = 0; i < t->n; i++) {
         const struct column *c = &t->columns[i];
@@ -56,8 +56,8 @@ static int compare_rows(const struct table *t, uint64_t a, uint64_t b) {
     return 0;
 }
 
-/* A permutation in which each row is before the next, or equal to it and was before it: that is the
- * stable sort, there is only one. */
+/* Checks that the result is a permutation in which each row is less than the next, or equal to it
+ * and before it in the input: that is the only stable sort. */
 static void check_sort(const struct table *t) {
     struct sk_err err = {.code = 0};
     size_t n = (size_t)t->rows;
@@ -142,8 +142,8 @@ TEST_LARGE(sort_many_rows, 120) {
     }
 }
 
-/* The radix sort by itself: patterns in which bytes differ, in particular all that are the same at
- * the top. */
+/* The radix sort by itself, with keys that differ in various bytes, in particular keys with equal
+ * top bytes. */
 TEST(sort_radix_patterns) {
     static const uint64_t masks[] = {UINT64_MAX,
                                      0,
@@ -176,7 +176,7 @@ TEST(sort_radix_patterns) {
         }
 }
 
-/* A hash is of the value: whatever its layout, whatever else is in the block. */
+/* A hash depends on the value alone, not on its layout or on the rest of the block. */
 TEST(hash_ignores_layout) {
     static const struct {
         const char *from, *to;
@@ -221,7 +221,7 @@ TEST(hash_ignores_layout) {
         }
 }
 
-/* A key column that is of ints in one block and of floats in another. */
+/* A key column may have integers in one block and floats in another. */
 TEST(hash_of_whole_floats_is_that_of_ints) {
     enum { ROWS = 300 };
     struct table a = {.n = 1, .rows = ROWS}, b = {.n = 1, .rows = ROWS};

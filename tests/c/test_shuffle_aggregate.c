@@ -1,5 +1,5 @@
 /* test_shuffle_aggregate.c - aggregates by group through maps, a cut and reduces in one process,
- * against sums by key that know of none: maps send rows or states, at random. */
+ * against plain sums by key; maps send rows or states, at random. */
 #include "base/mem.h"
 #include "shuffle/work.h"
 #include "test.h"
@@ -116,7 +116,7 @@ static void close_all(struct opened *o) {
     o->n = 0;
 }
 
-/* The values of a map of these rows; runs: a sample and a run each. */
+/* Makes the values of a map of these rows; for runs a sample and a run each. */
 static uint32_t map(const struct sk_what *what, const struct ArrowSchema *schema,
                     const struct ArrowArray *array, uint32_t seq, struct bytes *out) {
     struct sk_map_input in = {.schema = schema, .array = array, .seq = seq};
@@ -134,8 +134,8 @@ static uint32_t map(const struct sk_what *what, const struct ArrowSchema *schema
     return n;
 }
 
-/* The same of states of its rows, as far as states were made, and of the other rows. *n_maps: maps
- * that this counts for. */
+/* Like map, for states of the rows, if states were made, and for the other rows. *n_maps: number of
+ * maps for which this counts. */
 static void map_states(const struct sk_what *what, const struct table *t, uint32_t *n_maps,
                        struct bytes (*out)[2]) {
     struct sk_states *s;
@@ -187,7 +187,7 @@ static int64_t check_block(const struct ArrowArray *a, bool keyed, const int64_t
     return last;
 }
 
-/* The last key that a reduce of these slices gives. */
+/* Runs a reduce of these slices; returns its last key. */
 static int64_t reduce(const struct sk_what *what, struct sk_reduce_input *in, const int64_t *sums,
                       const int64_t *counts, int64_t last) {
     struct sk_work *w;
@@ -377,9 +377,9 @@ TEST(aggregates_of_rows_and_states) {
     }
 }
 
-/* As many groups as rows, of which many would not fit: the reduce makes them in parts, in order,
- * each of about the bytes that it may have. Runs hold interleaved keys, or one key behind the
- * other; half of the rows may have one key. */
+/* As many groups as rows, too many for the memory: the reduce makes them in parts, in order, each
+ * of about the allowed bytes. Runs hold interleaved keys, or one key behind the other; half of the
+ * rows may have one key. */
 TEST(a_reduce_of_many_groups_works_in_parts) {
     enum { RUNS = 5, EACH = 20000, LIMIT = 256 << 10 };
     for (int layout = 0; layout < 3; layout++) {
@@ -441,7 +441,7 @@ TEST(a_reduce_of_many_groups_works_in_parts) {
     }
 }
 
-/* Where most keys are there once, rows are not made into states. */
+/* If most keys occur once, rows are not made into states. */
 TEST(states_are_left_off_where_they_are_no_fewer) {
     struct sk_what *what = what_of(true);
     struct sk_states *s;

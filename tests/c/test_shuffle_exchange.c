@@ -1,5 +1,5 @@
-/* test_shuffle_exchange.c - an exchange by hand: packs, cuts, slices, merges; what is given back
- * when, and what a worker may get wrong. A row has 64 bytes. */
+/* test_shuffle_exchange.c - an exchange by hand: packs, cuts, slices, merges; when values are
+ * released, and invalid notes of workers. A row has 64 bytes. */
 #include "exec_rig.h"
 #include "shuffle/exchange/exchange_int.h"
 
@@ -69,7 +69,8 @@ static uint32_t exchange(bool cut, uint32_t n, const uint32_t *in, uint32_t n_in
     return rig_add(&R, &EXCHANGE, d, in, n_in);
 }
 
-/* A source of so many tasks, a map to packs, and an exchange: stages 0, 1 (of the map) and 2. */
+/* Starts a plan of a source with n_units tasks, a map to packs, and an exchange: stages 0, 1 (the
+ * map) and 2. */
 static void start(uint32_t n_units, bool cut, uint32_t n) {
     uint32_t in = packs(rig_source(&R, n_units, 64));
     rig_start(&R, exchange(cut, n, &in, 1));
@@ -98,8 +99,8 @@ static uint64_t yield(uint64_t task, struct note note) {
     return R.next_oid;
 }
 
-/* Parts of so many rows each; "0" has no bytes, and a pack of no rows at all has one empty
- * block. */
+/* Yields a pack whose parts have these numbers of rows; a "0" has no bytes, and a pack without rows
+ * has one empty block. */
 static uint64_t parts(uint64_t task, uint32_t first, const char *rows) {
     struct note note = {.h = {.kind = SK_PACK_PARTS, .first = first}};
     for (; *rows; rows++, note.h.n++) {
@@ -121,8 +122,8 @@ static uint64_t run_of(uint64_t task, uint32_t rows) {
 
 static void done(uint32_t stage, uint64_t seq) { rig_done(&R, rig_task(&R, stage, seq), 1000); }
 
-/* The input of a task in words: "phase first-last/n" and "side:run@offset+bytes(rows)" of each
- * slice; B is the bounds. */
+/* Returns the input of a task as text: "phase first-last/n" and "side:run@offset+bytes(rows)" of
+ * each slice; B: the bounds. */
 static const char *input(uint64_t seq) {
     static char text[800];
     const struct sk_stask *t = sk_step_task(R.x, rig_task(&R, R.x->n - 1, seq));
@@ -234,7 +235,8 @@ TEST(no_more_reduces_run_than_there_is_memory_for_their_tables) {
     }
 }
 
-/* Two inputs of two maps each, to so many partitions; their packs, in order (input, task). */
+/* Starts an exchange of two inputs of two maps each, to n partitions, and yields their packs in the
+ * order (input, task). */
 static void start_telling(uint32_t n, uint32_t spread, uint32_t tells, const char *const rows[4]) {
     uint32_t in[2] = {packs(rig_source(&R, 2, 64)), packs(rig_source(&R, 2, 64))};
     struct sk_node_desc d = {.label = "X",
@@ -297,7 +299,7 @@ static uint64_t tell_met(uint64_t seq) {
                  (struct note){.h = {.kind = SK_PACK_MATCH_REPORT, .rows = 2, .bytes = 8}});
 }
 
-/* of the second partition the left side */
+/* rows of the packs; in the second partition the left side has the most */
 static const char *const HOT[] = {"161", "151", "111", "011"};
 
 TEST(what_shares_tell_goes_to_one_task_behind_them) {
@@ -600,7 +602,8 @@ TEST(a_map_that_fails_before_its_run_has_lost_nothing_but_its_sample) {
     end();
 }
 
-/* A limit behind it, reached by a second input of a union, cuts it at every point of its life. */
+/* A limit behind the exchange, which a second input of a union reaches, ends it at every point of
+ * its life. */
 TEST(a_limit_cuts_it_at_any_time) {
     for (int at = 0; at < 6; at++) {
         begin();
@@ -639,7 +642,7 @@ TEST(a_limit_cuts_it_at_any_time) {
     }
 }
 
-/* What is said of a worker that gives what it must not. */
+/* Checks the error for a worker that yields an invalid note. */
 static void refused(struct note note, uint64_t task, const char *why) {
     struct sk_step_ev ev = pack_event(task, &note);
     struct sk_err err = {0};
@@ -798,7 +801,7 @@ TEST(what_waits_may_be_on_disk_and_what_is_read_is_reserved) {
     end();
 }
 
-/* Long tasks are not queued behind those that run, but where the engine has to read for them
+/* Long tasks are queued behind running ones only if the engine has to read their input from disk
  * first. */
 TEST(what_reads_from_disk_stands_in_line) {
     enum { N = 20, CPUS = 4 };
@@ -1153,7 +1156,7 @@ static const struct sk_told_state *say(char what, uint32_t side, uint32_t a) {
     return &NOW;
 }
 
-/* Maps of a source, whose packs go through a merge to an exchange of n partitions. */
+/* Makes a plan of a source, a map to packs, a merge and an exchange of n partitions. */
 static uint32_t told_plan(uint32_t n_units, uint32_t n) {
     begin();
     R.conf.target_max_bytes = 640;

@@ -1,5 +1,5 @@
 /* test_shuffle_online.c - rounds of an online aggregation, and its bounds: against textbooks, a
- * second way to work them out, and samples of populations that are known. */
+ * second way to compute them, and samples of known populations. */
 #include <math.h>
 
 #include "shuffle/online.h"
@@ -57,7 +57,7 @@ static double value[2][GROUPS][PIECES]; /* sums and counts of groups by piece */
 
 static double noise(void) { return (double)test_below(2000001) / 1e6 - 1; } /* -1 to 1 */
 
-/* Groups of other sizes, one that not all pieces have. */
+/* Makes a population with groups of different sizes, one of which is not in all pieces. */
 static void populate(void) {
     for (int g = 0; g < GROUPS; g++)
         for (int p = 0; p < PIECES; p++) {
@@ -132,9 +132,9 @@ TEST(bounds_of_units_of_one_piece_are_cochrans) {
     }
 }
 
-/* As the driver does it, over many orders: intervals of 95 % hold about as often, whatever units
- * are made of; a result is never further from the whole than what is left allows; the last is
- * exact. */
+/* Runs many random orders as the driver would: intervals of 95 % are right about as often, whatever
+ * the units consist of; a result is never further from the whole than the remaining pieces allow;
+ * the last result is exact. */
 TEST(intervals_hold_as_often_as_they_say) {
     uint64_t held[2] = {0}, all[2] = {0};
     populate();

@@ -1,5 +1,5 @@
-/* test_shuffle_sides.c - the rules of kinds against joins of all small tables; the two decisions on
- * a grid of sizes and against what the ways cost. */
+/* test_shuffle_sides.c - the rules of join kinds against joins of all small tables; the two
+ * decisions on a grid of sizes, and against a model of costs. */
 #include "shuffle/join_sizing.h"
 #include "test.h"
 
@@ -27,8 +27,8 @@ static bool met(const struct table *t, int key) {
     return false;
 }
 
-/* In the order of docs/design/kernels.md: by left row, then by right row; right rows alone behind
- * them. */
+/* A naive join, in the order of docs/design/kernels.md: by left row, then by right row; right rows
+ * without a partner are last. */
 static void join(const struct table *l, const struct table *r, enum sk_join_kind k,
                  struct result *out) {
     bool pairs = k <= SK_JOIN_FULL,
@@ -94,7 +94,7 @@ static void join_sides(const struct table *t, const struct table *other, int sid
     else join(other, t, k, out);
 }
 
-/* The kind that it is where the sides change places. */
+/* Returns the kind of the join after the sides are exchanged. */
 static enum sk_join_kind mirrored(enum sk_join_kind k) {
     static const enum sk_join_kind OF[KINDS] = {
         [SK_JOIN_INNER] = SK_JOIN_INNER,          [SK_JOIN_LEFT] = SK_JOIN_RIGHT,
@@ -104,8 +104,9 @@ static enum sk_join_kind mirrored(enum sk_join_kind k) {
     return OF[k];
 }
 
-/* Whether each pair of tables gives the same, block by block of this side (also in order, where
- * rows come in that of this side), and without the rows of it that meet nothing. */
+/* Finds, over all pairs of tables, whether the join may be done block by block of this side
+ * (*ordered: with the rows in the same order), and without this side's rows that have no
+ * partner. */
 static void look(enum sk_join_kind k, int side, bool *by_block, bool *ordered, bool *may_lack) {
     *by_block = *ordered = *may_lack = true;
     for (int n = 0; n <= MOST; n++)
@@ -174,7 +175,7 @@ static struct sk_sides sides(int kind, uint64_t limit, unsigned bits, int64_t le
         .side = {{.bytes = left, .alone = bits & 2}, {.bytes = right, .alone = bits & 4}}};
 }
 
-/* What a side is measured for, in words of join_sizing.h; in doubles, which have no overflow. */
+/* The rule of join_sizing.h for measuring a side, written in doubles, which do not overflow. */
 static bool worth_measuring(const struct sk_sides *z, int s, bool broadcast) {
     double limit = (double)z->limit_bytes,
            mine = z->side[s].bytes < 0 ? limit : (double)z->side[s].bytes;
@@ -244,9 +245,9 @@ TEST(nothing_is_broadcast_above_the_limit_and_filters_go_only_where_rows_may_be_
 
 /* ---- what the ways cost ---- */
 
-/* Seconds of work. Bytes moved are written, read and put in their place; a side is hashed for a
- * filter, or where it is looked up; each task of the other side that is broadcast to looks at all
- * of the small one, and takes as many bytes as that has at least (op/join_broadcast.py). */
+/* Model of costs, in seconds of work. Moved bytes are written, read and copied to their place; a
+ * side is hashed for a filter or a look-up; with a broadcast each task of the other side reads the
+ * whole small side, and takes at least as many bytes as that has (op/join_broadcast.py). */
 #define MOVED_S 3e-9
 #define HASHED_S 0.5e-9
 #define TASK_S 1e-3
@@ -260,8 +261,8 @@ static double cost(enum sk_side_use use, double small, double large, double pass
     return HASHED_S * large + tasks * (small * 2 * HASHED_S + TASK_S);
 }
 
-/* Sides of all sizes, of which as much passes a filter as may be, known before or not: what is
- * decided is seldom dearer than moving both, never much, and much cheaper on the whole. */
+/* Sides of all sizes, known before or not, with any share of rows that pass a filter: the decision
+ * seldom costs more than moving both sides, never much more, and much less on the whole. */
 TEST(what_is_decided_costs_less_than_moving_both) {
     double all = 0, moved = 0;
     int n = 0;

@@ -1,4 +1,4 @@
-/* test_shuffle_strategy.c - strategies by name, what they say, and which one auto takes. */
+/* test_shuffle_strategy.c - strategies by name, their layouts, and which one `auto` chooses. */
 #include "shuffle/shuffle.h"
 #include "test.h"
 

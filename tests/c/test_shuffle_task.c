@@ -1,6 +1,6 @@
-/* test_shuffle_task.c - tasks of an exchange that run without an interpreter, on an engine of which
- * there is no more than a task needs: a sort from its runs to its rows; what is not theirs; and
- * arguments that are damaged. */
+/* test_shuffle_task.c - tasks of an exchange that run without an interpreter, on an engine with
+ * only the calls that a task needs: a sort from its runs to its rows; tasks that have to be left to
+ * Python; and damaged arguments. */
 #include "engine/engine_int.h"
 #include "exec/args.h"
 #include "kernel_make.h"
@@ -200,7 +200,7 @@ static size_t write_task(void *to, size_t cap, struct sk_pack_task x, const stru
 
 static uint64_t stage_bytes[64], task_bytes[512];
 
-/* Runs a task of a stage of so many nodes. */
+/* Runs a task of a stage of n fused nodes. */
 static enum sk_native ran(struct sk_pack_task x, const struct part *parts, uint32_t n,
                           uint32_t n_nodes, bool own_reduce, sk_rc *rc) {
     struct sk_view args[2 + 16] = {
@@ -230,7 +230,7 @@ static struct part whole(struct bytes b, uint32_t number) {
 
 /* ---- what comes of it ---- */
 
-/* The keys of all blocks in some bytes, in order. */
+/* Reads the keys of all blocks in some bytes, in order. */
 static uint64_t keys_in(const uint8_t *p, uint64_t left, int64_t *got, uint64_t n) {
     while (left) {
         struct sk_block_info info;
@@ -257,7 +257,7 @@ static void check_sorted(const int64_t *keys, uint64_t n) {
     for (uint64_t i = 1; i < n; i++) CHECK(keys[i - 1] <= keys[i]);
 }
 
-/* What a cut task of all runs gives: the bounds, and what it says of each run. */
+/* Runs a cut task of all runs: returns the bounds, and the cuts of each run. */
 static struct bytes cut(struct sk_pack_cut cuts[MAPS][PARTITIONS]) {
     struct part parts[MAPS];
     for (uint32_t m = 0; m < MAPS; m++) parts[m] = whole(S.sample[m], m);

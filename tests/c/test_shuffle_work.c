@@ -96,7 +96,7 @@ static void blocks_close(struct blocks *b) {
     b->n = 0;
 }
 
-/* The ids of all blocks that a reduce gives, behind got[n]. */
+/* Appends the ids of the rows of all blocks of a reduce behind got[n]. */
 static int64_t reduced(const struct sk_what *what, const struct sk_reduce_input *in, int64_t *got,
                        int64_t n, uint32_t *n_blocks) {
     struct sk_work *w;
@@ -175,7 +175,7 @@ static int row_compare(const void *x, const void *y) {
     return r ? r : i < j ? -1 : i > j;
 }
 
-/* How many runs there are. */
+/* Makes the runs of all maps; returns the number of runs. */
 static uint32_t run_maps(const struct sk_what *what, struct map *maps, uint32_t n_maps,
                          struct pack *samples, struct pack *runs) {
     uint32_t n_runs = 0;
@@ -207,7 +207,7 @@ static uint32_t run_maps(const struct sk_what *what, struct map *maps, uint32_t 
     return n_runs;
 }
 
-/* All values of a work; how many. Of runs samples and runs take turns. */
+/* Makes all values of a work; returns their number. For runs, samples and runs alternate. */
 static uint32_t all_values(struct sk_work *w, struct pack *samples, struct pack *out,
                            uint32_t cap) {
     struct sk_value *v;
@@ -225,7 +225,7 @@ static uint32_t all_values(struct sk_work *w, struct pack *samples, struct pack 
     return n;
 }
 
-/* Values of the same partitions, or runs, become one or a few. */
+/* Merges values of the same partitions, or runs, into one or a few. */
 static uint32_t merged(const struct sk_what *what, struct pack *const *p, uint32_t n,
                        struct pack *samples, struct pack *out, uint32_t cap, uint32_t values) {
     struct blocks *b = sk_calloc(SK_TAG_TEST, sizeof *b);
@@ -269,7 +269,7 @@ static uint32_t merged(const struct sk_what *what, struct pack *const *p, uint32
     return made;
 }
 
-/* Runs are merged, some neighbours at a time. */
+/* Merges runs, some neighbouring ones at a time. */
 static uint32_t merge_runs(const struct sk_what *what, struct pack *samples, struct pack *runs,
                            uint32_t n) {
     struct pack new_samples[RUNS_MAX], new_runs[RUNS_MAX], *group[RUNS_MAX];
@@ -383,8 +383,8 @@ TEST(sort_of_maps_is_the_sort_of_all_rows) {
     }
 }
 
-/* A map whose run is given as several, one a range of keys: bounds are first rows of pages, so a
- * cut takes each page once, and nothing of the runs before it. */
+/* A map makes several runs, each of a range of keys: bounds are first rows of pages, so the cuts
+ * have each page once, and no page of a run that ends before the bound. */
 TEST(a_run_that_ends_before_a_partition_gives_it_no_page) {
     enum { ROWS = 40000, PARTITIONS = 16 };
     static struct map m;
@@ -438,7 +438,7 @@ static int compare_ids(const void *a, const void *b) {
 
 #define PACKS_MAX 40
 
-/* Packs of some neighbouring maps become those of one. */
+/* Merges the packs of some neighbouring maps. */
 static uint32_t merge_maps(const struct sk_what *what, struct pack (*packs)[PACKS_MAX],
                            uint32_t *n_values, uint32_t n_maps, bool one_value) {
     uint32_t made = 0;
@@ -471,7 +471,8 @@ static uint32_t merge_maps(const struct sk_what *what, struct pack (*packs)[PACK
     return made;
 }
 
-/* All rows through parts, with each reduce making so many partitions; got: the ids in order. */
+/* Moves all rows through an exchange by parts, with `n` partitions for each reduce; got: the ids in
+ * order. */
 static void exchange(const struct sk_what *what, struct map *maps, uint32_t n_maps, uint32_t step,
                      int64_t *got, int64_t rows, int64_t *ends) {
     static struct pack packs[MAPS_MAX][PACKS_MAX];
@@ -595,8 +596,8 @@ TEST(partitions_have_all_rows) {
     }
 }
 
-/* A sort whose bounds are given: ascending, what equals a bound is behind it; descending, before
- * it. */
+/* A sort with given bounds: rows that equal a bound are behind it if the order is ascending, before
+ * it if descending. */
 TEST(sort_by_given_bounds) {
     for (int round = 0; round < test_rounds(20); round++) {
         struct column c[2], bound;

@@ -1,4 +1,4 @@
-/* test_store_evict.c - victims by hand, and against a selection sort with exact fractions. */
+/* test_store_evict.c - victims by example, and against a selection sort with exact fractions. */
 #include <stdlib.h>
 
 #include "store/store.h"

@@ -1,4 +1,4 @@
-/* test_store_pin.c - pins keep bytes, and a death drops exactly the dead process's. */
+/* test_store_pin.c - pins keep bytes, and a death drops exactly the pins of the dead process. */
 #include "store/store.h"
 #include "test.h"
 

@@ -344,7 +344,8 @@ TEST(store_punch_largest_first_and_merges_cold) {
     sk_store_destroy(st);
 }
 
-/* A bug of the engine must not corrupt what others map: it aborts. */
+/* True if fn aborts: a bug of the engine must abort rather than corrupt the bytes that others
+ * map. */
 static bool aborts(void (*fn)(struct sk_store *st), struct sk_store *st) {
     pid_t pid = fork();
     if (pid == 0) {
@@ -372,9 +373,9 @@ TEST(store_unknown_offsets_abort) {
     sk_store_destroy(st);
 }
 
-/* A fixed little program that passes every kind of operation; returns how many of them were refused
- * memory. Each refusal must leave the book as it was, and then the operation is done again without
- * the fault. */
+/* number of operations that were refused memory in a small fixed program with every kind of
+ * operation; each refusal must leave the book unchanged, and then the operation is repeated without
+ * the fault */
 static int refused;
 static sk_rc again(const struct sk_store *st, sk_rc rc, const struct sk_store_stats *before) {
     CHECK(sk_store_check(st));

@@ -1,5 +1,5 @@
-/* test_store_spill.c - objects to disk and back: equality, space that comes back, quota, full
- * disks, every failing call, damage, death. */
+/* test_store_spill.c - objects to disk and back: equality, freed space, quota, full disks, every
+ * failing call, damage, death. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -210,8 +210,8 @@ TEST(spill_gives_disk_back) {
     for (int i = 0; i < 4; i++) free(t[i].bytes);
 }
 
-/* Half of many small objects go, every second one, or in runs: the disk follows before any stretch
- * is empty, and the rest is whole. */
+/* Half of many small objects are dropped, every second one or in runs: disk space is freed before
+ * any whole range is empty, and the other objects stay whole. */
 TEST_LARGE(spill_holes, 60) {
     enum { SMALL = 400 };
     static struct thing t[SMALL];
@@ -280,8 +280,8 @@ static uint32_t in_place(const struct thing *t, uint32_t n, const struct sk_spil
     return k;
 }
 
-/* Jobs go to the directories in turn; a full one is passed over and nobody hears of it, until all
- * are full: then one error. */
+/* Jobs use the directories in turn; a full one is skipped without an error, until all are full:
+ * then one error is raised. */
 TEST(spill_directories_in_turn) {
     char other[512];
     struct thing t[12];
@@ -324,8 +324,9 @@ TEST(spill_directories_in_turn) {
     for (uint32_t i = 0; i < 12; i++) free(t[i].bytes);
 }
 
-/* Parts of objects, several jobs at once, whose items several threads share: each part is what was
- * written there, and of a changed byte know those that have it. */
+/* Parts of objects are read by several jobs at once, whose items several threads share: each part
+ * has the bytes that were written, and a changed byte is an error of exactly the parts that have
+ * it. */
 TEST(spill_parts) {
     enum { OBJECTS = 12, PARTS = 200, JOBS = 4 };
     struct sk_spill *sp = make(test_dir(), 0);
@@ -449,8 +450,8 @@ TEST(spill_sees_damage) {
     for (uint32_t i = 0; i < 6; i++) free(t[i].bytes);
 }
 
-/* Every failing point, one after the other: an error, or whole; nothing leaks, and it works again
- * after. */
+/* Runs with every fault point failing, one after the other: the result is an error or the whole
+ * object; no memory leaks, and it works again afterwards. */
 static bool work(struct sk_spill *sp, struct thing *t, uint32_t n) {
     struct sk_err err;
     struct sk_spill_job *j = job_of(t, n, false);

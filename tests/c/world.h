@@ -1,11 +1,11 @@
-/* world.h - random programs on the sim engine, and the checker of what they observe. world_prog.c
- * has the functions of the programs, world_check.c the history.
+/* world.h - random programs on the sim engine, and the checker of the values that they get.
+ * world_prog.c has the functions of the programs, world_check.c the history.
  *
  * A program is a tree of calls whose values are known beforehand. The value of a task is a hash of
  * its parameters and of the values of its arguments; it does not depend on the worker that runs the
- * task, on the number of attempts, or on what the task does on the way (children, puts, streams,
- * actors). So every value is checked byte by byte wherever a task or the driver gets it, and an
- * error must have a cause in the history. */
+ * task, on the number of attempts, or on the other things that the task does (children, puts,
+ * streams, actors). So every value is checked byte by byte wherever a task or the driver gets it,
+ * and an error must have a cause in the history. */
 #ifndef WORLD_H
 #define WORLD_H
 
@@ -37,7 +37,7 @@ enum {
     MAX_ARGS = 3,
     MAX_INNER = 4,
     MAX_RETURNS = 3,
-    FOUND = 42 /* exit code of a run that found what it hunted for */
+    FOUND = 42 /* exit code of a run that found the bug that it searched */
 };
 
 struct params { /* inline argument 0 of every task */
@@ -71,7 +71,7 @@ struct wobj { /* an object of the program */
     uint32_t n_inner;
     struct expect inner_x[MAX_INNER];
     uint32_t inner[MAX_INNER]; /* 1 + index of each object inside, once it is known */
-    bool on_disk;              /* on disk, by the events that its task's sink got */
+    bool on_disk;              /* on disk, according to the events that its task's sink got */
 };
 struct wtask {
     uint64_t tid;
@@ -117,7 +117,7 @@ struct world {
     struct sk_engine *e;
     const struct profile *f;
     uint64_t seed, rng;
-    bool trace, hunting; /* hunting: the run looks for a failure and ends at the first */
+    bool trace, hunting; /* hunting: the run searches a failure and ends at the first */
     struct wobj *objs;
     struct wtask *tasks;
     struct wactor *actors;
@@ -156,9 +156,9 @@ uint32_t obj_of(uint64_t oid); /* index of the object; fails the run when it is 
 bool obj_known(uint64_t oid, uint32_t *i);
 uint32_t task_new(const struct params *p, const uint32_t *args, uint32_t n_args, uint32_t parent,
                   int32_t retries);
-/* Tells the engine's id of task k, as soon as the program knows it. */
+/* Records the engine's id of task k, as soon as the program knows it. */
 void task_named(uint32_t k, uint64_t tid);
-/* Checks what a get of object i gave: the right value, or an error that has a cause. True: a
+/* Checks the result of a get of object i: the right value, or an error that has a cause. True: a
  * value. */
 bool check_view(const struct sk_view *v, uint32_t i);
 /* Checks the error of a get of object i that failed as a whole. */

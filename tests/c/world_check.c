@@ -1,4 +1,4 @@
-/* world_check.c - the history of a run and what is legitimate in it. */
+/* world_check.c - records the history of a run, and decides which errors have a cause in it. */
 #include <stdarg.h>
 #include <unistd.h>
 

@@ -1,5 +1,4 @@
-/* world_prog.c - the functions of the random programs: what they do, and what they are known to
- * give. */
+/* world_prog.c - the functions of the random programs, and the values that they must return. */
 #include "base/clock.h"
 #include "world.h"
 
@@ -31,7 +30,7 @@ static struct params child_params(const struct params *p, uint32_t k) {
                            .salt = salt};
 }
 
-/* Which arguments a child gets: the first of its parent's, when there is one. */
+/* Chooses the arguments of a child: the first of its parent's, if it has any. */
 static uint32_t child_args(const struct params *p, const uint32_t *args, uint32_t n_args,
                            uint32_t k, uint32_t *out) {
     if (!n_args || (mix(p->salt, 200 + k) & 1)) return 0;
@@ -107,7 +106,7 @@ enum code random_code(uint32_t depth) {
 
 /* ---- making things --------------------------------------------------------------------------- */
 
-/* In store memory when large. */
+/* Makes a value; a large one is made in store memory. */
 static sk_rc build(struct sk_engine *e, struct expect x, uint32_t size, uint32_t attempt,
                    uint32_t task, const uint32_t *inner, uint32_t n_inner, struct sk_buf *buf,
                    uint8_t *small, sk_oid *contains, struct sk_payload *p, struct sk_err *err) {
@@ -280,7 +279,7 @@ static sk_rc fail_with(struct run *r, uint64_t magic, uint64_t vid, struct sk_er
     return task_fail(r, &p, err);
 }
 
-/* The value of object i: checked; when it is an error, this task ends with it. */
+/* Gets and checks the value of object i; if it is an error, this task ends with that error. */
 enum got { GOT, FAILED, BROKEN };
 static enum got take(struct run *r, uint32_t i, struct sk_err *err) {
     sk_oid o = {W.objs[i].oid};
@@ -326,7 +325,8 @@ static sk_rc children(struct run *r, struct sk_err *err) {
     return g == FAILED ? SK_OK : ret_all(r, NULL, 0, err);
 }
 
-/* All values with one get, held together for a while: others who do the same need the same room. */
+/* Gets all values with one get and holds them for a while, so that several tasks compete for the
+ * same room. */
 static sk_rc gather(struct run *r, struct sk_err *err) {
     uint32_t n = n_children(&r->p), made = 0, task, first[4];
     sk_oid ids[4];

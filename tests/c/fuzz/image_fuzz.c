@@ -37,7 +37,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) { /* 1: refused */
 #include "fuzz.h"
 #include "image_bytes.h"
 
-static uint32_t crc_of(const uint8_t *p, size_t n) { /* of PNG (ISO 3309) */
+/* Returns the CRC of PNG (ISO 3309). */
+static uint32_t crc_of(const uint8_t *p, size_t n) {
     uint32_t c = UINT32_MAX;
     for (size_t i = 0; i < n; i++) {
         c ^= p[i];

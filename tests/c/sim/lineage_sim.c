@@ -1,13 +1,13 @@
 /* lineage_sim.c - the lineage against a naive model: random graphs, releases, losses, streams, and
  * a tight budget.
  *
- * The model knows every task and object of a round. After each step it finds out which tasks must
- * be kept, by repeating its rules until nothing changes; it keeps no counts and no lists. A task
- * must be kept if it is needed (it is open, one of its returns is in scope, or a kept task uses
- * one) and can run again (each argument is in scope or made by a kept task). Exactly those tasks
- * must be kept. After a loss the lineage must give exactly the missing tasks that have to run
- * again, makers first, or a reason why that is impossible with which the model agrees (if two
- * arguments cannot be made, either is a right reason). */
+ * The model knows every task and object of a round. After each step it computes which tasks must be
+ * kept by repeating its rules until nothing changes, without counts or lists. A task must be kept
+ * if it is needed (it is open, one of its returns is in scope, or a kept task uses one) and can run
+ * again (each argument is in scope or made by a kept task). Exactly those tasks must be kept. After
+ * a loss the lineage must give exactly the missing tasks that have to run again, makers first, or a
+ * reason why that is impossible with which the model agrees (if two arguments cannot be made,
+ * either is a right reason). */
 #include "base/clock.h"
 #include "engine/own/lineage.h"
 #include "test.h"

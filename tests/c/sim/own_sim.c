@@ -22,8 +22,8 @@ struct sim {
     uint64_t next_id, n_freed, n_made, n_dead, n_refused, n_cascade;
 };
 
-static struct model_obj *pick(struct sim *s) /* an alive one, or NULL */
-{
+/* Returns a random living object, or NULL. */
+static struct model_obj *pick(struct sim *s) {
     for (int tries = 0; tries < 8; tries++) {
         struct model_obj *x = &s->obj[test_below(MAX_OBJS)];
         if (x->alive) return x;

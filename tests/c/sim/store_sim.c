@@ -64,8 +64,8 @@ static uint32_t longest(const struct sim *s, bool warm_only) {
     return best;
 }
 
-static uint32_t random_len(struct sim *s) /* many small, some large */
-{
+/* Returns a random length: often small, sometimes large. */
+static uint32_t random_len(struct sim *s) {
     uint64_t top = UINT64_C(1) << rnd(s, (uint64_t)(64 - __builtin_clzll(s->max_len)));
     return (uint32_t)(1 + rnd(s, SK_MIN(top, s->max_len)));
 }
@@ -340,8 +340,8 @@ TEST_SLOW(store_sim_small_extents, 300) {
     report(&t);
 }
 
-TEST_SLOW(store_sim_large_extents, 300) /* 64 KiB cells: the ways of allocations above 1 MiB */
-{
+/* Cells of 64 KiB, for allocations above 1 MiB, which have code of their own. */
+TEST_SLOW(store_sim_large_extents, 300) {
     struct totals t = {0};
     for (int i = 0; i < test_rounds(4); i++) simulate(65536, 4096, 700, 100000, &t);
     report(&t);

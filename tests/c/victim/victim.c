@@ -49,7 +49,7 @@ TEST(dir) {
 }
 TEST(random) { printf("# random %llu\n", (unsigned long long)test_rand()); }
 
-/* What only a sanitizer sees. */
+/* for a bug that only a sanitizer detects */
 static int shared;
 static void *add(void *arg) {
     for (int i = 0; i < 1000; i++) *(volatile int *)&shared += 1;

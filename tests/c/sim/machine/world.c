@@ -151,8 +151,8 @@ static void lose_values(struct sk_sim *s, uint32_t node) {
 
 static void serve(void *arg) { sk_worker_engine_serve(((struct sk_proc *)arg)->c); }
 
-static uint64_t running(const struct sk_proc *p) /* 0: none */
-{
+/* Returns the task that the process runs; 0: none. */
+static uint64_t running(const struct sk_proc *p) {
     const struct sk_list *first = p->c ? sk_list_first(&p->c->running) : NULL;
     return first ? sk_container_of(first, struct sk_running, link)->tid : 0;
 }
