@@ -187,7 +187,7 @@ sk_rc yield_blob(struct sk_task *t, size_t n, uint8_t fill, struct sk_err *err) 
 
 int64_t arg_i64(const struct sk_task *t, uint32_t i) {
     int64_t v;
-    /* the driver sees a dead worker */
+    /* on a wrong argument the worker exits, which the driver sees */
     if (i >= t->n_args || t->args[i].kind != KIND_I64 || t->args[i].len != 8) abort();
     memcpy(&v, t->args[i].data, 8);
     return v;
@@ -375,7 +375,7 @@ bool eng_drive_until(bool (*is)(void *arg), void *arg) {
     int64_t until = test_patience();
     while (!is(arg)) {
         if (sk_now_ns() >= until) return false;
-        /* in pieces: some reports wake nobody */
+        /* the wait is cut into pieces, since some reports wake no waiter */
         SK_IGNORE(eng->ops->drive(eng, is, arg, sk_now_ns() + 5 * SK_MS, NULL));
     }
     return true;
@@ -398,7 +398,8 @@ void eng_check(void) {
     CHECK(ok);
 }
 
-static void dump_tasks(void) { /* on the way to a failure */
+/* Prints the tasks, before the test fails. */
+static void dump_tasks(void) {
     struct sk_local *l = sk_container_of(eng, struct sk_local, base);
     uint64_t id;
     void *v;
@@ -521,7 +522,8 @@ int n_descendants(void) {
     return n;
 }
 
-bool all_gone(void) { /* of strangers' ends there is no event */
+/* Polls, since no event reports the end of processes that are not children. */
+bool all_gone(void) {
     for (int64_t until = test_patience(); n_descendants() > 0;) {
         if (sk_now_ns() >= until) return false;
         (void)poll(NULL, 0, 1);

@@ -211,7 +211,7 @@ static int compare_cells(const char *f, const struct cell *a, const struct cell 
 
 int cell_compare(const char *f, const struct cell *a, const struct cell *b, bool descending,
                  bool nulls_first) {
-    /* values, NaN, null; or the other way round */
+    /* the order is values, NaN, null, or null, NaN, values */
     if (a->class != b->class) return (a->class < b->class) != nulls_first ? -1 : 1;
     if (a->class != CELL_VALUE) return 0;
     int r = compare_cells(f, a, b);

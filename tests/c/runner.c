@@ -56,12 +56,12 @@ __attribute__((visibility("default"), weak)) const char *__tsan_default_options(
 
 enum { EXIT_FAILED = 1, EXIT_SKIPPED = 77, MOST_JOBS = 64 };
 
-static struct report { /* of the test at hand: shared with its process and its children */
+static struct report { /* report of the current test, shared with its process and its children */
     _Atomic int written;
     char text[1500];
     char dir[256];
     _Atomic int dir_made;
-    char last_dir[400]; /* of test_rmdir_last; "" none */
+    char last_dir[400]; /* the path given to test_rmdir_last; "": none */
 } *report;
 
 static struct test_case *first, **last = &first;
@@ -80,7 +80,7 @@ void test_register(struct test_case *t) {
 /* ---- called by tests ------------------------------------------------------------------------- */
 
 static void vsay(const char *file, int line, const char *fmt, va_list ap) {
-    if (atomic_exchange(&report->written, 1)) return; /* the first message is the one that counts */
+    if (atomic_exchange(&report->written, 1)) return; /* only the first message counts */
     int n = file ? snprintf(report->text, sizeof(report->text), "%s:%d: ", file, line) : 0;
     if (n >= 0 && (size_t)n < sizeof(report->text))
         vsnprintf(report->text + n, sizeof(report->text) - (size_t)n, fmt, ap);
@@ -168,7 +168,7 @@ static void check_leaks(void) {
 
 __attribute__((noreturn)) static void child(const struct test_case *t) {
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a killed runner leaves nothing behind */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* if the runner is killed, its tests are killed, too */
     seed_test(t->name);
     t->run();
     fflush(NULL);
@@ -194,7 +194,7 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
 
 struct outcome {
     bool passed, skipped;
-    int64_t ns, cpu_ns; /* cpu: of the test and what it waited for */
+    int64_t ns, cpu_ns; /* ns: wall time; cpu_ns: CPU time of the test and its reaped children */
 };
 
 static void judge(const struct test_case *t, int status, bool late, struct outcome *o) {
@@ -204,7 +204,8 @@ static void judge(const struct test_case *t, int status, bool late, struct outco
                           (exited && WEXITSTATUS(status) == 0 && !atomic_load(&report->written)));
     if (o->passed) return;
     if (late) {
-        /* A message that was written before (a child of the test that failed) explains the hang. */
+        /* A message written before (by a child of the test that failed) explains the hang
+         * better. */
         if (!atomic_load(&report->written))
             say("%s:%d: past its deadline of %d s", t->file, t->line, t->seconds * slow_factor);
     } else if (WIFSIGNALED(status)) {
@@ -253,7 +254,7 @@ static void begin_test(struct running *r, const struct test_case *t) {
             if (o->pid && o != r) close(o->pidfd);
         child(t);
     }
-    setpgid(r->pid, r->pid); /* both sides set it: whoever comes first */
+    setpgid(r->pid, r->pid); /* both processes set the group, since either may run first */
     r->pidfd = (int)syscall(SYS_pidfd_open, r->pid, 0);
     SK_ASSERT(r->pidfd >= 0);
 }
@@ -267,7 +268,7 @@ static void end_test(struct running *r, bool late) {
     report = r->report;
     /* The leader is a zombie until waitpid, so the group number cannot have been reused yet. */
     kill(-r->pid, SIGKILL);
-    kill(r->pid, SIGKILL); /* in case it left its group */
+    kill(r->pid, SIGKILL); /* in case the test has left its group */
     int status = 0;
     struct rusage used = {0};
     while (wait4(r->pid, &status, 0, &used) < 0 && errno == EINTR) {}

@@ -7,9 +7,9 @@
 #define MOST 3000u /* bytes of a message */
 #define N_READERS 2u
 
-struct told { /* by the ends, in shared memory */
+struct told { /* counters of the ends' processes, in shared memory */
     _Atomic uint64_t written, read[N_READERS], passed[N_READERS];
-    struct sk_bell bell; /* of the test: rung after each message */
+    struct sk_bell bell; /* bell of the test, which is rung after each message */
 };
 
 static struct rig *r;
@@ -24,7 +24,8 @@ static void stop(void) {
     munmap(r->arena, r->size);
 }
 
-static sk_rc write_on(void) { /* from what was published, until it is told to end */
+/* Writes messages, behind those published before, until the test says stop. */
+static sk_rc write_on(void) {
     struct sk_chan_end w = end_of(r, SK_CHAN_WRITER);
     w.spin = sk_spin_of((int64_t)(getpid() % 2) * SK_SPIN_CAP_NS);
     for (uint64_t i = sk_chan_written(r->mem);; i++) {
@@ -67,7 +68,7 @@ static pid_t child(uint32_t end, uint64_t to, const char *fault, int64_t nth) {
 static void is_killed(pid_t pid) {
     int st = wait_exit(pid);
     CHECK_MSG(WIFSIGNALED(st) && WTERMSIG(st) == SIGKILL, "status %x", (unsigned)st);
-    sk_chan_stir(r->mem); /* as who watches it does */
+    sk_chan_stir(r->mem); /* as the code that watches the process does */
 }
 
 static void has_ended(pid_t pid, sk_rc rc) {
@@ -106,7 +107,7 @@ static void writer_dies_at(const char *fault, int lives, uint64_t passes) {
         for (uint32_t i = 0; i < N_READERS; i++) wait_told(&told->passed[i], goal);
         kill(writer, SIGKILL), is_killed(writer);
         for (uint32_t i = 0; i < N_READERS; i++) kill(readers[i], SIGKILL), is_killed(readers[i]);
-        /* a reader that comes later finds what is left, and then that nobody writes */
+        /* a reader that attaches later reads the remaining messages, and then SK_EDEAD */
         struct sk_chan_end e = end_of(r, 0);
         struct sk_chan_msg m;
         sk_rc rc;
@@ -132,7 +133,8 @@ static void reader_dies_at(const char *fault) {
             uint64_t before = atomic_load(&told->passed[0]);
             is_killed(child(0, UINT64_MAX, fault, 1 + (int64_t)test_below(40)));
             uint64_t read = atomic_load(&told->read[0]), passed = atomic_load(&told->passed[0]);
-            /* begins with the first that was not passed: that which it told, or one more */
+            /* begins with the first message that was not passed: the count that the dead reader
+             * reported, or one more */
             struct sk_chan_end e = end_of(r, 0);
             CHECK(e.next == passed || (e.next == passed + 1 && read == passed + 1));
             CHECK_GE(passed, before);
@@ -140,7 +142,8 @@ static void reader_dies_at(const char *fault) {
         }
         pid_t last = child(0, atomic_load(&told->passed[0]) + 50, NULL, 0);
         has_ended(last, SK_OK);
-        sk_chan_bury(r->mem, 0); /* nobody follows: the writer is told, wherever it waits */
+        /* without a successor the writer gets an error, wherever it waits */
+        sk_chan_bury(r->mem, 0);
         has_ended(writer, SK_EDEAD);
         kill(other, SIGKILL);
         is_killed(other);
@@ -185,9 +188,9 @@ TEST(a_death_is_told_soon) {
         start(2, 4);
         pid_t writer = child(SK_CHAN_WRITER, 0, NULL, 0);
         struct sk_chan_end e[N_READERS] = {end_of(r, 0), end_of(r, 1)};
-        wait_told(&told->written, 2); /* now it waits for us */
+        wait_told(&told->written, 2); /* now the writer waits for this reader */
         kill(writer, SIGKILL);
-        is_killed(writer); /* what the fork server does, and the driver after it: */
+        is_killed(writer); /* what the fork server and then the driver do: */
         int64_t from = sk_now_ns();
         sk_chan_bury(r->mem, SK_CHAN_WRITER);
         for (uint32_t k = 0; k < N_READERS; k++) {

@@ -84,7 +84,8 @@ TASK(sum_below) { /* nested submits, puts, waits and a stream */
     return ret_i64(t, 0, sum, err);
 }
 
-TASK(sum_below_or_die) { /* what it leaves when a call fails goes with its process */
+/* references that are left after a failed call are released with the process */
+TASK(sum_below_or_die) {
     if (task_sum_below(t, err) != SK_OK) _exit(1);
     return SK_OK;
 }
@@ -137,7 +138,7 @@ static int64_t work_streams(void) {
     return sum;
 }
 
-static int64_t work_actors(void) { /* stateless: a restarted actor has no past */
+static int64_t work_actors(void) { /* the calls use no state, since a restarted actor has none */
     int64_t sum = 0;
     sk_oid ready, arg = JOB(.fn = "make", .a = {VAL(5)}, .n_a = 1, .retries = -1), o[20];
     sk_aid a;
@@ -187,15 +188,15 @@ static bool one(int64_t (*work)(void), int64_t want, const char *point, int64_t 
               (long long)want);
     eng_check();
     eng_settle_fast();
-    /* A worker that died after its last word counts no death that cost a task; its retries or its
-     * absence tell. */
+    /* If the worker died after its last message, the status value does not count a death; retries
+     * or the missing worker show it. */
     bool fired = eng_stat(eng, "worker_deaths") > 0;
     eng_close_now();
     return fired;
 }
 
 static void at_every_pass(const char *point) {
-    int died = 0; /* not every work passes every point, some do */
+    int died = 0; /* not every workload passes every fault point */
     for (size_t k = 0; k < SK_COUNT(works); k++) {
         eng_open(&(struct eng_opt){0});
         int64_t want = works[k]();
@@ -245,8 +246,8 @@ TEST_SLOW(crash_fork_server_points, 300) {
                 int64_t until = test_patience();
                 bool gone = false;
                 do {
-                    /* a third fork is not always needed; the first one is, and the watch hears of
-                     * it some time */
+                    /* a third fork is not always needed; the first always is, and the watch thread
+                     * learns of the death */
                     sk_driver_lock(eng);
                     gone = l->pool.server_dead || l->forksrv.pid != first;
                     sk_driver_unlock(eng);
@@ -326,7 +327,7 @@ TEST_SLOW(crash_random_kills, 300) {
     static bool ready[N + 1];
     for (int with_server = 0; with_server < 2; with_server++) {
         eng_open(&(struct eng_opt){.cpus = 4});
-        /* there is something to kill for as long as it takes */
+        /* a task without end, so that there is always a worker to kill */
         o[N] = JOB(.fn = "held", .retries = -1);
         for (int i = 0; i < N; i++)
             o[i] = i % 50 == 7 ? JOB(.fn = "sum_below", .a = {VAL(2)}, .n_a = 1, .retries = -1)
@@ -399,7 +400,7 @@ TEST_SLOW(crash_driver, 300) {
                   n_descendants(), (long long)delay / 1000);
         late += sk_now_ns() - dead > 500 * SK_MS;
     }
-    /* half a second is what is promised; a loaded machine may be late now and then */
+    /* half a second is promised; on a loaded machine some rounds may be late */
     CHECK_LE(late, rounds / 2);
     CHECK_EQ(n_fds(), fds);
 }
@@ -482,7 +483,7 @@ static void careful_work(void) {
             n++, eng_release(y);
         if (rc == SK_ETASK) eng_release(y);
         (void)is_failure(rc);
-        if (rc == SK_EDONE) CHECK_EQ(n, 6); /* an end means that all were there */
+        if (rc == SK_EDONE) CHECK_EQ(n, 6); /* the stream may only end after all values were read */
         eng->streams->drop(eng, t);
     }
     struct sk_actor_spec s = {.init = spec_of(&(struct job){.fn = "make", .a = {VAL(1)}, .n_a = 1}),

@@ -200,7 +200,8 @@ TEST(driver_killed_at_random_moments) {
 static void expect_dead(struct driver *v) {
     struct sk_fork_report r;
     sk_rc rc;
-    while ((rc = next_report(v, &r)) == SK_OK) continue; /* what it reported before */
+    /* reads the reports that were sent before */
+    while ((rc = next_report(v, &r)) == SK_OK) continue;
     CHECK_RC(rc, SK_EDEAD);
     CHECK_RC(sk_forksrv_next(&v->f, &r, NULL), SK_EDEAD); /* and it stays so */
     CHECK_RC(sk_forksrv_spawn(&v->f, 1, NULL), SK_EDEAD);
@@ -218,7 +219,7 @@ TEST(server_killed) {
         CHECK_EQ(kill(v.f.pid, SIGKILL), 0);
         expect_dead(&v);
         close(leash[1]);
-        /* EDEAD means that the workers are gone as well: not even a moment is granted. */
+        /* SK_EDEAD also means that all workers have ended, so the deadline is in the past */
         CHECK(ready_by(leash[0], 0));
         gone_after(sk_now_ns() - t);
         driver_end(&v);
@@ -241,12 +242,13 @@ TEST(server_killed_at_each_point) {
             sk_rc rc = SK_OK;
             while (sent < 4 && (rc = sk_forksrv_spawn(&v.f, sent + 1, &err)) == SK_OK) sent++;
             CHECK_MSG(rc == SK_OK || (rc == SK_EDEAD && sent >= nth), "spawn %u: %s: %s", sent,
-                      sk_rc_name(rc), err.msg); /* it may die before the last is sent */
+                      /* the server may die before the last command is sent */
+                      sk_rc_name(rc), err.msg);
             struct sk_fork_report r;
             while ((rc = next_report(&v, &r)) == SK_OK) started += r.kind == SK_FORK_STARTED;
             CHECK_RC(rc, SK_EDEAD);
             CHECK_EQ(started, nth - 1);
-            CHECK(ready_by(leash[0], 0) == false); /* the test's own end is open still */
+            CHECK(ready_by(leash[0], 0) == false); /* the test's own write end is still open */
             close(leash[1]);
             CHECK(ready_by(leash[0], 0));
             driver_end(&v);

@@ -7,9 +7,11 @@
 
 struct table {
     struct sk_bell to_consumer, to_producer, to_test; /* one sleeper each */
-    _Atomic uint64_t committed;                       /* producer: after each commit */
-    _Atomic uint64_t popped;                          /* consumer: after each pop */
-    _Atomic uint64_t peeked;                          /* consumer: before each pop */
+    _Atomic uint64_t committed;                       /* number of commits of the producer */
+    /* number of pops of the consumer, counted after the pop */
+    _Atomic uint64_t popped;
+    /* number of pops of the consumer, counted before the pop */
+    _Atomic uint64_t peeked;
     uint64_t seed;
     uint8_t ring[192 + RING] __attribute__((aligned(64)));
 };
@@ -102,7 +104,8 @@ static void producer_dies_at(const char *fault, uint64_t also) {
         for (int life = 0; life < 4; life++) { /* successors die, too */
             int64_t nth = 1 + (int64_t)test_below(60);
             pid_t pid = child_producer(t, from, fault, nth);
-            uint64_t end = from + (uint64_t)nth - 1 + also; /* exactly these exist */
+            /* number of the first message that does not exist */
+            uint64_t end = from + (uint64_t)nth - 1 + also;
             while (from < end) {
                 uint32_t seen = sk_bell_seq(&t->to_consumer);
                 uint64_t n = drain(t, &c, from, 1 + test_below(10));
@@ -141,7 +144,7 @@ static void consumer_dies_at(const char *fault, uint64_t also) {
             }
             expect_killed(t, pid);
             next += nth - 1 + also;
-            /* killed around the pop of this one */
+            /* the consumer was killed just before or after the pop of this message */
             CHECK_EQ(atomic_load(&t->peeked), next + 1 - also);
         }
         /* and the successor sees the first one that was not popped */
@@ -204,8 +207,8 @@ TEST_SLOW(consumer_killed_at_random, 300) {
         kill(pid, SIGKILL);
         expect_killed(t, pid);
         uint64_t told = atomic_load(&t->popped), seen_last = atomic_load(&t->peeked);
-        /* Where the shared head stands: what the dead one told, or one more when it died between
-         * popping and telling. */
+        /* The shared head is at the count that the dead consumer reported, or one further if it
+         * died between the pop and the report. */
         struct sk_ring c = side(t);
         size_t len, max = sk_ring_max_msg(&c);
         const void *m = NULL;

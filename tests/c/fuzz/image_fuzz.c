@@ -111,7 +111,7 @@ int main(int argc, char **argv) {
     }
     printf("tried %llu refused %llu read %llu\n", (unsigned long long)rounds,
            (unsigned long long)refused, (unsigned long long)(rounds - refused));
-    /* a generator that reaches one side only tests nothing */
+    /* if all copies have the same result, the generator tests nothing */
     return refused == 0 || refused == rounds;
 }
 #endif

@@ -38,9 +38,9 @@ static void walk(struct sk_job_rec r) {
             const char *s = f.final.p;
             if (s[0] == '/' ||
                 (f.final.n >= 2 && !memcmp(s, "..", 2) && (f.final.n == 2 || s[2] == '/')))
-                abort(); /* leads out of the folder */
+                abort(); /* the name leads out of the folder */
         }
-        if (r.at.bad) abort(); /* the reader promised */
+        if (r.at.bad) abort(); /* the reader has promised that the record is valid */
     }
     eaten += eat(r.mode) + eat(r.prefix);
 }
@@ -98,7 +98,7 @@ static size_t make(void) {
         at += 8 + n;
         ends[n_ends++] = at;
         struct sk_job_rec back;
-        /* a name that leads out: the reader stops here */
+        /* the name leads out of the folder: the reader stops here */
         if (!sk_job_read((struct sk_bytes){buf + at - n, n}, &back)) break;
         if (back.n != r.n || back.kind != r.kind || back.unit != r.unit) abort();
     }
@@ -143,7 +143,7 @@ int main(int argc, char **argv) {
         memcpy(exact, buf, n);
         int got = LLVMFuzzerTestOneInput(exact, n), could = 0;
         while (could < (int)n_ends && ends[could] <= first) could++;
-        if (!mend && got > could) abort(); /* a record was read that nobody wrote */
+        if (!mend && got > could) abort(); /* a record was read that was never written */
         if (got == (int)n_ends) whole++;
         else cut++;
         free(before);
@@ -151,6 +151,7 @@ int main(int argc, char **argv) {
     }
     printf("tried %llu whole %llu cut %llu\n", (unsigned long long)rounds,
            (unsigned long long)whole, (unsigned long long)cut);
-    return whole == 0 || cut == 0; /* a generator that reaches one side only tests nothing */
+    /* if all copies have the same result, the generator tests nothing */
+    return whole == 0 || cut == 0;
 }
 #endif

@@ -36,7 +36,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
         sum += v.oid + v.kind;
         for (uint64_t k = 0; v.where == SK_V_INLINE && k < v.len; k++) sum += b[k];
     }
-    if (a.bad || !sk_rd_end(&a)) abort(); /* the decoder promised */
+    /* the decoder has promised that the specification is valid */
+    if (a.bad || !sk_rd_end(&a)) abort();
     eaten += sum;
     return 0;
 }
@@ -93,7 +94,7 @@ int main(int argc, char **argv) {
     }
     printf("tried %llu refused %llu read %llu\n", (unsigned long long)rounds,
            (unsigned long long)refused, (unsigned long long)(rounds - refused));
-    /* a generator that reaches one side only tests nothing */
+    /* if all copies have the same result, the generator tests nothing */
     return refused == 0 || refused == rounds;
 }
 #endif

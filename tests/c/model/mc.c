@@ -27,7 +27,7 @@ struct mc {
     uint32_t *number;
     uint64_t mask;
     SK_VEC(struct seen) seen;
-    SK_VEC(uint32_t) edge_from; /* every step, for the way back from the ends */
+    SK_VEC(uint32_t) edge_from; /* all steps, for the walk backwards from the ends */
     SK_VEC(uint32_t) edge_to;
     SK_VEC(uint32_t) ends;
     uint64_t *q;      /* squeezed states, in words */
@@ -36,7 +36,7 @@ struct mc {
     uint32_t cur;    /* number of the state that is expanded */
     uint32_t n_step; /* steps emitted from it */
     bool stop;
-    bool walk; /* by chance: one successor is kept */
+    bool walk; /* random walk: only one successor is used */
     SK_VEC(uint16_t) path;
     /* going a way again */
     bool replay;
@@ -75,7 +75,8 @@ static uint32_t squeeze(const uint64_t *w, uint32_t n, uint64_t *out) {
     return k;
 }
 
-static uint32_t unsqueeze(const uint64_t *p, uint32_t n, uint64_t *w) { /* how many words it took */
+/* Decompresses a state; returns the number of words read. */
+static uint32_t unsqueeze(const uint64_t *p, uint32_t n, uint64_t *w) {
     uint32_t k = (n + 63) / 64;
     for (uint32_t i = 0; i < n; i++) w[i] = p[i / 64] >> i % 64 & 1 ? p[k++] : 0;
     return k;
@@ -193,7 +194,7 @@ void mc_step(struct mc *m, const void *succ, const char *wrong, const char *fmt,
 static void print_steps(struct mc *m, const uint16_t *steps, uint32_t n, const char *wrong) {
     uint64_t s[WORDS_MAX] = {0};
     size_t at = 0;
-    /* which may lie in a buffer that the model writes again below */
+    /* copied first, since `wrong` may be in a buffer that the model overwrites below */
     snprintf(m->r->wrong, sizeof m->r->wrong, "%s", wrong);
     m->replay = true;
     m->model->init(m->model->arg, s);
@@ -202,7 +203,7 @@ static void print_steps(struct mc *m, const uint16_t *steps, uint32_t n, const c
         m->n_step = 0;
         m->got = false;
         m->model->next(m->model->arg, s, m);
-        CHECK(m->got); /* a model whose successors depend on anything but the state */
+        CHECK(m->got); /* this fails if the model's successors depend on more than the state */
         memcpy(s, m->kept, m->model->size);
         if (at < sizeof m->r->way)
             at += (size_t)snprintf(m->r->way + at, sizeof m->r->way - at, "%3u. %s\n", i + 1,

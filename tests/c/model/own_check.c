@@ -13,7 +13,7 @@
 #include "own_proto_int.h"
 
 struct marks {
-    const char *why[MO + 1]; /* NULL: not referred to */
+    const char *why[MO + 1]; /* [id]: what refers to the object; NULL: nothing does */
     uint8_t who[MO + 1], todo[MO], n;
 };
 
@@ -130,7 +130,8 @@ static void check_counts(void) {
     }
 }
 
-static bool quiet(void) { /* no message is under way */
+/* True if no message is under way. */
+static bool quiet(void) {
     bool q = !G.s->n_zombie;
     for (uint8_t p = 1; p <= G.cfg->n_workers; p++)
         q &= !G.s->w[p].n_q && G.s->w[p].phase != W_DEAD;

@@ -90,7 +90,8 @@ static void fail_rest(struct task *t) {
     }
 }
 
-void own_fail_task(struct task *t) { /* sk_loop_finish_error */
+/* Models sk_loop_finish_error. */
+void own_fail_task(struct task *t) {
     if (t->kind != K_STREAM) {
         for (uint8_t i = 0; i < t->n_ret; i++) {
             struct obj *o = obj_get((uint8_t)(t->first + i));
@@ -354,7 +355,8 @@ static void actor_advance(void) {
     memset(w->refs, 0, sizeof w->refs);
 }
 
-sk_rc own_submit(uint8_t proc, struct task *t) { /* task_make, sk_loop_submit */
+/* Models task_make and sk_loop_submit. */
+sk_rc own_submit(uint8_t proc, struct task *t) {
     for (uint8_t i = 0; i < t->n_ret; i++) {
         uint8_t id = (uint8_t)(t->first + i);
         SK_TRY(own_obj_new(id, proc));
@@ -372,7 +374,8 @@ sk_rc own_submit(uint8_t proc, struct task *t) { /* task_make, sk_loop_submit */
     return rc;
 }
 
-bool own_stream_take(struct task *t, uint8_t proc, uint8_t *id) { /* false: it has to wait */
+/* Takes the stream's next value; false: the reader has to wait. */
+bool own_stream_take(struct task *t, uint8_t proc, uint8_t *id) {
     *id = 0;
     if (t->n_taken < t->n_yielded) {
         *id = t->yields[t->n_taken++];
@@ -496,7 +499,7 @@ static void handle_yield(uint8_t proc, const struct message *m) {
     bool store = G.cfg->budget != 0;
     if (!t || (!t->remake && t->dropped)) return;
     taken(t, m);
-    if (m->index < t->n_yielded) { /* a retry repeats what is there */
+    if (m->index < t->n_yielded) { /* a retry repeats values that exist already */
         if (!(t->wanted & 1u << m->index)) {
             if (BUG(OWN_NO_FENCE)) own_wrong("task %u gives yield %u twice", m->task, m->index);
             return;
@@ -532,7 +535,8 @@ void own_handle(uint8_t proc, const struct message *m) {
         break;
     case M_PUT:
         own_fine(own_obj_new(m->obj, proc), "put", m->obj);
-        if (BUG(OWN_PUT_LOSES_INNER)) { /* the value has them, the table does not know */
+        /* the bug: the value has the references, but the table does not learn of them */
+        if (BUG(OWN_PUT_LOSES_INNER)) {
             G.s->obj[m->obj].state = O_READY;
             memcpy(G.s->obj[m->obj].in, m->in, MI);
         } else {
@@ -549,7 +553,8 @@ void own_handle(uint8_t proc, const struct message *m) {
         }
         w->held = w->phase == W_ASKED;
         if (w->held) w->phase = W_WAITS;
-        else sk_own_unhold(own_table(), m->obj); /* it died behind this message: req_free */
+        /* the process died after it had sent this message (req_free) */
+        else sk_own_unhold(own_table(), m->obj);
         break;
     case M_NEXT:
         if (w->phase == W_ASKED) w->phase = W_WAITS;
@@ -563,7 +568,8 @@ void own_handle(uint8_t proc, const struct message *m) {
     own_drain();
 }
 
-void own_worker_died(uint8_t proc) { /* sk_loop_worker_died, behind its last message */
+/* Models sk_loop_worker_died, called behind the process's last message. */
+void own_worker_died(uint8_t proc) {
     struct st *s = G.s;
     struct worker *w = &s->w[proc];
     bool is_actor = G.cfg->actor && proc == G.cfg->n_workers;

@@ -45,7 +45,7 @@ static bool reaches(const struct st *s, uint8_t id, uint8_t at, uint32_t *seen) 
     *seen |= 1u << id;
     for (uint8_t i = 0; i < MI; i++)
         if (s->obj[id].in[i] && reaches(s, s->obj[id].in[i], at, seen)) return true;
-    for (uint8_t p = 1; p <= G.cfg->n_workers; p++) { /* values that are on their way to it */
+    for (uint8_t p = 1; p <= G.cfg->n_workers; p++) { /* values that are being sent to it */
         const struct worker *w = &s->w[p];
         for (uint8_t i = 0; i < MI && w->phase == W_RETURNING && s->task[w->task].first == id; i++)
             if (w->rep_in[i] && reaches(s, w->rep_in[i], at, seen)) return true;
@@ -92,7 +92,7 @@ static void do_put(const struct st *from, uint8_t proc, const uint8_t in[MI]) {
     own_begin(&s);
     uint8_t id = s.next_id++;
     s.n_puts++;
-    bool store = G.cfg->budget && n_in(in); /* small ones stay in the driver's heap */
+    bool store = G.cfg->budget && n_in(in); /* small values stay in the driver's heap */
     if (proc) {
         say(&s.w[proc],
             (struct message){.type = M_PUT, .obj = id, .index = store, .in = {in[0], in[1]}});
@@ -248,7 +248,7 @@ static bool waits_for(const struct st *s, uint8_t id, uint8_t tid, uint8_t me, u
         return true;
     for (uint8_t p = 1; p <= G.cfg->n_workers; p++) {
         const struct worker *w = &s->w[p];
-        /* calls wait for the one before */
+        /* a call of an actor waits for the one before */
         bool on = w->task == tid || (t->kind == K_CALL && p == G.cfg->n_workers && w->task);
         if (on && w->task == me) return true;
         if (on && (w->phase == W_ASKED || w->phase == W_WAITS) &&
@@ -342,7 +342,7 @@ void own_calls_of_user(const struct st *from, uint8_t proc) {
         for (uint8_t k = 0; k < MO; k++) {
             const struct obj *o = &from->obj[k + 1];
             if (!r[k] || from->actor_obj == k + 1) continue;
-            /* an error or nothing yet: nothing comes of it */
+            /* an object that is an error or pending gives no references */
             if (!proc && o->state != O_READY) continue;
             uint32_t seen = 0;
             if (proc && (!room(fw, 1) || waits_for(from, (uint8_t)(k + 1), 0, fw->task, &seen)))
@@ -490,7 +490,8 @@ void own_driver_steps(const struct st *from) {
         const struct worker *fw = &from->w[p];
         for (uint8_t i = 0; i < fw->n_q; i++) {
             if (i && !(BUG(OWN_OUT_OF_ORDER) && fw->q[i].type == M_DEL)) continue;
-            if (i) { /* overtakes others, but not those about the same object */
+            /* the bug: this message overtakes others, but not those about the same object */
+            if (i) {
                 bool same = false;
                 for (uint8_t k = 0; k < i; k++)
                     same |= fw->q[k].obj == fw->q[i].obj || fw->q[k].type != M_ADD;
@@ -511,7 +512,7 @@ void own_driver_steps(const struct st *from) {
             own_begin(&s);
             for (uint8_t i = 0; i < fw->n_q; i++) {
                 struct message m = fw->q[i];
-                /* all others are known by their process: dropped */
+                /* all other messages of the dead process are dropped */
                 if (m.type == M_YIELD || m.type == M_DONE) s.zombie[s.n_zombie++] = m;
             }
             own_worker_died(p);

@@ -20,11 +20,13 @@
 #define DISK_BYTES_PER_S 1e6 /* a block of 16 rows in 16 ms */
 
 struct vnote;
-struct blk {            /* a block that exists: its rows by number */
+struct blk {            /* an existing block; its rows are numbers */
     struct vnote *note; /* of a pack */
     uint64_t oid, refs, bytes;
-    uint32_t n, used_by; /* tasks that run on it: it stays in memory */
-    bool there, on_disk; /* there: it was yielded */
+    /* n: number of rows; used_by: number of running tasks that use the block, which keep it in
+     * memory */
+    uint32_t n, used_by;
+    bool there, on_disk; /* there: the block was yielded; on_disk: it was spilled */
     uint64_t row[];
 };
 
@@ -32,10 +34,10 @@ struct stage {          /* what a stage of the simulation does */
     uint32_t times, of; /* each row gives `times` rows; then 1 of `of` is kept */
     double sec;         /* of a task, mean */
     double sec_row;
-    bool at_end;                         /* yields at the end, not on the way */
+    bool at_end;                         /* true: the task yields at its end only */
     uint64_t frame;                      /* bytes of a row; 0: ROW_BYTES */
-    uint32_t block_rows;                 /* rows a block; 0: by target */
-    enum { NO_PACKS, PARTS, RUNS } pack; /* of a map, a merge, an exchange: its packs */
+    uint32_t block_rows;                 /* rows of each block; 0: by the target size */
+    enum { NO_PACKS, PARTS, RUNS } pack; /* kind of packs of a map, a merge, an exchange */
     uint32_t keys;                       /* see exec_packs.h */
     /* share of tasks that take ten times as long; factor on the time of those after the first
      * twenty (0: 1) */
@@ -45,7 +47,8 @@ struct stage {          /* what a stage of the simulation does */
 struct task {
     struct task *next;
     struct input {
-        /* part: bytes that it takes of a pack, 0: the whole block; read: of them, from disk */
+        /* part: bytes that the task takes of a pack, 0: the whole block; read: bytes of these read
+         * from disk */
         uint64_t oid, part, read;
     } *in;
     uint32_t n_in;
@@ -71,21 +74,22 @@ struct sim {
     struct stage s[MAXS]; /* by plan node */
     struct sk_step_conf conf;
     struct sk_gathers gathers;
-    /* again: share of tasks whose end is heard twice */
+    /* again: share of tasks whose end is reported twice */
     double now, sigma, pause, deaths, actor_deaths, again;
     /* store_bytes 0: it never spills */
     uint64_t store_bytes, resident, spilled, restored, peak_resident;
-    /* the run hears of what was spilled */
+    /* true: the run is notified of spills */
     bool told;
-    /* share of tasks that fail on the way, and are left out */
+    /* share of tasks that fail while they run, and are skipped */
     double lost;
     /* of the plan; by_size: exchanges choose the number of their reduces */
     bool exchanges, by_size, limits, zips;
     bool any_order; /* of its output */
-    /* its exchanges have a strategy that answers later, at E_ANSWER; answers: one is on its way */
+    /* outside: the told strategy of the exchanges, which answers later, at E_ANSWER; answers: an
+     * answer is under way */
     struct sk_told outside;
     bool answers;
-    bool careless; /* the policy promises more memory than there is */
+    bool careless; /* true: the policy promises more memory than exists */
     uint64_t rng, next_oid, order;
     struct sk_map blks;
     SK_VEC(struct ev) heap;
@@ -95,12 +99,12 @@ struct sim {
     enum { ACTOR_NONE, ACTOR_WAITS, ACTOR_ON, ACTOR_DEAD } actor[MAXS][64];
     bool actor_busy[MAXS][64];
     SK_VEC(uint64_t) rows;  /* taken by the consumer */
-    SK_VEC(uint32_t) sizes; /* rows of each block taken */
+    SK_VEC(uint32_t) sizes; /* number of rows of each block that was taken */
     uint64_t unit_rows[4096];
     uint64_t peak, max_task, max_input, max_flying, max_over, n_forced, n_launched, n_retries;
-    /* seconds of tasks: of CPUs, of stages; of the longest one */
+    /* seconds of tasks: on CPUs, of each stage, of the longest task */
     double busy_cpu, work[MAXS], longest;
-    /* started, by stage; operators behind the sources, at most */
+    /* n_tasks: started tasks of each stage; ops_max: most operators behind the sources */
     uint32_t n_tasks[MAXS], ops_max;
 };
 
@@ -193,7 +197,7 @@ static uint64_t hold_input(struct sim *m, struct task *k) {
     for (uint32_t i = 0; m->store_bytes && i < k->n_in; i++) {
         struct blk *b = sk_map_get(&m->blks, k->in[i].oid);
         if (!b->on_disk) continue;
-        if (k->in[i].part) { /* the part alone, into memory of its own */
+        if (k->in[i].part) { /* only the part is read, into memory of its own */
             k->in[i].read = k->in[i].part;
             make_room(m, k->in[i].read);
             read += k->in[i].read;
@@ -339,9 +343,9 @@ static void launch(struct sim *m, uint64_t id) {
     else if (ss->values) map_packs(m, last, k, out, n, t->hint);
     else give_blocks(m, last, k, out, n);
     if (phase != SK_PHASE_CUT && m->lost > 0 && uniform(m) < m->lost) {
-        /* it fails, and what it has not yielded is not there */
+        /* the task fails, and its remaining output does not exist */
         uint32_t keep = (uint32_t)(uniform(m) * (k->n_out + 1));
-        /* one that has not told would be the end of the run */
+        /* a split reduce without its report would end the run, so it keeps that */
         keep = SK_MAX(keep, phase == SK_PHASE_SPLIT_REDUCE);
         while (k->n_out > keep) unref(m, k->out[--k->n_out]->oid);
     }
@@ -353,7 +357,7 @@ static void launch(struct sim *m, uint64_t id) {
     if (first->later > 0 && m->n_tasks[t->stage] >= 20) sec *= first->later;
     m->n_tasks[t->stage]++;
     k->dur = sec * lognormal(m);
-    while (uniform(m) < m->deaths) { /* its worker dies on the way: all again */
+    while (uniform(m) < m->deaths) { /* its worker dies: the task runs again from the beginning */
         k->dur += sec * lognormal(m);
         m->n_retries++;
     }
@@ -420,7 +424,7 @@ static void over(struct sim *m, struct task *k, bool failed) {
     for (uint32_t i = k->n_yielded; i < k->n_out; i++) unref(m, k->out[i]->oid);
     CHECK_OK_ERR(sk_step_event(m->x, &ev, ns(m->now), &err), &err);
     if (m->again > 0 && uniform(m) < m->again) {
-        /* heard once more, and something that it still brings: nobody's */
+        /* the end is reported twice, then a late yield arrives, which must be dropped */
         uint64_t row = 0;
         struct blk *b = new_blk(m, &row, 1, ROW_BYTES);
         ev.kind = uniform(m) < 0.5 ? SK_SEV_DONE : SK_SEV_FAILED;
@@ -466,7 +470,7 @@ static void check_promises(struct sim *m, bool forced, bool promised) {
 /* Cancels a task; one that has not begun ends at once. */
 static void cancel(struct sim *m, struct task *k) {
     k->dead = true;
-    if (k->started) { /* nobody waits for the rest */
+    if (k->started) { /* the remaining output is not needed */
         m->work[k->stage] -= k->begin + k->dur - m->now;
         return;
     }
@@ -501,7 +505,7 @@ static void acts(struct sim *m) {
             break;
         case SK_ACT_RELEASE: unref(m, a.id); break;
         case SK_ACT_ADDREF: ((struct blk *)sk_map_get(&m->blks, a.id))->refs++; break;
-        case SK_ACT_ACTOR_CREATE: /* keeps no CPU; its calls take them */
+        case SK_ACT_ACTOR_CREATE: /* an actor holds no CPU; its calls take one */
             CHECK(m->actor[a.stage][a.actor] == ACTOR_NONE ||
                   m->actor[a.stage][a.actor] == ACTOR_DEAD);
             m->actor[a.stage][a.actor] = ACTOR_WAITS;
@@ -560,7 +564,7 @@ static sk_rc answer(void *arg, struct sk_err *err) {
     if (q.kind == SK_TOLD_SIZES)
         sk_told_values(&m->outside, q.side,
                        q.sizes.runs && q.sizes.merges ? 1 : 1 + (uint32_t)(3 * uniform(m)));
-    outside_woken(m); /* for what is asked next */
+    outside_woken(m); /* wakes the strategy for the next question */
     return SK_OK;
 }
 
@@ -571,7 +575,8 @@ static void on(struct sim *m, struct ev e) {
     if (e.kind == E_YIELD) {
         if (k->dead) return;
         struct blk *b = k->out[k->n_yielded++];
-        if (m->store_bytes) make_room(m, b->bytes); /* of others: nobody has heard of it */
+        /* objects of other tasks: the run does not know them yet */
+        if (m->store_bytes) make_room(m, b->bytes);
         b->there = true;
         struct sk_step_ev ev = {.kind = SK_SEV_YIELDED,
                                 .task = k->id,
@@ -737,8 +742,9 @@ static void model(const struct sim *m, uint32_t node, struct rows *out) {
     if (d->op->props & (SK_OP_LIMIT | SK_OP_UNION | SK_OP_MERGE) || d->n_blocks) return;
     if (d->exchange.tells) {
         uint32_t all = out->n - from;
-        if (!(m->lost > 0)) /* else of all rows some: one whose partners are lost comes out alone */
-            model_join(m, node, out->p + from, first, &all);
+        /* with skipped tasks the rows are only a subset: a row whose partners are lost is
+         * unmatched */
+        if (!(m->lost > 0)) model_join(m, node, out->p + from, first, &all);
         out->n = from + all;
     } else if (d->op->props & SK_OP_EXCHANGE)
         sort_by_key(out->p + from, out->n - from, m->s[node].keys);
@@ -855,7 +861,7 @@ static uint32_t random_exchange(struct sim *m, uint32_t at_node) {
     }
     m->s[sk_plan_n_nodes(m->plan)] = s;
     bool spread = !runs && !two && uniform(m) < 0.5,
-         /* how many reduces there are follows from memory then */
+         /* the number of reduces depends on memory then */
         join = !runs && two && uniform(m) < 0.7;
     m->by_size = m->by_size || spread || join;
     struct sk_node_desc d = {.cpu_e4 = uniform(m) < 0.7 ? 10000 : 5000,
@@ -895,7 +901,7 @@ static uint32_t random_plan(struct sim *m, uint64_t shape, bool exact) {
             in[n++] = random_source(m, (uint32_t)(uniform(m) * 5), true, false, false);
         at_node = add(m, &UNION, (struct sk_node_desc){0}, in, n);
     } else if (!exact && uniform(m) < 0.3) {
-        /* others of as many rows, in other blocks, some slower */
+        /* other sources with as many rows, in other blocks, some slower */
         uint32_t in[3] = {at_node, 0, 0}, n = 1;
         while (n < 2 || (n < 3 && uniform(m) < 0.3))
             in[n++] = random_source(m, n_units, uniform(m) < 0.5, blocks, false);
@@ -915,7 +921,7 @@ static uint32_t random_plan(struct sim *m, uint64_t shape, bool exact) {
         at_node = add(m, &ZIP, (struct sk_node_desc){.cpu_e4 = 10000}, in, n);
     }
     double grow = 1;
-    bool gpus = uniform(m) < 0.4; /* one GPU for several stages, which take turns at it */
+    bool gpus = uniform(m) < 0.4; /* one GPU for several stages, which use it in turns */
     uint32_t n = (uint32_t)(uniform(m) * (m->ops_max ? m->ops_max : 6)), actors_cpu = 0;
     while (n-- && sk_plan_n_nodes(m->plan) < MAXS) {
         uint32_t node = sk_plan_n_nodes(m->plan);
@@ -975,7 +981,7 @@ static void setup(struct sim *m, uint64_t timing, double memory_rows) {
     m->deaths = uniform(m) < 0.4 ? 0.2 : 0;
     m->actor_deaths = uniform(m) < 0.3 ? 0.1 : 0;
     m->again = uniform(m) < 0.2 ? 0.3 : 0;
-    m->conf.cpu_limited = uniform(m) < 0.2; /* no more than this is taken at any time */
+    m->conf.cpu_limited = uniform(m) < 0.2; /* true: the limit on CPUs is never exceeded */
     m->conf.gpu_limited = uniform(m) < 0.2;
     m->conf.consumer_blocks = uniform(m) < 0.3 ? 1 + (uint32_t)(uniform(m) * 4) : 0;
     m->told = m->conf.moves = true;
@@ -994,7 +1000,7 @@ static void check_rows(struct sim *m, uint32_t root) {
         qsort(want.p, want.n, sizeof *want.p, by_row);
         qsort(m->rows.p, m->rows.n, sizeof *m->rows.p, by_row);
     }
-    if (m->lost > 0) { /* some are missing, and no other ones are there */
+    if (m->lost > 0) { /* with skipped tasks some rows are missing, and no other rows exist */
         for (uint32_t i = 0, k = 0; i < m->rows.n; i++, k++) {
             while (k < want.n && want.p[k] < m->rows.p[i]) k++;
             CHECK(k < want.n && want.p[k] == m->rows.p[i]);
@@ -1007,7 +1013,8 @@ static void check_rows(struct sim *m, uint32_t root) {
     sk_vec_free(&want);
 }
 
-static const char STAYS[] = "downstream"; /* what must hold of memory is asked of this one */
+/* the policy for which the limits on memory are checked */
+static const char STAYS[] = "downstream";
 
 static unsigned n_policies(void) {
     unsigned n = 0;
@@ -1051,11 +1058,12 @@ static void one_random(uint64_t shape, bool exact) {
          * random: what can be in flight. */
         uint64_t most = m->max_task * (exact ? m->st.n : m->max_flying + m->st.n);
         if (m->exchanges)
-            /* what tasks have parts of stays where it is; one partition may be all of it */
+            /* a value of which tasks have parts is not freed; one partition may be the whole
+             * value */
             most += m->store_bytes + m->max_input;
         if (other || (m->exchanges && !m->store_bytes))
-            /* they may promise more than there is; all that an exchange waits for has to be
-             * somewhere */
+            /* these policies may promise more than exists; the packs for which an exchange waits
+             * have to be stored */
             most = UINT64_MAX;
         CHECK_MSG(m->max_over <= most, "memory %llu over %llu; largest task %llu, forced %llu",
                   (unsigned long long)m->max_over, (unsigned long long)m->conf.memory_bytes,
@@ -1065,7 +1073,7 @@ static void one_random(uint64_t shape, bool exact) {
         finish(m);
         if (!k) continue;
         if (m->by_size || m->any_order || m->lost > 0) a->sizes.n = b->sizes.n = 0;
-        /* other timing, other memory, other policy: the same blocks */
+        /* another timing, memory size or policy must give the same blocks */
         CHECK_EQ(a->sizes.n, b->sizes.n);
         if (a->sizes.n) CHECK_MEM_EQ(a->sizes.p, b->sizes.p, a->sizes.n * sizeof *a->sizes.p);
         sk_vec_free(&b->rows);
@@ -1163,14 +1171,14 @@ TEST_SLOW(policies_compared, 600) {
 /* ---- more data than memory ------------------------------------------------------------------- */
 
 struct beyond {
-    double sec, spilled, peak; /* peak, spilled: in memories */
+    double sec, spilled, peak; /* peak, spilled: as multiples of the memory */
     uint64_t launched, forced;
 };
 
 /* Two source tasks yield `times` the memory in total, ten times faster than two operators behind
  * them consume it; the store spills blocks that do not fit. */
 static struct beyond beyond(double times, const char *policy, bool told) {
-    enum { BLOCKS = 25, ROWS = 16 }; /* of memory; of a block */
+    enum { BLOCKS = 25, ROWS = 16 }; /* BLOCKS: blocks that fit memory; ROWS: rows of a block */
     struct sim *m = sk_alloc(TAG, sizeof *m);
     *m = (struct sim){.rng = 1, .sigma = 0.5, .told = told};
     m->conf = (struct sk_step_conf){.memory_bytes = BLOCKS * ROWS * ROW_BYTES,

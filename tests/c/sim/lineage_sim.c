@@ -22,7 +22,7 @@ enum {
 };
 
 struct reasons {
-    uint32_t n; /* MAX_WHY: too many to tell */
+    uint32_t n; /* number of reasons; MAX_WHY: too many to list */
     struct {
         uint8_t why;
         uint64_t culprit;
@@ -32,7 +32,7 @@ struct reasons {
 struct mobj {
     uint64_t id;
     bool alive;
-    int maker;          /* slot of its task, kept or not; -1: none */
+    int maker;          /* slot of the task that makes it, kept or not; -1: none */
     struct reasons own; /* maker == -1 */
 };
 
@@ -41,7 +41,8 @@ struct mtask {
     int arg[MAX_ARGS], n_args;
     int32_t retries;
     bool kept, open, running, fresh; /* fresh: dropped in this step */
-    bool event;                      /* dropped for `because`, not (only) for its arguments */
+    /* true: dropped for `because`, not (only) because of its arguments */
+    bool event;
     struct reasons because;
 };
 
@@ -180,7 +181,7 @@ static int new_obj(struct sim *s, int maker) {
 static int pick_alive(const struct sim *s) {
     for (int tries = 0; tries < 12 && s->n_objs; tries++) {
         int o = (int)test_below((uint64_t)s->n_objs);
-        /* mostly young ones: chains */
+        /* mostly young objects are chosen, which gives chains */
         if (tries < 6 && s->n_objs > 12 && test_below(4)) o = s->n_objs - 1 - (int)test_below(12);
         if (s->obj[o].alive) return o;
     }
@@ -254,7 +255,7 @@ static void step_done(struct sim *s) {
         sk_lineage_done(s->l, TASK_ID - 1, 1); /* unknown: nothing */
         return;
     }
-    if (t->retries > 0 && test_below(4) == 0) t->retries--; /* its worker died on the way */
+    if (t->retries > 0 && test_below(4) == 0) t->retries--; /* its worker died meanwhile */
     t->open = t->running = false;
     sk_lineage_done(s->l, t->id, t->retries);
     settle(s);
@@ -336,7 +337,7 @@ static void step_lost(struct sim *s) {
         struct mtask *t = data;
         int i = (int)(t - s->task);
         CHECK(run[i] && !ran[i] && t->id == id);
-        for (int k = 0; k < t->n_args; k++) { /* makers of what was not there first */
+        for (int k = 0; k < t->n_args; k++) { /* the makers of missing arguments run first */
             int m = s->obj[t->arg[k]].maker;
             CHECK(!was[t->arg[k]] || !run[m] || ran[m]);
         }
@@ -372,7 +373,7 @@ TEST_SLOW(lineage_sim, 300) {
             agree(s);
             if (i % 50 == 0) CHECK(sk_lineage_check(s->l));
         }
-        /* All end, all go: nothing is left. */
+        /* All tasks end and all references are released: nothing may be left. */
         for (int i = 0; i < s->n_tasks; i++)
             if (s->task[i].kept && (s->task[i].open || s->task[i].running)) {
                 s->task[i].open = s->task[i].running = false;

@@ -36,7 +36,8 @@ struct proc { /* a worker */
     bool up, actor, going;
     int32_t task; /* -1: idle */
     uint64_t heap, left_over;
-    /* its heap at the last look; what the rules looked ahead when they stopped it */
+    /* seen: its heap at the last measurement; ahead: growth that the rules expected when they
+     * stopped it */
     uint64_t seen, ahead;
     bool held;
     int64_t since_ns, end_ns, gone_ns;
@@ -46,12 +47,12 @@ struct world {
     struct sk_memory m;
     int64_t now, next_look;
     uint64_t limit, others, store, warm, store_want, spill_per_step;
-    uint64_t fill; /* by all that grow, in a step */
+    uint64_t fill; /* bytes that all growing processes fill in a step */
     struct task t[TASKS];
     struct proc p[CPUS + ACTORS];
     uint32_t n_tasks, n_cpus, n_procs;
     uint64_t n_looks, n_stops, n_alone, n_failed, n_holds, worst;
-    int64_t held_ns; /* since when somebody is held; 0: nobody is */
+    int64_t held_ns; /* time since which a task is paused; 0: none is */
     int64_t kill_ns, last_stop;
 };
 
@@ -132,12 +133,13 @@ static void launch(struct world *w) {
 }
 
 static void gone(struct world *w, struct proc *p) {
-    /* as memory.c of the local engine: run again alone, or over */
+    /* as memory.c of the local engine: the task is run again alone, or fails */
     struct task *t = p->task >= 0 ? &w->t[p->task] : NULL;
     if (t) {
         t->n_oom++;
         bool final = !t->retriable || (t->alone && !p->beside) || t->n_oom >= RETRIES;
-        if (final && t->retriable && !p->beside) { /* only what does not fit */
+        /* only a task that does not fit fails for good */
+        if (final && t->retriable && !p->beside) {
             uint64_t rest = w->others + w->store;
             for (uint32_t i = 0; i < w->n_procs; i++)
                 rest += w->p[i].up && &w->p[i] != p ? w->p[i].heap : 0;
@@ -174,13 +176,14 @@ static void grow(struct world *w) {
         if (w->now < p->end_ns) continue;
         t->state = DONE;
         p->task = -1;
-        p->heap = test_below(2) ? p->heap / 16 : 0; /* what it did not give back */
+        /* the heap that the process did not give back */
+        p->heap = test_below(2) ? p->heap / 16 : 0;
         w->store_want += test_below(4 * MB);
     }
 }
 
 static void store(struct world *w, uint64_t max) {
-    /* objects come as they may, go to disk when there are too many, or are freed */
+    /* objects are put, spilled if there are too many, or freed */
     uint64_t n = SK_MIN(w->store_want, MB);
     if (w->store + n <= max) {
         uint64_t reused = SK_MIN(n, w->warm);
@@ -286,11 +289,11 @@ static void simulate(uint64_t *looks, uint64_t *stops, uint64_t *alone, uint64_t
             over += w.t[i].state == DONE || w.t[i].state == FAILED;
         if (over == w.n_tasks) break;
     }
-    /* Two looks and a kill, and the small excess that may wait; warm pages and idle processes are
-     * given back one look earlier. */
+    /* Two measurements and a kill, and the small excess that may wait; warm pages and idle
+     * processes are given back one measurement earlier. */
     uint64_t may = (FILL + MB) * (uint64_t)(12 + w.kill_ns / STEP_NS) + w.limit / 32 +
                    w.limit / 64 + w.limit / 16;
-    /* actors that do not grow, as they are here, take 3/8 */
+    /* the actors, which do not grow here, take 3/8 */
     if (w.others + w.limit / 8 * 3 < w.limit)
         CHECK_MSG(w.worst <= may, "%llu MB over a limit of %llu",
                   (unsigned long long)(w.worst / MB), (unsigned long long)(w.limit / MB));

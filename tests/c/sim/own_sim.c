@@ -59,14 +59,14 @@ static void drain(struct sim *s) {
     void *data;
     while (sk_own_next_freed(s->o, &id, &data)) {
         struct model_obj *x = data;
-        CHECK_EQ(x->id, id); /* once only: the slot would be free or another's */
+        CHECK_EQ(x->id, id); /* an id is freed only once: its slot would be free or reused */
         CHECK(!x->alive);
         *x = (struct model_obj){0};
         n++;
     }
     s->n_freed += n;
     s->n_cascade += n > 1;
-    /* nothing is left behind */
+    /* no dead object may be left */
     for (int i = 0; i < MAX_OBJS; i++) CHECK(!s->obj[i].id || s->obj[i].alive);
 }
 
@@ -74,7 +74,7 @@ static void step_add(struct sim *s) {
     struct model_obj *x = &s->obj[test_below(MAX_OBJS)];
     uint32_t proc = (uint32_t)test_below(N_PROCS);
     bool added = false;
-    /* in the queue: known by no name any more, but the slot waits for the drain */
+    /* the object is in the queue: its id is unknown, but its slot is used until the drain */
     if (x->id && !x->alive) return;
     if (x->id) {
         CHECK_OK(sk_own_add_once(s->o, x->id, proc, NULL, &added, NULL));
@@ -97,7 +97,7 @@ static void step_contains(struct sim *s) {
     for (uint32_t i = 0; i < n; i++) {
         const struct model_obj *y = pick(s);
         if (!y) return;
-        if (y->id > x->id) /* older ones only: no circles */
+        if (y->id > x->id) /* only older objects, so that there are no circles */
             y = x;
         slots[i] = (uint32_t)(y - s->obj);
         ids[i] = y->id;
@@ -111,7 +111,7 @@ static void step_contains(struct sim *s) {
         s->n_refused++;
         return;
     }
-    for (uint32_t i = 0; i < n; i++) /* itself does not count */
+    for (uint32_t i = 0; i < n; i++) /* a reference to the object itself is skipped */
         if (&s->obj[slots[i]] != x) x->inner[x->n_inner++] = slots[i];
     x->said = true;
 }
@@ -128,7 +128,7 @@ static void step_unref(struct sim *s) {
     struct model_obj *x = pick(s);
     uint32_t proc = (uint32_t)test_below(N_PROCS);
     if (!x) return;
-    /* mostly one that has some */
+    /* mostly a process that has references */
     for (uint32_t i = 0; i < N_PROCS && !x->refs[proc] && test_below(16); i++)
         proc = (proc + 1) % N_PROCS;
     uint32_t n = test_below(4) ? x->refs[proc] : (uint32_t)test_below(4);

@@ -16,7 +16,8 @@ enum { N_WORKERS = 40, N_TASKS = 4000, QUEUE = 600, N_SHAPES = 9 };
 struct stask {
     struct sk_place_task p;
     enum { T_FREE, T_READY, T_SENT } state;
-    /* tasks that passed it; times that it waited and an older task became ready again */
+    /* passed: tasks that overtook it; n_older: times that an older task became ready again while it
+     * waited */
     uint32_t passed, n_older;
 };
 struct sworker {
@@ -36,7 +37,7 @@ struct sim {
         most_passed;
     uint64_t actor_order; /* one waits */
     sk_shape actor_shape;
-    bool modes; /* what may begin changes, as when memory is short */
+    bool modes; /* true: which tasks may begin changes, as it does when memory is short */
     uint64_t n_alone, n_one;
 };
 
@@ -148,17 +149,17 @@ static void check_start(struct sim *s, const struct stask *t, bool fresh_lease,
         if (o->p.shape == t->p.shape && o->p.level == t->p.level) CHECK_LT(t->p.order, o->p.order);
         if (o->p.shape == t->p.shape && is_deep) CHECK_LE(o->p.level, t->p.level);
     }
-    /* when nested tasks overtake, whom resources are saved for changes */
+    /* if nested tasks overtake, the task for which resources are saved changes */
     if (s->p.deep_above != UINT32_MAX || !fresh_lease) return;
     struct stask *old = oldest_ready(s);
     if (!old || old->p.order > t->p.order || (s->actor_order && s->actor_order < old->p.order))
         return;
     if (!hurts(res_of(s, old->p.shape), res_of(s, t->p.shape), avail)) return;
-    /* a worker of its kind is missing: asked for, see picks() */
+    /* a worker of its kind is missing and was requested, see picks() */
     if (covers(avail, res_of(s, old->p.shape))) return;
     old->passed++;
     s->most_passed = SK_MAX(s->most_passed, old->passed);
-    /* what returns, or an actor, may have a turn first */
+    /* tasks that return, and actors, may have a turn first */
     if (!s->modes) CHECK_LE(old->passed, SK_PLACE_BYPASS * (2 + old->n_older));
 }
 
@@ -197,7 +198,7 @@ static void picks(struct sim *s, bool may_spawn) {
         s->n_one += s->p.launch == SK_LAUNCH_ONE;
         t->state = T_SENT;
         check_start(s, t, fresh, &before);
-        if (fresh) { /* a new lease took what was there */
+        if (fresh) { /* a new lease has taken the free resources */
             CHECK(idle > 0);
             for (int r = 0; r < SK_RES_MAX; r++)
                 if (res_of(s, t->p.shape)->amount[r] > 0)
@@ -210,13 +211,13 @@ static void picks(struct sim *s, bool may_spawn) {
         w->q[w->n++] = t;
         CHECK_EQ(w->p.depth, w->n);
     }
-    /* Nothing more to do: is that so? */
+    /* The engine found no task to start: checks that the model finds none, either. */
     if (s->p.launch == SK_LAUNCH_NONE) return;
     if (s->p.n_idle > 0)
         for (uint32_t x = 0; x < s->p.n_shapes; x++) {
             if (s->p.shapes[x]->alone != (s->p.launch == SK_LAUNCH_ALONE)) continue;
             if (!s->p.shapes[x]->n_ready || !model_fits(s, (sk_shape)x)) continue;
-            CHECK_GE(s->p.n_bypassed, SK_PLACE_BYPASS); /* saved up for an older one */
+            CHECK_GE(s->p.n_bypassed, SK_PLACE_BYPASS); /* resources are saved for an older task */
             s->n_saved++;
         }
     if (s->p.launch == SK_LAUNCH_ALL && s->p.n_idle > 0 && s->p.n_ready == s->p.n_alone)
@@ -301,7 +302,7 @@ static void setup(struct sim *s, bool modes) {
         switch (test_below(6)) {
         case 0: r.amount[SK_RES_CPU] = SK_RES_UNIT; break;
         case 1: r.amount[SK_RES_CPU] = (int64_t)(1 + test_below((uint64_t)total.amount[0])); break;
-        /* the whole machine: the one that starves */
+        /* a task that needs the whole machine, which may starve */
         case 2: r.amount[SK_RES_CPU] = total.amount[0]; break;
         case 3:
             r.amount[SK_RES_CUSTOM + 1] = total.amount[SK_RES_CUSTOM + 1] / 2,
@@ -327,14 +328,15 @@ static void setup(struct sim *s, bool modes) {
     for (uint32_t i = 0; i < s->n_workers; i++) sk_place_worker_init(&s->w[i].p);
 }
 
-static void drain(struct sim *s) { /* no more events than those that must come */
+/* Ends all tasks without new events. */
+static void drain(struct sim *s) {
     for (uint64_t n = 0; s->n_done < s->n_submitted || s->actor_order; n++) {
         CHECK_MSG(n < 50 * (uint64_t)N_TASKS, "stuck: %llu of %llu done, %u ready",
                   (unsigned long long)s->n_done, (unsigned long long)s->n_submitted, s->p.n_ready);
         struct sworker *w;
         while ((w = some(s, SK_W_STARTING, -1))) sk_place_worker_up(&s->p, &w->p);
         while ((w = some(s, SK_W_LEASED, 1))) sk_place_worker_block(&s->p, &w->p, false);
-        /* actors end some time */
+        /* an actor ends */
         if ((w = some(s, SK_W_ACTOR, -1))) sk_place_worker_gone(&s->p, &w->p);
         place_actor(s);
         if (s->actor_order && s->p.n_ready == 0 && !some(s, SK_W_IDLE, -1) &&
@@ -380,7 +382,7 @@ static void step(struct sim *s) {
         s->n_submitted--;
         break;
     }
-    case 7: s->now += 2000000; break; /* heads turn out to be long */
+    case 7: s->now += 2000000; break; /* time passes, so running tasks count as long */
     case 8 ... 17: submit(s); break;
     case 18 ... 20: {
         struct sworker *w = some(s, SK_W_STARTING, -1);
@@ -409,7 +411,8 @@ TEST_SLOW(place_random, 300) {
         passed = SK_MAX(passed, s.most_passed);
         sk_place_deinit(&s.p);
     }
-    CHECK(stolen && actors && blocks && deaths && passed); /* the walks reach what they are for */
+    /* the random walks have reached all these cases */
+    CHECK(stolen && actors && blocks && deaths && passed);
     /* in 75,000 (quick) one of forty times none was */
     CHECK(saved || steps < 200000);
     printf("# %llu steps, %.0f a second; saved up %llu times, stolen %llu, actors %llu, waits "
@@ -421,7 +424,7 @@ TEST_SLOW(place_random, 300) {
 
 /* A task that needs the whole machine among a stream of small ones that never lets up. */
 TEST_SLOW(place_launch_random, 300) {
-    /* what may begin changes all the time: nothing else does, and in the end all is done */
+    /* which tasks may begin changes all the time; at the end all tasks are done */
     static struct sim s;
     uint64_t alone = 0, one = 0;
     for (int run = 0; run < test_rounds(30); run++) {
@@ -577,7 +580,7 @@ static void group_picks(struct gsim *g) {
                 sk_place_worker_starting(&s->p, &s->w[i].p);
                 continue;
             }
-            /* all processes are there: one of another environment goes */
+            /* all processes exist: one with another environment is ended */
             struct sk_list *cold = sk_list_last(&s->p.idle);
             if (!cold) return;
             sk_place_worker_gone(&s->p, sk_container_of(cold, struct sk_place_worker, link));
@@ -609,7 +612,7 @@ static void group_make(struct gsim *g) {
     struct sim *s = &g->s;
     int i = (int)test_below(N_GROUPS);
     if (g->group[i].id) return;
-    /* those of removed groups are used again */
+    /* shapes of removed groups are reused */
     CHECK_LE(s->p.n_shapes, 2 + 6 + 3 * N_GROUPS + N_WORKERS);
     uint32_t n = (uint32_t)(1 + test_below(3));
     struct sk_res b[3];
@@ -650,7 +653,7 @@ static void group_drop(struct gsim *g, int i) {
               !sk_place_fits_ever(&s->p, g->stale[k]) && sk_place_shape_known(&s->p, g->stale[k]));
     CHECK_RC(sk_place_need(&s->p, &(struct sk_need){.group = g->group[i].id}, &(sk_shape){0}, NULL),
              SK_EGROUP);
-    /* what runs in it is killed, sooner or later, and goes back in line */
+    /* tasks that run in it are killed, sooner or later, and are queued again */
     for (uint32_t k = 0; k < n_in; k++)
         if (test_below(2)) die(s, in[k]);
     g->group[i].id = 0;
@@ -730,7 +733,7 @@ TEST_SLOW(place_groups_random, 300) {
             while ((w = some(s, SK_W_LEASED, 1))) sk_place_worker_block(&s->p, &w->p, false);
             group_picks(&g);
             complete(s);
-            /* what waits for what it holds */
+            /* now and then a group is removed that others wait for */
             if (n % 1000 == 999) group_drop(&g, (int)test_below(N_GROUPS));
         }
         for (int i = 0; i < N_GROUPS; i++) group_drop(&g, i);

@@ -20,10 +20,10 @@ struct graph {
     struct sk_dag_plan p;
     uint32_t actor[NODES], n_cells;
     struct sk_dag_edge edge[EDGES];
-    /* its state goes along; what it computes depends on what it has computed before */
+    /* keeps: the actor's state is saved; counts: its results depend on earlier executions */
     bool keeps[ACTORS], counts[ACTORS];
-    /* with this state, which it had before the graph; a next process has 0, but for what goes
-     * along */
+    /* the state that the actor had before the graph; a successor begins with 0, or with the saved
+     * state */
     uint64_t begins[ACTORS];
 };
 
@@ -31,7 +31,7 @@ struct channel {
     uint64_t count, value[EXECUTIONS + 1], passed[ACTORS];
 };
 
-struct actor { /* a process: gone with it is all but the channels */
+struct actor { /* the actor's process, with which all is lost but the channels */
     uint32_t at;
     uint64_t execution, state, value[NODES], next[NODES];
 };
@@ -39,7 +39,7 @@ struct actor { /* a process: gone with it is all but the channels */
 struct rule {
     uint64_t (*from)(const uint64_t *passed, uint32_t n, uint64_t n_states);
     bool (*written)(uint64_t count, uint64_t execution);
-    bool first_state; /* that before the first execution is published */
+    bool first_state; /* true: the state before the first execution is published */
 };
 static const struct rule RIGHT = {sk_replay_from, sk_replay_written, true};
 
@@ -49,7 +49,7 @@ struct world {
     struct channel chan[NODES], states[ACTORS];
     struct actor actor[ACTORS];
     uint64_t out[EXECUTIONS][NODES];
-    bool wrong; /* written twice, or over what somebody needs */
+    bool wrong; /* true: a message was written twice, or over one that a reader needs */
 };
 
 static uint64_t mix(uint64_t a, uint64_t b) { return sk_rand_mix(a * 31 + b + 1); }
@@ -112,7 +112,7 @@ static bool read(struct world *w, uint32_t a, uint32_t node) {
 static bool step(struct world *w, uint32_t a) {
     struct actor *m = &w->actor[a];
     uint32_t late = behind(w, a, m->execution), n = ops_of(w, a);
-    if (late < NODES && m->at == 0) { /* a successor: what its predecessor was done with */
+    if (late < NODES && m->at == 0) { /* a successor passes what its predecessor was done with */
         w->chan[late].passed[a]++;
         m->next[late] = SK_MAX(m->next[late], w->chan[late].passed[a]);
         return true;

@@ -63,7 +63,7 @@ TEST(servers_share_and_do_not_idle) {
     NEAR(time_of(c, &disk, 3), 15, 1e-9);
     NEAR(time_of(c, &core, 2), 5, 1e-9); /* two cores */
     NEAR(time_of(c, &core, 4), 10, 1e-9);
-    NEAR(time_of(c, &both, 1), 10, 1e-9); /* one piece at a time: one behind the other */
+    NEAR(time_of(c, &both, 1), 10, 1e-9); /* with one piece at a time the steps follow each other */
     both.window = 2;
     NEAR(time_of(c, &both, 1), 6, 1e-9);
     NEAR(time_of(c, &wait, 100), 1, 1e-9);
@@ -109,7 +109,7 @@ TEST(stores_spill_the_oldest) {
         CHECK_EQ(granted, i + 1);
         if (i < 2) o[i] = sk_cl_keep(c, 0, 300, 1);
     }
-    /* 900 of 1000 are more than eight tenths: the first one is out in advance */
+    /* 900 of 1000 are above the mark of 0.8: the first value is written in advance */
     CHECK_EQ(seen.n, 1);
     CHECK_EQ(seen.object[0], o[0]);
     o[2] = sk_cl_keep(c, 0, 300, 1);
@@ -117,7 +117,8 @@ TEST(stores_spill_the_oldest) {
     while (sk_cl_turn(c)) continue;
     CHECK_EQ(granted, 4);
     CHECK(sk_cl_on_disk(c, o[1]));
-    room(c, 5000, &granted); /* more than there is: given when all the rest is out */
+    /* a request for more than the memory is granted when all values are out */
+    room(c, 5000, &granted);
     sk_cl_give(c, 0, 600);
     while (sk_cl_turn(c)) continue;
     CHECK_EQ(granted, 5);
@@ -140,7 +141,7 @@ TEST(a_value_dropped_on_its_way_out_is_gone) {
     CHECK_OK(sk_cl_create(&conf, &c));
     room(c, 900, &granted);
     while (sk_cl_turn(c)) continue;
-    uint32_t o = sk_cl_keep(c, 0, 900, 1); /* it is being written now */
+    uint32_t o = sk_cl_keep(c, 0, 900, 1); /* the value is being written now */
     sk_cl_drop(c, o);
     room(c, 1000, &granted);
     while (sk_cl_turn(c)) continue;
@@ -209,10 +210,10 @@ TEST(disks_that_are_all_there_is_to_wait_for) {
         struct sk_scale_result one = result(c), again = result(c);
         /* input, what was spilled and read again, output */
         double bound = (3 * 40e9 + one.spilled_bytes) / 400e6;
-        NEAR(again.sec, one.sec, 1e-12); /* the same conf, the same result */
+        NEAR(again.sec, one.sec, 1e-12); /* the same conf gives the same result */
         NEAR(again.spilled_bytes, one.spilled_bytes, 1e-12);
         AT_MOST(one.spilled_bytes, 2 * 40.1e9);
-        /* what fits memory need not go to disk */
+        /* bytes that fit memory need not go to disk */
         AT_MOST((2 * 40e9 + 2 * (40e9 - 12e9)) / 400e6, one.sec * 1.01);
         CHECK_MSG(one.sec <= bound * 1.15, "way %u: %g s, %g GB were spilled, bound %g s", WAYS[i],
                   one.sec, one.spilled_bytes / 1e9, bound);
@@ -222,7 +223,7 @@ TEST(disks_that_are_all_there_is_to_wait_for) {
         c.cluster.n_nodes = 8; /* twice the machines: half the time, and more of it in memory */
         NEAR(result(c).sec, one.sec * 0.45, 0.2);
         c = sort_of(WAYS[i]);
-        c.cluster.node.cores *= 2; /* of what is not scarce */
+        c.cluster.node.cores *= 2; /* more of the hardware that is not scarce */
         c.cluster.node.net_bytes_s *= 2;
         NEAR(result(c).sec, one.sec, 0.03);
     }
@@ -281,7 +282,7 @@ TEST(values_cost_the_driver) {
     AT_MOST(160 * 160 * 101, many.driver_bytes);
     c.values_a_map = 0; /* an index: as few values as there may be */
     struct sk_scale_result few = result(c);
-    NEAR(few.values, 160 * 2, 1e-9); /* a note has room for 120 parts */
+    NEAR(few.values, 160 * 2, 1e-9); /* a note lists at most 120 parts */
     AT_MOST(few.sec, many.sec / 1.3);
     c.strategy = "simple";
     AT_MOST(few.values * 10, result(c).values);

@@ -16,7 +16,7 @@ struct graph {
     struct sk_dag_edge edge[EDGES];
 };
 
-struct world { /* where each actor is: so many operations done, over all executions */
+struct world { /* [actor]: number of operations that it has done, over all executions */
     const struct sk_dag_graph *g;
     const struct sk_dag_plan *p;
     uint32_t n_cells, at[ACTORS];
@@ -44,7 +44,7 @@ static uint32_t times(const struct world *w, uint32_t a, enum sk_dag_kind kind, 
             (kind == SK_DAG_WRITE || kind == SK_DAG_READ || o->peer == peer))
             return execution(w, a) + (w->at[a] % ops_of(w, a) > i);
     }
-    return UINT32_MAX; /* it has no such operation */
+    return UINT32_MAX; /* the actor has no such operation */
 }
 
 /* True if the actor's next operation can run. *partner: the actor that does it together with a. */
@@ -54,7 +54,7 @@ static bool can(const struct world *w, uint32_t a, uint32_t *partner) {
     *partner = a;
     switch (o->kind) {
     case SK_DAG_READ: return times(w, o->peer, SK_DAG_WRITE, o->node, 0) > i;
-    case SK_DAG_WRITE: /* each that reads it has passed execution i - n_cells */
+    case SK_DAG_WRITE: /* each reader has passed execution i - n_cells */
         for (uint32_t r = 0; r < w->g->n_actors; r++)
             if (r != a && times(w, r, SK_DAG_READ, o->node, 0) != UINT32_MAX &&
                 execution(w, r) + w->n_cells <= i)

@@ -51,7 +51,7 @@ TEST(starts_against_a_model) {
                 gave_up_own += !late;
                 gave_up_late += late;
                 CHECK_LE(started - r.end_ns[0],
-                         /* nobody waits much longer than he was told */
+                         /* no task waits much longer than promised */
                          SK_STARTS_PATIENCE_NS + SK_STARTS_WAIT_MAX_NS + look);
                 /* 8 quick ones, then one a second */
                 CHECK_LE(r.n, 50);
@@ -64,7 +64,7 @@ TEST(starts_against_a_model) {
                                    : SK_STARTS_WAIT_NS,
                     until = now + wait;
             CHECK(!sk_starts_may(&s, until - 1) && sk_starts_may(&s, until));
-            do now += look; /* the loop does not sleep for it: it looks, and does other things */
+            do now += look; /* the loop does not sleep until then: it checks at other times, too */
             while (!sk_starts_may(&s, now));
             CHECK_LT(now, until + look);
         }

@@ -299,7 +299,7 @@ static void simulate(uint64_t unit, uint32_t n_cells, uint32_t max_len, uint32_t
     }
     sum->ns += sk_now_ns() - t0;
     check_all(s);
-    /* Everything comes back. */
+    /* All processes die: all memory becomes free. */
     for (uint32_t p = 0; p < N_PROCS; p++) sk_store_proc_dead(s->st, p);
     for (uint32_t i = 0; i < s->n_obj; i++)
         for (uint32_t k = s->obj[i].refs; k; k--) sk_store_unref(s->st, s->obj[i].at * s->unit);
@@ -324,7 +324,7 @@ static void report(const struct totals *t) {
            (unsigned long long)t->steps, (double)t->steps / ((double)t->ns / 1e9),
            (unsigned long long)t->full, (unsigned long long)t->mixed,
            (unsigned long long)t->punched, (unsigned long long)t->dead);
-    /* the ways were gone */
+    /* the random walk has reached all these cases */
     CHECK(t->full > 100 && t->mixed > 100 && t->punched > 100 && t->dead > 100);
 }
 

@@ -537,7 +537,7 @@ static void step(void) {
     else if (r < 95 && D.n_held) drop_at((uint32_t)rnd(D.n_held));
     else if (r < 97 && D.n_views) {
         struct held_view *v = &D.views[rnd(D.n_views)];
-        (void)check_view(&v->v, v->obj); /* it did not change since */
+        (void)check_view(&v->v, v->obj); /* checks that the value has not changed */
         E()->ops->view_release(E(), &v->v);
         *v = D.views[--D.n_views];
     } else {
@@ -638,13 +638,14 @@ static void checkpoint(bool calm) {
     struct sk_err err = {0};
     sk_rc rc = E()->ops->drive(E(), is_idle, NULL, sk_deadline_ns(INT64_C(100000000000)), &err);
     if (rc != SK_OK) complain("tasks that nobody waits for do not end");
-    /* more come meanwhile: what is made again makes anew what is inside */
+    /* objects are added meanwhile: a value that is made again has new objects inside */
     static uint8_t mark[MAX_OBJS];
     sk_sim_calm(E(), true);
     bool all = true;
     (void)walk(mark, &all);
     uint32_t n = walk(mark, &all); /* all is there now */
-    uint32_t n_actors = 0;         /* a `ready` that is held holds its actor, which is an object */
+    /* a held `ready` object holds its actor, which is an object, too */
+    uint32_t n_actors = 0;
     for (uint32_t a = 0; a < W.n_actors; a++) {
         uint32_t at;
         n_actors += obj_known(W.actors[a].ready, &at) && mark[at];
@@ -697,7 +698,7 @@ static uint64_t run_one(const struct profile *f, uint64_t seed, uint32_t bugs, s
         for (uint32_t i = 0; i < f->n_ops; i++) step();
         bool calm = rnd(2);
         sk_sim_calm(e, calm);
-        if (rnd(20) == 0) break; /* closed while everything is under way */
+        if (rnd(20) == 0) break; /* sometimes the engine is closed while tasks are under way */
         checkpoint(calm);
         while (D.n_held > (ph + 1 == phases ? 0 : 5)) drop_at((uint32_t)rnd(D.n_held));
         if (ph + 1 < phases) continue;
@@ -785,7 +786,7 @@ TEST_SLOW(world_schedules, 60) {
             CHECK_MSG(t.gets > (uint64_t)rounds && t.user_errors, "profile %s does nothing",
                       profiles[k].name);
         if (profiles[k].sim.kill &&
-            /* of the profile `slow` errors come in few schedules: in one of fifty times 160 in
+            /* in the profile `slow` errors are rare: with one seed in fifty, 160 schedules have
              * none */
             rounds >= 100)
             CHECK_MSG(t.st.n_kills && (t.errors || rounds < 1000), "profile %s: nothing goes wrong",
@@ -795,7 +796,7 @@ TEST_SLOW(world_schedules, 60) {
         if (profiles[k].sim.value_lost && rounds >= 100) CHECK(t.st.n_values_lost);
         if (profiles[k].sim.node_lost && rounds >= 100)
             CHECK(t.st.n_nodes_lost && t.st.n_values_lost);
-        /* of 40, by chance, none may spill; world_spills does for certain */
+        /* by chance none of 40 schedules may spill; world_spills does for certain */
         if (profiles[k].spill && rounds >= 100) CHECK(t.st.n_disk_writes && t.st.n_disk_reads);
         if (profiles[k].sim.disk_bytes && rounds >= 100) CHECK(t.st.n_disk_full);
         /* 4 in 150; world_spills has some for certain */
@@ -821,11 +822,12 @@ TEST(world_once_wrong) {
         const char *profile;
         uint64_t seed;
     } once[] = {
-        /* a stream at its window's end, cancelled, gave tasks back and got them again for ever */
+        /* a cancelled stream at the end of its window gave tasks back and got them again for
+         * ever */
         {"group", UINT64_C(9089997412270350347)},
-        /* a large buffer, given up, was taken for a piece of the lease that began behind it */
+        /* an aborted large buffer was treated as a piece of the lease that began behind it */
         {"full", UINT64_C(5964896401073397920)},
-        /* the checker's: killed before its submitter was back from the call */
+        /* a bug of the checker: the task was killed before its submit had returned */
         {"slow", UINT64_C(16429036494248190747)},
         {"squeeze",
          /* files were read in the order of their addresses: another schedule by the same seed */
@@ -926,7 +928,7 @@ static bool alone(const struct profile *f, uint64_t seed, uint32_t bug, char tex
     close(fd[1]);
     size_t n = 0;
     for (ssize_t m; (m = read(fd[0], text + n, TEXT - 1 - n)) > 0;) {
-        /* to the end: a pipe that is full would hold it up */
+        /* reads to the end, since a full pipe would block the child */
         n += (size_t)m;
         if (n < TEXT - 1) continue;
         memmove(text, text + TEXT / 2, n -= TEXT / 2);
@@ -936,7 +938,7 @@ static bool alone(const struct profile *f, uint64_t seed, uint32_t bug, char tex
     CHECK(waitpid(pid, &status, 0) == pid);
     if (WIFEXITED(status) && WEXITSTATUS(status) == FOUND) return true;
     if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGABRT || WTERMSIG(status) == SIGSEGV))
-        return true; /* the engine's own checks, or worse */
+        return true; /* an assertion of the engine failed, or the process crashed */
     CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a hunt ended with status %x: %.200s",
               status, text);
     return false;
@@ -961,8 +963,9 @@ static int hunt(const char *profile, uint32_t bug, int most, char text[TEXT]) {
 
 static void finds(const char *name, const char *profile, uint32_t bug) {
     char text[TEXT];
-    int n = hunt(profile, bug, 4000, text); /* messages of the dead: one schedule in about 150 */
-    char *last = strrchr(text, '\n');       /* behind the report of who waits for what */
+    /* messages of dead workers: found in about one of 150 schedules */
+    int n = hunt(profile, bug, 4000, text);
+    char *last = strrchr(text, '\n'); /* behind the report of who waits for what */
     printf("# %s: found in schedule %d: %.160s\n", name, n, last && last[1] ? last + 1 : text);
     CHECK_MSG(n > 0, "%s: not found", name);
 }

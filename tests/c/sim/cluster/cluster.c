@@ -12,7 +12,8 @@
 #include "base/pool.h"
 
 #define TAG SK_TAG_ENGINE
-#define EAGER 0.8 /* of a store: above it values go to disk in advance */
+#define EAGER 0.8 /* share of a store's memory above which values are written to disk in advance \
+                   */
 
 struct flow {
     struct sk_cl_flow d;
@@ -23,7 +24,7 @@ struct event {
     double at;
     uint64_t order;
     struct flow *flow; /* NULL: call */
-    uint32_t hop;      /* that the piece comes to; n_hops: it is through */
+    uint32_t hop;      /* number of the hop at which the piece arrives; n_hops: it has passed all */
     void (*call)(void *ctx, void *arg);
     void *arg;
 };
@@ -40,7 +41,7 @@ struct object {
     double stretches;
     uint32_t node, number;
     enum where where;
-    bool dropped; /* while it was LEAVING */
+    bool dropped; /* true: the value was dropped while it was LEAVING */
 };
 
 struct asker {
@@ -49,9 +50,11 @@ struct asker {
     void *arg;
 };
 struct node {
-    double *free[SK_CL_KINDS]; /* of each server: when it will have done all that has arrived */
+    /* [server]: time at which the server will have done all work that has arrived */
+    double *free[SK_CL_KINDS];
     struct sk_list values;
-    uint64_t used, leaving; /* of the store; of these, on their way to disk */
+    /* used: bytes of the store; leaving: those of them that are being written to disk */
+    uint64_t used, leaving;
     uint32_t n_leaving, first;
     SK_VEC(struct asker) queue; /* from `first` on */
 };
@@ -70,7 +73,7 @@ struct sk_cluster {
 };
 
 static void *need(void *p) {
-    if (!p) abort(); /* a simulation without memory shows nothing */
+    if (!p) abort(); /* a simulation without memory has no result */
     return p;
 }
 
@@ -128,7 +131,7 @@ double sk_cl_net_s(const struct sk_cluster *c, double bytes) {
 /* ---- flows ----------------------------------------------------------------------------------- */
 
 static double *server(struct sk_cluster *c, const struct sk_cl_hop *h) {
-    /* the one of its kind that is free first */
+    /* the server of the kind that is free first */
     if (h->what == SK_CL_DRIVER) return &c->driver;
     if (h->what == SK_CL_S3) return &c->s3;
     SK_ASSERT(h->what < SK_CL_KINDS && h->node < c->conf.n_nodes);

@@ -22,18 +22,20 @@
 #define PIECE 33554432.0 /* bytes of a flow's pieces */
 
 enum kind { MAP, MERGE, REDUCE, KINDS };
-#define PIECES 16.0                /* of a flow, at most */
-#define REPORT (UINT64_C(1) << 40) /* numbers of what reduces yield: it is written already */
+#define PIECES 16.0 /* of a flow, at most */
+/* first id of the values that reduces yield, which are written already */
+#define REPORT (UINT64_C(1) << 40)
 
-struct value { /* of an object of exec and of the cluster: both have the same number */
+struct value { /* a value, which has the same number as an object of exec and in the cluster */
     uint32_t refs;
     bool of_map;
-    double weight, entries; /* real values that it stands for; reduces that have parts of each */
+    /* weight: real values for which it stands; entries: reduces that have parts of each */
+    double weight, entries;
 };
 
 struct stask {
     struct scale *s;
-    struct stask *next; /* in its node's queue */
+    struct stask *next; /* the next task in the node's queue */
     uint64_t id;        /* of exec */
     enum kind kind;
     /* first, n_parts: partitions of a merge by a strategy */
@@ -48,7 +50,7 @@ struct word { /* to the driver */
     uint64_t bytes;
 };
 
-struct from { /* what a task fetches from a node */
+struct from { /* the bytes that a task fetches from a node */
     double memory, disk, parts;
 };
 
@@ -65,15 +67,15 @@ struct scale {
     struct sk_shuffle_ops pushes; /* what merges on nodes are to it */
     struct sk_gathers gathers;
     bool merges, own; /* there is a stage for it; own: and the strategy says what it merges */
-    uint64_t part64;  /* of a map's output for a reduce */
+    uint64_t part64;  /* bytes of a map's output for one reduce, in units of 64 */
     struct sk_pool tasks, words;
     struct queue {
         struct stask *head, *tail;
-        uint32_t running, known; /* known: waiting ones, too */
+        uint32_t running, known; /* running: running tasks; known: these and waiting ones */
     } *queue[KINDS];             /* [nodes] */
     uint32_t turn;
     SK_VEC(struct value) values;
-    SK_VEC(uint64_t) kept; /* map output of PUSH that is merged, from n_gone on */
+    SK_VEC(uint64_t) kept; /* merged map output of PUSH, from n_gone on */
     uint32_t n_gone;
     struct from *from;
     struct sk_pack_note *note;
@@ -91,7 +93,7 @@ static double uniform(struct scale *s) {
 static int64_t ns(const struct scale *s) { return (int64_t)(sk_cl_now(s->cl) * 1e9); }
 
 static void *need(void *p) {
-    if (!p) abort(); /* a simulation without memory shows nothing */
+    if (!p) abort(); /* a simulation without memory has no result */
     return p;
 }
 
@@ -185,7 +187,8 @@ static uint32_t parts_of(const struct stask *k, uint32_t i, uint32_t *first, uin
     return s->a_value;
 }
 
-static void over(struct scale *s, struct stask *k) { /* the driver hears of it */
+/* Tells the driver that the task is over. */
+static void over(struct scale *s, struct stask *k) {
     if (k->kind != REDUCE) s->r.map_sec = sk_cl_now(s->cl);
     s->tasks_now -= tasks_weight(s, k->kind);
     if (k->kind == REDUCE) { /* a report, so that it has yielded something */
@@ -262,7 +265,8 @@ static void granted(void *ctx, void *arg) {
     advance(k);
 }
 
-static void finished(struct stask *k) { /* on its node: the slot is free */
+/* Ends the task on its node, which frees its slot. */
+static void finished(struct stask *k) {
     struct scale *s = k->s;
     struct queue *q = &s->queue[k->kind][k->node];
     uint32_t node = k->node;
@@ -376,7 +380,7 @@ static void look(struct scale *s, const struct stask *k) {
 static void fetch(struct stask *k) {
     struct scale *s = k->s;
     look(s, k);
-    k->pending++; /* until all are begun */
+    k->pending++; /* held until all flows have begun */
     for (uint32_t i = 0; i < s->nodes; i++) {
         const struct from *f = &s->from[i];
         bool here = i == k->node;
@@ -415,7 +419,8 @@ static void have_room(void *ctx, void *arg) {
     fetch(arg);
 }
 
-static void ask_for_room(struct stask *k) { /* for what is not in this node's memory */
+/* Requests room for input that is not in this node's memory. */
+static void ask_for_room(struct stask *k) {
     struct scale *s = k->s;
     look(s, k);
     double b = (double)k->in_bytes - s->from[k->node].memory;
@@ -476,7 +481,8 @@ static uint32_t choose(struct scale *s, const struct stask *k) {
     if (t->node != SK_ANY_NODE) return t->node;
     if (k->kind == MERGE && !s->own && s->c.way != SK_SCALE_MERGE) return k->range % s->nodes;
     look(s, k);
-    /* what a strategy of one machine has put on a node may all be next: others take some of it */
+    /* a strategy for one machine may have put all next tasks on one node: other nodes take some of
+     * them */
     for (uint32_t i = 0; i < s->nodes; i++)
         if (2 * (s->from[i].memory + s->from[i].disk) >= (double)k->in_bytes &&
             (!s->own || s->queue[k->kind][i].known < 2 * s->slots[k->kind]))
@@ -504,7 +510,7 @@ static void plan_output(struct scale *s, struct stask *k, const struct sk_stask 
     k->weight = 1;
     if (k->kind == MAP && s->c.way == SK_SCALE_DIRECT) {
         uint32_t asked = SK_MIN(s->c.values_a_map ? s->c.values_a_map : t->hint, s->c.reduces);
-        /* as many as notes need */
+        /* at least as many values as their notes need */
         double real = SK_MAX(asked, (s->c.reduces + SK_PACK_PARTS_MAX - 1) / SK_PACK_PARTS_MAX);
         k->n_out = SK_MIN(asked, s->reduces);
         k->weight = real * g / k->n_out;
@@ -689,7 +695,7 @@ static sk_rc run(struct scale *s, struct sk_err *err) {
         return SK_ERR(err, SK_ESTALL, "the simulated run ends before its reduces, at %g s",
                       sk_cl_now(s->cl));
     if (s->rc != SK_OK) *err = s->err;
-    /* nothing is lost, nothing comes twice */
+    /* all bytes arrived exactly once */
     SK_ASSERT(s->rc != SK_OK || s->reduced == s->part64 * 64 * s->maps * s->reduces);
     return s->rc;
 }

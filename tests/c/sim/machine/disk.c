@@ -32,7 +32,7 @@ static void grow(struct sk_sim_file *f, uint64_t to) {
     uint64_t cap = SK_ALIGN(SK_MAX(to, 2 * f->cap), 64 * PAGE);
     uint8_t *p = sk_realloc(SK_TAG_ENGINE, f->p, (size_t)cap),
             *there = p ? sk_realloc(SK_TAG_ENGINE, f->there, (size_t)(cap / PAGE)) : NULL;
-    if (!there) abort(); /* a simulation without memory shows nothing */
+    if (!there) abort(); /* a simulation without memory has no result */
     memset(p + f->cap, 0, (size_t)(cap - f->cap));
     memset(there + f->cap / PAGE, 0, (size_t)((cap - f->cap) / PAGE));
     f->p = p;
@@ -44,7 +44,7 @@ static ssize_t m_write(void *ctx, int fd, const void *p, size_t n, uint64_t off)
     struct sk_sim *s = ctx;
     struct sk_sim_file *f = file_of(s, fd);
     uint64_t fresh = 0;
-    SK_ASSERT(off % PAGE == 0 && n % PAGE == 0); /* direct I/O demands this, too */
+    SK_ASSERT(off % PAGE == 0 && n % PAGE == 0); /* direct I/O requires this, too */
     grow(f, off + n);
     for (uint64_t i = off / PAGE; i < (off + n) / PAGE; i++) fresh += f->there[i] ? 0 : PAGE;
     if (s->conf.disk_bytes && s->disk_bytes + fresh > s->conf.disk_bytes) {

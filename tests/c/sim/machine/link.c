@@ -75,7 +75,7 @@ static void packet(struct sk_sim *s, struct sk_proc *p, bool up, bool ack, uint6
                               .ack = ack,
                               .seq = seq,
                               .msg = m};
-        /* a simulation that lacks memory shows nothing */
+        /* a simulation without memory has no result */
         if (!sk_vec_push(&s->net, SK_TAG_ENGINE, k)) abort();
         if (m) m->refs++;
     }
@@ -184,7 +184,7 @@ void sk_link_arrive(struct sk_sim *s, uint32_t i) {
         w->again_ns = w->held.n ? sk_sim_now(s) + AGAIN_NS : INT64_MAX;
         goto out;
     }
-    if (p->proc != k.session) { /* the packet is of an old session: the bug opens the fence */
+    if (p->proc != k.session) { /* the packet belongs to an old session: the bug accepts it */
         (void)hand_over(s, p, w, &k);
         goto out;
     }

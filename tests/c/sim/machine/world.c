@@ -28,7 +28,7 @@
 #define STUCK_NS 60000000000 /* a run is stuck when only timers have fired for this long */
 #define MAX_STEPS 5000000u
 
-static struct sk_sim *the; /* the one simulation of this process: hooks and fibers find it here */
+static struct sk_sim *the; /* the simulation of this process, for hooks and fibers */
 
 /* ---- chance ---------------------------------------------------------------------------------- */
 
@@ -133,8 +133,8 @@ static void lose_values(struct sk_sim *s, uint32_t node) {
     for (uint32_t c = 0; sk_own_each(s->l->own, &c, &id, &data);) {
         const struct sk_obj *o = data;
         if (o->state != SK_O_READY || o->where != SK_V_STORE) continue;
-        /* a value that is lost already, whose bytes are mapped only because somebody still reads
-         * them */
+        /* true: the value is lost already, and its bytes are mapped only because a process still
+         * reads them */
         bool relic = false;
         for (uint32_t i = 0; i < s->l->recovery.relics.n; i++)
             relic |= s->l->recovery.relics.p[i].oid == id;
@@ -240,7 +240,7 @@ void sk_world_kill(struct sk_sim *s, struct sk_proc *p) {
 
 static void m_kill(void *ctx, pid_t pid, int sig) {
     struct sk_sim *s = ctx;
-    /* An interrupt is a hint to user code. A simulation delivers none. */
+    /* An interrupt is only a hint to user code, so the simulation delivers none. */
     if (sig != SIGKILL) return;
     for (struct sk_proc *p = s->procs; p < s->procs + SK_SIM_PROCS; p++)
         if (p->state == SK_P_LIVE && p->pid == pid && p->doom_ns == INT64_MAX)
@@ -531,7 +531,8 @@ static void early_args(struct sk_sim *s, const struct sk_proc *p) {
     struct sk_ltask *t = sk_map_get(&s->l->tasks, running(p));
     if (!t || !s->waiting) return;
     struct sk_proc *cur = s->cur;
-    s->cur = NULL; /* the driver does this: its memory, and no worker goes on meanwhile */
+    /* the driver does this: the memory is the driver's, and no worker runs meanwhile */
+    s->cur = NULL;
     s->in_world = true;
     sk_ltask_let_args_go(s->l, t);
     sk_obj_drain(s->l);
@@ -591,7 +592,7 @@ void sk_sim_nap(int64_t ns) {
         return;
     }
     struct sk_proc *p = s->cur;
-    while (sk_sim_now(s) < until) { /* sleeps on a bell that nobody rings */
+    while (sk_sim_now(s) < until) { /* sleeps on a bell that is never rung */
         atomic_store(&s->nap.asleep, 1);
         p->asleep = true;
         p->spin = false;
