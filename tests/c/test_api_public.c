@@ -24,7 +24,8 @@ SKATE_TASK(spread) {
     }
     return SKATE_OK;
 }
-SKATE_TASK(fill) { /* size, byte -> that many of it, made in place */
+/* Takes a size and a byte; returns that many of the byte, made in place in the store. */
+SKATE_TASK(fill) {
     int64_t n[2];
     struct skate_buf b;
     if (skate_arg_copy(t, 0, n, sizeof n) || skate_buf_alloc((size_t)n[0] + 1000, &b))
@@ -54,7 +55,8 @@ SKATE_TASK(sleeps_for_ever) {
     for (;;) (void)pause();
     return SKATE_OK;
 }
-SKATE_TASK(nested) { /* n -> 2^n, by tasks; an object is put, passed on and read back on the way */
+/* Returns 2^n, computed by nested tasks; an object is put, passed on and read back meanwhile. */
+SKATE_TASK(nested) {
     int64_t n, x[2] = {0, 0};
     skate_ref r[2], in;
     struct skate_value v;
@@ -84,7 +86,8 @@ SKATE_TASK(counter_add) {
     count += x;
     return skate_n_returns(t) ? skate_return(t, 0, &count, sizeof count) : SKATE_OK;
 }
-SKATE_TASK(count_for) { /* a task that calls an actor that it was handed */
+/* Calls an actor whose handle is an argument. */
+SKATE_TASK(count_for) {
     skate_actor a;
     int rc = skate_arg_actor(t, 0, &a);
     if (rc) return rc;
@@ -169,12 +172,12 @@ TEST(api_objects) {
     CHECK_EQ(v.size, sizeof big);
     CHECK_MEM_EQ(v.data, big, sizeof big);
     CHECK_EQ((uintptr_t)v.data % 64, 0);
-    skate_release(r); /* the value holds it */
+    skate_release(r); /* the value keeps the object alive */
     CHECK_MEM_EQ(v.data, big, sizeof big);
     skate_value_release(&v);
-    /* nothing more to give back */
+    /* a second release has no effect */
     skate_value_release(&v);
-    /* too large for a message: by the store */
+    /* too large for a message: it goes through the store */
     OK(skate_submit("checksum", &SKATE_BYTES(big, sizeof big), 1, 1, NULL, &r));
     CHECK_EQ(number(r), sizeof big);
     OK(skate_buf_alloc(1000, &b));
@@ -280,7 +283,7 @@ TEST(api_actors) {
         skate_release(done[i]);
     }
     OK(skate_actor_call(a, "counter_add", &SKATE_BYTES(&(int64_t){0}, 8), 1, 1, NULL, &r));
-    CHECK_EQ(number(r), 150); /* behind the calls that the tasks had made */
+    CHECK_EQ(number(r), 150); /* this call is behind the calls that the tasks made */
     OK(skate_actor_call(a, "dies", NULL, 0, 1, NULL, &r));
     CHECK_EQ(failure_of(r), SKATE_EACTOR);
     skate_actor_release(a);

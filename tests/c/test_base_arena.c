@@ -43,7 +43,8 @@ TEST(arena_model) {
             marks[n_marks].mark = sk_arena_save(&a);
             marks[n_marks++].n = n;
         } else if (what < 97 && n_marks) {
-            n_marks = (int)test_below((uint64_t)n_marks); /* to any older mark, not only the last */
+            /* returns to any older mark, not only the last one */
+            n_marks = (int)test_below((uint64_t)n_marks);
             sk_arena_restore(&a, marks[n_marks].mark);
             n = marks[n_marks].n;
         } else if (what == 99) {
@@ -71,7 +72,7 @@ TEST(arena_settles_without_malloc) {
     }
     CHECK(!sk_mem_failed());
     sk_mem_fail_at(0);
-    CHECK(sk_arena_alloc(&a, 1 << 20)); /* a giant is not kept */
+    CHECK(sk_arena_alloc(&a, 1 << 20)); /* a very large chunk is not kept */
     sk_arena_reset(&a);
     CHECK_LT(sk_mem_bytes(SK_TAG_TEST), 20000);
     sk_arena_deinit(&a);

@@ -10,13 +10,14 @@
 
 #define MOST ((size_t)20 << 20)
 
-struct told { /* by both threads of one copy */
+struct told { /* ranges reported by both threads of one copy */
     uint8_t *dst;
     _Atomic size_t bytes, largest;
     pthread_t caller;
 };
 
-static _Atomic size_t n_by_helper; /* pieces, of all copies of this process */
+/* number of pieces that a helper thread copied, in all copies of this process */
+static _Atomic size_t n_by_helper;
 
 static void warm(void *ctx, void *at, size_t n) {
     struct told *t = ctx;
@@ -65,7 +66,7 @@ TEST(copy_large_by_several_callers) {
     CHECK(pthread_join(other, NULL) == 0);
     CHECK(n_by_helper > 0);
     pid_t child = fork();
-    if (!child) { /* has no helper, and makes one of its own */
+    if (!child) { /* the child of a fork has no helper thread, and starts its own */
         sk_copy_forget();
         n_by_helper = 0;
         copies(src);

@@ -20,7 +20,8 @@ TEST(err_set_and_prefix) {
     CHECK_STR_EQ(e.msg, "put 5 bytes");
     sk_err_prefix(&e, "store %s", "x");
     CHECK_STR_EQ(e.msg, "store x: put 5 bytes");
-    CHECK_RC(SK_ERR(&e, SK_EIO, "again: %s", e.msg), SK_EIO); /* its own old message as argument */
+    /* the error's own old message is an argument */
+    CHECK_RC(SK_ERR(&e, SK_EIO, "again: %s", e.msg), SK_EIO);
     CHECK_STR_EQ(e.msg, "again: store x: put 5 bytes");
     CHECK_RC(SK_ERR(NULL, SK_EINVAL, "nobody listens"), SK_EINVAL);
     sk_err_prefix(NULL, "x");
@@ -189,7 +190,7 @@ TEST(wire_round_trip_and_every_truncation) {
             struct sk_rd short_r = sk_rd_init(part, cut);
             for (int i = 0; i < n; i++) (void)same_field(&short_r, &f[i]);
             CHECK(!sk_rd_ok(&short_r));
-            CHECK_EQ(sk_rd_u64(&short_r), 0); /* once bad, always zero */
+            CHECK_EQ(sk_rd_u64(&short_r), 0); /* after an error the reader returns only zeros */
             sk_free(part);
         }
         struct sk_wr tight = sk_wr_init(buf, w.n - 1);

@@ -25,7 +25,8 @@ TEST(fault_nth_and_always) {
         CHECK_EQ(sk_fault_fired(), i >= 3);
     }
     CHECK_EQ(sk_fault_passes("a.b"), 6);
-    CHECK_OK(sk_fault_set("a.b", SK_FAULT_FAIL, 0)); /* replaces; counts anew */
+    /* replaces the fault, and counts from 0 again */
+    CHECK_OK(sk_fault_set("a.b", SK_FAULT_FAIL, 0));
     for (int i = 0; i < 3; i++) CHECK(SK_FAULT("a.b"));
     CHECK_EQ(sk_fault_passes("a.b"), 3);
     CHECK_OK(sk_fault_set("a.b", SK_FAULT_OFF, 0));
@@ -161,7 +162,7 @@ static int costly(void) { return ++evaluations; }
 TEST(log_levels_and_form) {
     int fd = scratch();
     sk_log(SK_LOG_INFO, "x=%d", costly());
-    CHECK_EQ(evaluations, 0); /* off: not even evaluated */
+    CHECK_EQ(evaluations, 0); /* if the level is off, arguments are not even evaluated */
     sk_log_set(SK_LOG_INFO, fd);
     sk_log(SK_LOG_INFO, "started x=%d", costly());
     sk_log(SK_LOG_DEBUG, "x=%d", costly());

@@ -102,7 +102,7 @@ TEST(a_torn_log_gives_what_is_whole_and_goes_on) {
         uint32_t k = count(log);
         CHECK(k >= last && k <= last + 1);
         last = k;
-        if (k == 3) CHECK_OK(unit(log, 2, NULL)); /* goes on behind what is whole */
+        if (k == 3) CHECK_OK(unit(log, 2, NULL)); /* the log continues behind the whole records */
         sk_joblog_close(&log);
         if (k == 3) {
             log = opened();
@@ -165,7 +165,8 @@ TEST(a_write_that_fails_ends_the_log_but_not_what_is_in_it) {
         CHECK_OK(sk_fault_set("joblog.write", SK_FAULT_FAIL, nth));
         CHECK_RC(unit(log, 1, &err), SK_ENOSPC);
         sk_fault_clear();
-        CHECK_RC(unit(log, 1, &err), SK_EIO); /* what is behind the end is unknown */
+        /* after a failed write the state of the file's end is unknown */
+        CHECK_RC(unit(log, 1, &err), SK_EIO);
         sk_joblog_close(&log);
         log = opened();
         CHECK_EQ(count(log), 2);

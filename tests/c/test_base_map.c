@@ -97,7 +97,7 @@ TEST(map_shrinks) {
     for (uint64_t i = 101; i <= 100000; i++) CHECK(sk_map_del(&m, i));
     CHECK(sk_map_roomy(&m));
     sk_mem_fail_at(1);
-    sk_map_shrink(&m); /* no memory: as it was */
+    sk_map_shrink(&m); /* without memory the map stays unchanged */
     sk_mem_fail_at(0);
     CHECK(sk_map_roomy(&m) && sk_map_check(&m));
     sk_map_shrink(&m);
@@ -119,7 +119,7 @@ TEST(map_refused_memory_changes_nothing) {
             CHECK_RC(rc, SK_ENOMEM);
             CHECK_EQ(m.n, k - 1);
             CHECK(!sk_map_get(&m, k) && sk_map_check(&m));
-            CHECK_OK(sk_map_put(&m, k, &m)); /* the failure was for once */
+            CHECK_OK(sk_map_put(&m, k, &m)); /* only one allocation failed */
         }
         CHECK_EQ(m.n, 200);
         bool hit = sk_mem_failed();

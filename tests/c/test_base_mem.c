@@ -182,7 +182,7 @@ TEST(mem_watch_sees_every_block) {
     sk_mem_fail_at(1);
     CHECK(sk_realloc(SK_TAG_TEST, a, 200000) == NULL);
     sk_mem_fail_at(0);
-    CHECK_EQ(n_seen, 4); /* refused: still there */
+    CHECK_EQ(n_seen, 4); /* the refused block is still allocated */
     sk_free(a), sk_free(b), sk_free(c), sk_free(d);
     CHECK_EQ(n_seen, 0);
     sk_mem_watch(NULL, NULL);

@@ -29,7 +29,8 @@ TEST(pool_gives_slabs_back) {
     p.n_trimmed = 0;
     for (; n > 1000; n--) sk_pool_put(&p, v[n - 1]);
     CHECK(sk_pool_roomy(&p));
-    /* those that stay are all over the slabs: none can go, and it is not asked again */
+    /* the remaining nodes are spread over all slabs: none can be freed, and a second trim does not
+     * search again */
     sk_pool_trim(&p);
     CHECK(!sk_pool_roomy(&p));
     for (; n > 10; n--) sk_pool_put(&p, v[n - 1]);

@@ -102,7 +102,7 @@ TEST(runner_kills_orphans) {
     CHECK(at);
     int pid = atoi(at + 9);
     CHECK_GT(pid, 1);
-    /* Killed; until init reaps it, it may be a zombie. */
+    /* The process was killed; until init reaps it, it may be a zombie. */
     char path[64], state = '?';
     snprintf(path, sizeof(path), "/proc/%d/stat", pid);
     for (;;) {
@@ -111,7 +111,7 @@ TEST(runner_kills_orphans) {
         int n = fscanf(f, "%*d %*s %c", &state);
         fclose(f);
         if (n != 1 || state == 'Z' || state == 'X') return;
-        usleep(1000); /* SIGKILL is on its way; the deadline of the test ends this */
+        usleep(1000); /* SIGKILL has been sent; the deadline of the test ends this wait */
     }
 }
 

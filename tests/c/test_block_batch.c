@@ -178,7 +178,7 @@ TEST(batch_same_bytes_however_sliced) {
     for (int i = 0; i <= 100; i++) offs[i] = i * 9;
     for (int at = 0; at < 90; at++) {
         int64_t copy[10];
-        uint8_t bits[2] = {0xFF, 0xFF}; /* set behind the end */
+        uint8_t bits[2] = {0xFF, 0xFF}; /* bits behind the end are set */
         int32_t rebased[11];
         for (int i = 0; i < 10; i++) {
             copy[i] = v[at + i];
@@ -433,7 +433,8 @@ TEST(batch_map_entries_are_checked) {
     free_block(&b);
 }
 
-TEST(batch_ends_of_offsets_are_checked) { /* by info already: it is two loads */
+/* sk_block_info checks this, since it costs only two loads */
+TEST(batch_ends_of_offsets_are_checked) {
     static const int32_t offs[4] = {0, 2, 4, 6};
     struct made batch, col;
     struct sk_block_info info;
@@ -449,7 +450,7 @@ TEST(batch_ends_of_offsets_are_checked) { /* by info already: it is two loads */
             CHECK_RC(sk_block_info(b.p, b.n, &info, NULL), i == 0 || i == 3 ? SK_ECORRUPT : SK_OK);
             o[i] -= delta;
         }
-    o[1] = 5; /* decreasing in the middle: values, not tables */
+    o[1] = 5; /* offsets that decrease in the middle are found only with the values */
     CHECK_OK(sk_block_info(b.p, b.n, &info, NULL));
     CHECK_RC(sk_block_validate(b.p, b.n, NULL), SK_ECORRUPT);
     free_block(&b);
@@ -507,10 +508,10 @@ TEST(batch_around_its_largest_buffer) {
     uint8_t *got = sk_alloc_aligned(SK_TAG_TEST, SK_BLOCK_ALIGN, size);
     CHECK(got);
     memset(got, 0xab, size);
-    memcpy(got + at.off, at.src, at.len); /* it lies there already */
+    memcpy(got + at.off, at.src, at.len); /* the buffer is at its place already */
     sk_block_write_around(plan, got, &at);
     CHECK(!memcmp(got, want.p, size));
-    memset(got + at.off, 0xab, at.len); /* and is not written */
+    memset(got + at.off, 0xab, at.len); /* so it must not be written */
     sk_block_write_around(plan, got, &at);
     CHECK(got[at.off] == 0xab && got[at.off + at.len - 1] == 0xab);
     struct sk_block_plan *joined = NULL;

@@ -37,7 +37,7 @@ static void check_values(const struct sk_block_plan *plan, const struct block *b
     for (int64_t i = 0; i < all.schema.n_children; i++) {
         const struct ArrowSchema *s = all.schema.children[i];
         struct sk_block_values want = values_naive(s, all.array.children[i], b);
-        /* of one width, too, but no numbers of C */
+        /* these types have one width, too, but are not numbers of C */
         if (s->format[0] == 'w' || s->format[0] == 'd' || s->format[0] == 't') continue;
         CHECK_MSG(values[i].off == want.off && values[i].len == want.len,
                   "column %lld of '%s': %llu bytes at %llu, not %llu at %llu", (long long)i,

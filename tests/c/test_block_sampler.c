@@ -7,8 +7,8 @@
 
 enum { MOST = 4000 };
 
-struct stream {         /* what comes out of one */
-    uint32_t row[MOST]; /* its number in the stream */
+struct stream {         /* the rows that a sampler gave out */
+    uint32_t row[MOST]; /* [i]: number in the stream of row i */
     uint64_t n, most_held;
 };
 

@@ -72,7 +72,7 @@ TEST(channel_buffers_grow) {
     atomic_store(&r->pool->fail, 1);
     struct sk_err err;
     void *p;
-    /* as the pool says; nothing has changed */
+    /* the pool's error is returned, and nothing has changed */
     CHECK_EQ(sk_chan_reserve(&w, 16 * MB, 0, &p, &err), SK_EFULL);
     CHECK_OK(write_by(&w, 10, i, 0));
     struct sk_chan_msg m = next_of(&a);
@@ -134,7 +134,7 @@ TEST(channel_ends) {
     struct rig *r = rig(2, 4, 4, MB);
     struct sk_chan_end w = end_of(r, SK_CHAN_WRITER), a = end_of(r, 0);
     CHECK_OK(write_by(&w, 8, 0, 0));
-    sk_chan_bury(r->mem, SK_CHAN_WRITER); /* what it has published comes first */
+    sk_chan_bury(r->mem, SK_CHAN_WRITER); /* the messages published before are read first */
     m = next_of(&a);
     is_message(&m, 8, 0);
     CHECK_EQ(sk_chan_read(&a, INT64_MAX, &m, &err), SK_EDEAD);
@@ -189,7 +189,7 @@ static uint64_t least_passed(const struct naive *q, uint32_t n) {
 }
 
 static bool is_held(const struct naive *q, uint32_t n, uint64_t version) {
-    /* somebody has not released it */
+    /* a reader has not released the message */
     for (uint32_t i = 0; i < n; i++) {
         if (version >= q[i].next) return true;
         for (uint32_t k = 0; k < q[i].n_held; k++)
@@ -201,7 +201,7 @@ static bool is_held(const struct naive *q, uint32_t n, uint64_t version) {
 static void release_one(struct sk_chan_end *e, struct naive *q, uint64_t seed) {
     uint32_t k = (uint32_t)test_below(q->n_held);
     if (q->held[k].version >= q->passed) return;
-    /* to the last moment */
+    /* the bytes are valid until the release */
     is_message(&q->held[k], msg_len(seed, q->held[k].version, 5000), q->held[k].version);
     sk_chan_release(e, &q->held[k]);
     q->held[k] = q->held[--q->n_held];
@@ -249,7 +249,8 @@ static void like_a_queue(void) {
         case 6:
             if (q[i].n_held) release_one(&e[i], &q[i], r->seed);
             break;
-        default: /* a successor: reads again what was not passed, and nobody looks at the rest */
+        /* a successor reads messages again that were not passed, and releases the others */
+        default:
             if (test_below(20)) break;
             if (test_below(2)) {
                 w = end_of(r, SK_CHAN_WRITER);
@@ -374,8 +375,8 @@ static void woken(bool full, void (*what)(struct rig *r), sk_rc expected) {
         struct sleeper s = {r, full ? SK_CHAN_WRITER : 0, 1};
         pthread_t t;
         CHECK_EQ(pthread_create(&t, NULL, sleeps, &s), 0);
-        /* It sleeps, or is about to, or has not begun. By the clock: on a busy machine one yield
-         * takes as long as hundreds on a quiet one. */
+        /* The other thread sleeps, or is about to, or has not begun. This waits by the clock, since
+         * on a busy machine one yield takes as long as hundreds on a quiet one. */
         for (int64_t until = sk_now_ns() + (int64_t)test_below(200000); sk_now_ns() < until;)
             sched_yield();
         what(r);

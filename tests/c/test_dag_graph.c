@@ -6,7 +6,7 @@
 #define MB ((uint64_t)1 << 20)
 
 struct world {
-    struct rig rig; /* its pool is the buffers' */
+    struct rig rig; /* its pool is the source of buffers */
     struct sk_dag_head *head;
     struct sk_dag_plan plan;
     uint32_t n_nodes;
@@ -62,7 +62,7 @@ struct actor {
     uint64_t value[8];
     struct sk_chan_msg read[8];
     bool has[8];
-    uint64_t sum; /* of what actor 1 has computed: its state */
+    uint64_t sum; /* sum of the values that actor 1 has computed: its state */
     struct sk_dag_states states;
 };
 
@@ -103,7 +103,7 @@ static sk_rc turn(void *ctx, struct sk_err *err) {
 static sk_rc save(void *ctx, struct sk_chan_end *into, struct sk_err *err) {
     struct actor *a = ctx;
     void *p;
-    SK_TRY(sk_chan_reserve(into, 8, 0, &p, err)); /* there is always room */
+    SK_TRY(sk_chan_reserve(into, 8, 0, &p, err)); /* the channel of states always has room */
     memcpy(p, &a->sum, 8);
     sk_chan_publish(into, 8, 0);
     return SK_OK;
@@ -150,7 +150,7 @@ static sk_rc run_actor(struct world *w, uint32_t who) {
         CHECK_OK_ERR(sk_chan_attach(&a.states.in, mem, 0, w->rig.arena, w->rig.size, NULL, &err),
                      &err);
         a.loop.states = &a.states;
-        /* as who takes a seat does */
+        /* the process that takes a seat publishes the first state */
         if (!a.states.out.next) CHECK_OK_ERR(save(&a, &a.states.out, &err), &err);
     }
     return sk_dag_run(&a.loop, &mine, &err);
@@ -161,8 +161,7 @@ static pid_t child(struct world *w, uint32_t who, const char *fault, int64_t nth
     if (pid) return pid;
     if (fault) CHECK_OK(sk_fault_set(fault, SK_FAULT_KILL, nth));
     if (!sk_dag_seat_take(sk_dag_seat(w->head, who), GRAPH, -1)) {
-        /* all results were there, and the graph was closed, before this
-         * successor began */
+        /* all results existed, and the graph was closed, before this successor began */
         CHECK(sk_dag_closed(w->head));
         _exit(0);
     }
@@ -200,7 +199,7 @@ TEST(a_condemned_actor_closes_the_graph_while_its_process_lives) {
     CHECK(sk_dag_closed(w->head) && sk_dag_dead(w->head, &how) == 1);
     CHECK(strcmp(how, "killed for good") == 0);
     sk_dag_bury(w->head, 70, "the other one", false);
-    CHECK(sk_dag_in_use(w->head)); /* its process may look at the memory still */
+    CHECK(sk_dag_in_use(w->head)); /* its process may still read the memory */
     sk_dag_bury(w->head, 71, "signal 9", false);
     CHECK(!sk_dag_in_use(w->head));
     CHECK_EQ(sk_dag_dead(w->head, &how), 1);
@@ -220,7 +219,7 @@ TEST(graph_tables) {
     sk_dag_bury(w->head, 5, "a stranger", false);
     CHECK_EQ(sk_dag_dead(w->head, &how), SK_DAG_NONE);
     CHECK(sk_dag_in_use(w->head)); /* seats that may be taken */
-    /* of a graph that was here before */
+    /* a seat of an earlier graph in the same memory */
     CHECK(!sk_dag_seat_take(sk_dag_seat(w->head, 0), GRAPH + 1, 0));
     CHECK(sk_dag_seat_take(sk_dag_seat(w->head, 0), GRAPH, 0) &&
           !sk_dag_seat_take(sk_dag_seat(w->head, 0), GRAPH, 0));
@@ -245,7 +244,8 @@ TEST(graph_is_in_use_while_somebody_looks) {
     CHECK(!sk_dag_in_use(w->head));
     put(&in, 1);
     CHECK_OK(sk_chan_read(&a, 0, &m, NULL));
-    CHECK(!sk_dag_in_use(w->head)); /* who has not passed it has no loop any more */
+    /* the reader that has not passed the message has no loop any more */
+    CHECK(!sk_dag_in_use(w->head));
     sk_chan_pass(&a);
     CHECK(sk_dag_in_use(w->head));
     sk_dag_close(w->head);
@@ -281,7 +281,7 @@ TEST(who_restarts_has_its_seat_again) {
         CHECK_EQ(s->n_lost, i + 1);
         CHECK(sits(w, 0, 2) == s);
     }
-    /* what the dead one had passed and looked at */
+    /* messages that the dead reader had passed but not released */
     CHECK(!sk_chan_shown(sk_dag_channel(w->head, 0), 0));
     CHECK(!sk_dag_closed(w->head));
     sk_dag_bury(w->head, 70, "for the third time", true);
@@ -332,8 +332,8 @@ TEST(graph_closed_under_a_reader_that_drains) {
 struct run {
     struct world *w;
     pid_t pid[2];
-    bool again;        /* who dies has a successor, */
-    const char *fault; /* who dies there, too, */
+    bool again;        /* dead processes get a successor */
+    const char *fault; /* fault point at which processes die */
     uint32_t n_kills;  /* this many times */
 };
 
@@ -382,7 +382,7 @@ static void runs(const char *fault, int64_t nth, uint32_t victim) {
             n_in++;
         }
         tend(&r);
-        if (n_in <= i) { /* no room yet: whoever is behind may be dead */
+        if (n_in <= i) { /* the channel has no room: the reader that is behind may be dead */
             i--;
             continue;
         }

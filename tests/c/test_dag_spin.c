@@ -33,7 +33,7 @@ TEST(sleep_where_the_partner_needs_this_core) {
     struct sk_spin s = sk_spin_of(SK_SPIN_CAP_NS);
     (void)waits(&s, 300, 60 * US, 2 * US);
     CHECK_GE(waits(&s, 1280, 60 * US, 2 * US), 1270);
-    (void)waits(&s, 1280, 1 * US, 40 * US); /* the machine is ours again */
+    (void)waits(&s, 1280, 1 * US, 40 * US); /* from here on the machine is free again */
     CHECK_LE(waits(&s, 1280, 1 * US, 40 * US), 11);
 }
 

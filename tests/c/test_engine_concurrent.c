@@ -26,7 +26,8 @@ TASK(cc_new_fails) {
     struct sk_payload p = {.kind = KIND_USER_ERROR, .bytes = {"no actor today", 14}};
     return sk_task_fail(t, &p, err);
 }
-TASK(cc_new_slow) { /* word 9: it is in; its calls must not begin before it is done */
+/* A constructor: sets word 9 when it runs; calls must not begin before it has ended. */
+TASK(cc_new_slow) {
     gate_add(9, 1);
     if (!gate_wait(2, 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
     gate_add(20, 1);
@@ -38,7 +39,8 @@ TASK(cc_new_twice) {
     return ret_i64(t, 0, 0, err);
 }
 TASK(cc_began) { return ret_i64(t, 0, atomic_load(&gate->w[20]), err); }
-TASK(cc_wait) { /* word arg 0: running; waits for word arg 1 */
+/* Sets word arg 0, then waits for word arg 1. */
+TASK(cc_wait) {
     uint32_t n = gate_add((int)arg_i64(t, 0), 1);
     gate_max((int)arg_i64(t, 0) + 30, n);
     if (!gate_wait((int)arg_i64(t, 1), 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
@@ -48,7 +50,8 @@ TASK(cc_wait) { /* word arg 0: running; waits for word arg 1 */
 TASK(cc_echo) { return ret_i64(t, 0, arg_i64(t, 0), err); }
 TASK(cc_pid) { return ret_i64(t, 0, getpid(), err); }
 static void seen(struct sk_watch *w) { (void)w; }
-TASK(cc_watch) { /* from now on a thread of this process reads its ring */
+/* From this task on a thread of this process reads its ring. */
+TASK(cc_watch) {
     static struct sk_watch w = {.fn = seen};
     int64_t v = 7;
     sk_oid o;
@@ -90,13 +93,15 @@ TASK(cc_exit) {
     sk_task_end_flags(t, SK_END_EXIT_ACTOR);
     return sk_task_fail(t, &p, err);
 }
-TASK(cc_flaky) { /* fails until attempt arg 0; from attempt arg 1 on it says that it is final */
+/* Fails until attempt arg 0; from attempt arg 1 on the failure is final. */
+TASK(cc_flaky) {
     if (t->attempt >= (uint32_t)arg_i64(t, 0)) return ret_i64(t, 0, t->attempt, err);
     if (t->attempt >= (uint32_t)arg_i64(t, 1)) sk_task_end_flags(t, SK_END_FINAL);
     struct sk_payload p = {.kind = KIND_USER_ERROR, .bytes = {"again", 5}};
     return sk_task_fail(t, &p, err);
 }
-TASK(cc_find) { /* from a worker: the actor named arg 0, and a call of it */
+/* Finds the actor with the name arg 0 from a worker, and calls it. */
+TASK(cc_find) {
     char name[40];
     sk_aid a;
     sk_oid ready, o;
@@ -116,7 +121,8 @@ TASK(cc_find) { /* from a worker: the actor named arg 0, and a call of it */
     sk_actor_release(t->engine, a);
     return ret_i64(t, 0, back + v, err);
 }
-TASK(cc_make_named) { /* 1: made and found; -1: the name was taken */
+/* Makes a named actor. Returns 1: made and found; -1: the name was taken. */
+TASK(cc_make_named) {
     struct sk_actor_spec s = {.init = spec_of(&(struct job){.fn = "cc_new"}),
                               .opts = &(struct sk_actor_opts){
                                   .name = "n1", .space = "space", .detached = arg_i64(t, 0) != 0}};
@@ -129,7 +135,8 @@ TASK(cc_make_named) { /* 1: made and found; -1: the name was taken */
     sk_actor_release(t->engine, a);
     return ret_i64(t, 0, 1, err);
 }
-TASK(cc_parent) { /* word 1: its child runs; then it waits for it */
+/* Submits a child, which sets word 1, and waits for it. */
+TASK(cc_parent) {
     sk_oid o;
     int64_t v;
     SK_TRY(job_on(t->engine,
@@ -143,14 +150,15 @@ TASK(cc_parent) { /* word 1: its child runs; then it waits for it */
     t->engine->ops->release(t->engine, o);
     return rc == SK_OK ? ret_i64(t, 0, v, err) : rc;
 }
-TASK(cc_forever) { /* until it is cancelled */
+/* Runs until it is cancelled. */
+TASK(cc_forever) {
     gate_add((int)arg_i64(t, 0), 1);
     for (int64_t until = sk_now_ns() + 20 * SK_SEC; sk_now_ns() < until;) {
         if (sk_task_cancelled(t)) {
             gate_add(5, 1);
             return SK_ERR(err, SK_ECANCEL, "stopped");
         }
-        /* of a cancel there is no event for such a task */
+        /* polls, since no event reports a cancel of such a task */
         SK_IGNORE(sk_futex_wait(&gate->w[999], 0, sk_now_ns() + SK_MS));
     }
     return SK_ERR(err, SK_ETIMEOUT, "nobody cancelled it");
@@ -165,14 +173,16 @@ TASK(cc_open_stream) {
     SK_TRY(job_on(t->engine, &j, &none, &shared_stream, err));
     return ret_i64(t, 0, 0, err);
 }
-TASK(cc_gated_yields) { /* the next one when word 3 says so */
+/* Makes the next yield when word 3 allows it. */
+TASK(cc_gated_yields) {
     for (int64_t i = 0; i < arg_i64(t, 0); i++) {
         if (!gate_wait(3, (uint32_t)i + 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
         SK_TRY(yield_i64(t, i + 1, err));
     }
     return SK_OK;
 }
-TASK(cc_read_stream) { /* until its end: the sum; word 4 counts */
+/* Reads a stream to its end and returns the sum; word 4 counts. */
+TASK(cc_read_stream) {
     int64_t sum = 0, v;
     for (;;) {
         sk_oid o;
@@ -223,7 +233,8 @@ TASK(as_count) {
     pthread_mutex_unlock(&parked_mu);
     return ret_i64(t, 0, n, err);
 }
-TASK(as_free) { /* those that are parked now, not those that begin in their place */
+/* Ends the calls that are parked now, not those that begin meanwhile. */
+TASK(as_free) {
     static struct sk_task *now[2000];
     pthread_mutex_lock(&parked_mu);
     uint32_t n = n_parked;
@@ -238,7 +249,8 @@ TASK(as_free) { /* those that are parked now, not those that begin in their plac
     return ret_i64(t, 0, n, err);
 }
 
-TASK(as_block) { /* the whole loop of its group, until word arg 0 is set */
+/* Blocks the whole event loop of its group until word arg 0 is set. */
+TASK(as_block) {
     gate_add(40, 1);
     if (!gate_wait((int)arg_i64(t, 0), 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
     return ret_i64(t, 0, (int64_t)syscall(SYS_gettid), err);
@@ -280,7 +292,8 @@ static int stat_of(sk_oid o) {
 /* ---- threads --------------------------------------------------------------------------------- */
 
 TEST(concurrent_readers_of_one_stream) {
-    /* both were woken for one yield; who got none never heard of the next */
+    /* a bug: both readers were woken for one yield, and the one without a value was never woken
+     * again */
     enum { N = 40 };
     OPEN(.cpus = 3);
     struct actor a = ACTOR("cc_new", GROUPS(3));
@@ -306,7 +319,7 @@ TEST(concurrent_groups_have_their_limits) {
     CHECK(gate_wait(0, 3) && gate_wait(1, 2));
     gate_add(2, 1);
     for (int i = 0; i < 12; i++) CHECK_EQ(eng_take(o[i]), 0);
-    CHECK_EQ(gate->w[30], 3); /* never more than so many at once */
+    CHECK_EQ(gate->w[30], 3); /* the most calls that ran at once */
     CHECK_EQ(gate->w[31], 2);
     drop(a);
     eng_close();
@@ -318,7 +331,7 @@ TEST(concurrent_calls_begin_after_the_constructor) {
     struct actor a = ACTOR("cc_new_slow", GROUPS(4));
     for (int i = 0; i < 8; i++) o[i] = JOB(.fn = "cc_began", .actor = a.id);
     CHECK(gate_wait(9, 1));
-    /* what could be sent meanwhile was */
+    /* calls that could be sent meanwhile were sent */
     for (int i = 0; i < 3; i++)
         CHECK_EQ(eng_take(JOB(.fn = "cc_echo", .a = {VAL(i)}, .n_a = 1)), i);
     gate_add(2, 1);
@@ -328,7 +341,8 @@ TEST(concurrent_calls_begin_after_the_constructor) {
 }
 
 TEST(concurrent_actors_where_a_task_has_watched) {
-    /* its process has a reader already: the calls behind the constructor find their groups */
+    /* its process has a reader thread already: the calls behind the constructor find their
+     * groups */
     sk_oid o[3];
     OPEN(.cpus = 1);
     int64_t pid = eng_take(JOB(.fn = "cc_watch"));
@@ -538,7 +552,7 @@ TEST(async_groups_have_loops_of_their_own) {
         job_on(eng, &(struct job){.fn = "as_park", .actor = a.id, .opts.group = 2}, &p, &t, &err),
         &err);
     CHECK(gate_wait(11, 1));
-    CHECK_OK(eng->ops->cancel(eng, t, 0, NULL)); /* its own loop hears of it */
+    CHECK_OK(eng->ops->cancel(eng, t, 0, NULL)); /* the cancel reaches the call's own loop */
     CHECK_EQ(stat_of(p), SK_ECANCEL);
     drop(a);
     eng_close();
@@ -561,7 +575,7 @@ TEST(exit_actor_is_no_death) {
 }
 
 TEST_LARGE(who_leaves_and_does_not_end_makes_room, 120) {
-    /* 5 s; an exit handler that hung kept its place for ever */
+    /* a bug: an exit handler that hung (5 s) kept the worker's place for ever */
     OPEN(.cpus = 1, .max_workers = 1);
     int64_t pid = eng_take(JOB(.fn = "cc_hangs_at_end", .opts.max_calls = 1));
     CHECK_NE(eng_take(JOB(.fn = "cc_pid")), pid);
@@ -574,7 +588,7 @@ TEST(max_calls_ends_the_process) {
     OPEN(.cpus = 1);
     for (int i = 0; i < 9; i++) pid[i] = eng_take(JOB(.fn = "cc_pid", .opts.max_calls = 3));
     for (int i = 0; i < 9; i++) CHECK((pid[i] == pid[0]) == (i < 3) && (i < 6 || pid[i] != pid[3]));
-    /* many on one worker: all but one go elsewhere */
+    /* many tasks are queued on one worker: all but one go to others */
     for (int i = 0; i < 40; i++) o[i] = JOB(.fn = "cc_pid", .opts.max_calls = 1);
     for (int i = 0; i < 40; i++) {
         pid[i % 2] = eng_take(o[i]);
@@ -619,7 +633,7 @@ TEST(unavailable_while_it_restarts) {
     CHECK_EQ(stat_of(JOB(.fn = "cc_die_once", .a = {VAL(1)}, .n_a = 1, .actor = a.id,
                          .opts.no_wait = true)),
              SK_EUNAVAIL);
-    /* at once: its constructor waits for us */
+    /* the error is immediate: the constructor still waits for the gate */
     CHECK_EQ(stat_of(JOB(.fn = "cc_pid", .actor = a.id, .opts.no_wait = true)), SK_EUNAVAIL);
     sk_oid waits = JOB(.fn = "cc_pid", .actor = a.id),
            retried = JOB(.fn = "cc_pid", .actor = a.id, .opts.no_wait = true, .retries = 1);
@@ -647,14 +661,14 @@ TEST(calls_without_retries_end_with_their_process) {
     for (int i = 0; i < 12; i++) o[i] = JOB(.fn = "cc_pid", .actor = a.id, .opts.no_wait = true);
     sk_oid patient = JOB(.fn = "cc_pid", .actor = a.id),
            retried = JOB(.fn = "cc_pid", .actor = a.id, .opts.no_wait = true, .retries = 1);
-    /* an argument that is not there yet */
+    /* an argument that does not exist yet */
     sk_oid slow = JOB(.fn = "cc_wait", .a = {VAL(9), VAL(10)}, .n_a = 2);
     behind[0] =
         JOB(.fn = "cc_echo", .a = {REF(slow)}, .n_a = 1, .actor = a.id, .opts.no_wait = true);
     behind[1] = JOB(.fn = "cc_pid", .actor = a.id, .opts.no_wait = true);
     gate_add(7, 1);
     CHECK_EQ(stat_of(dies), SK_EUNAVAIL);
-    /* at once: the new process is not ready yet */
+    /* the error is immediate: the new process is not ready yet */
     for (int i = 0; i < 12; i++) CHECK_EQ(stat_of(o[i]), SK_EUNAVAIL);
     gate_add(2, 1);
     CHECK(eng_take(patient) > 0 && eng_take(retried) > 0);
@@ -700,14 +714,15 @@ TEST(names_of_actors) {
     struct sk_actor_spec again = {.init = spec_of(&(struct job){.fn = "cc_new"}),
                                   .opts = &(struct sk_actor_opts){.name = "n7", .space = "space"}};
     CHECK_RC(eng->ops->actor_create(eng, &again, &id, &ready, &err), SK_EEXIST);
-    CHECK_EQ(eng->actors->names(eng, buf, 3), 13); /* too small: only the length */
+    /* the buffer is too small: only the length is returned */
+    CHECK_EQ(eng->actors->names(eng, buf, 3), 13);
     CHECK_EQ(eng->actors->names(eng, buf, sizeof buf), 13);
     CHECK_MEM_EQ(buf, "space\0n7\0\0n7\0", 13);
     CHECK_RC(eng->actors->find(eng, "", "n8", &id, &ready, &meta, &err), SK_ENOENT);
     CHECK_OK_ERR(eng->actors->find(eng, "space", "n7", &id, &ready, &meta, &err), &err);
     CHECK(meta.n == 2 && !memcmp(meta.p, "ab", 2) && id.v == a.id.v && ready.v == a.ready.v);
     sk_free((void *)(uintptr_t)meta.p);
-    drop(a); /* the found handle holds it */
+    drop(a); /* the found handle keeps the actor alive */
     CHECK_EQ(eng_take(JOB(.fn = "cc_find", .a = {VAL(7)}, .n_a = 1)), 42);
     drop((struct actor){id, ready});
     /* free at once */
@@ -727,7 +742,7 @@ TEST(names_from_workers_and_detached) {
     struct sk_err err;
     OPEN();
     CHECK_EQ(eng_take(JOB(.fn = "cc_make_named", .a = {VAL(0)}, .n_a = 1)), 1);
-    eng_wait_stat("objects", 0); /* gone with its only handle */
+    eng_wait_stat("objects", 0); /* the actor ends with its only handle */
     CHECK_EQ(eng_take(JOB(.fn = "cc_make_named", .a = {VAL(1)}, .n_a = 1)), 1);
     CHECK_EQ(eng_take(JOB(.fn = "cc_make_named", .a = {VAL(1)}, .n_a = 1)), -1);
     CHECK_EQ(eng_take(JOB(.fn = "cc_find", .a = {VAL(1)}, .n_a = 1)), 40);

@@ -19,13 +19,13 @@ enum { MOVES = 60, KEEPS = 6 };
 struct head {
     uint64_t used;
     _Atomic uint64_t n_told;
-    uint64_t condemned; /* an actor; 0: none yet */
+    uint64_t condemned; /* id of the condemned actor; 0: none yet */
     struct told {
         uint64_t actor;
         bool restarts;
     } told[16];
 };
-static struct head *last; /* of a graph in use: whose bury was called last */
+static struct head *last; /* head of the graph in use whose `bury` was called last */
 
 static void bury(void *head, sk_aid a, const char *how, bool restarts) {
     struct head *h = head;
@@ -70,7 +70,7 @@ TASK(graph_moves) {
         if (i >= KEEPS) e->channels->free(e, graph, held[i % KEEPS]);
         SK_TRY(extent(e, graph, 64 + i * 1009 % 50000, &held[i % KEEPS], err));
         if (e->windows->lease(e, 1000 + i * 7919 % 300000, &b, NULL) == SK_OK) {
-            /* only if there is plenty of room now */
+            /* granted only if there is plenty of room now */
             memset(b.data, 0xDD, b.len);
             e->ops->buf_abort(e, &b);
         }
@@ -94,7 +94,7 @@ static uint64_t store_used(void) {
 }
 
 static bool no_graph(void *unused) {
-    /* memory that is not in use any more is given back when a graph is opened or closed */
+    /* unused memory of graphs is freed when a graph is opened or closed */
     uint64_t id;
     (void)unused;
     CHECK_OK(eng->channels->open(eng, &id, NULL));
@@ -131,7 +131,7 @@ static bool killed_at(const char *point, int64_t nth, bool own) {
     eng_check();
     if (died) CHECK_EQ(eng_error(o, text, sizeof text), SK_EDEAD);
     else eng_release(o);
-    if (last) { /* its owner died, and somebody looks at it: so its memory is there */
+    if (last) { /* its owner died while a process reads it: so its memory must still exist */
         CHECK(died && own && last->n_told == 1 && last->told[0].actor == 0 &&
               !last->told[0].restarts);
         CHECK_EQ(eng->channels->living(eng), 1);
@@ -145,7 +145,7 @@ static bool killed_at(const char *point, int64_t nth, bool own) {
     }
     CHECK(eng_drive_until(no_graph, NULL));
     eng_check();
-    if (died) CHECK_EQ(store_used(), 0); /* nobody's lease is left */
+    if (died) CHECK_EQ(store_used(), 0); /* no lease is left */
     eng_close();
     return died;
 }
@@ -173,7 +173,8 @@ TEST_SLOW(graph_memory_asked_by_who_is_killed_with_the_answer, 300) {
 
 /* ---- who hears of an actor's death ----------------------------------------------------------- */
 
-TASK(graph_actor) { /* its constructor; fails from the life on that gate word 1 says, 0: never */
+/* A constructor, which fails from the process number in gate word 1 on; 0: never. */
+TASK(graph_actor) {
     uint32_t life = gate_add(0, 1);
     if (atomic_load(&gate->w[1]) && life >= atomic_load(&gate->w[1]))
         return SK_ERR(err, SK_EINVAL, "this life is one too many");
@@ -246,7 +247,7 @@ TEST(graph_hears_of_an_actor_that_is_ended) {
     CHECK_GT(eng_take(JOB(.fn = "graph_pid", .actor = d.a)), 0);
     CHECK_EQ(d.h->condemned, 0); /* it went on */
     CHECK_OK(eng->ops->actor_end(eng, d.a, true, NULL));
-    CHECK_EQ(d.h->condemned, d.a.v); /* at once, whenever its process ends */
+    CHECK_EQ(d.h->condemned, d.a.v); /* reported at once, whenever its process ends */
     is_told(&d, false);
     close_all(&d);
 }

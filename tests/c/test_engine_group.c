@@ -33,7 +33,8 @@ TASK(gr_die) {
     raise(SIGKILL);
     return SK_OK;
 }
-TASK(gr_nested) { /* a worker makes a group, runs in it, removes it */
+/* Makes a group in a worker, runs tasks in it, removes it. */
+TASK(gr_nested) {
     const struct sk_engine_ops *ops = t->engine->ops;
     struct sk_res b = CPUS(1);
     struct sk_group_spec g = {.bundles = &b, .n = 1, .name = "of a worker"};
@@ -100,11 +101,11 @@ TEST(group_reserves_and_runs) {
     CHECK_EQ(free_cpu(), SK_RES_UNIT);
     CHECK_EQ(eng_take(JOB(.fn = "gr_bundle", .shape = in_group(g, 1, 1))), 11);
     CHECK_EQ(eng_take(JOB(.fn = "gr_bundle", .shape = in_group(g, 0, 0.5))), 10);
-    /* both bundles, no more */
+    /* tasks run in both bundles, and not outside */
     for (int i = 0; i < 6; i++) o[i] = JOB(.fn = "gr_wait", .shape = in_group(g, -1, 1));
     CHECK(gate_wait(1, 2));
     CHECK_EQ(free_cpu(), SK_RES_UNIT);
-    CHECK_EQ(eng_take(JOB(.fn = "gr_bundle")), -1); /* the machine's rest is free */
+    CHECK_EQ(eng_take(JOB(.fn = "gr_bundle")), -1); /* the rest of the machine is free */
     gate_add(2, 1);
     for (int i = 0; i < 6; i++) CHECK_EQ(eng_take(o[i]), 1);
     eng_check();
@@ -141,7 +142,7 @@ TEST(group_waits_for_all_of_its_bundles) {
     CHECK(!is_ready(r3, 10) && !is_ready(r4, 10)); /* one machine is not two, and has no 9 CPUs */
     group_end(b, r2);
     CHECK_OK(eng->groups->remove(eng, c, NULL));
-    CHECK_EQ(code_of(r3), SK_EGROUP); /* who waits for it hears of its end */
+    CHECK_EQ(code_of(r3), SK_EGROUP); /* tasks that wait for the group fail when it is removed */
     group_end(d, r4);
     eng_close();
 }
@@ -173,7 +174,7 @@ TEST(group_removed_under_its_tasks) {
     CHECK_EQ(code_of(runs), SK_EGROUP);
     CHECK_EQ(code_of(JOB(.fn = "gr_pid", .shape = s)), SK_EGROUP);
     gate_add(2, 1);
-    CHECK_EQ(code_of(later), SK_EGROUP); /* its argument came after the group had gone */
+    CHECK_EQ(code_of(later), SK_EGROUP); /* its argument existed only after the group was removed */
     CHECK_EQ(eng_take(late), 1);
     sk_actor_release(eng, id);
     eng_release(up);
@@ -231,7 +232,8 @@ TEST(group_of_a_worker) {
 }
 
 TEST(group_gone_from_the_lists) {
-    /* a shape of a removed group is another group's soon: rows took that one's amounts */
+    /* a bug: the shape of a removed group was soon used by another group, and rows showed that
+     * one's amounts */
     sk_oid ready, other;
     OPEN(.cpus = 3);
     sk_oid late = JOB(.fn = "gr_wait");
@@ -269,7 +271,7 @@ TEST(group_gone_from_the_lists) {
 }
 
 TEST(groups_come_and_go) {
-    /* there is room for 8,192 shapes: those of removed groups are used again */
+    /* the table has room for 8,192 shapes: those of removed groups are reused */
     OPEN(.cpus = 2);
     for (int i = 0; i < 100000; i++) {
         sk_oid ready;
@@ -298,7 +300,7 @@ static int32_t answer_to(uint32_t type, const void *msg, size_t n) {
     return rc;
 }
 
-TEST(damaged_requests_are_answered) { /* who waits for an answer waited for ever */
+TEST(damaged_requests_are_answered) { /* a bug: a worker that sent such a request waited for ever */
     OPEN(.cpus = 1);
     CHECK(eng_take(JOB(.fn = "gr_pid")) > 0);
     struct sk_local *l = sk_container_of(eng, struct sk_local, base);
@@ -355,10 +357,10 @@ TEST(gpus_have_their_own_processes) {
 }
 
 TEST(an_actor_of_another_environment_gets_a_process) {
-    /* at the limit, when all that there are wait for work of other ones */
+    /* at the limit of processes, when all existing ones wait for tasks that others must run */
     OPEN(.cpus = 2, .max_workers = 2);
     sk_oid a = JOB(.fn = "gr_wait"), b = JOB(.fn = "gr_wait"), up;
-    CHECK(gate_wait(1, 2)); /* both processes are there */
+    CHECK(gate_wait(1, 2)); /* both processes run */
     gate_add(2, 1);
     CHECK_EQ(eng_take(a) + eng_take(b), 2);
     uint32_t env;
@@ -371,7 +373,7 @@ TEST(an_actor_of_another_environment_gets_a_process) {
     CHECK_OK_ERR(eng->ops->actor_create(eng, &as, &id, &up, &err), &err);
     CHECK(eng_i64(up) > 0);
     CHECK_EQ(eng_take(JOB(.fn = "gr_env", .actor = id)), 5);
-    /* the other one is still there: one made room, not all */
+    /* the other process still exists: only one was ended to make room */
     CHECK_EQ(eng_take(JOB(.fn = "gr_env")), 0);
     CHECK_EQ(eng_stat(eng, "worker_deaths"), 0);
     sk_actor_release(eng, id);
@@ -393,7 +395,7 @@ TEST(environments_have_their_own_processes) {
     const struct sk_place *p = &sk_container_of(eng, struct sk_local, base)->place;
     uint32_t n_shapes = p->n_shapes;
     CHECK_OK(eng->ops->shape(eng, &(struct sk_need){.res = CPUS(0.3), .env = env[0]}, &s[0], NULL));
-    CHECK_EQ(p->n_shapes, n_shapes + 1); /* not the same without the environment, too */
+    CHECK_EQ(p->n_shapes, n_shapes + 1); /* the shape without the environment is another one */
     struct sk_err err;
     CHECK_RC(eng->ops->shape(eng, &(struct sk_need){.res = CPUS(9), .env = env[0]}, &s[0], &err),
              SK_EINFEASIBLE);
@@ -406,7 +408,7 @@ TEST(environments_have_their_own_processes) {
         for (int i = 3; i >= 0; i--) CHECK_EQ(eng_take(JOB(.fn = "gr_env", .shape = s[i])), i);
     CHECK_OK(eng->envs->define(eng, (struct sk_bytes){"x", 2}, &env[0], NULL));
     CHECK_OK(eng->ops->shape(eng, &(struct sk_need){.res = CPUS(1), .env = env[0]}, &s[0], NULL));
-    /* cannot be had: its tasks say so */
+    /* the environment cannot be set: its tasks fail with the reason */
     CHECK_EQ(code_of(JOB(.fn = "gr_env", .shape = s[0])), SK_EINVAL);
     CHECK_EQ(eng_stat(eng, "worker_deaths"), 0);
     eng_close();

@@ -20,10 +20,11 @@ struct told {
 };
 
 static struct {
-    struct sk_engine *e, *in_sink; /* in_sink: the same, while it is closed too */
+    struct sk_engine *e, *in_sink; /* in_sink: the same engine, set until it is closed */
     SK_VEC(struct told) told;
     pthread_t thread;
-    uint64_t order[N_MAX]; /* actor << 32 | argument, of calls as they were told */
+    /* actor << 32 | argument of each call, in the order in which the guest got them */
+    uint64_t order[N_MAX];
     _Atomic uint32_t n_order, n_submits, n_puts, n_ended, n_yields, n_sunk, n_failed;
     _Atomic int32_t n_handles;
     _Atomic bool hold, fail_init, broken;
@@ -34,7 +35,8 @@ static struct {
 } f;
 
 static struct held *held(uint64_t n) {
-    struct held *h = malloc(sizeof *h); /* not sk_alloc: freed in any thread, and counted here */
+    /* malloc and not sk_alloc, since it is freed in any thread, and counted here */
+    struct held *h = malloc(sizeof *h);
     h->n = n;
     f.n_handles++;
     return h;
@@ -260,7 +262,7 @@ TEST(shapes_are_those_of_one_node) {
     CHECK_OK(sk_shape_of(f.e, &(struct sk_res){.amount = {20000}}, &a, &err));
     CHECK_OK(sk_shape_of(f.e, &(struct sk_res){.amount = {20000}}, &b, &err));
     CHECK_EQ(a, b);
-    /* though all nodes together have them */
+    /* although all nodes together have as much */
     CHECK_RC(sk_shape_of(f.e, &(struct sk_res){.amount = {30000}}, &b, &err), SK_EINFEASIBLE);
     CHECK_RC(f.e->ops->shape(f.e, &(struct sk_need){.group = 1}, &b, &err), SK_ENOSYS);
     end();
@@ -376,7 +378,7 @@ TEST(what_a_constructor_failed_with_is_the_error_of_its_calls) {
     CHECK_OK(job(a, &one, 1, &out[2], NULL));
     CHECK_EQ(value(out[2], &kind), 9);
     CHECK_EQ(value(ready, &kind), 9);
-    /* the guest keeps nothing of it */
+    /* the guest holds no reference to it */
     CHECK_OK(f.e->ops->drive(f.e, one_ended, NULL, test_patience(), NULL));
     for (uint32_t i = 0; i < 3; i++) release(out[i]);
     release(ready);
@@ -396,7 +398,7 @@ TEST(cancel_and_kill_end_what_waits_and_what_runs) {
     CHECK_OK(job((sk_aid){0}, &one, 1, &first, &t1));
     CHECK_OK(job((sk_aid){0}, &first, 1, &second, &t2));
     CHECK_OK(f.e->ops->cancel(f.e, t2, 0, NULL));
-    value(second, &kind); /* at once: it was not told yet */
+    value(second, &kind); /* cancelled before the guest got it */
     CHECK_EQ(kind, SK_KIND_ENGINE_ERROR);
     CHECK_OK(f.e->ops->cancel(f.e, t1, 0, NULL));
     CHECK_OK(actor(one, &a, &ready));

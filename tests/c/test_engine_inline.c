@@ -41,7 +41,7 @@ enum {
 static struct {
     struct sk_engine *e;
     struct sk_runner runner;
-    int64_t state[64]; /* of actors, by id % 64 */
+    int64_t state[64]; /* [id % 64]: state of an actor */
     int runs, gone;
     struct sk_view kept;
     int64_t log[4096];
@@ -82,7 +82,7 @@ static sk_rc stream(struct sk_task *t, int64_t n, struct sk_err *err) {
         int64_t v = i * 10, note = i;
         if (g.stop_stream_at && i == g.stop_stream_at && t->attempt == 0)
             return fail_task(t, "broke", err);
-        /* differs from the first attempt */
+        /* the note differs from that of the first attempt */
         if (g.stop_stream_at < 0 && t->attempt > 0) note += 100;
         struct sk_payload p = int_payload(&v);
         p.note = (struct sk_bytes){&note, 8};
@@ -97,7 +97,8 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
     int64_t v = 0, w = 0;
     struct sk_payload p = int_payload(&v);
     (void)ctx;
-    __atomic_fetch_add(&g.runs, 1, __ATOMIC_RELAXED); /* several threads wait, and so run tasks */
+    /* atomic, since several waiting threads run tasks */
+    __atomic_fetch_add(&g.runs, 1, __ATOMIC_RELAXED);
     for (uint32_t i = 0; i < t->n_args; i++)
         if (SK_KIND_IS_ERROR(t->args[i].kind)) {
             struct sk_payload e = {.kind = t->args[i].kind,
@@ -120,7 +121,7 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
         return sk_task_return(t, 0, &p, err);
     case FN_STREAM: return stream(t, arg(t, 0), err);
     case FN_NOTHING: return SK_OK;
-    case FN_SUBMIT: { /* n -> 1 + f(n - 1), by tasks in tasks */
+    case FN_SUBMIT: { /* returns 1 + f(n - 1), by nested tasks */
         w = arg(t, 0);
         if (w) {
             int64_t less = w - 1;
@@ -170,7 +171,7 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
         return sk_task_return(t, 0, &p, err);
     case FN_BREAK: return SK_ERR(err, SK_EIO, "the runner broke");
     case FN_LOG: g.log[g.n_log++] = arg(t, 0); return sk_task_return(t, 0, &p, err);
-    case FN_LONG: /* a call that runs while others look on */
+    case FN_LONG: /* a call that runs while other threads check it */
         CHECK(sem_post(&g.in) == 0);
         while (sem_wait(&g.out) != 0) CHECK_EQ(errno, EINTR);
         return sk_task_return(t, 0, &p, err);
@@ -432,11 +433,11 @@ TEST(streams) {
     g.e->streams->drop(g.e, t);
     t = submit_stream(5, false); /* dropped before it runs */
     g.e->streams->drop(g.e, t);
-    t = submit_stream(5, false); /* dropped in the middle */
+    t = submit_stream(5, false); /* the stream is dropped in the middle */
     CHECK_EQ(g.e->streams->next(g.e, t, INT64_MAX, &o, &err), SK_OK);
     release(o);
     g.e->streams->drop(g.e, t);
-    g.stop_stream_at = 2; /* fails; the values before it are there, then the error */
+    g.stop_stream_at = 2; /* the task fails: the values before are read, then the error */
     t = submit_stream(5, false);
     for (int i = 0; i < 2; i++) {
         CHECK_EQ(g.e->streams->next(g.e, t, INT64_MAX, &o, &err), SK_OK);
@@ -455,7 +456,7 @@ TEST(streams_that_are_retried) {
     sk_oid o;
     g.stop_stream_at = 2;
     sk_tid t = submit_stream(5, true);
-    for (int64_t i = 0; i < 5; i++) { /* the first two are not made again */
+    for (int64_t i = 0; i < 5; i++) { /* the first two yields are not repeated */
         CHECK_EQ(g.e->streams->next(g.e, t, INT64_MAX, &o, &err), SK_OK);
         CHECK_EQ(int_of(o), i * 10);
         release(o);
@@ -502,7 +503,7 @@ static void on_event(struct sk_sink *s, const struct sk_event *ev, size_t n) {
         release(ev->oid);
         break;
     case SK_EV_SPILLED:
-    case SK_EV_RESTORED: CHECK(false); /* nobody asked for it */
+    case SK_EV_RESTORED: CHECK(false); /* this event was not requested */
     }
 }
 
@@ -519,7 +520,8 @@ static sk_oid add_part(sk_oid o, uint64_t at, uint64_t n) {
     return sum;
 }
 
-TEST(parts) { /* a view of some bytes of a value; what is not within it is an error of the task */
+/* An argument that is a part of a value; a part outside of the value is an error of the task. */
+TEST(parts) {
     start();
     static int64_t many[5000];
     for (int i = 0; i < 5000; i++) many[i] = 100 + i;
@@ -602,7 +604,7 @@ TEST(actors) {
     }
     sk_oid last = call(a);
     release(ready);
-    sk_actor_release(g.e, a); /* the call made before still runs */
+    sk_actor_release(g.e, a); /* a call made before the release still runs */
     CHECK_EQ(g.gone, 0);
     CHECK_EQ(int_of(last), 16);
     CHECK_EQ(g.gone, 1);
@@ -651,8 +653,8 @@ TEST(constructors_that_fail) {
 }
 
 TEST_LARGE(long_chains_of_actors_go, 60) {
-    /* by the arguments of constructors, and by what destructors let go: each was a call
-     * in the one before */
+    /* actors held by the arguments of constructors, and released by destructors: each release was a
+     * call inside the one before */
     enum { N = 20000 };
     start();
     g.held = sk_alloc(SK_TAG_TEST, N * sizeof *g.held);
@@ -709,7 +711,7 @@ TEST(the_last_calls_of_an_actor_end_with_it) {
         release(o[i]);
     }
     CHECK_EQ(g.gone, 1);
-    /* not begun, and again the calls are all that holds it */
+    /* the constructor has not begun, and only the calls hold the actor */
     a = make_actor(FN_INIT, 0, &ready, 0);
     o[0] = call(a);
     sk_actor_release(g.e, a);
@@ -747,7 +749,7 @@ TEST(the_sink_of_a_constructor_lets_the_actor_go) {
                 .fn = {bad ? FN_BAD_INIT : FN_INIT}, .args = &arg1, .n_args = 1, .sink = &k.s}};
         CHECK_EQ(g.e->ops->actor_create(g.e, &s, &k.a, &k.ready, NULL), SK_OK);
         sk_oid other = submit1(FN_ADD, 1);
-        CHECK_EQ(int_of(other), 1); /* runs the constructor on the way */
+        CHECK_EQ(int_of(other), 1); /* getting this value also runs the constructor */
         release(other);
         CHECK_EQ(k.events, 1);
         CHECK_EQ(g.gone, 1); /* of the one that was made */
@@ -838,7 +840,7 @@ TEST(placement_groups_have_what_they_reserve) {
     CHECK_EQ(int_of(o), 6);
     release(o);
     release(second);
-    second = add_in(g2, SK_RES_UNIT); /* the actor has it all */
+    second = add_in(g2, SK_RES_UNIT); /* the actor holds all of the resource */
     CHECK_RC(look(second), SK_ESTALL);
     o = call(id);
     CHECK_OK(g.e->groups->remove(g.e, g2, NULL));
@@ -902,7 +904,8 @@ TEST(kill_and_restart) {
     o = call(a);
     CHECK_EQ(int_of(o), 6); /* a fresh state */
     release(o);
-    o = call(a);                                               /* queued when it dies */
+    /* a call that is queued when the actor dies */
+    o = call(a);
     CHECK_EQ(g.e->ops->actor_end(g.e, a, false, NULL), SK_OK); /* no restart is left */
     check_error(o, SK_KIND_ENGINE_ERROR, "killed");
     release(o);
@@ -910,7 +913,7 @@ TEST(kill_and_restart) {
     CHECK_EQ(int_of(ready), 0);
     release(ready);
     sk_actor_release(g.e, a);
-    a = make_actor(FN_INIT, 5, &ready, 0); /* killed before it was made */
+    a = make_actor(FN_INIT, 5, &ready, 0); /* killed before the constructor ran */
     CHECK_EQ(g.e->ops->actor_end(g.e, a, true, NULL), SK_OK);
     check_error(ready, SK_KIND_ENGINE_ERROR, "killed");
     release(ready);

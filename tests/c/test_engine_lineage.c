@@ -92,7 +92,7 @@ TEST(lineage_one_task) {
     gone(l, 11);
     freed(l, IDS(0));
     CHECK(!sk_lineage_knows(l, 11));
-    gone(l, 11); /* unknown ones are fine */
+    gone(l, 11); /* an unknown id has no effect */
     gone(l, 12);
     freed(l, IDS(1, 0));
     CHECK_EQ(sk_lineage_bytes(l), 0);
@@ -131,7 +131,7 @@ TEST(lineage_holds_nothing_but_keeps_what_remakes) {
     struct sk_lineage *l = make(BIG);
     add(l, 1, IDS(0), IDS(11, 0));
     add(l, 2, IDS(11, 0), IDS(21, 0));
-    add(l, 3, IDS(21, 11, 21, 0), IDS(31, 0)); /* duplicates are fine */
+    add(l, 3, IDS(21, 11, 21, 0), IDS(31, 0)); /* an argument may occur twice */
     gone(l, 11);
     gone(l, 21);
     freed(l, IDS(0));
@@ -145,7 +145,8 @@ TEST(lineage_holds_nothing_but_keeps_what_remakes) {
     sk_lineage_done(l, 3, 2);
     CHECK(sk_lineage_check(l));
     remade(l, 31, IDS(21, 11, 0), IDS(1, 2, 3, 0));
-    gone(l, 31); /* nobody wants it any more: the tasks under way are not kept any longer */
+    /* the object is not needed any more: the tasks that make it are dropped from lineage */
+    gone(l, 31);
     gone(l, 11);
     gone(l, 21);
     freed(l, IDS(3, 2, 1, 0));
@@ -237,7 +238,7 @@ TEST(lineage_budget) {
                                 .retries = 1,
                                 .bytes = 351,
                                 .data = (void *)7};
-    CHECK_OK(sk_lineage_add(l, &t, NULL)); /* would not fit alone: drives nobody out */
+    CHECK_OK(sk_lineage_add(l, &t, NULL)); /* a task that does not fit alone drops no other */
     freed(l, IDS(7, 0));
     hopeless(l, 71, SK_LOST_PUT, SK_LOST_EVICTED, 71);
     CHECK_EQ(sk_lineage_n(l), 2);
@@ -251,7 +252,8 @@ TEST(lineage_budget) {
                                  .bytes = 351,
                                  .open = true,
                                  .data = (void *)8};
-    CHECK_OK(sk_lineage_add(l, &t, NULL)); /* under way: counted, not evicted; the others go */
+    /* a running task is counted but not dropped; the others are */
+    CHECK_OK(sk_lineage_add(l, &t, NULL));
     freed(l, IDS(3, 9, 0));
     sk_lineage_done(l, 8, 1);
     freed(l, IDS(8, 0));
@@ -267,7 +269,7 @@ TEST(lineage_evicts_downstream_of_what_is_gone) {
     add(l, 3, IDS(21, 0), IDS(31, 0));
     gone(l, 11);
     gone(l, 21);
-    add(l, 4, IDS(0), IDS(41, 0)); /* 1 goes, so 2 and 3 are of no use */
+    add(l, 4, IDS(0), IDS(41, 0)); /* 1 is dropped, so 2 and 3 are useless */
     freed(l, IDS(1, 2, 3, 0));
     hopeless(l, 31, SK_LOST_PUT, SK_LOST_EVICTED, 11);
     CHECK_EQ(sk_lineage_n(l), 1);
@@ -285,7 +287,7 @@ TEST(lineage_stream) {
     gone(l, 12);
     CHECK_OK(sk_lineage_return(l, 1, 13, 8, NULL));
     CHECK(sk_lineage_check(l));
-    remade(l, 13, IDS(0), IDS(0));        /* its maker is under way: told again when it ends */
+    remade(l, 13, IDS(0), IDS(0));        /* its maker is running: reported again when it ends */
     remade(l, 21, IDS(12, 0), IDS(2, 0)); /* 12 in scope again */
     sk_lineage_done(l, 1, 3);
     remade(l, 13, IDS(0), IDS(1, 0));
@@ -330,11 +332,11 @@ TEST_LARGE(lineage_long_chain, 60) {
     for (uint64_t i = 1; i <= N; i++) sk_lineage_done(l, i, -1);
     for (uint64_t i = 1; i < N; i++) sk_lineage_gone(l, i, SK_LOST_PUT);
     CHECK(sk_lineage_check(l));
-    /* From the far end: all go as useless. */
+    /* From the far end: all are dropped as useless. */
     sk_lineage_gone(l, N, SK_LOST_PUT);
     for (n = 0; sk_lineage_next_free(l, &id, &data);) n++;
     CHECK_EQ(n, N);
-    /* From the near end: all go as hopeless. */
+    /* From the near end: all are dropped as hopeless. */
     for (uint64_t i = 1; i <= N; i++) {
         struct sk_lineage_task t = {.id = i,
                                     .args = (const uint64_t[]){i == 1 ? N + 1 : i - 1},

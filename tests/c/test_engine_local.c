@@ -40,7 +40,8 @@ TASK(blob) { return ret_blob(t, 0, (size_t)arg_i64(t, 0), (uint8_t)arg_i64(t, 1)
 TASK(blob_is) {
     return ret_i64(t, 0, view_is(&t->args[0], (size_t)arg_i64(t, 1), (uint8_t)arg_i64(t, 2)), err);
 }
-TASK(raise) { /* returns first, then changes its mind: what was returned must not stay anywhere */
+/* Returns a value and then fails: the returned value must not stay allocated. */
+TASK(raise) {
     if (t->n_returns == 2) SK_TRY(ret_blob(t, 0, 100000, 1, err));
     struct sk_payload p = {.kind = KIND_USER_ERROR, .bytes = {"no such luck", 12}};
     return sk_task_fail(t, &p, err);
@@ -57,30 +58,36 @@ TASK(raise_huge) {
     struct sk_payload p = {.kind = KIND_USER_ERROR, .bytes = {text, sizeof text}};
     return sk_task_fail(t, &p, err);
 }
-TASK(raise_below) { /* the first attempts raise */
+/* Fails in the first arg 0 attempts. */
+TASK(raise_below) {
     if (t->attempt >= (uint32_t)arg_i64(t, 0)) return ret_i64(t, 0, t->attempt, err);
     struct sk_payload p = {.kind = KIND_USER_ERROR, .bytes = {"again", 5}};
     return sk_task_fail(t, &p, err);
 }
 TASK(run_fails) { return SK_ERR(err, SK_EIO, "the disk is on fire"); }
-TASK(die_below) { /* the first attempts die */
+/* Dies in the first arg 0 attempts. */
+TASK(die_below) {
     gate_add(0, 1);
     if (t->attempt < (uint32_t)arg_i64(t, 0)) raise((int)arg_i64(t, 1));
     return ret_i64(t, 0, t->attempt, err);
 }
 TASK(exit3) { _exit(3); }
-TASK(wait_gate) { /* arg 0: word that says that it runs, arg 1: word to wait for */
+/* Sets word arg 0, then waits for word arg 1. */
+TASK(wait_gate) {
     gate_add((int)arg_i64(t, 0), 1);
     if (!gate_wait((int)arg_i64(t, 1), 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
     return ret_i64(t, 0, 1, err);
 }
-TASK(count_running) { /* word 0: running, word 1: the most; spins a while, so that they meet */
+/* Counts running tasks in word 0 and their maximum in word 1; spins a while, so that tasks
+ * overlap. */
+TASK(count_running) {
     gate_max(1, gate_add(0, 1));
     for (int64_t until = sk_now_ns() + 300000; sk_now_ns() < until;) {}
     atomic_fetch_sub(&gate->w[0], 1);
     return ret_i64(t, 0, 1, err);
 }
-TASK(yields) { /* arg 0: how many, arg 1: bytes (0: numbers) */
+/* Yields arg 0 values of arg 1 bytes (0: numbers). */
+TASK(yields) {
     int64_t n = arg_i64(t, 0), size = arg_i64(t, 1);
     for (int64_t i = 0; i < n; i++) {
         SK_TRY(size ? yield_blob(t, (size_t)size, (uint8_t)i, err) : yield_i64(t, i, err));
@@ -88,7 +95,8 @@ TASK(yields) { /* arg 0: how many, arg 1: bytes (0: numbers) */
     }
     return SK_OK;
 }
-TASK(yields_then_dies) { /* arg 0: how many; the first attempt dies after arg 1 */
+/* Yields arg 0 values; the first attempt dies after arg 1. */
+TASK(yields_then_dies) {
     int64_t n = arg_i64(t, 0), die = arg_i64(t, 1), lie = arg_i64(t, 2);
     for (int64_t i = 0; i < n; i++) {
         if (t->attempt == 0 && i == die) raise(SIGKILL);
@@ -127,7 +135,7 @@ TEST_LARGE(local_many_at_once, 60) {
         eng->ops->view_release(eng, &v[i]);
         eng_release(o[i]);
     }
-    CHECK_LE(eng_stat(eng, "workers"), 4); /* two CPUs: not a process a task */
+    CHECK_LE(eng_stat(eng, "workers"), 4); /* on two CPUs not each task gets a process */
     eng_close();
 }
 
@@ -182,7 +190,7 @@ TEST(local_returns) {
     for (uint32_t i = 0; i < N; i++) o[i].v = o[0].v + i;
     CHECK_OK(eng->ops->wait(eng, o, N, N, test_patience(), ready, NULL));
     for (uint32_t i = 0; i < N; i++) CHECK_EQ(eng_take(o[i]), i);
-    /* large ones: in the store */
+    /* large values are in the store */
     sk_oid b = JOB(.fn = "blob", .a = {VAL(5000000), VAL(3)}, .n_a = 2);
     struct sk_view v;
     CHECK_OK(eng->ops->get(eng, &b, 1, INT64_MAX, &v, NULL));
@@ -195,7 +203,8 @@ TEST(local_returns) {
     eng_close();
 }
 
-TEST(local_empty_values) { /* nothing stays nothing, wherever it lies */
+/* An empty value stays empty, wherever it is stored. */
+TEST(local_empty_values) {
     OPEN();
     struct sk_buf b;
     sk_oid o[3] = {JOB(.fn = "blob", .a = {VAL(0), VAL(3)}, .n_a = 2)};
@@ -228,7 +237,8 @@ TEST(local_wrong_number_of_returns) {
     eng_close();
 }
 
-TASK(nested_big) { /* big messages from the worker: a spec, a get, and their answers */
+/* Sends large messages from the worker: a specification, a get, and their replies. */
+TASK(nested_big) {
     enum { N = 10000 };
     sk_oid *o = malloc(N * sizeof *o);
     struct sk_view *v = malloc(N * sizeof *v);
@@ -307,7 +317,7 @@ TEST(local_answer_larger_than_the_store) {
     size_t n = 1 << 20;
     while (eng->ops->buf_alloc(eng, n, &fill, NULL) != SK_OK) n -= 4096;
     eng->ops->buf_abort(eng, &fill);
-    /* room for the question, not for the answer */
+    /* the store has room for the request, but not for the reply */
     CHECK_OK(eng->ops->buf_alloc(eng, n - 300000, &fill, NULL));
     CHECK_EQ(
         eng_error(JOB(.fn = "get_many", .a = {VAL((int64_t)o.v)}, .n_a = 1), text, sizeof text),
@@ -365,7 +375,7 @@ TEST(local_stream_window) {
 }
 
 TEST(local_stream_at_its_window_gives_its_cpu_back) {
-    /* or producers that nobody reads yet keep everybody out */
+    /* otherwise streams that are not read yet would keep all others out */
     OPEN();
     sk_tid t[3];
     for (int k = 0; k < 3; k++)
@@ -535,7 +545,8 @@ TEST(local_errors) {
 }
 
 TEST(local_huge_error_and_a_full_store) {
-    /* too long for the ring: it goes through the store, or an error says that it cannot */
+    /* a message that is too long for the ring goes through the store, or an error says that it
+     * cannot */
     static char text[500000];
     OPEN(.store_bytes = 8 << 20);
     CHECK_EQ(eng_error(JOB(.fn = "raise_huge"), text, sizeof text), 0);
@@ -633,8 +644,7 @@ static sk_oid chain_behind(sk_oid o) {
 }
 
 TEST_LARGE(local_ends_travel_down_long_chains, 60) {
-    /* each end of a task ended the next one in a call of its own, until the stack was
-     * full */
+    /* a bug: each end of a task ended the next one in a nested call, until the stack was full */
     char text[300];
     OPEN();
     sk_oid late = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2);
@@ -757,7 +767,7 @@ TEST(local_bad_start) {
     CHECK_EQ(eng_error(ready, text, sizeof text), SK_EACTOR);
     sk_actor_release(eng, a);
     eng_close();
-    /* each worker dies before its first word */
+    /* each worker dies before its first message */
     OPEN(.fault = "worker.before_publish:kill:1", .fault_workers = 60);
     CHECK_EQ(eng_error(JOB(.fn = "seven"), text, sizeof text), SK_EDEAD);
     CHECK_STR_HAS(text, "signal 9");
@@ -816,11 +826,11 @@ TEST(local_cancel) {
     CHECK_EQ(eng_error(queued, text, sizeof text), SK_ECANCEL);
     CHECK_STR_HAS(text, "seven was cancelled");
     CHECK_EQ(eng_error(waits, text, sizeof text), SK_ECANCEL);
-    CHECK_OK(eng->ops->cancel(eng, t2, true, NULL)); /* over: nothing happens */
+    CHECK_OK(eng->ops->cancel(eng, t2, true, NULL)); /* the task is over, so cancel has no effect */
     CHECK_OK(eng->ops->cancel(eng, t1, true, NULL));
-    CHECK_EQ(eng_error(run, text, sizeof text), SK_ECANCEL); /* by force: no retry */
+    CHECK_EQ(eng_error(run, text, sizeof text), SK_ECANCEL); /* a forced cancel is not retried */
     CHECK_EQ(atomic_load(&gate->w[1]), 1);
-    /* without force a running task is told at its next yield only */
+    /* without force a running task learns of its cancel at its next yield only */
     (void)eng_job_tid(&(struct job){.fn = "yields",
                                     .a = {VAL(1000000), VAL(0)},
                                     .n_a = 2,
@@ -840,7 +850,8 @@ TEST(local_cancel) {
 
 /* ---- who waits ------------------------------------------------------------------------------- */
 
-TASK(polls) { /* asks so many times, at once and for a moment, whether the object is there */
+/* Polls an object arg 0 times, without and with a short wait. */
+TASK(polls) {
     bool is[1];
     struct sk_err e;
     sk_oid in = {(uint64_t)arg_i64(t, 0)};
@@ -861,7 +872,7 @@ static uint32_t n_waiters(sk_oid o) {
 }
 
 TEST(local_who_waits_no_more_leaves_nothing) {
-    /* each poll of a worker left an entry until the object was there */
+    /* a bug: each poll of a worker left an entry until the object existed */
     OPEN(.cpus = 2);
     sk_oid late = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2);
     CHECK(gate_wait(1, 1));
@@ -874,7 +885,8 @@ TEST(local_who_waits_no_more_leaves_nothing) {
     eng_close();
 }
 
-TASK(says_nonsense) { /* half a request, then it waits for the answer */
+/* Sends half a request and waits for the reply. */
+TASK(says_nonsense) {
     struct sk_worker_engine *c = sk_container_of(t->engine, struct sk_worker_engine, base);
     static const uint32_t types[] = {SK_M_SHAPE, SK_M_GET, SK_M_FIND, SK_M_LEASE, SK_M_STATE};
     uint32_t m[4] = {types[arg_i64(t, 0)], 0, 77, 0};
@@ -885,7 +897,8 @@ TASK(says_nonsense) { /* half a request, then it waits for the answer */
     return SK_ERR(err, SK_ETIMEOUT, "it was let live");
 }
 
-TEST(local_who_says_nonsense_ends) { /* what it asked would never have been answered */
+/* A worker that sends an invalid request is ended, since the request would never be answered. */
+TEST(local_who_says_nonsense_ends) {
     char text[2000];
     OPEN(.cpus = 1);
     for (int i = 0; i < 5; i++) {
@@ -931,7 +944,7 @@ static int64_t cancel_waiting(uint32_t n) {
 }
 
 TEST_LARGE(local_many_waiters_are_cancelled, 60) {
-    /* each looked for itself among all that waited */
+    /* a bug: each cancel searched all waiting tasks */
     OPEN();
     CHECK(not_quadratic(cancel_waiting, 10000));
     eng_close();
@@ -954,14 +967,14 @@ static int64_t cancel_family(uint32_t n) {
     return began;
 }
 
-TEST(local_many_children_are_cancelled) { /* for each of them, all tasks were walked over */
+TEST(local_many_children_are_cancelled) { /* a bug: for each child all tasks were searched */
     OPEN();
     CHECK(not_quadratic(cancel_family, 2000));
     eng_close();
 }
 
 TEST_LARGE(local_a_dropped_queue_gives_its_memory_back, 60) {
-    /* tables stayed as large as they ever were, and the heap in pieces */
+    /* a bug: tables never shrank, and the heap stayed fragmented */
     enum { N = 150000, SLACK = 16 << 20 };
     OPEN();
     sk_tid t;
@@ -995,7 +1008,7 @@ TEST_LARGE(local_a_dropped_queue_gives_its_memory_back, 60) {
 
 /* ---- actors ---------------------------------------------------------------------------------- */
 
-static int64_t state; /* of the one actor in this process */
+static int64_t state; /* state of the only actor in this process */
 TASK(actor_new) {
     if (!t->is_actor_init) return SK_ERR(err, SK_EINVAL, "not a constructor");
     gate_add(5, 1);
@@ -1074,7 +1087,7 @@ TEST(local_actor_call_waits_for_its_argument_in_order) {
 }
 
 TEST(local_actor_cancel_of_the_head_while_its_process_dies) {
-    /* found by world_sim: those behind it stayed held, though nothing held them */
+    /* a bug found by world_sim: the calls behind it stayed blocked, though nothing blocked them */
     char text[200];
     sk_tid t;
     OPEN(.cpus = 3);
@@ -1097,7 +1110,8 @@ TEST(local_actor_cancel_of_the_head_while_its_process_dies) {
     eng_close();
 }
 
-TEST(local_actor_cancel_of_the_head) { /* those behind a cancelled head must not wait for ever */
+/* Calls behind a cancelled head of the queue must not wait for ever. */
+TEST(local_actor_cancel_of_the_head) {
     char text[200];
     sk_tid t, u;
     OPEN();
@@ -1124,7 +1138,8 @@ TEST(local_actor_cancel_of_the_head) { /* those behind a cancelled head must not
     eng_close();
 }
 
-TASK(actor_calls) { /* many calls of the actor arg 0; the value of the last */
+/* Makes many calls of the actor arg 0; returns the value of the last. */
+TASK(actor_calls) {
     struct job j = {.fn = "actor_add",
                     .a = {VAL(1)},
                     .n_a = 1,
@@ -1173,8 +1188,7 @@ static int64_t two_callers(uint32_t n) {
 }
 
 TEST_LARGE(local_actor_many_calls_of_two_callers, 60) {
-    /* each end of a call walked over all that were held up, each call over all that
-     * waited */
+    /* a bug: each end of a call searched all blocked calls, and each call all waiting ones */
     OPEN(.cpus = 3);
     CHECK(not_quadratic(two_callers, 10000));
     eng_close();
@@ -1195,7 +1209,7 @@ TEST(local_actor_constructor_fails) {
     eng_error(a.ready, text, sizeof text);
     CHECK_STR_EQ(text, "no such luck");
     sk_oid bad = JOB(.fn = "raise");
-    /* an argument of it failed */
+    /* an argument of the constructor is an error */
     a = actor_of(&(struct job){.fn = "actor_new", .a = {REF(bad)}, .n_a = 1}, 3, 0);
     eng_release(bad);
     eng_error(JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id), text, sizeof text);
@@ -1228,7 +1242,7 @@ TEST(local_actor_restarts_with_its_arguments) {
     (void)big;
     sk_oid arg = JOB(.fn = "add1", .a = {VAL(41)}, .n_a = 1);
     struct actor a = actor_of(&(struct job){.fn = "actor_new", .a = {REF(arg)}, .n_a = 1}, 2, 1);
-    eng_release(arg); /* the actor holds it: it may be needed again */
+    eng_release(arg); /* the actor holds the argument, since a restart may need it */
     CHECK_EQ(eng_i64(a.ready), 42);
     CHECK_EQ(eng_take(JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id)), 43);
     /* retried on the fresh actor */
@@ -1261,7 +1275,8 @@ TEST(local_actor_restart_keeps_calls_in_order) {
     eng_close();
 }
 
-TEST(local_actor_last_handle) { /* calls already made are finished; then its process goes */
+/* Calls that were made are finished; then the actor's process ends. */
+TEST(local_actor_last_handle) {
     enum { N = 100 };
     OPEN();
     struct actor a = actor_new(0, 5, 0);
@@ -1287,7 +1302,7 @@ TEST(local_actor_kill) {
     CHECK_EQ(eng_i64(a.ready), 3);
     CHECK_EQ(eng_take(JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id)), 4);
     CHECK_OK(eng->ops->actor_end(eng, a.id, false, NULL)); /* and start again */
-    /* goes to the next process, never to the dying one */
+    /* the call goes to the next process, never to the dying one */
     sk_oid x = JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id);
     CHECK_EQ(eng_take(x), 4);
     CHECK_EQ(atomic_load(&gate->w[5]), 2);
@@ -1307,7 +1322,8 @@ TEST(local_actor_kill) {
     struct actor b =
         actor_of(&(struct job){.fn = "wait_gate", .a = {VAL(3), VAL(4)}, .n_a = 2}, 5, 0);
     CHECK(gate_wait(3, 1));
-    CHECK_OK(eng->ops->actor_end(eng, b.id, true, NULL)); /* in its constructor */
+    /* the actor is ended while its constructor runs */
+    CHECK_OK(eng->ops->actor_end(eng, b.id, true, NULL));
     sk_actor_release(eng, b.id);
     CHECK_EQ(eng_error(b.ready, text, sizeof text), SK_EACTOR);
     eng_close();
@@ -1358,7 +1374,8 @@ TEST(local_actor_stream) {
                       &t);
     sk_oid behind = JOB(.fn = "actor_add", .a = {VAL(0)}, .n_a = 1, .actor = a.id);
     for (int i = 1; i <= 10; i++) CHECK_EQ(next_i64(t), i);
-    eng->streams->drop(eng, t); /* it runs on without its window, and the call behind it after it */
+    /* the stream's task runs on without a window, and the call behind it runs afterwards */
+    eng->streams->drop(eng, t);
     CHECK_EQ(eng_take(behind), 30);
     actor_drop(a);
     eng_close();
@@ -1400,7 +1417,8 @@ TEST(local_actor_takes_its_turn_among_tasks) {
 
 /* ---- inside workers -------------------------------------------------------------------------- */
 
-TASK(nest) { /* arg 0: how deep still; two children each, and waits for both */
+/* Submits two children until depth arg 0 is used up, and waits for both. */
+TASK(nest) {
     int64_t d = arg_i64(t, 0), x, y;
     if (d == 0) return ret_i64(t, 0, 1, err);
     sk_oid a, b;
@@ -1446,7 +1464,8 @@ TASK(nest_line) {
     return rc == SK_OK ? ret_i64(t, 0, x + 1, err) : rc;
 }
 
-TEST(local_nested_deeper_than_processes) { /* cannot work: an error, not a hang */
+/* This cannot work: it must be an error, not a hang. */
+TEST(local_nested_deeper_than_processes) {
     char text[400];
     OPEN(.max_workers = 10);
     CHECK_EQ(eng_take(JOB(.fn = "nest_line", .a = {VAL(8)}, .n_a = 1)), 8);
@@ -1461,8 +1480,8 @@ static void server_faults(const char *spec) {
 }
 
 TEST(local_fork_refused) {
-    /* told as what it is; the processes that there are do the work, and the limit is no longer than
-     * the shortage */
+    /* the error has its reason; the existing processes do the work, and the limit lasts no longer
+     * than the shortage */
     char text[800];
     struct sk_local *l;
     OPEN(.cpus = 4);
@@ -1495,7 +1514,8 @@ static void *error_of(void *o) {
 }
 
 TEST(local_fork_refused_and_a_stream_that_nobody_reads) {
-    /* hung: each refused try, one in a second, began the wait for the reader anew */
+    /* a bug: the engine hung, since each refused try, once a second, restarted the wait for the
+     * reader */
     struct sk_local *l;
     sk_tid t;
     pthread_t th;
@@ -1568,7 +1588,7 @@ TASK(waits_for_an_actor) {
 }
 
 TEST_SLOW(local_actor_beyond_the_processes, 20) {
-    /* hung: only tasks were looked at; found by world_sim */
+    /* a bug found by world_sim: the engine hung, since only tasks were considered */
     OPEN(.max_workers = 1);
     CHECK_EQ(eng_take(JOB(.fn = "waits_for_an_actor")), 1);
     CHECK_EQ(eng_take(JOB(.fn = "add1", .a = {VAL(1)}, .n_a = 1)), 2);
@@ -1578,7 +1598,8 @@ TEST_SLOW(local_actor_beyond_the_processes, 20) {
     eng_close();
 }
 
-TASK(in_worker) { /* put, get, wait, refs, streams, actors, shapes from within a task */
+/* Makes put, get, wait, references, streams, actors and shapes inside a task. */
+TASK(in_worker) {
     struct sk_engine *e = t->engine;
     sk_oid small, large, o, s;
     sk_tid st;
@@ -1665,7 +1686,8 @@ TEST(local_calls_from_workers) {
     eng_close();
 }
 
-TASK(leaves_things) { /* ends without giving anything back; then dies */
+/* Ends without releasing anything; then dies. */
+TASK(leaves_things) {
     struct sk_engine *e = t->engine;
     sk_oid o, s;
     sk_tid st;
@@ -1719,14 +1741,15 @@ TEST(local_kept_arguments) {
     eng_release(big), eng_release(small);
     eng_wait_stat("objects", 0);
     CHECK_EQ(eng_stat(eng, "store_pins"), 1);
-    /* would use the memory again */
+    /* other tasks would reuse the memory */
     for (int i = 0; i < 20; i++)
         eng_release(JOB(.fn = "blob", .a = {VAL(100000), VAL(9)}, .n_a = 2));
     CHECK_EQ(eng_take(JOB(.fn = "keeps", .a = {VAL(1)}, .n_a = 1)), 1);
     eng_close();
 }
 
-TASK(contain) { /* a value that holds a reference to another, which this process lets go */
+/* Returns a value with a reference to another object, which this process releases. */
+TASK(contain) {
     sk_oid in;
     SK_TRY(t->engine->ops->put(
         t->engine, &(struct sk_payload){.kind = KIND_I64, .bytes = {&(int64_t){77}, 8}}, &in, err));
@@ -1766,7 +1789,8 @@ TASK(contain_later) {
 }
 
 TEST_SLOW(local_no_memory_for_references, 60) {
-    /* the nth allocation fails: the value with what is in it, or an error that says why */
+    /* the nth allocation fails: the result is the value with its references, or an error with a
+     * reason */
     int n_refs = 0;
     bool hit = true;
     for (int64_t n = 1; hit; n++) {
@@ -1786,7 +1810,7 @@ TEST_SLOW(local_no_memory_for_references, 60) {
         bool error = rc == SK_OK && SK_KIND_IS_ERROR(v.kind);
         if (rc == SK_OK && !error) memcpy(&id, v.data, 8);
         if (rc == SK_OK) eng->ops->view_release(eng, &v);
-        if (id) { /* what it refers to is there, as its value or as an error: never "lost" */
+        if (id) { /* the object inside is available, as a value or an error: it is never "lost" */
             int64_t x = 0;
             rc = get_i64(eng, (sk_oid){(uint64_t)id}, &x, &err);
             CHECK_MSG(rc == SK_OK ? x == 77 : hit && rc == SK_ETASK, "allocation %lld: %s %s",
@@ -1885,7 +1909,8 @@ TEST(local_resources_are_never_exceeded) {
     eng_close();
 }
 
-TASK(block_on) { /* waits for an object that the driver names while this runs */
+/* Waits for an object that the driver names while this task runs. */
+TASK(block_on) {
     int64_t x;
     gate_add(1, 1);
     if (!gate_wait(2, 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
@@ -1897,11 +1922,12 @@ TASK(block_on) { /* waits for an object that the driver names while this runs */
 TEST(local_blocked_gives_its_cpu_back) {
     OPEN(.cpus = 1);
     CHECK_EQ(eng_take(JOB(.fn = "nest", .a = {VAL(3)}, .n_a = 1)), 8);
-    /* short: so many are queued on one worker */
+    /* the tasks are short, so many are queued on one worker */
     for (int i = 0; i < 200; i++) CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);
     sk_oid waits = JOB(.fn = "block_on"), o[20];
     CHECK(gate_wait(1, 1));
-    for (int i = 0; i < 20; i++) o[i] = JOB(.fn = "seven"); /* behind it, in its ring */
+    /* queued behind that task, in the worker's ring */
+    for (int i = 0; i < 20; i++) o[i] = JOB(.fn = "seven");
     atomic_store(&gate->w[3], (uint32_t)(o[19].v >> 32));
     atomic_store(&gate->w[4], (uint32_t)o[19].v);
     gate_add(2, 1);
@@ -1914,7 +1940,8 @@ TEST(local_blocked_gives_its_cpu_back) {
     eng_close();
 }
 
-TEST(local_stealing) { /* short tasks queued behind a long one move to the other worker */
+/* Short tasks that are queued behind a long one move to the other worker. */
+TEST(local_stealing) {
     OPEN(.cpus = 2);
     for (int i = 0; i < 100; i++) CHECK_EQ(eng_take(JOB(.fn = "seven")), 7); /* it learns: short */
     sk_oid o[200], slow[2];
@@ -1929,7 +1956,8 @@ TEST(local_stealing) { /* short tasks queued behind a long one move to the other
     eng_close();
 }
 
-TEST(local_idle_workers_go) { /* beyond the CPUs, one a second */
+/* Idle workers beyond the number of CPUs are ended, one per second. */
+TEST(local_idle_workers_go) {
     OPEN(.cpus = 1, .idle_reap_ns = 1);
     sk_oid o = JOB(.fn = "wait_twice_the_same");
     CHECK(gate_wait(3, 1) && gate_wait(1, 1)); /* it waits for another, which runs */
@@ -1968,7 +1996,7 @@ static void on_event(struct sk_sink *s, const struct sk_event *ev, size_t n) {
         b->done++;
         SK_IGNORE(eng->ops->cancel(eng, ev->task, true, NULL)); /* late: nothing */
         if (b->more > 0) {
-            /* a sink may submit: the chain of exec */
+            /* a sink may submit tasks, as exec does */
             b->more--;
             SK_IGNORE(job_on(eng,
                              &(struct job){.fn = "nothing", .n_returns = NO_RETURNS, .sink = s},
@@ -1983,7 +2011,7 @@ static void on_event(struct sk_sink *s, const struct sk_event *ev, size_t n) {
         eng->ops->release(eng, ev->oid);
         break;
     case SK_EV_SPILLED:
-    case SK_EV_RESTORED: CHECK(false); /* nobody asked for it */
+    case SK_EV_RESTORED: CHECK(false); /* this event was not requested */
     }
 }
 static bool sink_failed(void *arg) { return ((struct sinkbox *)arg)->failed > 0; }
@@ -2035,10 +2063,11 @@ TASK(yield_and_hang) {
 
 struct heir {
     struct sk_sink s;
-    uint32_t n_more, n_over; /* tasks that it submits when it hears of the yield; that are over */
-    /* by force, when it hears of the death, after it has submitted one more */
+    /* n_more: tasks that the sink submits at the yield; n_over: tasks that are over */
+    uint32_t n_more, n_over;
+    /* tasks that the sink cancels by force at the death, after it has submitted one more */
     sk_tid cancel[3];
-    uint32_t n_after; /* tasks that it submits then */
+    uint32_t n_after; /* number of tasks that the sink submits then */
     bool failed;
 };
 static void inherit(struct sk_sink *s, const struct sk_event *ev, size_t n) {
@@ -2074,7 +2103,7 @@ static void die_unheard(struct sk_local *l, const struct sk_lworker *w) {
 }
 
 TEST(local_sink_submits_while_the_last_words_of_a_worker_are_read) {
-    /* what comes then may be given to that worker: an assertion said that it may not */
+    /* a bug: tasks submitted then may go to that worker, which an assertion refused */
     OPEN(.cpus = 1);
     struct sk_local *l = sk_local_of(eng);
     /* short ones: several are queued on a worker */
@@ -2111,7 +2140,8 @@ TEST(local_sink_cancels_by_force_what_was_queued_on_the_dead) {
 }
 
 TEST(local_sink_submits_while_the_dead_of_a_server_are_buried) {
-    /* a process of the new server in a free place behind them was taken for one of the old */
+    /* a bug: a process of the new server in a free place behind them was treated as one of the old
+     * server */
     OPEN(.cpus = 3);
     struct sk_local *l = sk_local_of(eng);
     struct heir h = {.s = {inherit}, .n_after = 2}, others = {.s = {inherit}};
@@ -2146,7 +2176,7 @@ static void end_actor(struct sk_sink *s, const struct sk_event *ev, size_t n) {
 }
 
 TEST(local_sink_ends_the_actor_whose_process_died) {
-    /* the call that was to be repeated had no end */
+    /* a bug: the call that was to be retried never ended */
     char text[300];
     OPEN();
     struct actor a = actor_new(0, 1, 0);
@@ -2199,7 +2229,8 @@ TEST(local_sink_hears_whether_the_actor_lives) {
 }
 
 TEST(local_sink_submits) {
-    /* more than the pump's own period, driven by nobody but the loop thread, then by a caller */
+    /* waits that are longer than the loop thread's period, driven only by the loop thread, then by
+     * a caller */
     OPEN();
     struct sinkbox b = {.s = {on_event}, .more = 1000};
     (void)JOB(.fn = "nothing", .n_returns = NO_RETURNS, .sink = &b.s);
@@ -2288,7 +2319,7 @@ TEST(local_close_while_tasks_run) {
     struct sk_engine *e = eng;
     for (int i = 0; i < 2; i++) CHECK_EQ(pthread_create(&th[i], NULL, get_forever, &o[i]), 0);
     struct sk_local *l = sk_container_of(e, struct sk_local, base);
-    for (bool both = false; !both;) { /* one drives, the other waits for its turn */
+    for (bool both = false; !both;) { /* one thread drives, the other waits for its turn */
         sk_driver_lock(e);
         both = l->driving && l->n_callers == 1;
         sk_driver_unlock(e);
@@ -2296,7 +2327,7 @@ TEST(local_close_while_tasks_run) {
     }
     int64_t t0 = sk_now_ns();
     sk_engine_close(&e);
-    /* it did not wait for the tasks, which wait for their gate */
+    /* the close did not wait for the tasks, which wait for the gate */
     CHECK_LT(sk_now_ns() - t0, GATE_S / 2 * SK_SEC);
     for (int i = 0; i < 2; i++) pthread_join(th[i], NULL);
     eng = NULL;

@@ -28,7 +28,7 @@ static void close_look(void) {
 
 TEST(look_processes_speak_in_turn) {
     open_look();
-    /* words that nothing else uses here */
+    /* words that no other code uses in this test */
     volatile uint32_t *inside = &ctl->n_slots, *mixed = &ctl->ring_size, *late = &ctl->version;
     for (int i = 0; i < N_SPEAKERS; i++)
         if (fork() == 0) {
@@ -36,7 +36,7 @@ TEST(look_processes_speak_in_turn) {
             for (int k = 0; k < ROUNDS; k++) {
                 int64_t begin = sk_now_ns();
                 sk_look_speak(true);
-                /* it speaks all the same then: the machine is too busy for turns */
+                /* after a second it writes without the lock, since the machine is too busy */
                 if (sk_now_ns() - begin >= SK_SEC) *late = 1;
                 *mixed += (*inside)++ != 0;
                 sched_yield();

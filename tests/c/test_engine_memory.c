@@ -45,10 +45,10 @@ TEST(memory_plenty) {
     CHECK_EQ(plan.leave, -1);
     CHECK_EQ(plan.punch_bytes, 0);
     CHECK_EQ(plan.next_ns, T0 + EVERY);
-    /* what is left above the mark of 1/64 */
+    /* memory above the mark of 1/64 */
     CHECK_EQ(plan.store_max_bytes, (100 + 50 + 7700 - 125) * MB);
     n_procs = 0;
-    decide(80000, 300, 100, 50, T0); /* nothing runs: four times as seldom */
+    decide(80000, 300, 100, 50, T0); /* if no task runs, measurements are four times as rare */
     CHECK_EQ(plan.next_ns, T0 + 4 * EVERY);
 }
 
@@ -60,7 +60,7 @@ TEST(memory_looks_more_often_when_little_is_left) {
     CHECK_GE(plan.next_ns - T0, INT64_C(5000000));
     for (int i = 0; i < 15; i++) add(SK_MEMORY_IDLE, 1);
     decide(1000, 1000, 0, 0, T0);
-    CHECK_GE(plan.next_ns - T0, INT64_C(4000000)); /* 16 looks at a process cost 80 us */
+    CHECK_GE(plan.next_ns - T0, INT64_C(4000000)); /* 16 measurements of a process cost 80 us */
 }
 
 TEST(memory_low_gives_back_in_order) {
@@ -89,11 +89,11 @@ TEST(memory_stops_the_one_above_its_share) {
     CHECK_EQ(plan.stop, -1); /* a small excess waits for objects to be written */
     decide(1000, 1020, 100, 0, T0 + SK_MEMORY_GRACE_NS);
     CHECK_EQ(plan.stop, 1);
-    /* what the others do not use is its */
+    /* memory that the others do not use belongs to its share */
     CHECK_EQ(plan.share_bytes, (1000 - 100 - 100 - 120) * MB);
-    decide(1000, 1200, 100, 0, T0); /* a large one does not */
+    decide(1000, 1200, 100, 0, T0); /* a large excess does not wait */
     CHECK_EQ(plan.stop, 1);
-    procs[1].what = SK_MEMORY_GOING; /* its memory is as good as here */
+    procs[1].what = SK_MEMORY_GOING; /* its memory counts as free already */
     decide(1000, 1200, 100, 0, T0);
     CHECK_EQ(plan.stop, -1);
 }
@@ -104,7 +104,7 @@ TEST(memory_those_that_grow_hold_still_until_a_stop_has_had_its_effect) {
     decide(400, 200, 0, 0, T0);
     int64_t now = m.due_ns;
     for (int i = 0; i < 3; i++) procs[i].heap_bytes += 50 * MB, procs[i].grown_bytes = 50 * MB;
-    /* 50 left, and 150 came in these 25 ms: more than that until one is gone */
+    /* 50 are left, and 150 were used in these 25 ms: more will be used until a process is gone */
     decide(400, 350, 0, 0, now);
     CHECK(plan.stop >= 0 && plan.pause);
     CHECK_GE(m.ahead_bytes, 80 * MB);
@@ -112,9 +112,9 @@ TEST(memory_those_that_grow_hold_still_until_a_stop_has_had_its_effect) {
     procs[plan.stop].what = SK_MEMORY_GOING;
     for (int i = 0; i < 3; i++) procs[i].grown_bytes = 0; /* they were held */
     decide(400, 350, 0, 0, now + 1000000);
-    CHECK_EQ(plan.stop, -1); /* what is going is enough */
+    CHECK_EQ(plan.stop, -1); /* the memory that is being freed is enough */
     CHECK(plan.pause);
-    /* the kernel has it back; that it is dead is not known yet */
+    /* the kernel has the memory back, but the death is not reported yet */
     decide(400, 250, 0, 0, now + 2000000);
     CHECK(!plan.pause && !m.paused_ns);
 }
@@ -183,7 +183,8 @@ TEST(memory_that_others_use_stops_nobody) {
     CHECK_EQ(sk_memory_launch(&m, &(struct sk_memory_run){.now_ns = T0}), SK_LAUNCH_ONE);
 }
 
-TEST(memory_free_pages_first) { /* over, but free pages of the store and idle processes hold it */
+/* Over the limit, but free pages of the store and idle processes have enough memory. */
+TEST(memory_free_pages_first) {
     begin();
     add(SK_MEMORY_BUSY, 500);
     decide(1000, 1200, 100, 400, T0);
@@ -214,7 +215,7 @@ TEST(memory_launch) {
     m.left_bytes = 1;
     sk_memory_launched(&m, T0);
     CHECK_EQ(sk_memory_launch(&m, &r), SK_LAUNCH_NONE);
-    r.now_ns += SK_MEMORY_TRICKLE_NS; /* who polls for another one gets it */
+    r.now_ns += SK_MEMORY_TRICKLE_NS; /* a caller that polls later may start another one */
     CHECK_EQ(sk_memory_launch(&m, &r), SK_LAUNCH_ONE);
     m.left_bytes = -1;
     CHECK_EQ(sk_memory_launch(&m, &r), SK_LAUNCH_NONE);
@@ -227,7 +228,7 @@ TEST(memory_launch_alone) {
     struct sk_memory_run r = {.now_ns = T0, .n_running = 1, .alone_waits = true};
     m.left_bytes = 1 << 30;
     m.limit_bytes = 1 << 30;
-    CHECK_EQ(sk_memory_launch(&m, &r), SK_LAUNCH_NONE); /* the machine is to be empty first */
+    CHECK_EQ(sk_memory_launch(&m, &r), SK_LAUNCH_NONE); /* other tasks have to end first */
     r.n_running = 0;
     CHECK_EQ(sk_memory_launch(&m, &r), SK_LAUNCH_ALONE);
     r = (struct sk_memory_run){.now_ns = T0 + 5, .alone_runs = true, .alone_since_ns = T0};
@@ -236,9 +237,9 @@ TEST(memory_launch_alone) {
     CHECK_EQ(sk_memory_launch(&m, &r), SK_LAUNCH_ALL);
     m.left_bytes = 1;
     CHECK_EQ(sk_memory_launch(&m, &r), SK_LAUNCH_NONE);
-    r.alone_runs = false; /* it waits for others: they are to run */
+    r.alone_runs = false; /* the task that runs alone waits for others, so these may run */
     CHECK_EQ(sk_memory_launch(&m, &r), SK_LAUNCH_ALL);
-    /* one that does not end */
+    /* a task that does not end */
     r = (struct sk_memory_run){.now_ns = T0, .n_running = 1, .alone_waits = true};
     CHECK_EQ(sk_memory_launch(&m, &r), SK_LAUNCH_NONE);
     r.now_ns += SK_MEMORY_DRAIN_NS;

@@ -24,7 +24,8 @@ enum { MIB = 1 << 20, ARRIVED = 0, GO, ALONE, OVERLAP, ATTEMPTS, MEANWHILE };
 static char *eaten[4096];
 static uint32_t n_eaten;
 
-static void eat(int64_t mb) { /* touched, so that it is there */
+/* Allocates memory and touches it, so that its pages exist. */
+static void eat(int64_t mb) {
     for (int64_t i = 0; i < mb && n_eaten < SK_COUNT(eaten); i++) {
         char *p = malloc(MIB);
         if (!p) abort();
@@ -36,7 +37,8 @@ static void digest(void) {
     while (n_eaten) free(eaten[--n_eaten]);
 }
 
-TASK(oom_eat) { /* so many MiB, and gives them back */
+/* Allocates arg 0 MiB and frees them. */
+TASK(oom_eat) {
     gate_add(ATTEMPTS, 1);
     eat(arg_i64(t, 0));
     digest();
@@ -44,8 +46,8 @@ TASK(oom_eat) { /* so many MiB, and gives them back */
 }
 
 TASK(oom_eat_twice) {
-    /* half of it, then, when as many as arg 1 are so far, the rest. Run again, it waits for
-     * nobody */
+    /* half of the memory first; the rest when arg 1 tasks have done so. A second attempt does not
+     * wait */
     int64_t half = arg_i64(t, 0) / 2;
     if (t->attempt) gate_add(ALONE, 1);
     eat(half);
@@ -58,13 +60,15 @@ TASK(oom_eat_twice) {
     return ret_i64(t, 0, t->attempt, err);
 }
 
-TASK(oom_small) { /* nobody runs alone while it does */
+/* A small task: while it runs, no task runs alone. */
+TASK(oom_small) {
     if (atomic_load(&gate->w[ALONE])) gate_add(OVERLAP, 1);
     gate_add(MEANWHILE, 1);
     return ret_i64(t, 0, 7, err);
 }
 
-TASK(oom_hold) { /* so many MiB until GO */
+/* Holds arg 0 MiB until word GO is set. */
+TASK(oom_hold) {
     eat(arg_i64(t, 0));
     gate_add(ARRIVED, 1);
     if (!gate_wait(GO, 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stays shut");
@@ -78,12 +82,14 @@ TASK(oom_eat_then_die) {
     return ret_i64(t, 0, t->attempt, err);
 }
 
-TASK(oom_keep) { /* so many MiB for ever */
+/* Keeps arg 0 MiB for ever. */
+TASK(oom_keep) {
     eat(arg_i64(t, 0));
     return ret_i64(t, 0, arg_i64(t, 0), err);
 }
 
-TASK(oom_nested_eat) { /* waits for its child, run alone */
+/* Waits for its child, which is run alone. */
+TASK(oom_nested_eat) {
     struct sk_err e;
     sk_oid o;
     int64_t v = 0;
@@ -97,7 +103,7 @@ TASK(oom_nested_eat) { /* waits for its child, run alone */
 }
 
 TASK(oom_fragments) {
-    /* leaves so many MiB in malloc's hands: freed, below something small that is not */
+    /* leaves so many MiB in malloc's heap: freed, but below a small block that is not */
     enum { PIECE = 4096 };
     uint32_t n = (uint32_t)arg_i64(t, 0) * (MIB / PIECE);
     void **p = malloc(n * sizeof *p);
@@ -112,7 +118,8 @@ TASK(oom_fragments) {
     return ret_i64(t, 0, (int64_t)mallinfo2().fordblks, err);
 }
 
-TASK(oom_freed) { /* so many MiB eaten and given back: what malloc keeps of them */
+/* Allocates and frees arg 0 MiB, which malloc keeps. */
+TASK(oom_freed) {
     eat(arg_i64(t, 0));
     digest();
     return ret_i64(t, 0, (int64_t)mallinfo2().fordblks, err);
@@ -120,7 +127,8 @@ TASK(oom_freed) { /* so many MiB eaten and given back: what malloc keeps of them
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 
-static struct sk_memory_info info(uint64_t *worker_heap) { /* of the largest worker */
+/* *worker_heap: heap of the largest worker. */
+static struct sk_memory_info info(uint64_t *worker_heap) {
     struct sk_memory_info m;
     struct sk_memory_worker w[16];
     struct sk_err err;
@@ -151,7 +159,8 @@ static bool gave_back(void *at_most) {
     return heap <= *(uint64_t *)at_most;
 }
 
-static void no_sanitizer(void) { /* where it depends on how much is used */
+/* Skips tests that depend on exact amounts of memory. */
+static void no_sanitizer(void) {
     if (test_sanitized()) test_skip("a sanitizer's shadow is memory, too");
 }
 
@@ -205,7 +214,7 @@ TEST_LARGE(oom_only_who_outgrew_its_share, 60) {
              SK_EOOM);
     CHECK_STR_HAS(text, "2 other workers 1"); /* 100 MiB and a little */
     gate_add(GO, 1);
-    CHECK_EQ(eng_take(a), 0); /* their first run, though nothing of theirs could be run again */
+    CHECK_EQ(eng_take(a), 0); /* their first attempts, though they may not be retried */
     CHECK_EQ(eng_take(b), 0);
     CHECK_EQ(eng_stat(eng, "memory_stops"), 1);
     eng_settle_fast();
@@ -232,7 +241,7 @@ TEST_LARGE(oom_together_too_much_alone_enough, 60) {
 }
 
 TEST_LARGE(oom_costs_no_retry, 60) {
-    /* it dies of something else afterwards, and has its one retry for that */
+    /* it dies afterwards for another reason, and has its one retry for that */
     OPEN(.cpus = 2, .memory_bytes = LIMIT(200));
     CHECK_EQ(eng_take(JOB(.fn = "oom_eat_then_die", .a = {VAL(2000)}, .n_a = 1, .retries = 1)), 2);
     CHECK_EQ(eng_stat(eng, "memory_stops"), 1);
@@ -261,7 +270,7 @@ TEST_LARGE(oom_cancelled_while_it_waits_to_run_alone, 60) {
     CHECK_OK(eng->ops->cancel(eng, tid, 0, NULL));
     CHECK_EQ(eng_error(o, text, sizeof text), SK_ECANCEL);
     CHECK_EQ(eng_stat(eng, "memory_alone"), 0);
-    CHECK_EQ(eng_take(JOB(.fn = "oom_small")), 7); /* nobody is held back any more */
+    CHECK_EQ(eng_take(JOB(.fn = "oom_small")), 7); /* no task is held back any more */
     gate_add(GO, 1);
     CHECK_EQ(eng_take(held), 0);
     eng_settle_fast();
@@ -373,13 +382,13 @@ TEST(oom_idle_workers_give_back) {
 }
 
 TEST_LARGE(oom_grown_idle_workers_end, 60) {
-    /* what user code keeps stays for as long as the process: it ends, though no CPU is
-     * short of one */
+    /* memory that user code keeps stays with the process: the worker is ended, though no CPU needs
+     * one */
     no_sanitizer();
     OPEN(.cpus = 2, .idle_reap_ns = 200 * SK_MS);
     CHECK_EQ(eng_take(JOB(.fn = "oom_small")), 7);
     CHECK_EQ(eng_stat(eng, "workers"), 1);
-    /* keeps one busy, so that a second one eats */
+    /* keeps one worker busy, so that a second one allocates */
     sk_oid held = JOB(.fn = "oom_hold", .a = {VAL(1)}, .n_a = 1);
     CHECK(gate_wait(ARRIVED, 1));
     CHECK_EQ(eng_take(JOB(.fn = "oom_keep", .a = {VAL(100)}, .n_a = 1)), 100);
@@ -501,7 +510,8 @@ TEST_LARGE(oom_killed_by_the_kernel, 60) {
     out_of_group();
 }
 
-TEST_LARGE(oom_before_the_kernel, 60) { /* the limit of the group is found, and kept */
+/* The limit of the cgroup is found, and kept. */
+TEST_LARGE(oom_before_the_kernel, 60) {
     no_sanitizer();
     char text[1500];
     in_group(512);
@@ -513,7 +523,7 @@ TEST_LARGE(oom_before_the_kernel, 60) { /* the limit of the group is found, and 
     CHECK_EQ(eng_error(JOB(.fn = "oom_eat", .a = {VAL(4000)}, .n_a = 1, .retries = 1), text,
                        sizeof text),
              SK_EOOM);
-    /* is faster only where this process gets no CPU */
+    /* the kernel is faster only if this process gets no CPU */
     uint64_t kernel = eng_stat(eng, "memory_kernel_kills");
     CHECK_EQ(kernel + eng_stat(eng, "memory_stops"), 2);
     if (!kernel) CHECK_STR_HAS(text, group);
@@ -595,7 +605,7 @@ TEST_LARGE(oom_random, 120) { /* each ends with its value or with SK_EOOM, and n
                       (long long)mb[i], text);
             n_failed++;
         } else {
-            eng_release(o[i]); /* a large one may have been faster than the driver's look */
+            eng_release(o[i]); /* a large task may have ended before the driver measured it */
         }
         if (i % 10 == 0) eng_check();
     }

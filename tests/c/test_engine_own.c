@@ -299,13 +299,14 @@ TEST_LARGE(own_is_fast, 60) {
         best = SK_MIN(best, (test_cpu_ns() - t0) / (4 * N));
     }
     printf("# add + unref + drain: %lld ns with %d alive\n", (long long)best, N);
-    /* 60 is the aim; this guards against another order of growth */
+    /* 60 is the aim; this only detects another order of growth */
     CHECK(test_sanitized() || best < 1000);
     sk_own_destroy(o);
 }
 
 TEST(own_uncontain) {
-    /* the value of an object is lost: what was inside goes, the object stays and may get another */
+    /* the value of an object is lost: the references inside are released; the object stays and may
+     * get another value */
     struct sk_own *o = make();
     for (uint64_t id = 1; id <= 4; id++) add(o, id, 0);
     uint64_t in[] = {2, 3, 2};
@@ -330,8 +331,8 @@ TEST(own_uncontain) {
 }
 
 TEST(own_pass_inner) {
-    /* the value is lost, but somebody still reads it: another object holds what is inside from now
-     * on */
+    /* the value is lost, but a process still reads it: another object holds its inner references
+     * from now on */
     struct sk_own *o = make();
     for (uint64_t id = 1; id <= 3; id++) add(o, id, 0);
     uint64_t in[] = {2, 2};

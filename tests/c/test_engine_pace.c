@@ -15,7 +15,8 @@ TEST(pace_caller_idle) {
     CHECK_EQ(sk_pace_caller(&v, 2, SPIN, T0 + 7).until_ns, T0 + 7);
 }
 
-TEST(pace_caller_ticks) { /* while somebody works or something waits; not beyond the deadline */
+/* The caller wakes up regularly while workers run or tasks wait, but not after the deadline. */
+TEST(pace_caller_ticks) {
     struct sk_pace_view v = {.now_ns = T0, .n_live = 3, .n_busy = 1};
     CHECK_EQ(sk_pace_caller(&v, 2, SPIN, INT64_MAX).until_ns, T0 + SK_PACE_TICK_NS + SPIN);
     CHECK_EQ(sk_pace_caller(&v, 2, SPIN, T0 + 7).until_ns, T0 + 7);
@@ -36,7 +37,8 @@ TEST(pace_caller_spins_on_a_free_core) {
 TEST(pace_thread_ticks) {
     struct sk_pace p = {0};
     struct sk_pace_view v = {.now_ns = T0};
-    CHECK_EQ(sk_pace_thread(&p, &v).until_ns, INT64_MAX); /* no workers: nobody to hear from */
+    /* without workers no message can arrive */
+    CHECK_EQ(sk_pace_thread(&p, &v).until_ns, INT64_MAX);
     v.n_live = 2;
     CHECK_EQ(sk_pace_thread(&p, &v).until_ns, T0 + SK_PACE_REAP_NS);
     v.n_busy = 1;
@@ -55,7 +57,7 @@ TEST(pace_thread_naps_in_a_storm) {
     v.now_ns += 4 * SK_PACE_NAP_NS - 1;
     CHECK_EQ(sk_pace_thread(&p, &v).nap_ns, SK_PACE_NAP_NS);
     v.now_ns += SK_PACE_NAP_NS;
-    v.n_messages = 0; /* a nap that brought nothing is the last: the bell is heard again */
+    v.n_messages = 0; /* after a nap without messages the thread sleeps on the bell again */
     CHECK_EQ(sk_pace_thread(&p, &v).nap_ns, 0);
     v.n_messages = 1;
     CHECK_EQ(sk_pace_thread(&p, &v).nap_ns, SK_PACE_NAP_NS);

@@ -56,7 +56,8 @@ TEST(place_queue_depth_follows_the_time) {
     CHECK_EQ(sk_place_depth(s), 4);
     for (int i = 0; i < 10; i++) push(i, 0);
     for (int i = 0; i < 4; i++) CHECK(pick(0).task == &t[i]);
-    CHECK_EQ(pick(0).what, SK_PLACE_NOTHING); /* and no process for what could not start */
+    /* no process is requested for a task that could not start */
+    CHECK_EQ(pick(0).what, SK_PLACE_NOTHING);
     sk_place_worker_gone(&p, &w[0]);
     for (int i = 4; i < 10; i++) sk_place_unpush(&p, &t[i]);
     done();
@@ -102,7 +103,7 @@ TEST(place_steal) {
     sk_place_push(&p, &t[1]);
     x = pick(0);
     CHECK(x.what == SK_PLACE_RUN && x.worker == &w[1] && x.task == &t[1]);
-    /* known to be short: left alone, until the head turns out to be long */
+    /* the tasks are known to be short, so they stay queued until the head turns out to be long */
     sk_place_done(&p, &w[1], 1000, 1000);
     p.shapes[0]->avg_ns = 1000;
     push(2, 0);
@@ -311,7 +312,8 @@ TEST(place_launch_one) { /* memory is short: nothing is queued, and one at a tim
     CHECK_EQ(pick(0).what, SK_PLACE_NOTHING);
     p.launch = SK_LAUNCH_ONE;
     CHECK(pick(0).task == &t[0]);
-    CHECK(pick(0).task == &t[1]); /* whoever asks once more gets one more: on a worker of its own */
+    /* a caller that asks again gets one more task, on a worker of its own */
+    CHECK(pick(0).task == &t[1]);
     CHECK(pick(0).task == &t[2]);
     struct sk_place_pick x = pick(0);
     CHECK_EQ(x.what, SK_PLACE_SPAWN); /* no idle one is left, and nothing goes behind another */
@@ -364,7 +366,7 @@ TEST(place_launch_alone_saves_for_nobody) {
     CHECK_OK(sk_place_shape(&p, &four, &all, NULL));
     CHECK_OK(sk_place_alone(&p, 0, &alone, NULL));
     sk_place_want(&p, sk_place_order(&p), all);
-    p.avail.amount[SK_RES_CPU] -= SK_RES_UNIT; /* somebody holds one */
+    p.avail.amount[SK_RES_CPU] -= SK_RES_UNIT; /* another task holds one CPU */
     p.starved = p.want_order;
     p.n_bypassed = SK_PLACE_BYPASS;
     push(0, alone);

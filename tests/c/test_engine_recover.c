@@ -77,13 +77,15 @@ TASK(r_first) { /* word = fill */
     count(t, arg_i64(t, 0));
     return ret_blob(t, 0, BIG, (uint8_t)arg_i64(t, 0), err);
 }
-TASK(r_first_slow) { /* as r_first, word to wait for when it runs again */
+/* Like r_first; a second attempt waits for the given word. */
+TASK(r_first_slow) {
     if (word((int)arg_i64(t, 0)) && !gate_wait((int)arg_i64(t, 1), 1))
         return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
     count(t, arg_i64(t, 0));
     return ret_blob(t, 0, BIG, (uint8_t)arg_i64(t, 0), err);
 }
-TASK(r_next) { /* the blob before, word = fill */
+/* Checks its argument, the blob before; word = fill. */
+TASK(r_next) {
     int64_t w = arg_i64(t, 1);
     if (!view_is(&t->args[0], BIG, (uint8_t)(w - 1)))
         return SK_ERR(err, SK_ECORRUPT, "argument of %lld", (long long)w);
@@ -140,7 +142,8 @@ TASK(r_stream_liar) { /* how many, what is different again: 1 notes, 2 fewer */
     }
     return SK_OK;
 }
-TASK(r_once) { /* fails when run again: arg 0: 1 raises, 2 dies each time, 3 dies once */
+/* Fails when it is run again. arg 0: 1: raises, 2: dies each time, 3: dies once. */
+TASK(r_once) {
     int64_t how = arg_i64(t, 0);
     if (t->attempt && how == 1) {
         struct sk_payload p = {.kind = KIND_USER_ERROR, .bytes = {"not again", 9}};
@@ -150,7 +153,8 @@ TASK(r_once) { /* fails when run again: arg 0: 1 raises, 2 dies each time, 3 die
     gate_add(0, 1);
     return ret_blob(t, 0, BIG, 77, err);
 }
-TASK(r_outer) { /* a value with a reference to a blob inside */
+/* Returns a value with a reference to a blob inside. */
+TASK(r_outer) {
     count(t, 1);
     struct sk_buf b;
     SK_TRY(t->engine->ops->buf_alloc(t->engine, BIG, &b, err));
@@ -164,7 +168,8 @@ TASK(r_outer) { /* a value with a reference to a blob inside */
     t->engine->ops->release(t->engine, inner);
     return rc;
 }
-TASK(r_open) { /* gets what is referred to in its argument; a blob of the same fill */
+/* Gets the object inside its argument; returns a blob of the same fill. */
+TASK(r_open) {
     sk_oid inner = {(uint64_t)arg_i64(t, 0)};
     t->engine->ops->retain(t->engine, inner);
     struct sk_view v;
@@ -178,7 +183,8 @@ TASK(r_open) { /* gets what is referred to in its argument; a blob of the same f
     t->engine->ops->release(t->engine, inner);
     return rc;
 }
-TASK(r_wrap) { /* a blob with the reference inside that came in the argument's bytes */
+/* Returns a blob with the reference inside that arrived in the argument's bytes. */
+TASK(r_wrap) {
     struct sk_buf b;
     sk_oid inner = {(uint64_t)arg_i64(t, 0)};
     count(t, 2);
@@ -202,7 +208,8 @@ TASK(r_open_late) {
     t->engine->ops->release(t->engine, inner);
     return ret_i64(t, 0, fine, err);
 }
-TASK(r_sum) { /* of the fills of its blobs + the last argument */
+/* Returns the sum of the fills of its blobs and the last argument. */
+TASK(r_sum) {
     uint32_t x = (uint32_t)arg_i64(t, t->n_args - 1);
     for (uint32_t i = 0; i + 1 < t->n_args; i++) {
         const struct sk_view *v = &t->args[i];
@@ -260,7 +267,7 @@ TEST(recover_through_arguments_that_are_gone) {
     sk_oid o[6];
     chain(o, 5, 3);
     for (int i = 1; i < 5; i++) eng_release(o[i]);
-    CHECK_EQ(eng_stat(eng, "objects"), 1); /* lineage holds no values */
+    CHECK_EQ(eng_stat(eng, "objects"), 1); /* lineage keeps no values alive */
     for (int round = 1; round <= 2; round++) {
         lose(o[5]);
         is_blob(o[5], BIG, 5);
@@ -268,7 +275,7 @@ TEST(recover_through_arguments_that_are_gone) {
             CHECK_EQ(word(i), 1 + round);
             CHECK_EQ(word(100 + i), round);
         }
-        eng_wait_stat("objects", 1); /* what was brought back went again */
+        eng_wait_stat("objects", 1); /* the value that was made again was freed again */
         CHECK_EQ(eng_stat(eng, "lineage_tasks"), 5);
     }
     eng_release(o[5]);
@@ -299,7 +306,8 @@ TEST(recover_argument_shorter_than_the_part_that_is_wanted) {
     close_clean();
 }
 
-TEST(recover_returns_of_one_task) { /* both lost: one run; the one that is there keeps its bytes */
+/* Both returns are lost: one run makes them; a return that exists keeps its bytes. */
+TEST(recover_returns_of_one_task) {
     OPEN();
     sk_oid o = JOB(.fn = "r_pair", .a = {VAL(1)}, .n_a = 1, .n_returns = 2, .retries = 9),
            p = {o.v + 1};
@@ -314,7 +322,7 @@ TEST(recover_returns_of_one_task) { /* both lost: one run; the one that is there
     CHECK_EQ(word(1), 2);
     flag(o);
     flag(p);
-    is_blob(p, BIG, 2); /* found out when needed */
+    is_blob(p, BIG, 2); /* the loss is detected when the value is needed */
     is_blob(o, BIG, 1);
     CHECK_LE(word(1), 4);
     eng_release(p);
@@ -324,7 +332,8 @@ TEST(recover_returns_of_one_task) { /* both lost: one run; the one that is there
     close_clean();
 }
 
-TEST(recover_cheap_when_nothing_can_be_lost) { /* small values: nothing is kept */
+/* Small values: lineage keeps no task. */
+TEST(recover_cheap_when_nothing_can_be_lost) {
     OPEN();
     sk_oid o = JOB(.fn = "r_num", .a = {VAL(1)}, .n_a = 1, .retries = 3),
            p = JOB(.fn = "r_first", .a = {REF(o)}, .n_a = 1, .retries = 3);
@@ -332,7 +341,7 @@ TEST(recover_cheap_when_nothing_can_be_lost) { /* small values: nothing is kept 
     CHECK_EQ(eng_stat(eng, "lineage_tasks"), 0);
     is_blob(p, BIG, 1);
     CHECK_EQ(eng_stat(eng, "lineage_tasks"), 1);
-    eng_release(o); /* its bytes stay with the task that needs them */
+    eng_release(o); /* the bytes stay for the task that needs them */
     CHECK_EQ(eng_stat(eng, "objects"), 1);
     lose(p);
     is_blob(p, BIG, 1);
@@ -347,7 +356,7 @@ TEST(recover_refs_inside) {
            got = JOB(.fn = "r_open", .a = {REF(outer)}, .n_a = 1, .retries = 3);
     is_blob(got, BIG, 5);
     eng_release(outer);
-    eng_wait_stat("objects", 1); /* the blob inside is gone with it */
+    eng_wait_stat("objects", 1); /* the blob inside is freed with it */
     CHECK_EQ(word(1), 1);
     lose(got);
     is_blob(got, BIG, 5);
@@ -356,13 +365,14 @@ TEST(recover_refs_inside) {
     close_clean();
 }
 
-TEST(recover_ref_in_argument_bytes) { /* contains: not waited for, but it must be there again */
+/* A task does not wait for references inside an argument, but they must be available again. */
+TEST(recover_ref_in_argument_bytes) {
     OPEN();
     sk_oid b = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = 3);
     sk_oid got = JOB(.fn = "r_open", .a = {VAL((int64_t)b.v)}, .n_a = 1, .contains = &b,
                      .n_contains = 1, .retries = 3);
     is_blob(got, BIG, 1);
-    lose(b); /* while somebody asks for it from a worker */
+    lose(b); /* the object is lost while a worker requests it */
     sk_oid again = JOB(.fn = "r_open", .a = {VAL((int64_t)b.v)}, .n_a = 1, .contains = &b,
                        .n_contains = 1, .retries = 3);
     is_blob(again, BIG, 1);
@@ -383,7 +393,7 @@ TEST(recover_ref_in_argument_bytes) { /* contains: not waited for, but it must b
 
 static bool is_held_once(void *oid) { return sk_own_count(L()->own, *(uint64_t *)oid) == 1; }
 static void wait_held_once(sk_oid o) {
-    /* workers gave back what they had of it; that wakes nobody */
+    /* workers have released their references, which wakes no waiter */
     CHECK(eng_drive_until(is_held_once, &o.v));
 }
 
@@ -425,7 +435,7 @@ TEST(recover_argument_that_is_not_there_yet) {
     CHECK_EQ(word(1), 2);
     gate_add(11, 1);
     eng_wait_stat("objects", 1);
-    lose(o); /* what it needs was made meanwhile, and let go */
+    lose(o); /* its argument was made again and released meanwhile */
     is_blob(o, BIG, 1);
     CHECK_EQ(word(1), 3);
     CHECK(gate_wait(10, 2));
@@ -489,14 +499,15 @@ TEST(recover_argument_of_queued_tasks) {
     OPEN(.cpus = 1);
     sk_oid r = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = 3);
     is_blob(r, BIG, 1);
-    /* some are on the worker already and read the old bytes; the rest must wait for the new ones */
+    /* some tasks are on the worker already and read the old bytes; the others must wait for the new
+     * ones */
     enum { N = SK_PLACE_DEPTH_MAX + 44 };
     sk_oid w = JOB(.fn = "r_wait", .a = {VAL(50), VAL(51)}, .n_a = 2), d[N];
     CHECK(gate_wait(50, 1));
     for (int i = 0; i < N; i++) d[i] = JOB(.fn = "r_is", .a = {REF(r), VAL(1)}, .n_a = 2);
     lose(r);
     eng_release(r);
-    sk_oid fill = put_blob(99); /* takes the lost one's place, if it is free */
+    sk_oid fill = put_blob(99); /* uses the memory of the lost value, if that is free */
     gate_add(51, 1);
     for (int i = 0; i < N; i++) CHECK_EQ(eng_take(d[i]), 1);
     CHECK_EQ(eng_take(w), 1);
@@ -505,7 +516,8 @@ TEST(recover_argument_of_queued_tasks) {
     close_clean();
 }
 
-TEST(recover_argument_of_a_running_task) { /* it reads the old bytes until it is done */
+/* The running task reads the old bytes until it is done. */
+TEST(recover_argument_of_a_running_task) {
     OPEN();
     sk_oid r = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = 3);
     is_blob(r, BIG, 1);
@@ -632,14 +644,15 @@ TEST(recover_argument_of_an_actor_that_dies_again) {
     struct sk_actor_spec as = {.init = spec_of(&init), .max_restarts = 2};
     CHECK_OK_ERR(eng->ops->actor_create(eng, &as, &a, &ready, &err), &err);
     is_blob(ready, BIG, 2);
-    lose(r); /* it is being made again until word 50 */
+    lose(r); /* it is made again, by a task that waits for word 50 */
     sk_driver_lock(eng);
     struct waits x = {a.v, 1, true, sk_obj_get(L(), a.v)->u.actor->worker->pid};
     sk_driver_unlock(eng);
     CHECK(kill(x.pid, SIGKILL) == 0);
     CHECK(eng_drive_until(constructor_waits, &x));
-    x = (struct waits){a.v, 1, false, x.pid}; /* not charged: it had not begun */
-    CHECK(kill(x.pid, SIGKILL) == 0);         /* its process dies; the constructor waits on */
+    /* the death costs no restart, since the constructor had not begun */
+    x = (struct waits){a.v, 1, false, x.pid};
+    CHECK(kill(x.pid, SIGKILL) == 0); /* its process dies; the constructor waits on */
     CHECK(eng_drive_until(constructor_waits, &x));
     CHECK(checked());
     CHECK_EQ(word(2), 1); /* its constructor ran in the first process only */
@@ -669,7 +682,7 @@ TEST(recover_put) {
              (unsigned long long)p.v);
     CHECK_EQ(eng_error(p, text, sizeof text), SK_ELOST);
     CHECK_STR_EQ(text, want);
-    lose(d); /* its argument is there */
+    lose(d); /* its argument exists */
     is_blob(d, BIG, 2);
     eng_release(q);
     /* d cannot be made again; e can, while d is there */
@@ -693,7 +706,7 @@ TEST(recover_lost_for_good_under_a_queued_task) {
     char text[400];
     sk_oid p = put_blob(1), w = JOB(.fn = "r_wait", .a = {VAL(50), VAL(51)}, .n_a = 2), d[300];
     CHECK(gate_wait(50, 1));
-    /* more than fit on the worker */
+    /* more tasks than fit on the worker's ring */
     for (int i = 0; i < 300; i++) d[i] = JOB(.fn = "r_is", .a = {REF(p), VAL(1)}, .n_a = 2);
     lose(p);
     gate_add(51, 1);
@@ -709,7 +722,7 @@ TEST(recover_lost_for_good_under_a_queued_task) {
             CHECK_EQ(eng_error(d[i], text, sizeof text), SK_ELOST);
         }
     }
-    CHECK_LT(fine, 300); /* those on the worker read on */
+    CHECK_LT(fine, 300); /* only the tasks on the worker have read the old bytes */
     CHECK_EQ(eng_take(w), 1);
     eng_release(p);
     close_clean();
@@ -823,12 +836,13 @@ TEST(recover_stream_only_lost_yields) {
         sk_driver_unlock(eng);
         is_blob(o[3], BIG, 3);
         is_blob(o[7], BIG, 7);
-        CHECK(gate_wait(1, 18)); /* 0 to 7 again: it was stopped after the last that was lost */
+        /* 0 to 7 were made again: the task was stopped after the last lost value */
+        CHECK(gate_wait(1, 18));
         CHECK_EQ(eng_stat(eng, "reruns"), 1);
         for (int i = 0; i < 10; i++) {
             struct sk_view again = view(o[i]);
             CHECK(view_is(&again, BIG, (uint8_t)i) && view_is(&v[i], BIG, (uint8_t)i));
-            /* the others are where they were */
+            /* the other values are at their old places */
             CHECK_EQ(again.data == v[i].data, i != 3 && i != 7);
             eng->ops->view_release(eng, &again);
             eng->ops->view_release(eng, &v[i]);
@@ -876,7 +890,7 @@ TEST(recover_stream_yield_consumed_downstream) {
 }
 
 TEST(recover_stream_under_way) {
-    /* its reader waits for the lost one before it takes more, and the window is shut */
+    /* its reader waits for the lost value before it takes more, and the window is full */
     OPEN();
     sk_oid o[20], x;
     struct sk_err err;
@@ -959,7 +973,7 @@ static void on_event(struct sk_sink *s, const struct sk_event *ev, size_t n) {
 static bool seen_all(void *arg) { return ((struct seen *)arg)->done == 1; }
 
 TEST(recover_stream_with_a_sink) {
-    /* which hears nothing of the second run: it may be gone by then */
+    /* the sink gets no event of the second run, since it may not exist any more */
     OPEN();
     struct seen *s = sk_calloc(SK_TAG_TEST, sizeof *s);
     s->s.on_events = on_event;
@@ -1019,7 +1033,7 @@ TEST_LARGE(recover_long_chain, 300) {
         uint8_t fill = v.data[0];
         eng->ops->view_release(eng, &v);
         sk_driver_lock(eng);
-        /* each finds the one before it lost */
+        /* each task finds the value before it lost */
         for (int i = alive ? 0 : n - 1; i < n; i++) sk_obj_get(L(), o[i].v)->gone = true;
         sk_driver_unlock(eng);
         is_blob(o[n - 1], BIG, fill);
@@ -1030,7 +1044,7 @@ TEST_LARGE(recover_long_chain, 300) {
 }
 
 TEST_LARGE(recover_by_chance, 300) {
-    /* random graphs; values and workers are lost; what can be had is right */
+    /* random graphs; values and workers are lost; available values are right */
     enum { N = 60 };
     struct {
         sk_oid o;
@@ -1093,8 +1107,8 @@ TEST_LARGE(recover_by_chance, 300) {
 }
 
 TEST_SLOW(recover_no_memory, 300) {
-    /* the nth allocation fails: a value or an error, never a wait for ever, and nothing is left
-     * behind */
+    /* the nth allocation fails: the result is a value or an error, never an endless wait, and
+     * nothing leaks */
     for (int64_t n = 1;; n++) {
         OPEN(.cpus = 1);
         sk_oid o[4];

@@ -82,7 +82,8 @@ TASK(blob) { return ret_blob(t, 0, (size_t)arg_i64(t, 0), (uint8_t)arg_i64(t, 1)
 TASK(blob_is) {
     return ret_i64(t, 0, view_is(&t->args[0], (size_t)arg_i64(t, 1), (uint8_t)arg_i64(t, 2)), err);
 }
-TASK(twice) { /* of two equal blobs, as large as one */
+/* Returns a blob as large as one of two equal blobs. */
+TASK(twice) {
     if (t->args[0].len != t->args[1].len ||
         memcmp(t->args[0].data, t->args[1].data, t->args[0].len) != 0)
         return SK_ERR(err, SK_EINVAL, "not equal");
@@ -93,7 +94,8 @@ TASK(blobs) { /* a stream: n, size */
         SK_TRY(yield_blob(t, (size_t)arg_i64(t, 1), (uint8_t)(i % 251), err));
     return SK_OK;
 }
-TASK(hold) { /* its argument, until the gate opens */
+/* Holds its argument until the gate opens. */
+TASK(hold) {
     gate_add(0, 1);
     return ret_i64(t, 0, gate_wait(1, 1) && t->args[0].len > 0, err);
 }
@@ -148,7 +150,7 @@ TASK(part_of_inner) { /* submits one itself: its argument holds the object */
     SK_TRY(job_on(t->engine, &j, &o, NULL, err));
     SK_TRY(get_i64(t->engine, o, &is, err));
     t->engine->ops->release(t->engine, o);
-    j.a[0] = PART(inner, UINT64_MAX, 1); /* has no end: said at once */
+    j.a[0] = PART(inner, UINT64_MAX, 1); /* the part has no end: the call fails at once */
     return job_on(t->engine, &j, &o, NULL, err) == SK_EINVAL
                ? ret_i64(t, 0, is, err)
                : SK_ERR(err, SK_EINVAL, "it was taken");
@@ -224,7 +226,7 @@ TEST(part_of_a_value_in_memory) {
 TEST(part_of_a_value_on_disk) {
     enum { N = 6 * MIB };
     OPEN();
-    sk_oid small = stripes(50000), o = stripes(N); /* the older one goes first */
+    sk_oid small = stripes(50000), o = stripes(N); /* the older value is spilled first */
     push_out();
     CHECK_EQ(eng_stat(eng, "spill_objects_on_disk"), 2);
     uint64_t back = eng_stat(eng, "restored_bytes"), io = eng_stat(eng, "spill_io_read_bytes");
@@ -233,7 +235,7 @@ TEST(part_of_a_value_on_disk) {
     /* whole chunks of 4 KiB with their sums, in whole pages */
     CHECK_LE(eng_stat(eng, "spill_io_read_bytes") - io, 100000 + 4 * 4096);
     CHECK_EQ(eng_take(part_job(o, N, 0)), 1);
-    CHECK_EQ(eng_stat(eng, "restored_bytes") - back, 100000); /* nothing is read for nothing */
+    CHECK_EQ(eng_stat(eng, "restored_bytes") - back, 100000); /* nothing is read without need */
     CHECK_EQ(eng_take(part_job(o, 0, 1)), 1);
     CHECK_EQ(eng_take(part_job(o, N - 1, 1)), 1);
     CHECK_EQ(eng_take(part_job(small, 20000, 20000)), 1);
@@ -244,7 +246,7 @@ TEST(part_of_a_value_on_disk) {
     CHECK_EQ(eng_stat(eng, "restored_bytes") - back, 100000 + 2 + 20000 + 2000);
     checked();
     CHECK_EQ(eng_take(part_job(o, 0, N)), 1);
-    /* parts have gone with their tasks, the whole ones are where they were */
+    /* the memory of parts was freed with their tasks, and the whole values are still on disk */
     CHECK_EQ(eng_stat(eng, "spill_objects_on_disk"), 2);
     sk_oid inner = o, c;
     CHECK_OK(eng->ops->put(
@@ -262,7 +264,7 @@ static bool read_back(void *bytes) {
 }
 
 TEST(parts_are_read_ahead_for_tasks_in_line) {
-    enum { N = 24, LEN = 100000 }; /* behind two workers that are busy */
+    enum { N = 24, LEN = 100000 }; /* queued behind two busy workers */
     OPEN();
     sk_oid o = stripes(6 * MIB), holds[2], c[N];
     push_out();
@@ -274,10 +276,11 @@ TEST(parts_are_read_ahead_for_tasks_in_line) {
             JOB(.fn = "part_is",
                 .a = {PART(o, 2u * LEN * (unsigned)i, LEN), VAL(2 * LEN * i), VAL(LEN)}, .n_a = 3);
     uint64_t all = (uint64_t)N * LEN;
-    /* and none of them has begun */
+    /* no task has begun */
     CHECK_OK(eng->ops->drive(eng, read_back, &all, test_patience(), NULL));
     checked();
-    CHECK_OK(eng->ops->cancel(eng, (sk_tid){c[0].v}, 0, NULL)); /* its part goes with it */
+    /* its part is freed with the task */
+    CHECK_OK(eng->ops->cancel(eng, (sk_tid){c[0].v}, 0, NULL));
     gate_add(1, 1);
     for (int i = 1; i < N; i++) CHECK_EQ(eng_take(c[i]), 1);
     for (int i = 0; i < 2; i++) CHECK_EQ(eng_take(holds[i]), 1);
@@ -296,7 +299,7 @@ TEST(part_that_is_none) {
     CHECK_STR_HAS(text,
                   "argument 0: bytes 69999 to 70001 were asked for, of an object of 70000 bytes");
     CHECK_EQ(eng_error(part_job(o, 70001, 0), text, sizeof text), SK_EINVAL);
-    /* not known when it is submitted */
+    /* the value does not exist when the task is submitted */
     sk_oid late = JOB(.fn = "stripes", .a = {VAL(70000)}, .n_a = 1);
     CHECK_EQ(eng_error(part_job(late, 70000, 1), text, sizeof text), SK_EINVAL);
     CHECK_EQ(eng_take(part_job(late, 69999, 1)), 1);
@@ -347,7 +350,7 @@ TEST(part_is_read_again_for_who_is_killed) {
                    .n_a = 3, .retries = 5);
     for (int i = 0; i < 8; i++) CHECK_EQ(eng_take(c[i]), 1);
     CHECK_GT(eng_stat(eng, "worker_deaths"), 0);
-    /* they had been read, and are still there */
+    /* the values were restored, and are still in memory */
     CHECK_EQ(eng_stat(eng, "restored_bytes"), 8 * 600000);
     eng_release(o);
     close_clean();
@@ -579,7 +582,7 @@ TEST_LARGE(spill_is_told_to_who_follows, 60) {
 }
 
 TEST_LARGE(spill_is_told_of_what_was_damaged, 60) {
-    /* it is on disk no more, and again when what was made anew is spilled */
+    /* the lost value is no longer on disk, until the new one is spilled */
     OPEN();
     CHECK_OK(sk_fault_set("spill.corrupt", SK_FAULT_FAIL, 0));
     struct follower *f = follow(40, true);
@@ -640,7 +643,7 @@ TEST_LARGE(spill_gets_of_workers, 60) {
 }
 
 TEST_LARGE(spill_get_of_more_than_fits, 60) {
-    /* an error that says so, and nothing is left pinned */
+    /* the error says so, and no pin is left */
     enum { N = 40 };
     sk_oid o[N];
     struct sk_view v[N];
@@ -669,8 +672,8 @@ TEST_LARGE(spill_actor_calls, 60) {
         c[i] = JOB(.fn = "blob_is", .a = {REF(o[i]), VAL(SIZE), VAL(i)}, .n_a = 3, .actor = a);
     }
     for (int i = 0; i < N; i++) CHECK_EQ(eng_take(c[i]), 1);
-    /* Results as large as the arguments, all calls queued at once: what waits on the worker must
-     * let go. */
+    /* Results are as large as the arguments, and all calls are queued at once: values of calls that
+     * wait on the worker must not stay pinned. */
     for (int i = 0; i < N; i++)
         c[i] = JOB(.fn = "twice", .a = {REF(o[i]), REF(o[i])}, .n_a = 2, .actor = a);
     for (int i = 0; i < N; i++) is_blob(c[i], SIZE, (uint8_t)i);
@@ -696,7 +699,7 @@ static void *put_main(void *arg) {
 }
 
 TEST_LARGE(spill_put_waits_for_a_task, 60) {
-    /* all is in use by a task: a put waits until that ends, however long it takes */
+    /* all memory is in use by a task: a put waits until that ends, however long it takes */
     pthread_t th;
     OPEN();
     sk_oid big = put(12 * MIB, 1);
@@ -705,7 +708,7 @@ TEST_LARGE(spill_put_waits_for_a_task, 60) {
     struct putter p = {.n = 8 * MIB};
     CHECK_EQ(pthread_create(&th, NULL, put_main, &p), 0);
     int64_t until = sk_now_ns() + 1500 * SK_MS;
-    while (sk_now_ns() < until) { /* longer than where nobody could help */
+    while (sk_now_ns() < until) { /* longer than a wait that no process could end */
         sk_driver_lock(eng);
         CHECK_EQ(p.took_ns, 0);
         sk_driver_unlock(eng);
@@ -830,7 +833,7 @@ TEST_LARGE(overflow_of_views_and_of_large_objects, 60) {
     is_blob(z, 100 * MIB, 3);
     CHECK(view_is(&v, 12 * MIB, 1));
     eng->ops->view_release(eng, &v);
-    sk_oid w = put(12 * MIB, 4); /* there is room again, in the store */
+    sk_oid w = put(12 * MIB, 4); /* the store has room again */
     CHECK_EQ(overflow(), 158 * MIB);
     is_blob(o, 12 * MIB, 1);
     eng_release(x), eng_release(y), eng_release(z), eng_release(o), eng_release(w);
@@ -871,7 +874,7 @@ TEST(overflow_of_a_killed_worker) {
     sk_oid a = put(10 * MIB, 1);
     sk_oid o = JOB(.fn = "grown_or_killed", .a = {REF(a)}, .n_a = 1, .retries = 1);
     is_blob(o, 20 * MIB, 1);
-    CHECK_EQ(overflow(), 20 * MIB); /* what the dead one had is free */
+    CHECK_EQ(overflow(), 20 * MIB); /* the memory of the dead process is free */
     eng_release(a), eng_release(o);
     close_clean();
 }
@@ -911,7 +914,7 @@ TEST_LARGE(overflow_refused, 60) {
 }
 
 TEST_LARGE(spill_damaged, 60) {
-    /* made again by its task; what was put is an error that says what happened */
+    /* a result is made again by its task; a put value is an error that says what happened */
     enum { N = 40, SIZE = MIB };
     sk_oid o[N], p[4];
     struct sk_err err;
@@ -1031,7 +1034,8 @@ static void *get_main(void *arg) {
     return NULL;
 }
 
-static void *wait_main(void *arg) { /* its argument when the object is there */
+/* Gets the object that is its argument when it exists. */
+static void *wait_main(void *arg) {
     bool ready = false;
     return eng->ops->wait(eng, arg, 1, 1, test_patience(), &ready, NULL) == SK_OK && ready ? arg
                                                                                            : NULL;
@@ -1099,7 +1103,7 @@ TEST_LARGE(spill_without_memory, 120) {
 }
 
 TEST(spill_queued_calls_let_go) {
-    /* what is queued on an actor keeps no memory from a put, and is run all the same */
+    /* calls that are queued on an actor keep no memory from a put, and are run all the same */
     enum { N = 12 };
     sk_oid o[N], c[N], ready;
     sk_aid a;
@@ -1174,7 +1178,7 @@ TEST(spill_child_of_who_holds_the_memory) {
     CHECK_OK(sk_fault_delay("spill.read", 20000, 0));
     gate_add(1, 1);
     CHECK_EQ(eng_take(job), 1);
-    /* two, and one more if somebody let something go in between */
+    /* two values, and one more if memory was released in between */
     CHECK_LE(eng_stat(eng, "restored_objects"), 3);
     sk_fault_clear();
     is_blob(room, 8 * MIB, 7);

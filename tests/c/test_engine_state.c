@@ -98,7 +98,7 @@ TEST(state_forgets_texts_first) { /* 10,000 errors of 16 KB would be 160 MB */
     for (uint64_t i = 1; i <= 3000; i++) {
         struct sk_task_row t = next(&r, name, error);
         CHECK(t.id == i && t.state == SK_TS_FAILED && (t.error_n == 0 || t.error_n == sizeof big));
-        CHECK(!with || t.error_n); /* the newest have theirs */
+        CHECK(!with || t.error_n); /* the newest rows have their texts */
         with += t.error_n != 0;
     }
     CHECK(with > 400 && with < 600);
@@ -123,7 +123,7 @@ TEST(state_without_memory) {
         CHECK(h.n <= 3 && h.n >= (hit ? 2u : 3u));
         struct sk_rows m = sk_rows_begin(NULL, 0);
         sk_rows_gone(&m, &h.actors);
-        /* what was refused costs one row, and not the others */
+        /* a refused allocation costs one row, and not the others */
         CHECK(m.head.n == 3 || (hit && m.head.n == 2));
         sk_history_free(&h);
         CHECK_EQ(sk_mem_blocks(SK_TAG_ENGINE), 0);

@@ -15,12 +15,14 @@
 #define JOB(...) eng_job(&(struct job){__VA_ARGS__})
 
 TASK(st_pid) { return ret_i64(t, 0, getpid(), err); }
-TASK(st_hold) { /* word 0: it runs, in process (word 4); until word 1 */
+/* Sets word 0, and word 4 to its pid, and waits for word 1. */
+TASK(st_hold) {
     gate_add(4, (uint32_t)getpid());
     gate_add(0, 1);
     return ret_i64(t, 0, gate_wait(1, 1) ? getpid() : 0, err);
 }
-TASK(st_hold_once) { /* waits for word 1 at its first attempt, as st_hold does */
+/* Waits for word 1 at its first attempt, as st_hold does. */
+TASK(st_hold_once) {
     if (t->attempt) return ret_i64(t, 0, t->attempt, err);
     gate_add(4, (uint32_t)getpid());
     gate_add(0, 1);
@@ -60,7 +62,7 @@ TEST(stopped_idle_worker_gets_nothing) {
     CHECK_EQ(eng_stat(eng, "retries"), 0);
     CHECK_EQ(kill(p, SIGCONT), 0);
     eng_wait_stat("workers_idle", eng_stat(eng, "workers"));
-    CHECK_EQ(idle_worker(), p); /* who became idle last goes first */
+    CHECK_EQ(idle_worker(), p); /* the worker that became idle last is used first */
     eng_check();
     eng_close();
 }
@@ -84,7 +86,8 @@ TEST(stopped_task_waits_others_go_on) {
 }
 
 TEST(stopped_worker_is_given_an_actor) {
-    /* its constructor has not begun there: elsewhere, and it costs no restart */
+    /* its constructor has not begun in that process: it runs elsewhere, and that costs no
+     * restart */
     struct sk_err err;
     sk_aid a;
     sk_oid ready;
@@ -138,7 +141,8 @@ TEST(stopped_workers_end_with_the_engine) {
 
 /* ---- held by the engine, while memory comes back (sk_lmem_hold) ------------------------------ */
 
-static struct sk_lworker *hold(pid_t pid, bool still) { /* the worker, NULL: none has that pid */
+/* Returns the worker with that pid; NULL: there is none. */
+static struct sk_lworker *hold(pid_t pid, bool still) {
     struct sk_local *l = sk_container_of(eng, struct sk_local, base);
     struct sk_lworker *w = NULL;
     for (uint32_t i = 0; i < l->pool.n_used && !w; i++)
@@ -186,7 +190,8 @@ TEST(held_worker_that_somebody_has_stopped_stays_so) {
     eng_close();
 }
 
-TEST(held_worker_dies) { /* its task runs again, and nothing of it is left */
+/* The dead worker's task runs again, and nothing of the worker is left. */
+TEST(held_worker_dies) {
     OPEN(.cpus = 1, .memory_every_ns = -1);
     sk_oid h = JOB(.fn = "st_hold_once", .retries = 1);
     CHECK(gate_wait(0, 1));

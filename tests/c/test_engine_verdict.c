@@ -53,11 +53,11 @@ TEST(verdict_of_calls) {
     /* begun, and may not be repeated */
     CHECK_EQ(sk_verdict_task(&crashed, &a, charged, &t).rc, SK_EACTOR);
     t.begun = false;
-    /* it waits for the next life */
+    /* the call waits for the actor's next process */
     CHECK_EQ(sk_verdict_task(&crashed, &a, charged, &t).what, SK_VERDICT_AGAIN);
     t.no_wait = true;
     CHECK_EQ(sk_verdict_task(&crashed, &a, charged, &t).rc, SK_EUNAVAIL);
-    a.asked = true; /* who wants a new one makes calls for that */
+    a.asked = true; /* a new process is started only for new calls */
     CHECK_EQ(sk_verdict_task(&crashed, &a, charged, &t).what, SK_VERDICT_AGAIN);
     t.retries_left = 1;
     t.begun = true;
@@ -78,7 +78,7 @@ TEST(verdict_of_calls) {
 TEST(verdict_of_a_call_between_two_lives) {
     struct sk_verdict_actor a = {.between = true};
     struct sk_verdict_task t = {.id = 1, .is_call = true, .no_wait = true};
-    /* its constructor runs: what was made for that one waits */
+    /* the constructor runs: calls made for the earlier process wait */
     CHECK(!sk_verdict_call_joins(&a, &t) && sk_verdict_call_waits(&a, &t));
     a.asked = true;
     CHECK(sk_verdict_call_joins(&a, &t));
@@ -111,7 +111,7 @@ TEST(verdict_of_a_run_that_is_over) {
     r.of_actor = r.is_init = true;
     CHECK_EQ(sk_verdict_over(&r), SK_OVER_FAILED);
     r = (struct sk_verdict_run){.cancelled = true};
-    CHECK_EQ(sk_verdict_over(&r), SK_OVER_WELL); /* it was over before it heard */
+    CHECK_EQ(sk_verdict_over(&r), SK_OVER_WELL); /* the task was over before it got the cancel */
     r.failed = r.retry_exceptions = true, r.retries_left = 1;
     CHECK_EQ(sk_verdict_over(&r), SK_OVER_STOPPED);
     r = (struct sk_verdict_run){.cancelled = true, .of_actor = true};
@@ -132,7 +132,7 @@ TEST(verdict_of_memory) {
     CHECK(sk_verdict_memory(&s, why, sizeof why));
     s.n_stops = 2;
     s.alone = s.beside = true;
-    /* others were beside it: that was not its chance */
+    /* other tasks ran beside it: it has not had its run alone */
     CHECK(sk_verdict_memory(&s, why, sizeof why));
     s.beside = false;
     CHECK(!sk_verdict_memory(&s, why, sizeof why) && strstr(why, "ran alone"));
@@ -171,13 +171,13 @@ TEST(verdict_in_words) {
     CHECK(!sk_verdict_bad_start(&w, 0) && sk_verdict_counts(&w, false));
     w.status = 256;
     CHECK(sk_verdict_bad_start(&w, 3));
-    w.refused = true; /* with others the work goes on */
+    w.refused = true; /* other workers go on */
     CHECK(!sk_verdict_bad_start(&w, 3) && sk_verdict_bad_start(&w, 0) &&
           !sk_verdict_counts(&w, true));
     /* asked to leave, */
     w = (struct sk_verdict_worker){.pid = 7, .status = 0, .kill_why = "nobody wants it", HARMLESS};
     CHECK(!sk_verdict_counts(&w, false) && sk_verdict_counts(&w, true));
-    w.status = SIGKILL; /* and killed by somebody before it did */
+    w.status = SIGKILL; /* and killed by another process before it could end */
     CHECK(sk_verdict_counts(&w, false) && sk_verdict_end(&w) == SK_WE_CRASH);
     sk_verdict_text(&w, b, sizeof b);
     CHECK_MSG(strstr(b, "was killed by signal 9"), "%s", b);

@@ -12,8 +12,9 @@
 #include "base/pool.h"
 
 #define TAG SK_TAG_ENGINE
-#define EAGER 0.8 /* share of a store's memory above which values are written to disk in advance \
-                   */
+#define EAGER                                                                          \
+    0.8 /* share of a store's memory above which values are written to disk in advance \
+         */
 
 struct flow {
     struct sk_cl_flow d;
