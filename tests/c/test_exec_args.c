@@ -100,7 +100,8 @@ TEST(args_that_are_damaged_or_cut_off_read_nothing_beyond_their_end) {
         bool task = round % 2;
         size_t n = task ? write_task(whole, sizeof whole) : write_stage(whole, sizeof whole);
         size_t cut = test_below(4) ? n : (size_t)test_below(n + 1);
-        uint8_t *p = malloc(cut + 1); /* its end is the end of the memory, for a sanitizer */
+        /* the bytes end where the allocation ends, so that a sanitizer sees overruns */
+        uint8_t *p = malloc(cut + 1);
         CHECK(p);
         memcpy(p, whole, cut);
         for (uint64_t k = test_below(4); cut && k > 0; k--)

@@ -45,7 +45,7 @@ TEST(what_was_spilled_is_not_in_memory) {
     CHECK_EQ(R.x->mem.used, 120);
     CHECK_EQ(R.x->mem.disk, 0);
     told(&R, SK_SEV_SPILLED, R.next_oid);
-    rig_done(&R, rig_task(&R, 1, 1), 1000); /* its input ends where it is: on disk */
+    rig_done(&R, rig_task(&R, 1, 1), 1000); /* its input stays where it is: on disk */
     CHECK_EQ(R.x->mem.disk, 0);
     CHECK_EQ(R.x->mem.used, 50);
     CHECK_EQ(R.x->mem.peak, 120);
@@ -58,7 +58,7 @@ TEST(what_is_on_disk_is_worked_off_as_far_as_running_tasks_leave_room) {
     R.conf.target_max_bytes = 10;
     rig_start(&R, rig_map(&R, rig_source(&R, 1, 10)));
     uint64_t task = rig_task(&R, 0, 0);
-    /* a surprise: more than twice the memory */
+    /* more output than expected: more than twice the memory */
     for (int i = 0; i < 9; i++) rig_yield(&R, task, 1, 10);
     uint64_t newest = R.next_oid;
     for (uint32_t i = 0; i < 3; i++) {
@@ -68,7 +68,7 @@ TEST(what_is_on_disk_is_worked_off_as_far_as_running_tasks_leave_room) {
     }
     uint64_t forced = R.x->n_forced;
     CHECK_GT(forced, 0);
-    CHECK_EQ(rig_flying(&R, 1), 1); /* 60 in memory of 40: one at a time, by exception */
+    CHECK_EQ(rig_flying(&R, 1), 1); /* 60 in a memory of 40: one task at a time, as an exception */
     for (uint64_t oid = newest; oid > newest - 4; oid--) told(&R, SK_SEV_SPILLED, oid);
     CHECK_EQ(R.x->mem.disk, 40);
     CHECK_EQ(rig_flying(&R, 1), 2); /* 10 and 10 of each */
@@ -83,10 +83,11 @@ TEST(sizes_are_the_larger_of_mean_and_recent) {
     CHECK_EQ(sk_size_est_out(&e, 50, 0), 100);
     CHECK_EQ(sk_size_est_out(&e, 0, 0), 200);
     for (int i = 0; i < 9; i++) sk_size_est_add(&e, 100, 0);
-    CHECK_EQ(sk_size_est_out(&e, 100, 0), 20); /* mean; recent is less */
+    CHECK_EQ(sk_size_est_out(&e, 100, 0), 20); /* the mean of all; the recent outputs are smaller */
     sk_size_est_add(&e, 100, 500);
     CHECK_GT(sk_size_est_out(&e, 100, 0), 100); /* recent */
-    struct sk_size_est z = {0};                 /* empty ones first: the prior stays for a while */
+    /* the first outputs are empty: the prior estimate is used for a while */
+    struct sk_size_est z = {0};
     for (uint64_t n = 1; n < 8; n++) {
         sk_size_est_add(&z, 100, 0);
         CHECK_EQ(sk_size_est_out(&z, 100, 1000), (1000 + (n + 1) / 2) / (n + 1));
@@ -106,14 +107,15 @@ TEST(queues_are_deep_for_short_tasks_only) {
     struct sk_slots s = {.total = 40000, .used = 30000};
     CHECK(sk_slots_admit(&s, 10000, 0, 3, &ahead) && !ahead);
     s.used = 40000;
-    CHECK(sk_slots_admit(&s, 10000, 0, 4, &ahead) && ahead); /* unknown: twice the slots */
+    /* the duration is unknown: twice the slots are filled */
+    CHECK(sk_slots_admit(&s, 10000, 0, 4, &ahead) && ahead);
     CHECK(!sk_slots_admit(&s, 10000, 100000000, 4, &ahead)); /* long: none */
     s.used = 80000;
     CHECK(!sk_slots_admit(&s, 10000, 0, 8, &ahead));
     s.queued_ns = 80000 * 10e3; /* 10 us each */
     CHECK(sk_slots_admit(&s, 10000, 10000, 8, &ahead));
     CHECK(!sk_slots_admit(&s, 10000, 10000, 4 * 64, &ahead));
-    s.queued_ns = 80000 * 1e6; /* 1 ms each: 2 ms a slot are queued */
+    s.queued_ns = 80000 * 1e6; /* tasks of 1 ms: 2 ms of work are queued for each slot */
     CHECK(!sk_slots_admit(&s, 10000, 1000000, 8, &ahead));
     ahead = false;
     CHECK(sk_slots_admit(&s, 0, 0, 1000, &ahead) && !ahead);
@@ -121,14 +123,15 @@ TEST(queues_are_deep_for_short_tasks_only) {
 
 TEST(one_probe_until_the_size_is_known) {
     rig_begin(&R);
-    R.conf.memory_bytes = 40; /* blocks of up to 6: four of them a task of unknown size */
+    /* blocks of up to 6: a task of unknown size is expected to yield four */
+    R.conf.memory_bytes = 40;
     rig_start(&R, rig_source(&R, 100, -1));
     CHECK_EQ(rig_flying(&R, 0), 1);
     CHECK_EQ(sk_stage_wait(&R.x->s[0]), SK_WAIT_MEMORY);
     rig_yield(&R, rig_task(&R, 0, 0), 1, 5);
     CHECK_EQ(rig_flying(&R, 0), 1);
     rig_done(&R, rig_task(&R, 0, 0), 1000000);
-    /* 5 wait for the consumer and 5 come: its share is a quarter, or two blocks */
+    /* 5 wait for the consumer and 5 are expected: the source's share is a quarter, or two blocks */
     CHECK_EQ(rig_flying(&R, 0), 1);
     CHECK(rig_take(&R, 1));
     CHECK_EQ(rig_flying(&R, 0), 4);
@@ -140,7 +143,7 @@ TEST(ample_memory_needs_no_probe) {
     rig_begin(&R);
     R.conf.memory_bytes = 1000;
     rig_start(&R, rig_source(&R, 100, -1));
-    CHECK_EQ(rig_flying(&R, 0), 8); /* twice the slots: they may be short */
+    CHECK_EQ(rig_flying(&R, 0), 8); /* twice the slots, since the tasks may be short */
     rig_end(&R);
 }
 
@@ -176,7 +179,7 @@ TEST(a_task_larger_than_memory_runs_alone) {
     rig_start(&R, rig_map(&R, rig_source(&R, 3, 50)));
     CHECK_EQ(rig_flying(&R, 0), 1);
     for (int i = 0; i < 10; i++) rig_yield(&R, rig_task(&R, 0, 0), 1, 5);
-    /* over the limit by surprise: what works it off still runs, one at a time */
+    /* over the limit unexpectedly: tasks that free memory still run, one at a time */
     CHECK_EQ(rig_flying(&R, 1), 1);
     rig_done(&R, rig_task(&R, 0, 0), 1);
     CHECK_EQ(rig_flying(&R, 0), 0);
@@ -226,7 +229,7 @@ TEST(what_is_left_open_is_chosen_from_the_store) {
     CHECK_EQ(c.target_max_bytes, 15 << 20);
     CHECK_EQ(c.target_min_bytes, 1 << 20);
     c = (struct sk_exec_conf){.memory_bytes = 100, .target_max_bytes = 80, .target_min_bytes = 7};
-    sk_exec_choose(&c, 1 << 20); /* what was given stays */
+    sk_exec_choose(&c, 1 << 20); /* values that the user gave stay */
     CHECK_EQ(c.memory_bytes, 100);
     CHECK_EQ(c.target_max_bytes, 80);
     CHECK_EQ(c.target_min_bytes, 7);

@@ -38,7 +38,8 @@ static void look(void) {
 TEST(who_frees_most_a_second_goes_first) {
     look();
     CHECK_EQ(choose(), FAST);
-    op[FAST].out_per_in = 3; /* it grows, and nothing behind it takes that back */
+    /* its output is larger than its input, and no operator behind it makes up for that */
+    op[FAST].out_per_in = 3;
     CHECK_EQ(choose(), SLOW);
     op[FAST].out_per_in = 0.1;
     op[FAST].est_ns = INT64_C(100000000000);
@@ -48,9 +49,10 @@ TEST(who_frees_most_a_second_goes_first) {
 TEST(a_step_that_frees_nothing_has_the_slope_of_what_it_leads_to) {
     look();
     op[FAST].est_ns = 1000000000;
-    op[FAST].out_per_in = 0.9; /* a tenth of what it takes, in a second */
+    op[FAST].out_per_in = 0.9; /* it frees a tenth of its input in a second */
     op[SLOW].out_per_in = 1;   /* nothing by itself */
-    CHECK_EQ(choose(), FAST);  /* and a tenth in two, with what is behind it */
+    /* together with the operators behind it, it frees a tenth in two seconds */
+    CHECK_EQ(choose(), FAST);
     op[SLOW].out_per_in = 0.7; /* three tenths in a second */
     CHECK_EQ(choose(), SLOW);
 }
@@ -61,6 +63,6 @@ TEST(who_was_never_measured_goes_first_and_sources_last) {
     CHECK_EQ(choose(), SLOW);
     op[SLOW].input = op[FAST].input = false;
     CHECK_EQ(choose(), READ);
-    v.memory_room = 299; /* its output, beside one of each that is behind it */
+    v.memory_room = 299; /* room for its output and one output of each operator behind it */
     CHECK_EQ(choose(), -1);
 }

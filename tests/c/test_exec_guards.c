@@ -124,7 +124,7 @@ TEST(half_of_memory_waits_before_a_busy_operator) {
     CHECK_EQ(sk_guard_reader(&l->v, READ), SK_STOP_NONE);
     l->op[MAP].waited = SK_WAIT_RESOURCE;
     CHECK_EQ(sk_guard_reader(&l->v, READ), SK_STOP_READER);
-    CHECK_EQ(sk_guard_reader(&l->v, MAP), SK_STOP_NONE); /* nobody reads it but the consumer */
+    CHECK_EQ(sk_guard_reader(&l->v, MAP), SK_STOP_NONE); /* only the consumer reads its output */
     l->op[MAP].in_bytes = 400;
     CHECK_EQ(sk_guard_reader(&l->v, READ), SK_STOP_NONE);
 }
@@ -146,7 +146,7 @@ TEST(ahead_of_the_order_what_grows_needs_room_behind_it) {
     l->v.memory_room = 299;
     CHECK_EQ(sk_guard_early(&l->v, READ), SK_STOP_NONE);
     l->op[READ].grows = true;
-    /* its own 100 beside 100 of each from it on */
+    /* its own 100 and 100 of each operator from it on */
     CHECK_EQ(sk_guard_early(&l->v, READ), SK_STOP_EARLY);
     l->v.memory_room = 300;
     CHECK_EQ(sk_guard_early(&l->v, READ), SK_STOP_NONE);
@@ -191,17 +191,18 @@ TEST(gpus_of_idle_pools_go_to_who_lacks_only_them) {
     CHECK_EQ(sk_choose_turn(&l->v).op, -1);
     l->op[MAP].cpus_spent = false;
     CHECK(sk_turn_gives(&l->v, READ, MAP) && !sk_turn_gives(&l->v, MAP, MAP));
-    l->v.flying = 1; /* somebody works: only for a good part of memory */
+    l->v.flying = 1; /* other tasks run: a stop only for a good part of memory */
     CHECK_EQ(sk_choose_turn(&l->v).op, -1);
     l->op[MAP].in_bytes = 250;
     CHECK_EQ(sk_choose_turn(&l->v).op, MAP);
-    CHECK_EQ(sk_need(&l->v, READ), 200); /* what it makes stays while the other one has no GPU */
+    /* its output stays in memory while the other stage has no GPU */
+    CHECK_EQ(sk_need(&l->v, READ), 200);
     l->v.memory_room = 99;
     CHECK_EQ(sk_choose_turn(&l->v).op, -1);
     l->v.flying = 0;
     c = sk_choose_forced(&l->v);
     CHECK(c.op == MAP && c.turn && c.forced);
-    /* a task may be queued for it: an actor leaves it that, another task does not mind */
+    /* a task may be queued for the GPU: an actor leaves it to that task; another task does not */
     l->v.task_gpu_e4 = 5000;
     CHECK_EQ(sk_turn_need(&l->v, MAP), 15000);
     l->op[MAP].actors = false;
@@ -214,7 +215,7 @@ TEST(exceptions_are_for_who_would_wait_for_ever) {
     struct look *l = look();
     sk_guards_full(&l->v);
     CHECK_EQ(sk_choose_forced(&l->v).op, MAP);
-    l->v.out_blocks = 1; /* the consumer is the one to move */
+    l->v.out_blocks = 1; /* only the consumer can free memory */
     CHECK_EQ(sk_choose_forced(&l->v).op, -1);
     l->v.out_blocks = 0;
     l->v.flying = 1;
@@ -235,7 +236,7 @@ TEST(blocks_that_wait_make_room_for_what_is_on_disk_and_not_for_more) {
     CHECK_EQ(sk_room(&l->v, READ), 300);
     l->v.memory_disk = 200;
     l->v.memory_working = 400;
-    CHECK_EQ(sk_room(&l->v, MAP), 500); /* of 1000, beside what runs and its own input */
+    CHECK_EQ(sk_room(&l->v, MAP), 500); /* of 1000, besides the running tasks and its own input */
     CHECK_EQ(sk_room(&l->v, READ), 100);
     l->v.memory_disk = 301;
     CHECK_EQ(sk_room(&l->v, READ), 0);
@@ -253,7 +254,7 @@ TEST(near_the_end_the_longest_way_comes_first) {
     l->op[MAP].in_bytes = 2000;
     l->op[MAP].in_per_task = 100;
     l->op[MAP].out_per_in = 1;
-    /* 1 + 30 * 0.2 = 7 s for 8 slots; the last unit and what becomes of it take 1.2 */
+    /* 1 + 30 * 0.2 = 7 s for 8 slots; the last unit and the tasks behind it take 1.2 s */
     CHECK_EQ(choose(l, "adaptive").op, READ);
     l->op[MAP].in_bytes = 6000; /* 15 s for 8 slots */
     CHECK_EQ(choose(l, "adaptive").op, MAP);
@@ -298,7 +299,8 @@ TEST(published_policies_ask_none_of_our_guards) {
 TEST(ray_deals_memory_by_shares) {
     struct look *l = look();
     l->v.flying = 1;
-    CHECK_EQ(choose(l, "reservation").op, MAP); /* both hold nothing: the one downstream */
+    /* neither holds memory: the downstream one is chosen */
+    CHECK_EQ(choose(l, "reservation").op, MAP);
     l->op[MAP].out_bytes = 200;
     CHECK_EQ(choose(l, "reservation").op, READ); /* it holds less */
     /* its share is 125 for tasks, and what nobody has of the rest is dealt */
@@ -306,7 +308,7 @@ TEST(ray_deals_memory_by_shares) {
     CHECK_EQ(choose(l, "reservation").op, MAP);
     l->op[MAP].promised = 400;
     CHECK_EQ(choose(l, "reservation").op, -1);
-    l->v.flying = 0; /* if nothing runs, anything may */
+    l->v.flying = 0; /* if no task runs, any task may be launched */
     CHECK(choose(l, "reservation").forced);
 }
 

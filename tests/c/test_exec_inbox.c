@@ -29,7 +29,8 @@ static const struct sk_engine_ops OPS = {.release = release, .actor_end = actor_
 
 static void send(enum sk_event_kind kind, uint64_t thread, uint32_t index) {
     struct sk_err err = {.code = SK_ETASK, .msg = "as sent"};
-    char note[] = "note"; /* gone when this returns */
+    /* this memory is invalid after the return, so the inbox has to copy the note */
+    char note[] = "note";
     struct sk_event ev = {.kind = kind,
                           .tag = thread,
                           .index = index,
@@ -72,7 +73,8 @@ TEST(an_event_that_comes_while_the_run_is_held_waits_and_wakes_its_owner) {
     send(SK_EV_YIELDED, 0, 0);
     send(SK_EV_YIELDED, 0, 1);
     CHECK_EQ(f.n, 0);
-    CHECK(sk_inbox_wakes(f.in)); /* else its deliverer would sleep over it */
+    /* otherwise the thread that delivers would sleep although an event waits */
+    CHECK(sk_inbox_wakes(f.in));
     sk_inbox_leave(f.in);
     CHECK_EQ(f.n, 2);
     sk_inbox_destroy(f.in);
@@ -103,7 +105,8 @@ TEST(a_stopped_run_gives_back_what_its_tasks_still_bring_and_actors_end_outside)
     CHECK_EQ(f.ended, 1);
     CHECK_EQ(f.released, 3); /* two of them handles of the actor */
     sk_inbox_destroy(f.in);
-    send(SK_EV_DONE, 0, 0); /* the last word: the inbox goes with it (the runner finds a leak) */
+    /* the last event: the inbox is freed with it (the runner would find a leak) */
+    send(SK_EV_DONE, 0, 0);
     CHECK_EQ(f.n, 0);
 }
 
@@ -125,7 +128,7 @@ static void *holder(void *arg) {
 TEST(no_event_stays_behind) {
     open_inbox();
     pthread_t th[3];
-    for (int i = 0; i < 2 * N_EVENTS; i++) sk_inbox_task(f.in); /* more than will end */
+    for (int i = 0; i < 2 * N_EVENTS; i++) sk_inbox_task(f.in); /* more tasks than will end */
     CHECK_EQ(pthread_create(&th[0], NULL, holder, NULL), 0);
     for (uint64_t t = 1; t < 3; t++)
         CHECK_EQ(pthread_create(&th[t], NULL, sender, (void *)(uintptr_t)t), 0);
@@ -141,7 +144,7 @@ TEST(no_event_stays_behind) {
 
 static void *enters_once(void *arg) {
     sk_inbox_enter(f.in);
-    while (!*(_Atomic bool *)arg) {} /* until the other is about to send */
+    while (!*(_Atomic bool *)arg) {} /* waits until the other thread is about to send */
     sk_inbox_leave(f.in);
     return NULL;
 }

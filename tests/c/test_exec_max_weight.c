@@ -64,6 +64,6 @@ TEST(an_operator_without_a_measure_goes_first_and_sources_last) {
     CHECK_EQ(choose(), FIRST);
     op[FIRST].input = op[SECOND].input = false;
     CHECK_EQ(choose(), READ);
-    v.memory_room = 299; /* its output, beside one output of each operator behind it */
+    v.memory_room = 299; /* room for its output and one output of each operator behind it */
     CHECK_EQ(choose(), -1);
 }

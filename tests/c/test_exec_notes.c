@@ -96,7 +96,7 @@ TEST(a_stream_that_ends_early_is_a_failure) {
     CHECK_EQ(ev.kind, SK_EV_FAILED);
     CHECK_RC(ev.err->code, SK_ECORRUPT);
     CHECK_STR_HAS(ev.err->msg, "ended after 1 values");
-    CHECK(take(SK_EV_DONE, 0, &ev)); /* another task, which gave nothing */
+    CHECK(take(SK_EV_DONE, 0, &ev)); /* another task, which yielded nothing */
     CHECK_EQ(ev.kind, SK_EV_FAILED);
     sk_notes_deinit(&f.k);
 }
@@ -107,7 +107,7 @@ TEST(a_retry_that_makes_other_values_is_a_failure) {
     block("one");
     block("two");
     f.hash =
-        /* of the retry, which was not heard */
+        /* the note of the retry, which was not delivered */
         sk_note_hash(sk_note_hash(0, (struct sk_bytes){"one", 3}), (struct sk_bytes){"TWO", 3});
     CHECK(say("three", false, &ev));
     CHECK_EQ(ev.kind, SK_EV_FAILED);

@@ -33,7 +33,7 @@ static const struct sk_op EXCHANGE = {.name = "map_batches", .props = SK_OP_EXCH
 /* ---- what a worker does with a stage --------------------------------------------------------- */
 
 struct worker {
-    uint8_t *actor_stage[64]; /* by actor id: a copy of the stage's description */
+    uint8_t *actor_stage[64]; /* [actor id]: a copy of the stage's description */
     size_t actor_len[64];
     uint64_t aid[64];
     uint32_t n_actors, n_runs, n_gone;
@@ -179,7 +179,7 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
             return stage(t, (struct sk_bytes){w->actor_stage[i], w->actor_len[i]}, &t->args[0],
                          t->args + 1, err);
     return sk_task_fail(t, &(struct sk_payload){.kind = SK_KIND_ERROR, .bytes = {"no model", 9}},
-                        err); /* sent behind a constructor that failed */
+                        err); /* the call was queued behind a constructor that failed */
 }
 
 static sk_rc define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def,
@@ -215,7 +215,7 @@ static uint64_t n_objects(void) {
     return strtoull(at + 8, NULL, 10);
 }
 
-static bool local, no_notes; /* the engine of this test */
+static bool local, no_notes; /* the engine of this test: local, or inline; without notes */
 static uint64_t store_bytes = 64 << 20;
 static const char *spill_dir; /* NULL: it does not spill */
 
@@ -248,7 +248,7 @@ static bool settled(void *arg) {
 static void end(void) {
     sk_exec_stop(&X);
     sk_exec_stop(&X);
-    /* cancelled tasks come to their end */
+    /* cancelled tasks run to their end */
     (void)!E->ops->drive(E, settled, NULL, test_patience(), NULL);
     CHECK_EQ(n_objects(), objects_before);
     CHECK_EQ(W.n_gone, W.n_actors);
@@ -418,12 +418,13 @@ TEST(the_budget_counts_what_is_in_memory) {
     struct rows r = {0};
     uint64_t disk = 0, much = 3 * STORE / 2;
     sk_rc rc;
-    /* else a quick reader may leave little of it there */
+    /* otherwise a quick reader may leave little on disk */
     CHECK_OK(E->ops->drive(E, much_is_on_disk, &much, test_patience(), &err));
     while ((rc = next(&r, &err)) == SK_OK) {
         CHECK_OK_ERR(sk_engine_sum(E, &node, &err), &err);
         sk_exec_get_stats(X, &st, op, 2);
-        CHECK_LE(st.memory_disk, node.disk_bytes + STORE); /* what came back since is being told */
+        /* blocks restored since then are still being reported */
+        CHECK_LE(st.memory_disk, node.disk_bytes + STORE);
         disk = SK_MAX(disk, st.memory_disk);
     }
     CHECK_MSG(rc == SK_EDONE, "%s: %s", sk_rc_name(rc), err.msg);
@@ -468,7 +469,8 @@ BOTH(limit_stops_the_rest) {
 
 static _Atomic bool looked_enough;
 static void *looker(void *arg) {
-    /* another thread looks at the run, and sometimes holds it when an event comes */
+    /* another thread reads the run's statistics, and sometimes holds the run when an event
+     * arrives */
     struct sk_exec_stats st;
     struct sk_exec_op_stats ops[8];
     char text[400];
@@ -481,7 +483,8 @@ static void *looker(void *arg) {
 }
 
 BOTH(a_run_is_used_by_two_threads) {
-    /* one gives up waiting again and again, and says who waits for what */
+    /* one thread waits with short deadlines, again and again, and prints which task waits for
+     * what */
     begin();
     start(map("inc", range(300, 7)));
     pthread_t th;
@@ -516,7 +519,7 @@ BOTH(a_failed_task_fails_the_run_and_says_where) {
     CHECK_STR_HAS(err.msg, "Range->MapBatches(f), task 4: ");
     struct sk_bref b;
     sk_oid bad = {0};
-    /* again, with a reference of its own */
+    /* the error is returned again, with a reference of its own */
     CHECK_RC(sk_exec_next(X, INT64_MAX, &b, &bad, &err), SK_ETASK);
     struct sk_view v;
     CHECK_OK(E->ops->get(E, &bad, 1, INT64_MAX, &v, &err));
@@ -673,7 +676,7 @@ BOTH(an_exchange_gives_the_same_rows_by_each_strategy) {
 static struct sk_told OUTSIDE;
 static sem_t WOKEN; /* once for each call of wake() */
 static _Atomic bool run_is_over;
-static uint32_t fails_at; /* the answer to which nothing but an error is said; 0: none */
+static uint32_t fails_at; /* number of the answer after which only errors follow; 0: none */
 static void outside_woken(void *arg) {
     (void)arg;
     sem_post(&WOKEN);
@@ -747,7 +750,7 @@ BOTH(a_strategy_answers_on_a_thread_of_its_own) {
     struct sk_bref b;
     sk_oid bad = {0};
     struct sk_err err = {0};
-    /* nobody answers yet: no map begins, and it is no stall */
+    /* no answer was given yet: no map begins, and that is not a stall */
     sk_rc rc;
     while ((rc = sk_exec_next(X, 0, &b, &bad, &err)) == SK_ETIMEOUT && X->step->n_flying)
         CHECK_RC(E->ops->drive(E, sk_inbox_wakes, X->inbox, test_patience(), &err), SK_OK);
@@ -869,7 +872,7 @@ BOTH(more_dead_letters_than_allowed_fail_the_run) {
     CHECK_RC(rc, SK_ETASK);
     CHECK(strstr(err.msg, "100 rows failed, and 99 may"));
     sk_vec_free(&r);
-    end(); /* what nobody took is given back */
+    end(); /* blocks that were not taken are released */
 }
 
 BOTH(tasks_may_fail_up_to_a_number) {
@@ -909,7 +912,7 @@ TEST(a_task_that_ends_twice_is_left_out_once) {
     struct sk_err err = {.code = SK_ECORRUPT, .msg = "other values"};
     uint64_t id = 0, missing;
     for (uint32_t i = 0; i < X->step->slots.n; i++)
-        /* the last one launched: it waits for its turn when it is over */
+        /* the task launched last: its output waits for its turn after its end */
         if (X->step->slots.p[i]) id = X->step->slots.p[i]->id;
     missing = sk_step_task(X->step, id)->seq;
     sk_oid left;
@@ -926,7 +929,7 @@ TEST(a_task_that_ends_twice_is_left_out_once) {
     CHECK(!X->failed);
     sk_inbox_leave(X->inbox);
     struct rows r = {0};
-    all(&r); /* the engine ends the task, too: once more */
+    all(&r); /* the engine ends the task, too: the error is reported once */
     CHECK_EQ(r.n, 30);
     for (uint64_t i = 0; i < r.n; i++) CHECK_EQ(r.p[i], i + 1 + (i / 10 >= missing ? 10 : 0));
     CHECK_EQ(X->failures.n, 1);

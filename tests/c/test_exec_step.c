@@ -18,7 +18,7 @@ TEST(later_tasks_wait_for_their_turn) {
     rig_done(&R, rig_task(&R, 0, 2), 1);
     CHECK(!rig_take(&R, 0));
     rig_yield(&R, rig_task(&R, 0, 0), 1, 5);
-    CHECK(rig_take(&R, 1)); /* at once: its task still runs */
+    CHECK(rig_take(&R, 1)); /* the block can be taken while its task still runs */
     CHECK(!rig_take(&R, 0));
     rig_yield(&R, rig_task(&R, 0, 0), 2, 5);
     rig_done(&R, rig_task(&R, 0, 0), 1);
@@ -48,18 +48,18 @@ TEST(any_order_when_asked_for) {
 TEST(small_neighbours_are_coalesced) {
     rig_begin(&R);
     rig_start(&R, rig_map(&R, rig_source(&R, 1, 10)));
-    R.x->s[1].n_bundled = 10240; /* so many have come before */
+    R.x->s[1].n_bundled = 10240; /* so many blocks have arrived before */
     const uint64_t bytes[] = {1, 1, 1, 2, 5, 2, 2, 2, 1, 1};
     uint64_t t = rig_task(&R, 0, 0);
     for (uint32_t i = 0; i < SK_COUNT(bytes); i++) rig_yield(&R, t, 1, bytes[i]);
     CHECK_EQ(in_blocks(1, 0), 3); /* 1 1 1 */
-    CHECK_EQ(in_blocks(1, 1), 1); /* 2: what comes next is large */
+    CHECK_EQ(in_blocks(1, 1), 1); /* a task gets 2 blocks, since the next one is large */
     CHECK_EQ(in_blocks(1, 2), 1); /* 5 goes alone */
     CHECK_EQ(in_blocks(1, 3), 2); /* 2 2 */
     CHECK_EQ(in_blocks(1, 4), 2); /* 2 1 */
     CHECK_EQ(R.x->s[1].next_seq, 5);
     rig_done(&R, t, 1);
-    CHECK_EQ(in_blocks(1, 5), 1); /* 1: nothing more can come */
+    CHECK_EQ(in_blocks(1, 5), 1); /* a task gets 1 block, since no more can arrive */
     rig_end(&R);
 }
 
@@ -98,7 +98,7 @@ TEST(limit_cuts_cancels_and_gives_back) {
     rig_begin(&R);
     uint32_t m = rig_map(&R, rig_source(&R, 40, 10));
     rig_start(&R, rig_add(&R, &RIG_LIMIT, (struct sk_node_desc){.limit = 5}, &m, 1));
-    CHECK_EQ(rig_flying(&R, 0), 4); /* one a CPU: a limit is downstream */
+    CHECK_EQ(rig_flying(&R, 0), 4); /* one task for each CPU, since a limit is downstream */
     for (uint32_t i = 0; i < 4; i++) {
         rig_yield(&R, rig_task(&R, 0, i), 3, 5);
         rig_done(&R, rig_task(&R, 0, i), 1);
@@ -115,7 +115,7 @@ TEST(limit_cuts_cancels_and_gives_back) {
     CHECK_EQ(flying, R.n_cancelled);
     for (uint32_t i = 0; i < R.launched.n; i++)
         if (R.launched.p[i]) {
-            rig_yield(&R, R.launched.p[i], 1, 5); /* crossed the cancel on its way */
+            rig_yield(&R, R.launched.p[i], 1, 5); /* this yield crossed the cancel */
             rig_fail(&R, R.launched.p[i]);
         }
     CHECK_EQ(R.x->n_flying, 0);
@@ -150,7 +150,7 @@ TEST(limit_over_blocks_takes_only_what_it_needs) {
         rig_add(&R, &RIG_READ, (struct sk_node_desc){.blocks = b, .n_blocks = 100}, NULL, 0);
     rig_start(&R, rig_add(&R, &RIG_LIMIT, (struct sk_node_desc){.limit = 10}, &s, 1));
     CHECK_EQ(R.live, 3);
-    CHECK_EQ(R.x->mem.used, 0); /* they existed before */
+    CHECK_EQ(R.x->mem.used, 0); /* the blocks existed before the run, so they do not count */
     CHECK(rig_take(&R, 4) && rig_take(&R, 4) && rig_take(&R, 2));
     CHECK(R.x->done);
     rig_end(&R);
@@ -164,7 +164,7 @@ TEST(union_in_order_and_started_ahead) {
     rig_start(&R, rig_add(&R, &RIG_UNION, (struct sk_node_desc){0}, in, 3));
     const uint32_t first = R.x->s[3].inputs[0], second = R.x->s[3].inputs[1];
     CHECK_EQ(rig_flying(&R, first), 2);
-    CHECK_EQ(rig_flying(&R, second), 2); /* the first has started all it has */
+    CHECK_EQ(rig_flying(&R, second), 2); /* the first input has started all its tasks */
     rig_yield(&R, rig_task(&R, second, 0), 5, 5);
     rig_done(&R, rig_task(&R, second, 0), 1);
     CHECK(!rig_take(&R, 0));
@@ -211,7 +211,7 @@ static const char *input_of(uint64_t task) {
 
 TEST(rows_side_by_side_are_cut_by_reference) {
     for (uint32_t first = 0; first < 4; first++) {
-        /* whoever comes first, and in any order of output */
+        /* without order: whichever block arrives first */
         uint32_t s[2];
         rig_begin(&R);
         R.conf.preserve_order = first < 2;
@@ -219,7 +219,7 @@ TEST(rows_side_by_side_are_cut_by_reference) {
         for (uint32_t i = 0; i < 2; i++) {
             uint32_t k = (first + i) % 2;
             uint64_t late = rig_task(&R, s[k], 0), soon = rig_task(&R, s[k], 1);
-            rig_yield(&R, soon, k ? 2 : 4, 4); /* its rows come after those of the other task */
+            rig_yield(&R, soon, k ? 2 : 4, 4); /* its rows are behind those of the other task */
             rig_done(&R, soon, 1);
             rig_yield(&R, late, k ? 9 : 7, 4);
             rig_done(&R, late, 1);
@@ -266,12 +266,12 @@ TEST(nothing_side_by_side_with_nothing_has_columns) {
 }
 
 TEST(what_a_zip_drops_is_not_queued) {
-    /* it stayed counted: more and more input waited, for all that a policy saw */
+    /* a bug: such input stayed counted, so a policy saw more and more waiting input */
     uint32_t a, b;
     rig_begin(&R);
     start_zip(2, &a, &b);
     for (uint64_t i = 0; i < 2; i++) {
-        /* of blocks without rows the first is kept, for its columns */
+        /* the first of the blocks without rows is kept, for the columns */
         rig_yield(&R, rig_task(&R, a, i), 0, 4);
         rig_done(&R, rig_task(&R, a, i), 1);
         rig_yield(&R, rig_task(&R, b, i), 0, 4);
@@ -318,10 +318,10 @@ TEST(a_slow_consumer_stops_the_last_stage) {
     uint64_t launched = R.x->s[0].next_seq;
     CHECK_EQ(rig_flying(&R, 0), 0);
     CHECK_LT(launched, 20);
-    CHECK(!R.x->stalled); /* the consumer is the one to move */
+    CHECK(!R.x->stalled); /* only the consumer can free memory, so this is not a stall */
     CHECK_EQ(sk_stage_wait(&R.x->s[0]), SK_WAIT_CONSUMER);
     for (uint64_t i = 0; i < launched - 2; i++) CHECK(rig_take(&R, i));
-    CHECK_EQ(rig_flying(&R, 0), 1); /* two wait, one comes */
+    CHECK_EQ(rig_flying(&R, 0), 1); /* two blocks wait, one is expected */
     struct sk_exec_stats st;
     struct sk_exec_op_stats op;
     R.now += 1000000000;
@@ -342,7 +342,7 @@ TEST(half_of_memory_waits_before_a_busy_stage_and_no_more) {
                           (struct sk_node_desc){.cpu_e4 = 10000, .pool_min = 1, .pool_max = 1}, &in,
                           1));
     uint64_t most = 0;
-    for (uint32_t i = 0; i < 100 && rig_task(&R, 0, i); i++) { /* its one actor does not get on */
+    for (uint32_t i = 0; i < 100 && rig_task(&R, 0, i); i++) { /* its only actor does not finish */
         rig_yield(&R, rig_task(&R, 0, i), 1, 100);
         rig_done(&R, rig_task(&R, 0, i), 1000000);
         most = SK_MAX(most, R.x->s[1].ready_bytes);
@@ -380,11 +380,11 @@ TEST(pool_starts_at_once_and_grows_when_busy) {
         rig_done(&R, rig_task(&R, 0, i), 1000000);
     }
     CHECK_EQ(R.n_created, 1);
-    CHECK_EQ(rig_flying(&R, 1), 1); /* not proven: one call */
+    CHECK_EQ(rig_flying(&R, 1), 1); /* the actor has not ended a call yet: it gets one call */
     rig_yield(&R, rig_task(&R, 1, 0), 1, 5);
-    CHECK_EQ(R.n_created, 2); /* busy with two, and input is waiting */
+    CHECK_EQ(R.n_created, 2); /* the actor is busy with two calls, and input is waiting */
     CHECK_EQ(rig_flying(&R, 1), 3);
-    rig_yield(&R, rig_task(&R, 1, 2), 1, 5); /* the second one is up, too */
+    rig_yield(&R, rig_task(&R, 1, 2), 1, 5); /* the second actor is ready, too */
     CHECK_EQ(rig_flying(&R, 1), 4);
     for (uint32_t i = 4; i < 30; i++)
         if (rig_task(&R, 0, i)) {
@@ -422,7 +422,7 @@ TEST(calls_go_to_the_actor_with_the_fewest) {
     }
     CHECK_EQ(rig_flying(&R, 1), 3);
     for (uint64_t i = 0; i < 3; i++) CHECK_EQ(sk_step_task(R.x, rig_task(&R, 1, i))->actor, i);
-    rig_done(&R, rig_task(&R, 1, 1), 1); /* actor 1 is proven and idle: it gets two */
+    rig_done(&R, rig_task(&R, 1, 1), 1); /* actor 1 has ended a call and is idle: it gets two */
     CHECK_EQ(sk_step_task(R.x, rig_task(&R, 1, 3))->actor, 1);
     CHECK_EQ(sk_step_task(R.x, rig_task(&R, 1, 4))->actor, 1);
     CHECK_EQ(rig_task(&R, 1, 5), 0);
@@ -436,13 +436,15 @@ TEST(large_blocks_are_worked_on_ahead_of_their_turn_and_seen_in_it) {
     rig_start(&R, rig_map(&R, rig_source(&R, 3, 1000)));
     R.x->s[1].n_bundled = 10240; /* small ones are coalesced */
     uint64_t big = R.conf.target_min_bytes, id;
-    rig_yield(&R, rig_task(&R, 0, 1), 2, big); /* of the second task: the first one has not come */
+    /* a block of the second task; that of the first has not arrived */
+    rig_yield(&R, rig_task(&R, 0, 1), 2, big);
     CHECK_EQ(rig_flying(&R, 1), 1);
     id = R.launched.p[R.launched.n - 1];
     CHECK_EQ(sk_step_task(R.x, id)->seq, SK_NO_SEQ);
     rig_yield(&R, id, 2, big);
     rig_done(&R, id, 1);
-    rig_yield(&R, rig_task(&R, 0, 1), 1, 1); /* too small for a task: it waits for its turn */
+    /* the block is too small for a task: it waits for its turn */
+    rig_yield(&R, rig_task(&R, 0, 1), 1, 1);
     rig_done(&R, rig_task(&R, 0, 1), 1);
     CHECK_EQ(rig_flying(&R, 1), 0);
     CHECK(!R.x->out.n);
@@ -469,7 +471,7 @@ TEST(those_ahead_leave_room_in_the_window_for_the_head) {
     rig_start(&R, rig_map(&R, rig_source(&R, 2, 1000)));
     uint64_t big = R.conf.target_min_bytes, head = rig_task(&R, 0, 0), later = rig_task(&R, 0, 1);
     for (uint32_t i = 0; i < SK_WINDOW_MAX; i++) {
-        /* each is done at once, and its place is not known */
+        /* each task ends at once, but its place in the order is not known */
         rig_yield(&R, later, 1, big);
         if (i < SK_WINDOW_MAX / 2) {
             CHECK_EQ(rig_flying(&R, 1), 1);
@@ -479,7 +481,7 @@ TEST(those_ahead_leave_room_in_the_window_for_the_head) {
     CHECK_EQ(rig_flying(&R, 1), 0);
     CHECK_EQ(R.x->s[1].n_window, SK_WINDOW_MAX / 2);
     rig_yield(&R, head, 1, big);
-    CHECK_EQ(rig_flying(&R, 1), 1); /* what all others wait for */
+    CHECK_EQ(rig_flying(&R, 1), 1); /* the block for which all others wait */
     rig_done(&R, rig_task(&R, 1, 0), 1);
     rig_done(&R, head, 1);
     /* the rest in order */
@@ -533,7 +535,7 @@ TEST(impossible_pipelines_are_named_with_the_arithmetic) {
                 &m, 1);
     CHECK_OK(sk_plan_stages(R.plan, m, &R.st, &err));
     CHECK_OK(sk_step_create(R.plan, &R.st, &R.conf, &R.x, &err));
-    /* ray#44687: pools as large as the machine share the CPUs with who reads for them */
+    /* ray#44687: pools as large as the machine share the CPUs with the tasks that read for them */
     CHECK_OK(sk_step_feasible(R.x, &err));
     R.x->conf.cpu_e4 = 5000;
     CHECK_RC(sk_step_feasible(R.x, &err), SK_EINFEASIBLE);
@@ -660,7 +662,7 @@ TEST(units_are_kept_apart_and_numbered_by_what_they_are) {
     rig_yield(&R, one, 4, 20);
     rig_yield(&R, one, 4, 40); /* enough together */
     rig_yield(&R, one, 1, 10);
-    rig_yield(&R, two, 2, 90); /* large, and not its turn: it waits all the same */
+    rig_yield(&R, two, 2, 90); /* the block is large, but not the next in order: it waits */
     CHECK_EQ(rig_flying(&R, 1), 1);
     CHECK(rig_task(&R, 1, 1ull << 20));
     rig_done(&R, one, 1);
@@ -670,7 +672,7 @@ TEST(units_are_kept_apart_and_numbered_by_what_they_are) {
     CHECK(a && b && c); /* the small rest of unit 1 does not wait for blocks of unit 2 */
     CHECK_EQ(sk_step_task(R.x, b)->in.n, 1);
     rig_yield(&R, four, 1, 10);
-    rig_done(&R, four, 1); /* the last unit: no more input, the rest goes */
+    rig_done(&R, four, 1); /* the last unit: no more input follows, so the rest is launched */
     uint64_t d = rig_task(&R, 1, 4ull << 20);
     CHECK(d);
     const uint64_t tasks[] = {d, c, b, a}, origin[] = {1, 1, 2, 4};

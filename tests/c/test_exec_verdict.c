@@ -18,7 +18,7 @@ TEST(actors_are_started_again_for_ever_and_their_calls_three_times) {
     d.restarts = (struct sk_times){.given = true, .n = 5};
     CHECK_EQ(sk_exec_restarts(&d), 5);
     CHECK_EQ(sk_exec_retries(&d), 3);
-    d.restarts.n = 0; /* nobody is there to try again */
+    d.restarts.n = 0; /* no restart is left */
     CHECK_EQ(sk_exec_restarts(&d), 0);
     CHECK_EQ(sk_exec_retries(&d), 0);
     d.retries = (struct sk_times){.given = true, .n = 7};
@@ -45,7 +45,7 @@ TEST(failed_tasks_up_to_the_number) {
     struct sk_faults f = {0};
     CHECK(sk_exec_failed(&c, &f, &d, SK_ETASK, false).left_out);
     CHECK(!sk_exec_failed(&c, &f, &d, SK_ETASK, false).left_out);
-    /* the one that ends the run is not among those that were left out */
+    /* the failure that ends the run is not counted among the skipped ones */
     CHECK_EQ(f.errored_blocks, 1);
     c.max_errored_blocks = -1;
     CHECK(sk_exec_failed(&c, &f, &d, SK_ETASK, false).left_out);
@@ -58,13 +58,13 @@ TEST(an_actor_that_is_not_started_again_is_gone) {
     struct sk_exec_conf c = {.max_errored_blocks = -1};
     struct sk_node_desc d = {.pool_max = 1};
     struct sk_faults f = {0};
-    CHECK(!sk_exec_failed(&c, &f, &d, SK_EACTOR, false).actor_dead); /* started again for ever */
+    CHECK(!sk_exec_failed(&c, &f, &d, SK_EACTOR, false).actor_dead); /* restarts are unlimited */
     d.restarts = (struct sk_times){.given = true, .n = 2};
     CHECK(sk_exec_failed(&c, &f, &d, SK_EACTOR, false).actor_dead);
     CHECK(sk_exec_failed(&c, &f, &d, SK_EOOM, false).actor_dead);
     /* one of its two restarts was left */
     CHECK(!sk_exec_failed(&c, &f, &d, SK_EACTOR, true).actor_dead);
-    /* its batch failed, and it lives */
+    /* its batch failed, but the actor lives */
     CHECK(!sk_exec_failed(&c, &f, &d, SK_ETASK, false).actor_dead);
     d.restarts.n = -1;
     CHECK(!sk_exec_failed(&c, &f, &d, SK_EACTOR, false).actor_dead);

@@ -34,7 +34,8 @@ TEST(bell_deadline_and_spin) {
     }
     sk_bell_ring(&b);
     CHECK_EQ(sk_bell_seq(&b), 1);
-    CHECK_OK(sk_bell_wait(&b, 0, 0, 0)); /* rung before: no wait, past deadline or not */
+    /* the bell was rung before: no wait, whether the deadline is over or not */
+    CHECK_OK(sk_bell_wait(&b, 0, 0, 0));
     CHECK_OK(sk_bell_wait(&b, 0, SK_SEC, 0));
     CHECK_RC(sk_bell_wait(&b, 1, 0, 0), SK_ETIMEOUT);
 }
@@ -61,17 +62,18 @@ TEST(bell_makes_no_system_call_while_awake) {
     /* After a real sleep it is awake again, too. */
     CHECK_RC(sk_bell_wait(b, 1000, 0, sk_now_ns() + SK_MS), SK_ETIMEOUT);
     CHECK_EQ(ring_without_syscalls(b), 0);
-    /* The trap works: with a sleeper, the same process dies. */
+    /* The test itself works: with a sleeper, the same process is killed. */
     atomic_store(&b->asleep, 2000 * 2 + 1);
     CHECK(WIFSIGNALED(ring_without_syscalls(b)));
 }
 
 TEST(bell_clears_old_tokens_only) {
     struct sk_bell b = {.seq = 10};
-    atomic_store(&b.asleep, 10 * 2 + 1); /* asleep since 10: this ring, 11, ends that sleep */
+    /* the sleeper sleeps since ring 10: this ring, 11, ends that sleep */
+    atomic_store(&b.asleep, 10 * 2 + 1);
     sk_bell_ring(&b);
     CHECK_EQ(atomic_load(&b.asleep), 0);
-    /* a sleeper that has heard 12 already: the late ringer of 12 must leave it */
+    /* the sleeper knows ring 12 already: the late ringer of 12 must not clear its flag */
     atomic_store(&b.asleep, 12 * 2 + 1);
     sk_bell_ring(&b);
     CHECK_EQ(atomic_load(&b.asleep), 12 * 2 + 1);
@@ -155,7 +157,7 @@ TEST_SLOW(bell_loses_nothing_of_many_processes, 300) {
     for (uint64_t i = 0; i < RINGERS; i++)
         if (fork() == 0) {
             for (uint64_t k = 0; k < each; k++) {
-                /* no waiting for the sleeper: it is one a bell, and four here */
+                /* the ringers do not wait for the sleeper, since they are four */
                 atomic_fetch_add(&g->count[0], 1);
                 sk_bell_ring(&g->bell[0]);
                 uint64_t idle = mix(g->seed + i * each + k) % 16 ? 0 : mix(k) % 3000;
@@ -183,7 +185,7 @@ TEST_LARGE(bell_delayed_ringer_hides_no_sleeper, 300) {
         CHECK_OK(sk_fault_delay("bell.before_clear", 100, 0));
         for (;;) {
             sk_bell_ring(&g->bell[0]);
-            idle(200000); /* or its next ring would cover up for the last */
+            idle(200000); /* otherwise its next ring would hide that the last one was lost */
         }
     }
     pid_t fast = fork();

@@ -21,10 +21,10 @@ TEST(forksrv_empty_is_harmless) {
 TEST(forksrv_check_finds_what_is_amiss) {
     struct driver v = driver_with(ACT_PAUSE, 0);
     struct sk_forksrv whole = v.f;
-    v.f.sock = -1; /* one of its descriptors closed */
+    v.f.sock = -1; /* marks one of its descriptors as closed */
     CHECK(!sk_forksrv_check(&v.f));
     v.f = whole;
-    v.f.pid = 0; /* forgotten, and not stopped */
+    v.f.pid = 0; /* the struct is abandoned, and the server not stopped */
     CHECK(!sk_forksrv_check(&v.f));
     v.f = whole;
     v.f.out = NULL;
@@ -56,7 +56,7 @@ TEST(forksrv_spawns_and_stops) {
     CHECK_EQ(waitpid(server, NULL, WNOHANG), -1); /* reaped */
     CHECK_EQ(errno, ECHILD);
     for (int i = 0; i < 3; i++) {
-        /* its descriptors were gone: now the rest of its exit */
+        /* its descriptors are closed already: waits for the rest of its exit */
         CHECK(ready_by(pidfd[i], test_patience()));
         close(pidfd[i]);
     }
@@ -133,7 +133,7 @@ TEST(forksrv_kill_strangers_is_nothing) {
     CHECK_OK(sk_forksrv_kill(&v.f, other, SIGKILL, NULL));
     CHECK_OK(sk_forksrv_kill(&v.f, getpid(), SIGKILL, NULL));
     CHECK_OK(sk_forksrv_kill(&v.f, v.f.pid, SIGKILL, NULL));
-    spawn_n(&v, 1, 1); /* answered after the kills */
+    spawn_n(&v, 1, 1); /* this command is answered after the kills */
     (void)expect_report(&v, SK_FORK_STARTED);
     CHECK_EQ(WEXITSTATUS(expect_report(&v, SK_FORK_ENDED).status), 3);
     CHECK_EQ(waitpid(other, NULL, WNOHANG), 0);
@@ -158,7 +158,7 @@ static void strays_of(bool stop) {
         CHECK(fd[i] >= 0 && !gone(fd[i], 0));
     }
     if (stop) {
-        /* waits until they have let go of the liveness pipe, the last thing but their end */
+        /* waits until the workers have closed the liveness pipe, the last thing before their end */
         sk_forksrv_stop(&v.f);
     } else {
         CHECK_OK(sk_forksrv_kill(&v.f, worker, SIGKILL, NULL));
@@ -247,7 +247,7 @@ TEST(forksrv_takes_commands_while_it_is_busy) {
     }
     CHECK_GT(count_fds(), fds + 50); /* notes that wait in the driver */
     CHECK(sk_forksrv_check(&v.f));
-    struct sk_fork_report r; /* none of it waited for the server: its gate is shut */
+    struct sk_fork_report r; /* no command waited for the server, whose gate is shut */
     CHECK_RC(sk_forksrv_next(&v.f, &r, NULL), SK_EAGAIN);
     CHECK_EQ(atomic_load(&v.d->running), 0);
     atomic_store(&v.d->gate, 1);
@@ -316,7 +316,7 @@ TEST(forksrv_inherits_exactly_what_it_should) {
     CHECK(!in(have, n, leak));
     for (int i = 0; i < n; i++) extra += have[i] != v.desk_fd && have[i] != kept;
     CHECK_EQ(extra, 2);                       /* control socket and liveness pipe */
-    CHECK(fcntl(kept, F_GETFD) & FD_CLOEXEC); /* unchanged in the driver */
+    CHECK(fcntl(kept, F_GETFD) & FD_CLOEXEC); /* the flag is unchanged in the driver */
     CHECK(!(fcntl(leak, F_GETFD) & FD_CLOEXEC));
     close(leak);
     close(kept);
@@ -407,7 +407,7 @@ TEST(forksrv_of_a_driver_that_ignores_sigchld) {
     signal(SIGCHLD, SIG_IGN);
     sigset_t all;
     sigfillset(&all);
-    sigprocmask(SIG_BLOCK, &all, NULL); /* and that blocks everything */
+    sigprocmask(SIG_BLOCK, &all, NULL); /* all signals are blocked */
     int fds = count_fds();
     struct driver v = driver_with(ACT_SIGNAL, SIGTERM);
     spawn_n(&v, 1, 2);
@@ -428,7 +428,7 @@ TEST(forksrv_stop_though_the_driver_reaps_any_child) {
     spawn_n(&v, 1, 2);
     (void)expect_report(&v, SK_FORK_STARTED);
     kill(v.f.pid, SIGKILL);
-    CHECK_EQ(wait_exit(-1) & 127, SIGKILL); /* a program's own waitpid(-1) takes it */
+    CHECK_EQ(wait_exit(-1) & 127, SIGKILL); /* the program's own waitpid(-1) reaps the server */
     driver_end(&v);
 }
 

@@ -58,7 +58,7 @@ TEST(ring_one_message) {
     CHECK(!sk_ring_empty(&r.c));
     expect(&r, 100, 1);
     expect_empty(&r);
-    send_n(&r, 0, 2); /* an empty body is a message */
+    send_n(&r, 0, 2); /* a message may be empty */
     expect(&r, 0, 2);
     CHECK(sk_ring_check(&r.p));
 }
@@ -67,7 +67,7 @@ TEST(ring_many_before_the_consumer_looks) {
     struct pair r = make(RING);
     uint64_t n = 0;
     while (sk_ring_reserve(&r.p, 24)) {
-        /* reserving again is the same place: nothing was committed */
+        /* a second reserve returns the same place, since nothing was committed */
         void *m = sk_ring_reserve(&r.p, 24);
         msg_fill(m, 24, n++);
         sk_ring_commit(&r.p, 24);
@@ -336,7 +336,7 @@ TEST(ring_consumer_of_nonsense) {
             case 0: v = test_rand(); break;
             case 1: v ^= UINT64_C(1) << test_below(64); break;
             case 2: v += (test_below(64) - 32) * 8; break;
-            /* a header from somewhere else */
+            /* a header is overwritten by data */
             default: v = *word(&r, 192 + test_below(RING / 8) * 8); break;
             }
             *word(&r, at) = v;
@@ -349,7 +349,8 @@ TEST(ring_consumer_of_nonsense) {
                 CHECK(len == SIZE_MAX || len == 0);
                 if (len) mad++;
                 else fine++;
-                if (whole) CHECK_EQ(len, 0); /* what check accepts can be read to its end */
+                /* a ring that the check accepts can be read to its end */
+                if (whole) CHECK_EQ(len, 0);
                 break;
             }
             CHECK_LE(len, sk_ring_max_msg(&r.c));

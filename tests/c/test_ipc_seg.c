@@ -24,7 +24,7 @@ TEST(seg_is_shared_and_closed) {
     struct stat st;
     CHECK_EQ(fstat(a.fd, &st), 0);
     CHECK_EQ(st.st_mode & 0777, 0600);
-    int inherited = dup(a.fd); /* dup clears close-on-exec, as an inherited one has it */
+    int inherited = dup(a.fd); /* dup() clears close-on-exec, as for an inherited descriptor */
     CHECK_OK_ERR(sk_seg_attach(&b, inherited, 10000, false, &err), &err);
     CHECK(fcntl(b.fd, F_GETFD) & FD_CLOEXEC);
     CHECK_EQ(b.size, a.size);
@@ -66,7 +66,9 @@ static int file(size_t len) {
     return fd;
 }
 
-TEST(seg_tail) { /* a file behind the memory: one address space, two processes, disk by request */
+/* A file mapped behind the memory: in one address range, for two processes, with disk space
+ * allocated on request. */
+TEST(seg_tail) {
     int fds = count_fds();
     struct sk_err err;
     struct sk_seg a = SK_SEG_EMPTY, b = SK_SEG_EMPTY;
@@ -265,7 +267,7 @@ static void *write_on(void *arg) {
         w->rounds++;
         for (size_t i = 0; i < n; i += 500)
             atomic_store_explicit(&p[i], w->rounds, memory_order_relaxed);
-        /* no write may get lost while the page under it is exchanged */
+        /* no write may be lost while the page under it is exchanged */
         for (size_t i = 0; i < n; i += 500)
             if (atomic_load_explicit(&p[i], memory_order_relaxed) != w->rounds) return w;
     }

@@ -90,7 +90,8 @@ TEST(sysmem_no_proc) {
     sk_sysmem_destroy(m);
 }
 
-TEST(sysmem_v2_nested) { /* the level with the least left counts, wherever it is */
+/* The level with the least free memory counts, wherever it is. */
+TEST(sysmem_v2_nested) {
     machine(10000, 9000);
     put("/proc/self/cgroup", "0::/a/b/c\n");
     put("/proc/self/mountinfo", "23 1 0:5 / / rw - ext4 /dev/root rw\n" V2_MOUNT);
@@ -118,7 +119,8 @@ TEST(sysmem_v2_nested) { /* the level with the least left counts, wherever it is
     CHECK_EQ(kills(), 7);
 }
 
-TEST(sysmem_v2_cache_is_not_used) { /* ray#59796: a full page cache is no reason to stop anybody */
+/* ray#59796: a full page cache is no reason to stop a task. */
+TEST(sysmem_v2_cache_is_not_used) {
     machine(64000, 60000);
     put("/proc/self/cgroup", "0::/\n"); /* a container with a namespace of its own */
     put("/proc/self/mountinfo", "29 23 0:26 /../.. /sys/fs/cgroup rw - cgroup2 cgroup rw\n");
@@ -133,7 +135,8 @@ TEST(sysmem_v2_cache_is_not_used) { /* ray#59796: a full page cache is no reason
                                  UINT64_C(1048576000));
 }
 
-TEST(sysmem_v1_container) { /* the path of the host, of which only our part is mounted */
+/* A container where the path is that of the host, and only a part of the tree is mounted. */
+TEST(sysmem_v1_container) {
     machine(64000, 60000);
     put("/proc/self/cgroup",
         "12:cpu,cpuacct:/docker/abc\n4:memory:/docker/abc\n1:name=systemd:/docker/abc\n0::/\n");
@@ -195,7 +198,8 @@ TEST(sysmem_hybrid) {
     CHECK_EQ(cpu_milli(), 2000); /* cpu of v1 is not mounted */
 }
 
-TEST(sysmem_damaged_files) { /* nonsense is no limit, and no crash */
+/* Invalid files give no limit, and no crash. */
+TEST(sysmem_damaged_files) {
     machine(1000, 1000);
     put("/proc/self/cgroup", "nonsense\n0:\n:::\n0::/a\n");
     put("/proc/self/mountinfo",
@@ -206,7 +210,8 @@ TEST(sysmem_damaged_files) { /* nonsense is no limit, and no crash */
     CHECK_STR_EQ(look(1000).where, "this machine");
     put("/sys/fs/cgroup/a/cpu.max", "100000\n");
     CHECK_EQ(cpu_milli(), 0);
-    put("/sys/fs/cgroup/a/cpu.max", "50 100000\n"); /* less than a thousandth is not none */
+    /* less than a thousandth of a CPU is not "no limit" */
+    put("/sys/fs/cgroup/a/cpu.max", "50 100000\n");
     CHECK_EQ(cpu_milli(), 1);
 }
 
@@ -224,7 +229,8 @@ TEST(sysmem_this_machine) {
     sk_sysmem_destroy(m);
 }
 
-TEST(sysmem_process) { /* what is shared with the parent counts in part, shared memory not at all */
+/* Memory that is shared with the parent counts in part, shared memory not at all. */
+TEST(sysmem_process) {
     enum { N = 64 };
     int go[2], done[2];
     char c;
@@ -241,7 +247,7 @@ TEST(sysmem_process) { /* what is shared with the parent counts in part, shared 
     if (pid == 0) {
         memset(s.base, 1, N * MB); /* the store's */
         if (write(done[1], "x", 1) != 1 || read(go[0], &c, 1) != 1) _exit(1);
-        memset(p, 2, N * MB); /* its own from now on */
+        memset(p, 2, N * MB); /* the pages are private to the child from here on */
         if (write(done[1], "x", 1) != 1 || read(go[0], &c, 1) != 1) _exit(1);
         _exit(0);
     }

@@ -832,7 +832,7 @@ TEST(groupby_widens_states) {
         g[1] = of_three(of[i][1], of[i][0], &schema, &empty[1]);
         take_result(g[0], true, &narrow);
         CHECK_OK_ERR(sk_groupby_merge(empty[1], &narrow.schema, &narrow.array, &err), &err);
-        if (!strcmp(of[i][1], "g")) { /* of which all aggregates are */
+        if (!strcmp(of[i][1], "g")) { /* only these types have all aggregates */
             take_result(g[2], true, &null);
             CHECK_OK_ERR(sk_groupby_merge(empty[1], &null.schema, &null.array, &err), &err);
             CHECK_OK_ERR(sk_groupby_merge(g[1], &null.schema, &null.array, &err), &err);
@@ -968,7 +968,7 @@ TEST(groupby_refused) {
     struct sk_block_plan *plan;
     uint64_t size;
     CHECK_OK(sk_groupby_create(&b.schema, &key, 1, &sum, 1, &g, &err));
-    /* column 1 is text, and no state */
+    /* column 1 is text, not a column of states */
     CHECK_RC(sk_groupby_merge(g, &b.schema, &b.array, &err), SK_EINVAL);
     CHECK_STR_HAS(err.msg, "no state");
     sk_groupby_destroy(g);
@@ -1029,7 +1029,7 @@ TEST(groupby_counts_distinct_lists) {
     CHECK_OK_ERR(sk_groupby_create(&schema, NULL, 0, aggs, 2, &h, &err), &err);
     CHECK_OK_ERR(sk_groupby_update(g, &schema, &batch, &err), &err);
     take_result(g, true, &partial);
-    for (int i = 0; i < 2; i++) /* what came twice is as distinct as before */
+    for (int i = 0; i < 2; i++) /* adding the same values twice changes nothing */
         CHECK_OK_ERR(sk_groupby_merge(h, &partial.schema, &partial.array, &err), &err);
     take_result(h, false, &r);
     /* [0.0], [NaN], null, [], [1, 2], [1], [null] */

@@ -7,7 +7,7 @@ struct run {
     uint8_t *block;
     struct ArrowSchema schema;
     struct ArrowArray array;
-    uint32_t *index; /* its rows, as rows of the whole */
+    uint32_t *index; /* numbers of its rows in the whole batch */
     struct sk_keys *keys;
 };
 

@@ -3,7 +3,7 @@
 #include "kernel_make.h"
 #include "test.h"
 
-struct cut { /* a partitioning of `rows` rows, and room for it */
+struct cut { /* a partitioning of `rows` rows, and its memory */
     struct sk_parts parts;
     uint32_t *of; /* partition of each row, read back from the index */
 };
@@ -217,7 +217,7 @@ TEST(partition_random_is_of_the_row) {
     cut_init(&whole, N, ROWS);
     CHECK_OK_ERR(sk_partition_random(ROWS, 7, 42, &whole.parts, &err), &err);
     cut_read(&whole, ROWS);
-    for (uint64_t at = 0; at < ROWS;) { /* cut into batches by chance */
+    for (uint64_t at = 0; at < ROWS;) { /* the rows are cut into batches at random */
         uint64_t most = test_below(900), n = SK_MIN(ROWS - at, most);
         cut_init(&part, N, n);
         CHECK_OK(sk_partition_random(n, 7 + at, 42, &part.parts, &err));

@@ -5,7 +5,7 @@
 
 static struct sk_records F;
 
-struct twin { /* a record and where it was */
+struct twin { /* a record and its place in the input */
     const uint8_t *p;
     size_t i;
 };
@@ -16,7 +16,7 @@ static int by_key(const void *a, const void *b) {
 }
 
 static uint8_t *records_make(size_t n) {
-    /* keys of one of several kinds; the rest of a record is chance */
+    /* keys of one of several kinds; the other bytes of a record are random */
     uint8_t *r = sk_alloc(SK_TAG_TEST, n * F.width);
     uint64_t kind = test_below(6), from = test_rand();
     for (size_t i = 0; i < n; i++) {
@@ -168,7 +168,8 @@ TEST(records_merge) {
             sk_free(sorted);
         }
         n = k ? n : 0;
-        uint8_t *want = twin_sort(all, n); /* stable: of equal keys the earlier run's first */
+        /* stable: of equal keys, that of the earlier run is first */
+        uint8_t *want = twin_sort(all, n);
         CHECK_OK_ERR(sk_records_merge_create(F, run, len, k, &m, &err), &err);
         size_t done = 0, cap, got;
         do {

@@ -265,7 +265,8 @@ TEST(hash_spreads) {
         open_keys(&t);
         sk_keys_hash(t.keys, h);
         for (int at = 0; at < 64; at += 8) {
-            /* 256 buckets of 16 by each byte: 3 to 50 is far out */
+            /* each byte must spread the hashes over 256 buckets, 16 each on average; fewer than 3
+             * or more than 50 is far too unlikely */
             int count[256] = {0};
             for (int i = 0; i < N; i++) count[h[i] >> at & 0xFF]++;
             for (int b = 0; b < 256; b++) CHECK(count[b] > 0 && count[b] < 50);

@@ -132,7 +132,8 @@ TEST(neighbours_with_same_resources_fuse) {
     end();
 }
 
-TEST(a_long_chain_is_several_stages) { /* in a task each operator calls the one above it */
+/* In a task each operator calls the one above it, so the stack limits the length of a stage. */
+TEST(a_long_chain_is_several_stages) {
     begin();
     uint32_t id = source("Read");
     for (int i = 0; i < 1500; i++) id = map(&MAP, "m", id);
@@ -200,7 +201,7 @@ TEST(an_exchange_is_a_map_merges_and_a_reduce) {
     CHECK_STR_EQ(s.s[0].label, "R->B->Cut");
     CHECK_STR_EQ(s.s[1].label, "Merge");
     CHECK(s.s[1].props & SK_OP_MERGE);
-    CHECK_STR_EQ(s.s[2].label, "Reduce->M"); /* what is behind it fuses */
+    CHECK_STR_EQ(s.s[2].label, "Reduce->M"); /* operators behind the exchange fuse with it */
     CHECK(s.s[2].exchange.cut);
     CHECK_EQ(s.s[2].props & (SK_OP_EXCHANGE | SK_OP_PACKS), SK_OP_EXCHANGE);
     sk_stages_free(&s);
@@ -210,7 +211,7 @@ TEST(an_exchange_is_a_map_merges_and_a_reduce) {
         (struct sk_node_desc){.label = "Reduce2", .cpu_e4 = 10000, .exchange = {.n_partitions = 5}},
         id);
     s = stages(limit(3, map(&MAP, "M2", id)));
-    CHECK_EQ(s.n, 6); /* a limit rises to the exchange, and no further */
+    CHECK_EQ(s.n, 6); /* a limit moves up to the exchange, and no further */
     CHECK_STR_EQ(s.s[2].label, "Reduce->M->Cut2");
     CHECK_EQ(s.s[2].cap_rows, -1);
     CHECK_STR_EQ(s.s[3].label, "Reduce2");
@@ -265,7 +266,7 @@ TEST(union_is_in_turn_and_capped) {
     const struct sk_stage *u = &s.s[3];
     CHECK_EQ(u->kind, SK_STAGE_UNION);
     CHECK_STR_EQ(s.s[u->inputs[0]].label, "R1->A");
-    /* earlier in turn: higher index */
+    /* earlier inputs have a higher index */
     CHECK(u->inputs[0] > u->inputs[1] && u->inputs[1] > u->inputs[2]);
     CHECK_EQ(s.s[u->inputs[0]].cap_rows, 4);
     CHECK_EQ(s.s[u->inputs[1]].cap_rows, 4);

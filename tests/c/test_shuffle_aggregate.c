@@ -13,7 +13,7 @@ struct table { /* keys from 0 to KEYS - 1, and a number */
     int64_t *values[2];
 };
 
-struct bytes { /* values that were written */
+struct bytes { /* bytes of the written values */
     uint8_t *p;
     uint64_t n;
 };
@@ -431,7 +431,7 @@ TEST(a_reduce_of_many_groups_works_in_parts) {
         }
         sk_work_destroy(w);
         CHECK_EQ(rows, RUNS * EACH);
-        CHECK(most < 2 * LIMIT + (256 << 10)); /* of about 20 MB; keys of pages are the rest */
+        CHECK(most < 2 * LIMIT + (256 << 10)); /* of about 20 MB; the rest is keys of pages */
         close_all(&o);
         for (uint32_t i = 0; i < RUNS; i++) {
             for (int k = 0; k < 2; k++) sk_free(maps[i][k].p);
@@ -461,14 +461,14 @@ TEST(states_are_left_off_where_they_are_no_fewer) {
     CHECK_EQ(taken, 100);
     t.array.length = ROWS_MAX;
     CHECK_OK_ERR(sk_states_add(s, &t.schema, &t.array, &taken, &err), &err);
-    CHECK(taken > 0 && taken < ROWS_MAX); /* the first ones belong to states that are there */
+    CHECK(taken > 0 && taken < ROWS_MAX); /* the first rows belong to groups that exist already */
     CHECK_EQ(sk_states_rows(s), 100 + taken);
     CHECK_OK_ERR(sk_states_add(s, &t.schema, &t.array, &taken, &err), &err);
     CHECK_EQ(taken, 0);
     sk_states_destroy(s);
     CHECK_OK_ERR(sk_states_create(what, &t.schema, true, &s, &err), &err);
     CHECK_OK_ERR(sk_states_add(s, &t.schema, &t.array, &taken, &err), &err);
-    CHECK_EQ(taken, ROWS_MAX); /* all, if that is wanted */
+    CHECK_EQ(taken, ROWS_MAX); /* with `all`, every row is taken */
     sk_states_destroy(s);
     table_free(&t);
     sk_what_destroy(what);

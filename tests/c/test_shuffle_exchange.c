@@ -74,7 +74,8 @@ static uint32_t exchange(bool cut, uint32_t n, const uint32_t *in, uint32_t n_in
 static void start(uint32_t n_units, bool cut, uint32_t n) {
     uint32_t in = packs(rig_source(&R, n_units, 64));
     rig_start(&R, exchange(cut, n, &in, 1));
-    for (uint32_t i = 0; i < n_units; i++) { /* each source task gives a block, which is a map's */
+    /* each source task yields a block, which is the input of a map */
+    for (uint32_t i = 0; i < n_units; i++) {
         rig_yield(&R, rig_task(&R, 0, i), 1, 64);
         rig_done(&R, rig_task(&R, 0, i), 1);
     }
@@ -161,7 +162,7 @@ TEST(each_reduce_has_its_part_of_each_pack) {
     CHECK(!rig_flying(&R, 2));
     parts(rig_task(&R, 1, 0), 0, "22");
     parts(rig_task(&R, 1, 0), 2, "1");
-    CHECK_EQ(R.x->parked, 5 * 64); /* those of the second task wait for their turn */
+    CHECK_EQ(R.x->parked, 5 * 64); /* the packs of the second task wait for their turn */
     done(1, 0);
     CHECK_STR_EQ(input(0), "reduce 0-1/3 0:0@0+2(2) 0:2@0+1(1)"); /* in the order of the tasks */
     CHECK_STR_EQ(input(1), "reduce 1-2/3 0:0@2+2(2)");
@@ -170,7 +171,7 @@ TEST(each_reduce_has_its_part_of_each_pack) {
     done(2, 1);
     CHECK_EQ(R.live, 3);
     done(2, 0);
-    CHECK_EQ(R.live, 2); /* nothing is left of the first pack */
+    CHECK_EQ(R.live, 2); /* the first pack is freed */
     rig_yield(&R, rig_task(&R, 2, 2), 1, 64);
     done(2, 2);
     end();
@@ -178,7 +179,7 @@ TEST(each_reduce_has_its_part_of_each_pack) {
 
 TEST(neighbours_are_one_reduce_until_it_is_large_enough) {
     begin();
-    R.conf.cpu_e4 = 10000; /* two waves of one task */
+    R.conf.cpu_e4 = 10000; /* two tasks, one after the other */
     start(2, false, 0);
     parts(rig_task(&R, 1, 0), 0, "1111");
     done(1, 0);
@@ -224,7 +225,7 @@ TEST(no_more_reduces_run_than_there_is_memory_for_their_tables) {
         parts(rig_task(&R, 1, 0), 0, "99");
         done(1, 0);
         const struct sk_exchange *e = exchange_at(2);
-        /* each takes 9 rows, gives 9, and has 20 for its tables */
+        /* each task takes 9 rows, yields 9, and has 20 for its tables */
         CHECK_EQ(R.x->s[2].in_flight, tables ? 1 : 2);
         CHECK_EQ(e->g.working, tables ? 64 * 20 : 0);
         done(2, 0);
@@ -283,7 +284,8 @@ TEST(of_a_hot_partition_the_input_with_more_rows_is_shared_where_either_may_be) 
     CHECK_STR_EQ(input(0), "reduce 0-1/2 0:0@0+1(1) 1:2@0+1(1) 1:3@0+1(1)");
     CHECK_STR_EQ(input(1), "reduce 1-2/2 0:0@1+1(1) 0:1@0+1(1) 1:2@1+6(6)");
     CHECK_STR_EQ(input(2), "reduce 1-2/2 0:0@1+1(1) 0:1@0+1(1) 1:3@1+5(5)");
-    for (uint64_t i = 0; i < 3; i++) /* all of them are told, also who shares nothing */
+    /* all reduces get the number of the shared input, also those that share no partition */
+    for (uint64_t i = 0; i < 3; i++)
         CHECK_EQ(pack_task(sk_step_task(R.x, rig_task(&R, 4, i)))->shared, 2);
     for (uint64_t i = 0; i < 3; i++) done(4, i);
     end();
@@ -306,7 +308,7 @@ TEST(what_shares_tell_goes_to_one_task_behind_them) {
     begin();
     R.conf.memory_bytes = 64 * 8 * 9;
     start_telling(3, 3, 3, HOT);
-    /* one task has it all, and nothing to tell */
+    /* one task has the whole partition, and writes no report */
     CHECK_STR_EQ(input(0), "reduce 0-1/3 0:0@0+1(1) 0:1@0+1(1) 1:2@0+1(1)");
     CHECK_STR_EQ(input(1), "share 1-2/3 0:0@1+6(6) 1:2@1+1(1) 1:3@0+1(1)");
     CHECK_STR_EQ(input(2), "share 1-2/3 0:1@1+5(5) 1:2@1+1(1) 1:3@0+1(1)");
@@ -317,10 +319,10 @@ TEST(what_shares_tell_goes_to_one_task_behind_them) {
     CHECK(!rig_task(&R, 4, 3));
     tell_met(1);
     CHECK_STR_EQ(input(3),
-                 /* of the shared side columns, of the other all rows; shares still run */
+                 /* columns of the shared side, all rows of the other; split reduces still run */
                  "rest 1-2/3 T T 0:0@0+1(0) 1:2@1+1(1) 1:3@0+1(1)");
     const struct sk_blk *told = sk_step_task(R.x, rig_task(&R, 4, 3))->in.head;
-    /* in the order of the shares, whoever was first */
+    /* in the order of the split reduces, whichever ended first */
     CHECK_LT(sk_pack_of(told)->run, sk_pack_of(told->next)->run);
     for (uint64_t i = 0; i < 3; i++) done(4, i);
     CHECK_EQ(R.live, 4 + 2 + 1);
@@ -389,8 +391,8 @@ TEST(a_hot_partition_is_whole_where_sharing_is_not_allowed_or_helps_nothing) {
         begin();
         R.conf.memory_bytes = 64 * 8 * 9;
         start_two(2, (uint32_t)i,
-                  /* what all would have is too large: no piece is smaller than half of it, so there
-                   * is one */
+                  /* the packs that all reduces would get are too large: each takes at least half as
+                   * much of the shared input, so there is only one */
                   i ? OTHER : ROWS);
         CHECK_STR_EQ(input(1), i ? "reduce 1-2/2 0:0@1+1(1) 0:1@1+1(1) 1:2@1+9(9) 1:3@1+9(9)"
                                  : "reduce 1-2/2 0:0@1+6(6) 0:1@1+5(5) 1:2@1+1(1) 1:3@0+1(1)");
@@ -410,11 +412,11 @@ TEST(who_has_no_rows_of_an_input_sees_its_columns) {
         rig_yield(&R, rig_task(&R, read, 0), 1, 64);
         done(read, 0);
     }
-    parts(rig_task(&R, map[1], 0), 0, "000"); /* the second input first */
+    parts(rig_task(&R, map[1], 0), 0, "000"); /* the second input arrives first */
     done(map[1], 0);
     parts(rig_task(&R, map[0], 0), 0, "020");
     done(map[0], 0);
-    /* the part that there is, of which no row is its own */
+    /* the only part of that input, of which no row belongs to this reduce */
     CHECK_STR_EQ(input(0), "reduce 0-1/3 0:0@0+2(0) 1:1@0+1(0)");
     CHECK_STR_EQ(input(1), "reduce 1-2/3 0:0@0+2(2) 1:1@0+1(0)");
     for (uint64_t i = 0; i < 3; i++) {
@@ -429,7 +431,7 @@ TEST(without_any_pack_reduces_run_all_the_same) {
         for (int cut = 0; cut < 2; cut++) {
             begin();
             start(wanted ? 1 : 0, cut, wanted);
-            if (wanted) done(1, 0); /* a map that gives nothing; or none */
+            if (wanted) done(1, 0); /* a map that yields nothing; or no map at all */
             for (uint32_t i = 0; i < SK_MAX(wanted, 1u); i++) {
                 CHECK_EQ(sk_step_task(R.x, rig_task(&R, 2, i))->in.n, 0);
                 done(2, i);
@@ -454,20 +456,20 @@ TEST(runs_are_cut_by_a_task_and_reduces_have_its_pages) {
     done(1, 1);
     CHECK_STR_EQ(input(0), "cut 0-3/3 0:0@0+1(1) 0:1@0+1(1)"); /* the samples */
     uint64_t t = rig_task(&R, 2, 0);
-    /* and of the next run */
+    /* the cuts of the next run follow */
     cuts(t, 0, 1, (struct sk_pack_cut[]){{2, 4, 2, 3}, {4, 5, 4, 4}, {0, 1, 0, 0}, {0}, {0}}, 5);
     CHECK_EQ(R.live, 4);
     yield(t, (struct note){.h = {.kind = SK_PACK_BOUNDS, .rows = 2, .bytes = 64}});
     cuts(t, 0, 0, (struct sk_pack_cut[]){{0, 4, 0, 2}}, 1);
     CHECK_EQ(rig_flying(&R, 2), 1);
-    CHECK_EQ(R.x->s[2].next_seq, 0); /* the cut task has no number */
+    CHECK_EQ(R.x->s[2].next_seq, 0); /* the cut task has no sequence number */
     done(2, 0);
-    CHECK_EQ(R.live, 3); /* the samples are gone */
+    CHECK_EQ(R.live, 3); /* the samples are freed */
     CHECK_STR_EQ(input(0), "reduce 0-1/3 B 0:0@0+4(2) 0:1@0+1(0)");
     CHECK_STR_EQ(input(1), "reduce 1-2/3 B 0:0@2+4(3)");
     CHECK_EQ(sk_step_task(R.x, rig_task(&R, 2, 1))->in.tail->ref.origin, 2); /* its first row */
     CHECK_STR_EQ(input(2), "reduce 2-3/3 B 0:0@4+5(4)");
-    CHECK_EQ(R.x->s[2].size.n, 0); /* nothing was learned of the cut task */
+    CHECK_EQ(R.x->s[2].size.n, 0); /* the cut task does not change the estimates of sizes */
     done(2, 2);
     done(2, 1);
     CHECK_EQ(R.live, 3);
@@ -489,7 +491,7 @@ TEST(a_merge_takes_packs_of_the_same_partitions) {
     for (uint32_t i = 0; i < 3; i++) {
         for (uint32_t g = 0; g < 2; g++) id[i][g] = parts(rig_task(&R, 1, i), 2 * g, "11");
         done(1, i);
-        CHECK_EQ(rig_flying(&R, 2), i == 0 ? 0 : 2); /* of one there is nothing to merge */
+        CHECK_EQ(rig_flying(&R, 2), i == 0 ? 0 : 2); /* one pack is not merged */
     }
     for (uint32_t g = 0; g < 2; g++) {
         const struct sk_stask *t = sk_step_task(R.x, rig_task(&R, 2, g));
@@ -497,7 +499,7 @@ TEST(a_merge_takes_packs_of_the_same_partitions) {
               pack_task(t)->phase == SK_PHASE_MERGE);
     }
     for (uint64_t i = 2; i-- > 0;) parts(rig_task(&R, 2, i), 2 * (uint32_t)i, "22"), done(2, i);
-    /* those that were not merged came first, and have their place */
+    /* packs that were not merged arrived first, and keep their place */
     CHECK_STR_EQ(input(0), "reduce 0-1/4 0:0@0+2(2) 0:2@0+1(1)");
     CHECK_STR_EQ(input(3), "reduce 3-4/4 0:1@2+2(2) 0:3@1+1(1)");
     for (uint64_t i = 0; i < 4; i++) done(3, i);
@@ -515,7 +517,8 @@ TEST(a_strategy_may_change_its_mind_and_packs_keep_their_order) {
         done(0, i);
     }
     for (uint32_t i = 0; i < 9; i++) {
-        /* one of four partitions waits, and others of two come: it goes as it is */
+        /* a pack of four partitions waits, and packs of two partitions arrive: it is passed on
+         * unmerged */
         if (i == 4) WAY.merge = 2;
         if (i == 6) WAY.merge = 0;
         if (i == 7) WAY.merge = 2;
@@ -547,7 +550,7 @@ TEST(packs_of_a_hot_partition_that_reduces_share_are_merged_no_further_than_a_re
         parts(rig_task(&R, 1, i), 0, ROWS[i]);
         done(1, i);
     }
-    CHECK_EQ(rig_flying(&R, 2), 2); /* two each, not all four */
+    CHECK_EQ(rig_flying(&R, 2), 2); /* two packs in each merge, not all four in one */
     parts(rig_task(&R, 2, 0), 0, "26");
     done(2, 0);
     parts(rig_task(&R, 2, 1), 0, "25");
@@ -569,7 +572,7 @@ TEST(a_run_that_is_not_merged_brings_its_sample) {
         if (i < 2) done(1, i);
     }
     CHECK_EQ(rig_flying(&R, 2), 1);
-    /* samples of what is merged are gone; the last map's input is not */
+    /* samples of merged runs are freed; the last map's input is not */
     CHECK_EQ(R.live, 2 + 2 + 1);
     uint64_t t = rig_task(&R, 2, 0);
     yield(t, (struct note){.h = {.kind = SK_PACK_SAMPLE, .rows = 1, .bytes = 64}});
@@ -589,8 +592,8 @@ TEST(a_map_that_fails_before_its_run_has_lost_nothing_but_its_sample) {
     begin();
     start(2, true, 1);
     yield(rig_task(&R, 1, 0), (struct note){.h = {.kind = SK_PACK_SAMPLE, .rows = 1, .bytes = 64}});
-    done(1, 0);          /* as it was left out */
-    CHECK_EQ(R.live, 2); /* its input is gone, the other map's is there */
+    done(1, 0);          /* the map was skipped */
+    CHECK_EQ(R.live, 2); /* its input is freed, the other map's is not */
     run_of(rig_task(&R, 1, 1), 2);
     CHECK_EQ(R.live, 3);
     done(1, 1);
@@ -628,8 +631,9 @@ TEST(a_limit_cuts_it_at_any_time) {
         }
         if (at > 4) {
             done(2, 0);
-            rig_yield(&R, rig_task(&R, 2, 1), 1, 64); /* enough: the other reduce is not wanted */
-        } else {                                      /* nobody wants it */
+            /* the limit is reached: the other reduce is cancelled */
+            rig_yield(&R, rig_task(&R, 2, 1), 1, 64);
+        } else { /* nobody wants it */
             struct sk_err err = {0};
             CHECK_OK_ERR(sk_order_limit_done(R.x, 3, &err), &err);
             rig_event(&R, (struct sk_step_ev){.kind = SK_SEV_TICK});
@@ -663,7 +667,7 @@ TEST(packs_that_are_not_wanted_are_an_error) {
                 bounds = {.h = {.kind = SK_PACK_BOUNDS}};
     begin();
     start(1, false, 2);
-    /* of the third partition of two */
+    /* a part of a third partition, where only two exist */
     refused(part, rig_task(&R, 1, 0), "a value that is not wanted here");
     begin();
     start(1, false, 0);
@@ -723,7 +727,7 @@ TEST(a_cut_task_that_cuts_wrongly_is_an_error) {
         } else if (i == SK_COUNT(BAD) + 1) {
             refused((struct note){.h = {.kind = SK_PACK_RUN, .bytes = 64}}, t,
                     "neither cuts nor bounds");
-        } else { /* not all of the second run */
+        } else { /* cuts of the second run are missing */
             cuts(t, 0, 0, (struct sk_pack_cut[]){{0, 4, 0, 4}, {0}, {0, 4, 0, 4}}, 3);
             struct sk_err err = {0};
             CHECK_RC(sk_step_event(
@@ -781,7 +785,7 @@ TEST(what_waits_may_be_on_disk_and_what_is_read_is_reserved) {
         oid[i] = parts(rig_task(&R, 1, i), 0, "44");
         if (i < 2) done(1, i);
     }
-    CHECK_EQ(R.x->mem.used, 24 * 64 + 64); /* more than memory, and a map works */
+    CHECK_EQ(R.x->mem.used, 24 * 64 + 64); /* more than the memory, while a map runs */
     CHECK_EQ(R.x->parked, 24 * 64);
     CHECK_EQ(sk_view_used(R.x), 64);
     for (uint32_t i = 0; i < 2; i++)
@@ -793,7 +797,7 @@ TEST(what_waits_may_be_on_disk_and_what_is_read_is_reserved) {
     CHECK_EQ(t->read, 8 * 64);
     CHECK_EQ(R.x->s[2].gather->sliced, 4 * 64);
     CHECK_EQ(R.x->mem.reserved, t->read + t->promise);
-    CHECK_EQ(rig_flying(&R, 2), 1); /* the other one's parts have no room beside these */
+    CHECK_EQ(rig_flying(&R, 2), 1); /* the memory has no room for the parts of one more reduce */
     done(2, 0);
     rig_event(&R, (struct sk_step_ev){.kind = SK_SEV_RESTORED, .block = {.oid = oid[0]}});
     CHECK_EQ(R.x->parked, 16 * 64);
@@ -809,7 +813,7 @@ TEST(what_reads_from_disk_stands_in_line) {
     start(1, false, N);
     uint64_t oid = parts(rig_task(&R, 1, 0), 0, "11111111111111111111"), next = 0;
     done(1, 0);
-    CHECK_EQ(rig_flying(&R, 2), 2 * CPUS); /* how long they take is not known */
+    CHECK_EQ(rig_flying(&R, 2), 2 * CPUS); /* the duration of the tasks is not known */
     for (; next < CPUS + 1; next++) rig_done(&R, rig_task(&R, 2, next), 100000000);
     CHECK_EQ(rig_flying(&R, 2), CPUS);
     rig_event(&R, (struct sk_step_ev){.kind = SK_SEV_SPILLED, .block = {.oid = oid}});
@@ -1059,13 +1063,14 @@ TEST(rounds_merge_all_that_waits_when_a_quarter_of_memory_is_full) {
         parts(rig_task(&R, 1, i), 0, "4");
         parts(rig_task(&R, 1, i), 1, "4");
         done(1, i);
-        static const uint32_t MERGES[] = {/* the fifth pack begins a round of both ranges: three
-                                           * packs, and two; then the input has ended */
-                                          0, 0, 2, 3};
+        /* the fifth pack ends a round: merges of both ranges, of three packs and two; then the
+         * input has ended */
+        static const uint32_t MERGES[] = {0, 0, 2, 3};
         CHECK_EQ(rig_flying(&R, 2) + R.x->s[2].n_ready, MERGES[i]);
     }
     for (uint32_t k = 0; k < 3; k++) {
-        /* the third one is of what is left of range 1; the last pack of range 0 is alone */
+        /* the third merge is of the remaining packs of range 1; the last pack of range 0 is
+         * alone */
         const struct sk_stask *t = sk_step_task(R.x, rig_task(&R, 2, k));
         CHECK(t);
         uint32_t first = pack_task(t)->first;
@@ -1084,7 +1089,8 @@ static uint32_t pairs(struct sk_shuffle *s, const struct sk_shuffle_ranges *r, u
     CHECK(r->n == 5 && r->bytes[first] == 64 && r->target && r->most >= r->target &&
           sk_shuffle_arg(s) == &R);
     *node = first / 2;
-    return first == 4 ? 9 : first + 2; /* beyond the last one: as sizes ask */
+    /* past the last partition: the reduces are chosen by sizes */
+    return first == 4 ? 9 : first + 2;
 }
 
 TEST(a_strategy_says_which_partitions_a_reduce_takes_and_on_which_node) {
@@ -1191,11 +1197,12 @@ TEST(maps_begin_when_a_strategy_outside_has_said_in_how_many_values) {
     CHECK_STR_HAS(text, "awaits an answer from outside of the run");
     CHECK_EQ(asked()->kind, SK_TOLD_SIZES);
     CHECK(ASKED.side == 0 && ASKED.sizes.memory_bytes && ASKED.sizes.merges && !ASKED.sizes.runs);
-    CHECK_EQ(asked()->kind, SK_TOLD_SIZES); /* until it is answered */
+    CHECK_EQ(asked()->kind, SK_TOLD_SIZES); /* the question stays open until it is answered */
     say('v', 0, 2);
     CHECK_EQ(rig_flying(&R, 1), 3);
     CHECK_EQ(sk_step_task(R.x, rig_task(&R, 1, 0))->hint, 2);
-    while (asked()->kind == SK_TOLD_SIZES) say('v', 0, 2); /* they have changed, as maps run */
+    /* the sizes have changed, since maps run */
+    while (asked()->kind == SK_TOLD_SIZES) say('v', 0, 2);
     CHECK_EQ(ASKED.kind, SK_TOLD_NOTHING);
     for (uint32_t i = 0; i < 3; i++) {
         parts(rig_task(&R, 1, i), 0, "1111");
@@ -1217,7 +1224,7 @@ TEST(a_strategy_outside_is_told_of_each_pack_in_order_and_merges_what_it_holds) 
     say('v', 0, 1);
     feed(5);
     uint64_t id[5];
-    for (uint32_t i = 5; i-- > 0;) { /* they come in the order of the maps */
+    for (uint32_t i = 5; i-- > 0;) { /* questions are in the order of the maps */
         id[i] = parts(rig_task(&R, 1, i), 0, "1111");
         done(1, i);
     }
@@ -1233,17 +1240,18 @@ TEST(a_strategy_outside_is_told_of_each_pack_in_order_and_merges_what_it_holds) 
     const struct sk_stask *t = sk_step_task(R.x, rig_task(&R, 2, 0));
     CHECK(t && t->in.n == 2 && t->in.head->ref.oid == id[0] && t->in.tail->ref.oid == id[1] &&
           t->hint == 3);
-    CHECK_EQ(say('h', 0, 1)->group.n, 1); /* passed alone, later */
+    /* this pack is alone in its group, and is passed on later */
+    CHECK_EQ(say('h', 0, 1)->group.n, 1);
     say('g', 0, 0);
     CHECK_EQ(say('h', 0, 1)->group.n, 1);
     CHECK_EQ(say('h', 0, 1)->group.n, 2); /* held at the end */
-    CHECK(say('p', 0, 0)->gone);          /* there is no more to be answered */
+    CHECK(say('p', 0, 0)->gone);          /* the question is void */
     CHECK_EQ(asked()->kind, SK_TOLD_ENDED);
     CHECK(!rig_flying(&R, 3));
     CHECK(!say('o', 0, 0)->gone && !NOW.held);
     CHECK(say('o', 0, 0)->gone);
     CHECK_EQ(asked()->kind, SK_TOLD_NOTHING);
-    CHECK_EQ(rig_flying(&R, 2), 1); /* what was held passed */
+    CHECK_EQ(rig_flying(&R, 2), 1); /* held packs were passed to the reduces */
     parts(rig_task(&R, 2, 0), 0, "2222");
     done(2, 0);
     CHECK_STR_EQ(input(0), "reduce 0-1/4 0:0@0+2(2) 0:1@0+1(1) 0:2@0+1(1) 0:3@0+1(1)");
@@ -1264,7 +1272,7 @@ TEST(maps_wait_for_a_strategy_outside_that_is_behind_by_an_eighth_of_memory) {
         done(1, n);
     }
     CHECK_MSG(n > 4 && n <= 16, "%u maps ran",
-              n); /* an eighth is 4 packs; others were on their way */
+              n); /* an eighth of memory is 4 packs; more were under way */
     CHECK(!R.x->stalled && sk_step_awaits(R.x) && !R.x->n_forced);
     for (uint32_t answered = 0; ASKED.kind != SK_TOLD_ENDED; answered++) {
         CHECK(answered < 200);

@@ -53,7 +53,7 @@ TEST(quantiles_of_student_are_those_of_tables) {
 /* ---- bounds ---- */
 
 enum { GROUPS = 4, PIECES = 400 };
-static double value[2][GROUPS][PIECES]; /* sums and counts of groups by piece */
+static double value[2][GROUPS][PIECES]; /* [sum, count][group][piece] */
 
 static double noise(void) { return (double)test_below(2000001) / 1e6 - 1; } /* -1 to 1 */
 

@@ -8,7 +8,7 @@ enum { KINDS = SK_JOIN_RIGHT_ANTI + 1, MOST = 3, PAIRS = 2 * MOST * MOST };
 
 /* ---- a join by two loops ---- */
 
-struct table { /* a key a row, each row has a name */
+struct table { /* a table with a key column; the number of a row is its name */
     int n, key[MOST], row[MOST];
 };
 struct result {
@@ -122,7 +122,7 @@ static void look(enum sk_join_kind k, int side, bool *by_block, bool *ordered, b
                     for (int cut = 0; cut <= n; cut++) {
                         struct table a = part(&t, 0, cut), b = part(&t, cut, n);
                         struct result both = {0}, of_this = {0}, in_order = {0};
-                        /* of this side as the left one */
+                        /* the join with this side as its left side */
                         enum sk_join_kind first = side == SK_SIDE_LEFT ? k : mirrored(k);
                         join_sides(&a, &other, side, k, &both);
                         join_sides(&b, &other, side, k, &both);
@@ -192,7 +192,7 @@ static void check_first(const struct sk_sides *z) {
     for (int s = 0; s < 2; s++) size[s] = z->side[s].bytes < 0 ? limit : (double)z->side[s].bytes;
     int smaller = size[0] < size[1] ? 0 : 1;
     for (int i = 3; i >= 0; i--) {
-        /* the last that is true wins: the smaller one to be broadcast before all others */
+        /* the last rule that applies wins: broadcasting the smaller side comes before all others */
         int s = i & 1 ? !smaller : smaller;
         if (worth_measuring(z, s, i < 2)) want = s;
     }
@@ -290,5 +290,6 @@ TEST(what_is_decided_costs_less_than_moving_both) {
     }
     CHECK_GT(n, 0);
     printf("# of what moving both costs: %.3f\n", all / moved);
-    CHECK_MSG(all < 0.87 * moved, "%.1f s of %.1f", all, moved); /* 0.83 to 0.855, by chance */
+    /* 0.83 to 0.855, depending on the seed */
+    CHECK_MSG(all < 0.87 * moved, "%.1f s of %.1f", all, moved);
 }

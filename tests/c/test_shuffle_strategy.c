@@ -8,7 +8,8 @@ static struct sk_shuffle_layout layout_of(const char *name, struct sk_shuffle_si
     return sk_shuffle_find(name)->layout(&z);
 }
 
-static struct sk_shuffle_sizes sizes(uint64_t mb) { /* in a memory of 1 GiB */
+/* Sizes of an exchange of `mb` MiB in 1 GiB of memory. */
+static struct sk_shuffle_sizes sizes(uint64_t mb) {
     return (struct sk_shuffle_sizes){.memory_bytes = 1024 * MB,
                                      .spills = true,
                                      .parts = true,
@@ -56,9 +57,9 @@ TEST(auto_has_one_value_a_map_while_memory_holds_all_and_a_few_beyond) {
     CHECK_EQ(layout_of("auto", sizes(1000)).values, 1);
     CHECK_GE(layout_of("auto", sizes(1100)).values, 4);
     CHECK_EQ(layout_of("auto", sizes(4000)).merge,
-             0); /* a hundred reads of each reduce are no reason */
+             0); /* a hundred reads of each reduce do not change the choice */
     struct sk_shuffle_sizes z = sizes(4000);
-    z.spills = false; /* it has to fit, and nothing is read from disk */
+    z.spills = false; /* all data fit memory, and nothing is read from disk */
     CHECK_EQ(layout_of("auto", z).values, 1);
     CHECK_EQ(layout_of("auto", z).merge, 0);
     z.parts = false; /* whole values only */
@@ -104,7 +105,7 @@ TEST(auto_is_never_dearer_than_another_one) {
         for (int k = 0; k < 8; k++)
             for (unsigned i = 0; sk_shuffle_name(i); i++) {
                 struct sk_shuffle_sizes z = sizes(mb);
-                /* auto does not consider it */
+                /* `auto` does not consider a strategy without a layout */
                 if (!sk_shuffle_find(sk_shuffle_name(i))->layout) continue;
                 z.spills = k & 1;
                 z.parts = k & 2;

@@ -324,13 +324,13 @@ TEST(native_tasks_merge_runs_and_leave_out_what_was_yielded_before) {
     struct value sample = out[0];
     out[0].bytes = NULL;
     forget();
-    skip = 1; /* of an attempt before: its note alone */
+    skip = 1; /* an earlier attempt has delivered this yield: only its note is compared */
     ran_well(x, parts, MAPS);
     CHECK(n_out == 2 && !out[0].bytes && out[1].bytes);
     CHECK(!memcmp(&out[0].note, &sample.note, sample.note_n));
     sk_free(sample.bytes);
     forget();
-    refuse_at = 1; /* it was cancelled: what the engine says is what run() says */
+    refuse_at = 1; /* the task was cancelled: the engine's code is the result of run() */
     sk_rc rc;
     CHECK_EQ(ran(x, parts, MAPS, 1, false, &rc), SK_NATIVE_RAN);
     CHECK(rc == SK_ECANCEL && n_out == 1 && !n_notes);
@@ -346,8 +346,9 @@ TEST(native_tasks_leave_to_operators_what_is_theirs) {
     struct part parts[2] = {{.of = bounds, .len = bounds.n, .side = SK_SIDE_BOUNDS},
                             {.of = S.run[0], .len = S.run[0].n}};
     struct sk_pack_task x = {SK_PHASE_REDUCE, 0, PARTITIONS, PARTITIONS, 0};
-    CHECK_EQ(ran(x, parts, 2, 1, true, &rc), SK_NATIVE_NOT);  /* a join's */
-    CHECK_EQ(ran(x, parts, 2, 2, false, &rc), SK_NATIVE_NOT); /* something is fused behind */
+    CHECK_EQ(ran(x, parts, 2, 1, true, &rc), SK_NATIVE_NOT); /* a join's */
+    /* an operator is fused behind the exchange */
+    CHECK_EQ(ran(x, parts, 2, 2, false, &rc), SK_NATIVE_NOT);
     for (x.phase = SK_PHASE_SPLIT_REDUCE; x.phase <= SK_PHASE_UNMATCHED; x.phase++)
         CHECK_EQ(ran(x, parts, 2, 1, false, &rc), SK_NATIVE_NOT);
     x.phase = SK_PHASE_REDUCE;
@@ -358,7 +359,7 @@ TEST(native_tasks_leave_to_operators_what_is_theirs) {
     x.phase = SK_PHASE_CUT;
     CHECK_EQ(ran(x, samples, MAPS, 2, true, &rc), SK_NATIVE_RAN); /* a cut never is */
     forget();
-    parts[0] = whole(S.sample[0], 0); /* its types are not those of runs */
+    parts[0] = whole(S.sample[0], 0); /* the types differ from those of the runs */
     parts[1] = whole(S.run[0], 1);
     CHECK_EQ(ran((struct sk_pack_task){SK_PHASE_MERGE, 0, 0, 0, 0}, parts, 2, 1, false, &rc),
              SK_NATIVE_NOT);
@@ -559,7 +560,8 @@ TEST(what_an_exchange_does_is_read_within_its_bounds_however_damaged) {
     uint32_t read = 0;
     for (int round = 0; round < test_rounds(20000); round++) {
         size_t len = test_below(3) ? n : (size_t)test_below(n + 1);
-        uint8_t *p = malloc(len + 1); /* its end is the end of the memory, for a sanitizer */
+        /* the bytes end where the allocation ends, so that a sanitizer sees overruns */
+        uint8_t *p = malloc(len + 1);
         struct sk_what *back;
         CHECK(p);
         memcpy(p, wire, len);

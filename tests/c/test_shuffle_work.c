@@ -18,7 +18,7 @@ struct map {
 };
 
 struct pack {              /* a value that was written */
-    struct sk_value value; /* its numbers; parts copied */
+    struct sk_value value; /* its numbers, with a copy of the parts */
     uint8_t *bytes;
 };
 
@@ -64,7 +64,7 @@ static void pack_free(struct pack *p) {
     sk_free(p->value.parts);
 }
 
-struct blocks { /* the batches of some bytes */
+struct blocks { /* the batches over some bytes */
     struct ArrowSchema schema[4096];
     struct ArrowArray array[4096];
     const struct ArrowArray *list[4096];
@@ -250,7 +250,7 @@ static uint32_t merged(const struct sk_what *what, struct pack *const *p, uint32
                                 .parts = (const uint32_t *const *)lengths,
                                 .values = values};
     struct sk_work *w;
-    if (n_parts && b->n) { /* a pack that has more or fewer blocks than it says */
+    if (n_parts && b->n) { /* also tries a pack with more or fewer blocks than its parts say */
         for (uint32_t k = 0; k < n_parts; k++) {
             if (!lengths[0][k]) continue;
             lengths[0][k] = 0;
@@ -452,7 +452,7 @@ static uint32_t merge_maps(const struct sk_what *what, struct pack (*packs)[PACK
             uint32_t first = group[0]->value.first, end = first + group[0]->value.n,
                      now = merged(what, group, k, NULL, out + n, PACKS_MAX - n,
                                   one_value ? 1 : (uint32_t)test_below(4));
-            if (!now) { /* no pack has a batch of these partitions */
+            if (!now) { /* no pack has rows of these partitions */
                 out[n] = (struct pack){
                     .value = {.kind = SK_VALUE_PARTS, .first = first, .n = end - first}};
                 CHECK(out[n].value.parts =
@@ -548,7 +548,7 @@ static void check_parts(enum sk_what_kind kind, const char *const *formats, stru
             *again = sk_alloc(SK_TAG_TEST, (size_t)(rows + 1) * sizeof *got);
     int64_t *ends = sk_calloc(SK_TAG_TEST, (partitions + 1) * sizeof *ends);
     exchange(what, maps, n_maps, 1, got, rows, ends + 1);
-    if (kind == SK_WHAT_RANDOM) { /* as many partitions a reduce as it likes */
+    if (kind == SK_WHAT_RANDOM) { /* a reduce may have any number of partitions */
         /* a slice is of one value */
         uint32_t step = partitions <= SK_VALUE_PARTS_MAX ? 1 + (uint32_t)test_below(partitions) : 1;
         exchange(what, maps, n_maps, step, again, rows, NULL);
@@ -559,7 +559,7 @@ static void check_parts(enum sk_what_kind kind, const char *const *formats, stru
         for (int64_t i = ends[p] + 1; in_order && i < ends[p + 1]; i++) CHECK(got[i - 1] < got[i]);
         if (kind == SK_WHAT_EVEN) CHECK_LE(ends[p + 1] - ends[p], rows / partitions + n_maps + 1);
     }
-    if (kind == SK_WHAT_HASH) { /* equal keys are in one partition */
+    if (kind == SK_WHAT_HASH) { /* checks that equal keys are in one partition */
         uint32_t *of = sk_alloc(SK_TAG_TEST, (size_t)(rows + 1) * sizeof *of);
         for (uint32_t p = 0; p < partitions; p++)
             for (int64_t i = ends[p]; i < ends[p + 1]; i++) of[got[i]] = p;

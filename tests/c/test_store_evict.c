@@ -58,7 +58,7 @@ TEST(evict_by_hand) {
 
 TEST(evict_soon_goes_last) {
     struct sk_evict_cand c[] = {
-        /* oldest, and for nothing */
+        /* the oldest value, which costs nothing to evict */
         {.bytes = 10 * MB,
          .last_use_ns = 1,
          .remake_ns = 0,
@@ -161,6 +161,6 @@ TEST(evict_random_against_selection_sort) {
         how[n] = (enum sk_evict_how)0x5a5a5a5a;
         CHECK_EQ(sk_evict_choose(c, n, need, how), covered);
         CHECK(memcmp(how, want, n * sizeof how[0]) == 0);
-        CHECK_EQ((uint32_t)how[n], 0x5a5a5a5au); /* nothing behind the end */
+        CHECK_EQ((uint32_t)how[n], 0x5a5a5a5au); /* nothing is written behind the end */
     }
 }

@@ -98,7 +98,7 @@ TEST(pin_death_drops_exactly_its_own) {
     sk_store_proc_dead(st, 2);
     CHECK_EQ(sealed(st), 0);
     CHECK_EQ(n_pins(st), 0);
-    /* Everything is one warm run again, and the number can be used again. */
+    /* All memory is one warm run again, and the process number can be reused. */
     CHECK_EQ(sk_store_alloc(st, 3, 10240 + 5056, &l, NULL), SK_OK);
     CHECK_EQ(l, 0);
     CHECK(sk_store_check(st));

@@ -10,10 +10,10 @@ TEST(quota_by_hand) {
     CHECK(sk_quota_reserve(&q, 40));
     CHECK(sk_quota_reserve(&q, 0));
     CHECK(!sk_quota_reserve(&q, 1));
-    sk_quota_use(&q, 60, 90); /* more than was promised */
+    sk_quota_use(&q, 60, 90); /* more bytes are used than were promised */
     CHECK_EQ(q.used, 90);
     CHECK_EQ(q.reserved, 40);
-    CHECK_EQ(sk_quota_room(&q), 0); /* 130 of 100: no wrap */
+    CHECK_EQ(sk_quota_room(&q), 0); /* 130 of 100 are used: the difference must not wrap */
     sk_quota_unreserve(&q, 40);
     CHECK_EQ(sk_quota_room(&q), 10);
     sk_quota_use(&q, 0, 1000);

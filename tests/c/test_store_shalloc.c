@@ -102,7 +102,7 @@ TEST(store_warm_first_then_cold_lowest) {
     /* Both holes are warm; the smaller one that fits is the better one. */
     CHECK_EQ(lease(st, 0, 9000), a);
     CHECK_EQ(lease(st, 0, 12000), c);
-    /* Too large for what is left of them: fresh pages. */
+    /* Too large for the remaining warm holes: it gets fresh pages. */
     sk_off e = lease(st, 0, 30000);
     CHECK(e > d);
     CHECK_EQ(e, d + 64);
@@ -137,17 +137,18 @@ TEST(store_bins_hold_lengths_that_differ) {
         gap[i] = object(st, 64);
     }
     CHECK_EQ(stats(st).sealed_bytes, stats(st).size_bytes);
-    /* the only long one first: it is looked at last */
+    /* the only long hole is freed first, so it is checked last */
     for (int i = 7; i < N + 7; i++) unref(st, o[i % N]);
     CHECK_EQ(lease(st, 0, 65 * 64), o[7]);
     sk_off off;
     CHECK_RC(sk_store_alloc(st, 0, 65 * 64, &off, NULL), SK_EFULL);
-    CHECK_EQ(lease(st, 0, 64 * 64), o[0]); /* of equal ones among those looked at: the lowest */
+    /* of equal holes that were checked, the lowest is taken */
+    CHECK_EQ(lease(st, 0, 64 * 64), o[0]);
     CHECK_OK(sk_store_unlease(st, 0, o[7], 65 * 64, NULL));
     sk_off next = lease(st, 0, 64 * 64);
     CHECK(next != o[7]); /* the shorter one fits better, though the long one is at hand */
     unref(st, gap[20]);
-    /* what was refused is possible now, and best fit still holds */
+    /* the refused allocation is possible now, and best fit still holds */
     CHECK_EQ(lease(st, 0, 65 * 64), o[7]);
     CHECK_EQ(lease(st, 0, 129 * 64), o[20]);
     sk_store_destroy(st);
@@ -199,7 +200,8 @@ TEST(store_large_prefers_mostly_warm_to_all_cold) {
     st = make(GIB);
     a = object(st, 10 * MIB);
     unref(st, a);
-    CHECK_EQ(lease(st, 0, 80 * MIB), 10 * MIB); /* an eighth is not worth it */
+    /* saving an eighth of the pages is not worth a worse place */
+    CHECK_EQ(lease(st, 0, 80 * MIB), 10 * MIB);
     sk_store_destroy(st);
 }
 
@@ -214,7 +216,7 @@ TEST(store_lease_sealed_in_pieces) {
     CHECK_EQ(stats(st).n_extents, 17);
     CHECK_EQ(sk_store_commit(st, 1, l + 63 * 1024, 1024, NULL), SK_OK); /* the end */
     CHECK(sk_store_check(st));
-    /* the middle: two leases now */
+    /* an object in the middle leaves two leases */
     CHECK_EQ(sk_store_commit(st, 1, l + 32 * 1024, 1024, NULL), SK_OK);
     CHECK(sk_store_check(st));
     CHECK_EQ(stats(st).n_extents, 17 + 1 + 1 + 1);
@@ -291,7 +293,7 @@ TEST(store_full_says_why) {
     CHECK(strcmp(err.msg, "store is full: need 40 MiB; 5.0 GiB of 5.0 GiB in use by 1 objects and "
                           "1 writers, largest free run 32 MiB; "
                           "release references or raise object_store_memory in init()") == 0);
-    CHECK_EQ(sk_store_alloc(st, 0, 64 * MIB, &off, &err), SK_EFULL); /* more than is free at all */
+    CHECK_EQ(sk_store_alloc(st, 0, 64 * MIB, &off, &err), SK_EFULL); /* more than all free bytes */
     CHECK(strstr(err.msg, "need 64 MiB") != NULL);
     CHECK_EQ(off, 77);
     CHECK(sk_store_check(st));
@@ -442,14 +444,16 @@ TEST(store_refused_memory_changes_nothing) {
         }
         CHECK_EQ(sk_mem_bytes(SK_TAG_STORE), base);
         n_refused += refused;
-        if (rc == SK_OK && refused == 0) break; /* more than the program asks for */
+        /* the fault is beyond the program's last allocation */
+        if (rc == SK_OK && refused == 0) break;
     }
     CHECK(saw_create);
     CHECK(n_refused >= 10);
 }
 
 TEST(store_overflow) {
-    /* a second book behind the first: by offset, and for nothing that was not asked to go there */
+    /* the overflow has a second book, behind the first by offset, and gets only allocations that
+     * are meant for it */
     struct sk_store *st = make(MIB);
     struct sk_err err;
     sk_off a, b, c, off;
@@ -474,7 +478,8 @@ TEST(store_overflow) {
     CHECK(!sk_store_unpin(st, 4, a));
     CHECK(sk_store_check(st));
     sk_store_proc_dead(st, 3);
-    CHECK(sk_store_take_overflow(st, &off, &len)); /* up to a border of 64 KiB, or what is in use */
+    /* up to a border of 64 KiB, or to memory in use */
+    CHECK(sk_store_take_overflow(st, &off, &len));
     CHECK(off == a && len == 2 * MIB + 64);
     CHECK(!sk_store_take_overflow(st, &off, &len));
     sk_store_proc_dead(st, 2);

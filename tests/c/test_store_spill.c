@@ -87,7 +87,7 @@ static void written(struct sk_spill_job *j) {
 }
 
 static void check_read(struct sk_spill_job *j, bool must) {
-    /* what came without an error is what was written */
+    /* bytes that were read without an error are those that were written */
     for (uint32_t i = 0; i < j->n; i++) {
         struct thing *t = j->items[i].user;
         if (must) CHECK_MSG(j->items[i].rc == SK_OK, "%s", j->err.msg);
@@ -153,7 +153,7 @@ TEST_LARGE(spill_and_back, 60) {
         sk_free(j);
     }
     CHECK_EQ(names_in(test_dir()), 0);
-    for (int r = 0; r < 60; r++) { /* any of them, in any order */
+    for (int r = 0; r < 60; r++) { /* any objects, in any order */
         struct thing pick[50];
         uint32_t n = 1 + (uint32_t)test_below(50);
         for (uint32_t i = 0; i < n; i++) pick[i] = t[test_below(N)];
@@ -293,12 +293,12 @@ TEST(spill_directories_in_turn) {
     for (uint32_t i = 0; i < 6; i++) write_now(sp, &t[i], 1);
     CHECK_EQ(in_place(t, 6, &sp->places[0]), 3);
     CHECK_EQ(in_place(t, 6, &sp->places[1]), 3);
-    CHECK_OK(sk_fault_set("spill.nospace", SK_FAULT_FAIL, 1)); /* the next one, once */
+    CHECK_OK(sk_fault_set("spill.nospace", SK_FAULT_FAIL, 1)); /* the next directory, once */
     uint64_t before = disk_of(sp);
     for (uint32_t i = 6; i < 9; i++) write_now(sp, &t[i], 1);
     CHECK(sk_fault_fired());
     sk_fault_clear();
-    /* the first of them went there; the second directory was not full */
+    /* the first objects went to the second directory, which was not full */
     CHECK_GE(in_place(t + 6, 3, &sp->places[1]), 2);
     CHECK_EQ(disk_of(sp) - before, before / 2);
     CHECK_OK(sk_fault_set("spill.nospace", SK_FAULT_FAIL, 0));
@@ -308,7 +308,8 @@ TEST(spill_directories_in_turn) {
     CHECK_RC(j->rc, SK_ENOSPC);
     CHECK_EQ(j->items[0].at.stretch, NULL);
     sk_fault_clear();
-    CHECK_OK(sk_spill_write(sp, j, &err)); /* all have refused lately: tried again all the same */
+    /* all directories have failed recently: they are tried again all the same */
+    CHECK_OK(sk_spill_write(sp, j, &err));
     CHECK_EQ(next(sp), j);
     CHECK_RC(j->rc, SK_OK);
     written(j);
@@ -434,7 +435,7 @@ TEST(spill_sees_damage) {
     CHECK_STR_HAS(j->err.msg, "changed it");
     check_read(j, false);
     sk_free(j);
-    struct thing swapped[2] = {t[0], t[3]}; /* whole and at the wrong place */
+    struct thing swapped[2] = {t[0], t[3]}; /* two whole objects with exchanged places */
     swapped[0].at = t[3].at;
     j = read_now(sp, swapped, 1);
     CHECK_RC(j->items[0].rc, SK_ECORRUPT);
@@ -535,7 +536,7 @@ static void full_disk(const char *dir) {
         sk_free(j);
     }
     CHECK(n_full >= 1 && n_full <= 3);
-    for (uint32_t i = 0; i < 4; i++) { /* what was written is whole */
+    for (uint32_t i = 0; i < 4; i++) { /* the written objects are whole */
         if (!t[i].at.stretch) continue;
         struct sk_spill_job *j = read_now(sp, &t[i], 1);
         check_read(j, true);
@@ -561,7 +562,8 @@ TEST(spill_full_tmpfs) {
     CHECK_EQ(umount(test_dir()), 0);
 }
 
-TEST(spill_disk_that_was_full_at_first) { /* its quota was nine tenths of nothing for ever */
+/* A bug: the quota of such a disk was nine tenths of 0 for ever. */
+TEST(spill_disk_that_was_full_at_first) {
     if (mount("tmpfs", test_dir(), "tmpfs", 0, "size=4m") != 0)
         test_skip("mounting a small tmpfs needs root");
     static uint8_t bytes[4 << 20];

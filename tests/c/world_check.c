@@ -155,8 +155,8 @@ static uint32_t causes_of_task(uint32_t k) {
     if (seen_tasks[k]) return 0;
     seen_tasks[k] = 1;
     uint32_t m = 0;
-    /* An attempt that was killed may have been claimed, and not begun: n_started has none of it.
-     * What went before it raised, or made a value that was lost. */
+    /* A killed attempt may have been claimed but not begun, so n_started does not count it. Earlier
+     * attempts raised, or made a value that was lost. */
     struct sk_sim_stats st;
     sk_sim_get_stats(W.e, &st);
     uint32_t attempts =
@@ -261,7 +261,7 @@ bool check_view(const struct sk_view *v, uint32_t i) {
         MUST(v->len > 4, "%s: an empty error", say(i));
         memcpy(&code, v->data, 4);
         legitimate(code, (const char *)v->data + 4, i);
-        o->n_inner = 0; /* what was in the value went with it */
+        o->n_inner = 0; /* the references in the value are lost with it */
         return false;
     }
     if (v->kind == KIND_USER_ERROR) {
@@ -269,7 +269,7 @@ bool check_view(const struct sk_view *v, uint32_t i) {
         MUST(v->len == sizeof u, "%s: a user error of %zu bytes", say(i), v->len);
         memcpy(&u, v->data, sizeof u);
         const struct wtask *t = o->task ? &W.tasks[o->task - 1] : NULL;
-        bool flaky = u.magic == MAGIC + 1; /* its retries went to deaths */
+        bool flaky = u.magic == MAGIC + 1; /* deaths have used up its retries */
         W.n_user_errors++;
         MUST(flaky || (u.magic == MAGIC && o->x.bad && u.vid == o->x.vid),
              "%s: user error %llx, expected %s %llx", say(i), (unsigned long long)u.vid,
@@ -298,7 +298,7 @@ bool check_view(const struct sk_view *v, uint32_t i) {
              "%s: reference %u inside is to another object", say(i), k);
     }
     o->n_inner = h.n_inner;
-    if (o->task) { /* fenced: what counts is what the last attempt said */
+    if (o->task) { /* by the fence, only events of the last attempt count */
         const struct wtask *t = &W.tasks[o->task - 1];
         struct sk_sim_stats st;
         sk_sim_get_stats(W.e, &st);

@@ -177,7 +177,7 @@ sk_rc world_submit(struct sk_engine *e, const struct params *p, const uint32_t *
                              .shape = W.tasks[k].group ? W.groups[W.tasks[k].group - 1].one : 0,
                              .max_retries = retries,
                              .retry_exceptions = p->code == FLAKY,
-                             /* a wish, of a node that is there or not */
+                             /* a preferred node, which may not exist */
                              .node = p->salt % 5 == 0 ? (uint32_t)(p->salt % 7) : 0,
                              .node_only = p->salt % 7 == 1,
                              .sink = sink,
@@ -185,8 +185,8 @@ sk_rc world_submit(struct sk_engine *e, const struct params *p, const uint32_t *
                              .opts = &opts};
     sk_oid f = {0};
     sk_tid tid = {0};
-    /* What is made is known before anybody can see it: ids are given in order, so a worker that
-     * runs it at once finds the entry. */
+    /* Registers the objects before the submit: ids are given in order, so a worker that runs the
+     * task at once finds the entries. */
     sk_rc rc = e->ops->submit(e, &s, &f, &tid, err);
     if (rc != SK_OK) return rc;
     task_named(k, tid.v);
@@ -230,7 +230,8 @@ sk_rc world_actor(struct sk_engine *e, uint32_t parent, uint64_t salt, uint32_t 
                               .max_task_retries = (int32_t)(salt >> 8) % 3};
     if (W.tasks[k].group) s.init.shape = W.groups[W.tasks[k].group - 1].none;
     else if (!parent && at == 0 && W.f->cpus > 1 && !W.f->groups)
-        s.init.shape = 0; /* one at most: they keep their CPU, and others must be able to run */
+        /* one actor at most, since actors hold their CPU and other tasks must be able to run */
+        s.init.shape = 0;
     sk_aid aid;
     sk_oid ready;
     SK_TRY(e->ops->actor_create(e, &s, &aid, &ready, err));
@@ -369,7 +370,7 @@ static sk_rc nest(struct run *r, struct sk_err *err) {
 
 static sk_rc open_args(struct run *r, struct sk_err *err) {
     for (uint32_t i = 0; i < r->n_args; i++) {
-        /* as this task was given it: another attempt of its maker may have put others inside */
+        /* as this task got it: another attempt of its maker may have other references inside */
         struct value h;
         memcpy(&h, r->t->args[1 + i].data, sizeof h);
         for (uint32_t k = 0; k < h.n_inner; k++) {
@@ -524,7 +525,7 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
          "task %u begins attempt %u after attempt %u", r.p.task, t->attempt, k->last_attempt);
     k->n_started++;
     k->last_attempt = t->attempt;
-    task_named(r.p.task, t->id.v); /* its submitter may not be back from the call yet */
+    task_named(r.p.task, t->id.v); /* its submitter may not have returned from the call yet */
     r.n_args = k->n_args;
     for (uint32_t i = 0; i < r.n_args; i++) {
         r.args[i] = k->args[i];
@@ -534,7 +535,7 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
              "task %u was begun although its argument %u is an error", r.p.task, i);
     }
     if (r.p.salt >> 3 & 1) sk_sim_nap(1 + (int64_t)(mix(r.p.salt, t->attempt) % 4000000));
-    /* they do not change under it */
+    /* arguments must not change while the task runs */
     for (uint32_t i = 0; i < r.n_args; i++) (void)check_view(&t->args[1 + i], r.args[i]);
     switch ((enum code)r.p.code) {
     case FAIL: return fail_with(&r, MAGIC, name_of(&r.p), err);
