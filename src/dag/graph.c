@@ -32,7 +32,7 @@ enum { MORE = 200 };
 struct sk_dag_head {
     uint64_t magic;
     uint32_t n_actors, n_nodes;
-    _Atomic uint32_t dead; /* 0: nobody has died; else 1 + index of the actor */
+    _Atomic uint32_t dead; /* 0: no actor has died; else 1 + index of the actor */
     _Atomic uint32_t closed, changes;
     uint32_t pad;
     uint64_t seats, ids, channels, gone, readers, states; /* offsets from the head */

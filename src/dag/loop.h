@@ -83,7 +83,7 @@ uint32_t sk_dag_seat_state(const struct sk_dag_seat *s);
 /* Takes an empty seat. false: the seat was left before (the graph has ended), it is taken, or the
  * memory belongs to another graph. */
 bool sk_dag_seat_take(struct sk_dag_seat *s, uint64_t graph, int32_t retries);
-/* Marks an empty seat as left, so that nobody takes it. false: the seat is or was taken. */
+/* Marks an empty seat as left, so that no process takes it. false: the seat is or was taken. */
 bool sk_dag_seat_skip(struct sk_dag_seat *s);
 /* Makes the seat of a dead process empty, for a successor; called by sk_dag_bury. false: the seat
  * was left. */

@@ -149,11 +149,11 @@ uint64_t sk_group_starts(const struct sk_keys *k, uint32_t *start);
 
 /* Aggregates (aggregates.h has their table, docs/design/kernels.md the rules). Result types: COUNT
  * int64; SUM int64 of integers and bool (uint64 of uint64), double of floats, decimal(38, scale),
- * duration; MEAN, STD,
- * MISSING_PCT, ZERO_PCT double; MIN, MAX, ABS_MAX the column's (a dictionary's values, a view's
- * text). Null where there is no value (COUNT: 0), or, without ignore_nulls, where one is null;
- * COUNT and ZERO_PCT then count nulls as rows. STD of too few values: NaN. SUM that does not fit,
- * and ABS_MAX of the least integer, are SK_ERANGE when the result is made. */
+ * duration; MEAN, STD, MISSING_PCT, ZERO_PCT double; MIN, MAX, ABS_MAX the column's (a dictionary's
+ * values, a view's text). The result of a group is null if the group has no value (COUNT: 0) or,
+ * without ignore_nulls, if a value is null; COUNT and ZERO_PCT then count nulls as rows. STD of too
+ * few values is NaN. A SUM that does not fit its type, and ABS_MAX of the least integer, give
+ * SK_ERANGE when the result is made. */
 /* Finds a kind of aggregate by its name in the table; false: there is none. */
 bool sk_agg_kind_find(const char *name, enum sk_agg_kind *out);
 /* True if the aggregate can work on a column of this Arrow format (for a dictionary: the format of
@@ -169,31 +169,33 @@ struct sk_agg {
     double q;         /* QUANTILE: which quantile, from 0 to 1 */
     const char *name; /* name of the column of results; copied */
     uint32_t k;       /* TOP_K: number of values; APPROX_QUANTILES: number of quantiles */
-    const double *qs; /* these; copied */
-    bool nan_is_null; /* NaN is taken for a null */
+    const double *qs; /* APPROX_QUANTILES: the quantiles, from 0 to 1; copied */
+    bool nan_is_null; /* true: a NaN is treated as a null */
     /* TOP_K: name of the field of values in the result; NULL: "value". Copied */
     const char *value_name;
     bool wide; /* SUM of integers: decimal(38, 0), which holds the sum of any number of rows */
-    /* for aggregates that keep values: aggregate the values inside of lists (Arrow format "+l") */
+    /* true: aggregates the values inside of lists (Arrow format "+l"); only for aggregates that
+     * store values */
     bool flatten;
 };
-/* Those that keep values, of any type. LIST: list, in the order of rows and merges. FIRST: the
- * first value; null where there is none. UNIQUE: list of each value once, in the order in which
- * they came first. COUNT_DISTINCT: int64. VALUE_COUNTER: struct of lists `values`, as UNIQUE, and
+/* Aggregates that store values, of any type. LIST: list, in the order of rows and merges. FIRST:
+ * the first value; null if there is none. UNIQUE: list of each value once, in the order of first
+ * occurrence. COUNT_DISTINCT: int64. VALUE_COUNTER: struct of lists `values`, as UNIQUE, and
  * `counts`. QUANTILE of integers and floats: double, exact, linear between neighbours (Arrow's
  * formula), of values that are not NaN. APPROX_QUANTILES: list of double, each the value of rank q
- * * n with a relative error of at most 2^-13 (0.012 %); no more than 4,096 values are kept for a
- * power of two. TOP_K: list of struct (value, count), the most frequent first, equal counts as they
- * came; exact, so it keeps each value that there is. ignore_nulls leaves nulls out; a group without
- * values has an empty list, 0, a null quantile, null quantiles. */
+ * * n with a relative error of at most 2^-13 (0.012 %); at most 4,096 values are stored for each
+ * power of two. TOP_K: list of struct (value, count), the most frequent first, equal counts in the
+ * order of first occurrence; exact, so all distinct values are stored. ignore_nulls skips nulls; a
+ * group without values has an empty list, 0, a null quantile, null quantiles. */
 
-/* An aggregation: update with rows, or merge partial results of others, in any order; then a
- * partial result or the result. No result but those that keep the order of values (LIST, UNIQUE,
- * VALUE_COUNTER, FIRST, and equal counts of TOP_K) depends on how rows were cut into batches, on
- * which aggregation took which batch, or on the order of merges. Not for two threads at once.
- * Groups: as keys are equal (null is a group, NaN is one, -0.0 is 0.0); no keys: one group of all
- * rows. Memory: keys, states (16 to 160 bytes each) and 32 bytes a group; what keeps values, these.
- * `schema` is that of all batches and must outlive it. */
+/* An aggregation: it is updated with rows, and merges partial results of other aggregations, in any
+ * order; then it makes a partial result or the result. Results do not depend on how rows were cut
+ * into batches, on which aggregation took which batch, or on the order of merges, except for the
+ * order of values in LIST, UNIQUE, VALUE_COUNTER, FIRST and equal counts of TOP_K. One thread at a
+ * time may use it. Rows of equal keys form a group (all nulls are equal, all NaNs are equal, -0.0
+ * equals 0.0); without keys all rows are one group. Memory: for each group its keys, its states (16
+ * to 160 bytes each) and 32 bytes, and the stored values. `schema` is the schema of all batches and
+ * must outlive the aggregation. */
 struct sk_groupby;
 sk_rc sk_groupby_create(const struct ArrowSchema *schema, const uint32_t *keys, uint32_t n_keys,
                         const struct sk_agg *aggs, uint32_t n_aggs, struct sk_groupby **out,
@@ -205,9 +207,10 @@ sk_rc sk_groupby_update(struct sk_groupby *g, const struct ArrowSchema *schema,
 /* Partial results are not worth their cost if groups / rows is above 0.8 after 64 Ki rows: finding
  * the group of a row then costs more than sending the row unchanged. The caller decides
  * (shuffle/aggregate.c). */
-/* Adds the rows of a partial result of the same keys and aggregates. Its schema gives the types
- * that its states were made of, which may be narrower than g's (int, where g has float; null).
- * Keys, and kept values, must be of g's types. SK_ERANGE: a value is not exact in g's type. */
+/* Adds the rows of a partial result of the same keys and aggregates. Its schema has the types of
+ * the values from which its states were made, which may be narrower than g's (int if g has float;
+ * null). Keys and stored values must have g's types. SK_ERANGE: a value is not exact in g's
+ * type. */
 sk_rc sk_groupby_merge(struct sk_groupby *g, const struct ArrowSchema *schema,
                        const struct ArrowArray *partial, struct sk_err *err) SK_MUST_USE;
 /* Returns the number of rows added since the creation or the last clear. */
@@ -219,9 +222,9 @@ uint64_t sk_groupby_groups(const struct sk_groupby *g);
 uint64_t sk_groupby_bytes(const struct sk_groupby *g, uint64_t *kept);
 uint64_t sk_groupby_group_bytes(const struct sk_groupby *g);
 #define SK_STATE "state:"
-/* The schema of results: keys, then aggregates. A partial result has one column of bytes for each
- * aggregate (a list for those that keep values), whose name is "state:" and the Arrow format of the
- * values. It belongs to g. */
+/* Returns the schema of results: keys, then aggregates; it belongs to g. A partial result has one
+ * column of bytes for each aggregate (a list for aggregates that store values), whose name is
+ * "state:" followed by the Arrow format of the values. */
 const struct ArrowSchema *sk_groupby_schema(const struct sk_groupby *g, bool partial);
 /* Results. build makes the result; measure_range plans a batch of `n` of its rows from row `from`
  * on; measure does both, for all rows. g must not change while a plan is used. SORTED: sorted by

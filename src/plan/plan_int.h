@@ -2,7 +2,7 @@
  *
  * The logical DAG is first expanded into a tree: a node with two consumers gives two vertices and
  * is computed twice (streaming it to both would have to buffer for the slower one). So every vertex
- * has one consumer, and a rule needs to look at a vertex and its parent only. */
+ * has one consumer, and a rule needs only a vertex and its parent. */
 #ifndef SK_PLAN_INT_H
 #define SK_PLAN_INT_H
 

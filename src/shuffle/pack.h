@@ -74,19 +74,20 @@ bool sk_pack_note_ok(struct sk_bytes note);
  *   SPLIT      As REDUCE, but with only some of the packs of the input that several reduces of a
  *   REDUCE     hot partition share (`shared`), if these must report matches (struct
  *              sk_exchange_desc). It yields its match report first, in place of the rows that
- *              depend on all split reduces. The report and what came before it must be the same
+ *              depend on all split reduces. The report and the yields before it must be the same
  *              in each attempt.
  *   UNMATCHED  One task behind the split reduces of a partition. It has the match report of each
  *              split reduce, in their order, with input number SK_SIDE_REPORTS; and the parts of
  *              all inputs but the shared one, of which it has the columns only.
  *
- * An input without rows for a reduce gives it one part with n_rows 0, for the columns: if that part
- * has rows, they do not belong to this reduce. An input without any pack gives no part. A reduce
- * without rows gives one empty block if the user asked for a number of partitions, else nothing.
+ * If an input has no rows for a reduce, the reduce gets one part of it with n_rows 0, for the
+ * columns: rows in that part do not belong to this reduce. It gets no part of an input without
+ * packs. A reduce without rows yields one empty block if the user has given a number of partitions,
+ * else nothing.
  *
  * The hint of a task that yields packs says in how many values it should yield them (or in how many
- * runs, each with its sample). Each value has the same number of neighbouring partitions (each run,
- * of rows); there are more values where one would have too many parts. */
+ * runs, each with its sample). Each value has the same number of neighbouring partitions (each run
+ * the same number of rows); there are more values if one would have too many parts. */
 enum sk_pack_phase {
     SK_PHASE_NONE,
     SK_PHASE_CUT,

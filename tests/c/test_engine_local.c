@@ -199,7 +199,7 @@ TEST(local_returns) {
     CHECK(view_is(&v, 5000000, 3));
     CHECK_EQ(eng_stat(eng, "store_pins"), 1);
     eng->ops->view_release(eng, &v);
-    eng_settle(); /* what workers lease, too */
+    eng_settle(); /* also waits for leases of workers */
     eng_close();
 }
 
@@ -439,7 +439,7 @@ TEST(local_stream_dropped_half_way) {
             }
             eng->streams->drop(eng, t);
         }
-    eng_settle(); /* what workers lease, too */
+    eng_settle(); /* also waits for leases of workers */
     eng_close();
 }
 
@@ -540,7 +540,7 @@ TEST(local_errors) {
     eng_error(o, text, sizeof text);
     eng_error(p, text, sizeof text);
     CHECK_STR_EQ(text, "no such luck");
-    eng_settle(); /* what workers lease, too */
+    eng_settle(); /* also waits for leases of workers */
     eng_close();
 }
 
@@ -1682,7 +1682,7 @@ TASK(in_worker) {
 TEST(local_calls_from_workers) {
     OPEN();
     CHECK_EQ(eng_take(JOB(.fn = "in_worker")), 101);
-    eng_settle(); /* what workers lease, too */
+    eng_settle(); /* also waits for leases of workers */
     eng_close();
 }
 
@@ -1714,7 +1714,7 @@ TEST(local_death_gives_everything_back) {
     char text[1500];
     OPEN();
     CHECK_EQ(eng_error(JOB(.fn = "leaves_things"), text, sizeof text), SK_EDEAD);
-    eng_settle(); /* what workers lease, too */
+    eng_settle(); /* also waits for leases of workers */
     eng_close();
 }
 
@@ -2359,6 +2359,6 @@ TEST(local_store_full) {
     eng->ops->buf_abort(eng, &b);
     for (int i = 0; i < 50; i++)
         eng_release(JOB(.fn = "blob", .a = {VAL(1 << 20), VAL(1)}, .n_a = 2));
-    eng_settle(); /* what workers lease, too */
+    eng_settle(); /* also waits for leases of workers */
     eng_close();
 }

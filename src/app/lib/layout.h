@@ -13,7 +13,7 @@ struct layout_range { /* a range of the input, which one map reads */
     char url[LAYOUT_URL];
 };
 struct layout {
-    uint64_t map_bytes, part_bytes; /* sizes that the user wants; 0: chosen */
+    uint64_t map_bytes, part_bytes; /* sizes given by the user; 0: chosen */
     /* Number of blocks that one merge takes; 0: no merges; LAYOUT_CHOSEN: no merges if blocks have
      * at least 256 KiB, else a number chosen by layout_make. */
     uint32_t per_merge;

@@ -14,7 +14,7 @@ static PyObject *m_actor_kill(PyObject *module, PyObject *args) {
     PY_DROP(st)
     rc = st->engine->ops->actor_end(st->engine, py_token_actor(token), no_restart, &err);
     PY_TAKE(st)
-    /* SK_ENOENT: the actor is dead already, as the caller wants */
+    /* SK_ENOENT is no error: the actor is dead already */
     if (rc != SK_OK && rc != SK_ENOENT) return py_raise(st, rc, &err);
     Py_RETURN_NONE;
 }

@@ -252,7 +252,7 @@ static PyObject *own_buf(struct py_state *st, size_t n, uint8_t **p) {
 PyObject *py_pack_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k) {
     uint8_t *p;
     if (((uintptr_t)v->data & (SK_BLOCK_ALIGN - 1)) == 0) return py_buf_of_view(st, v, k);
-    /* the value came in a message, so its bytes are not aligned */
+    /* the value arrived in a message, so its bytes are not aligned */
     PyObject *buf = own_buf(st, v->len, &p);
     if (buf) memcpy(p, v->data, v->len);
     return buf;

@@ -88,7 +88,7 @@ static int run_stream(struct py_state *st, struct sk_task *t, PyObject *result, 
                      t->name, Py_TYPE(result)->tp_name);
         return -1;
     }
-    /* the caller of this run wants the iterator itself, and takes the values from it */
+    /* the caller of this run needs the iterator itself, and takes the values from it */
     if (SK_UNLIKELY(py_pulled != NULL)) {
         *py_pulled = it;
         return 0;

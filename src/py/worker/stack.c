@@ -210,7 +210,8 @@ static PyObject *m_stack_ask(PyObject *module SK_UNUSED, PyObject *args) {
 }
 
 /* stack_become(uid, gid): switches to another user for good. The kernel hides the descriptors of a
- * process that did so, the pipe for the answers too, so it is made dumpable again. */
+ * process that has done so, also the pipe for the answers, so the process is made dumpable
+ * again. */
 static PyObject *m_stack_become(PyObject *module SK_UNUSED, PyObject *args) {
     unsigned uid, gid;
     if (!PyArg_ParseTuple(args, "II:stack_become", &uid, &gid)) return NULL;
