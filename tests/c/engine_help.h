@@ -71,7 +71,7 @@ enum { GATE_S = 50 };
 bool gate_wait(int i, uint32_t at_least);
 /* Adds n to word i, wakes all that wait for it, and returns the new value. */
 uint32_t gate_add(int i, uint32_t n);
-/* Raises word i to v, if it is less. Wakes nobody. */
+/* Raises word i to v, if the word is less. Wakes no waiter. */
 void gate_max(int i, uint32_t v);
 
 sk_fid fid_of(const char *name);

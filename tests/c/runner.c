@@ -327,7 +327,7 @@ static uint64_t env_u64(const char *name, uint64_t otherwise) {
 }
 
 static int on_a_core(void) {
-    double load; /* of the last minute: who runs or would */
+    double load; /* load average of the last minute: processes that run or could run */
     return getloadavg(&load, 1) == 1
                ? (int)SK_MAX(1, load / (double)SK_MAX(1, sysconf(_SC_NPROCESSORS_ONLN)))
                : 1;

@@ -345,7 +345,7 @@ TEST_LARGE(channel_by_processes_adaptive, 120) {
 }
 TEST_LARGE(channel_by_processes_sleeping, 120) { by_processes(1, (uint64_t)test_rounds(8000), 0); }
 
-/* ---- who sleeps is woken --------------------------------------------------------------------- */
+/* ---- waking sleepers ------------------------------------------------------------------------- */
 
 struct sleeper {
     struct rig *r;

@@ -171,7 +171,7 @@ TEST_SLOW(graph_memory_asked_by_who_is_killed_with_the_answer, 300) {
     at_every_pass("ring.after_pop");
 }
 
-/* ---- who hears of an actor's death ----------------------------------------------------------- */
+/* ---- reports of an actor's death ------------------------------------------------------------- */
 
 /* A constructor, which fails from the process number in gate word 1 on; 0: never. */
 TASK(graph_actor) {

@@ -765,7 +765,7 @@ TEST(an_actor_killed_in_its_constructor_is_told_gone) {
     sk_oid o = call(a);
     check_error(o, SK_KIND_ENGINE_ERROR, "killed");
     release(o);
-    CHECK_EQ(g.gone, 1); /* what it made is thrown away */
+    CHECK_EQ(g.gone, 1); /* objects that it made are freed */
     release(ready);
     sk_actor_release(g.e, a);
     CHECK_EQ(g.gone, 1);
@@ -876,7 +876,7 @@ TEST(restart_waits_for_the_call_that_runs) {
     CHECK_EQ(pthread_create(&th, NULL, get_it, &long_call), 0);
     while (sem_wait(&g.in) != 0) CHECK_EQ(errno, EINTR);
     CHECK_EQ(g.e->ops->actor_end(g.e, a, false, NULL), SK_OK);
-    /* its restart is on its way: that costs nothing */
+    /* its restart has begun already: a kill costs no second restart */
     CHECK_EQ(g.e->ops->actor_end(g.e, a, false, NULL), SK_OK);
     other = call(a);
     CHECK_RC(g.e->ops->wait(g.e, &other, 1, 1, sk_now_ns() + 50 * SK_MS, there, NULL), SK_ETIMEOUT);

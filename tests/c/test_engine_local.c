@@ -362,8 +362,8 @@ TEST(local_stream_window) {
                                     .n_returns = SK_STREAMING,
                                     .opts.stream_window = 3},
                       &t);
-    /* counts after the wait for the window: the third yield is on its way, its call has not
-     * returned */
+    /* the counter counts after the wait for the window: the third yield was sent, but its call has
+     * not returned */
     CHECK(gate_wait(0, 2));
     for (int i = 0; i < 50; i++) {
         CHECK_LE(atomic_load(&gate->w[0]), i + 3);
@@ -567,7 +567,8 @@ TEST(local_huge_error_and_a_full_store) {
     eng_close();
 }
 
-TASK(on_no_such_node) { /* 1: refused; asks from a worker */
+/* Submits from a worker; returns 1 if the task was refused. */
+TASK(on_no_such_node) {
     sk_oid o;
     struct sk_err e;
     sk_rc rc =
@@ -848,7 +849,7 @@ TEST(local_cancel) {
     eng_close();
 }
 
-/* ---- who waits ------------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 /* Polls an object arg 0 times, without and with a short wait. */
 TASK(polls) {

@@ -164,7 +164,7 @@ static void no_sanitizer(void) {
     if (test_sanitized()) test_skip("a sanitizer's shadow is memory, too");
 }
 
-/* ---- who is stopped -------------------------------------------------------------------------- */
+/* ---- which task is stopped ------------------------------------------------------------------- */
 
 TEST_LARGE(oom_what_does_not_fit_alone_is_an_error, 60) {
     char text[1500];
@@ -322,7 +322,7 @@ static sk_oid put(size_t n, uint8_t fill) {
 }
 
 TEST_LARGE(oom_the_store_makes_room, 60) {
-    /* 160 MiB of objects, 200 of a task, 300 in all: objects go to disk, nobody is stopped */
+    /* 160 MiB of objects, 200 of a task, 300 in all: objects are spilled, and no task is stopped */
     no_sanitizer();
     char dir[600];
     sk_oid o[16];
@@ -494,7 +494,7 @@ TEST_LARGE(oom_killed_by_the_kernel, 60) {
     no_sanitizer();
     char text[1500];
     in_group(256);
-    OPEN(.memory_every_ns = -1); /* we stop nobody */
+    OPEN(.memory_every_ns = -1); /* the engine stops no task */
     CHECK_EQ(eng_error(JOB(.fn = "oom_eat", .a = {VAL(2000)}, .n_a = 1, .retries = 1), text,
                        sizeof text),
              SK_EOOM);
@@ -531,9 +531,10 @@ TEST_LARGE(oom_before_the_kernel, 60) {
     out_of_group();
 }
 
-/* They filled on while the one that was stopped went, and the kernel was faster in every other
- * round. Each ends with its value whoever is faster; that we are is asked only where more rounds
- * are (SK_TEST_ROUNDS): when others take the CPUs, the driver may not look in time. */
+/* Many tasks fill memory while a stopped one ends; a bug let the kernel be faster in every other
+ * round. Each task ends with its value, whether the kernel or the driver is faster. That the driver
+ * is faster is checked only with more rounds (SK_TEST_ROUNDS): if other processes take the CPUs,
+ * the driver may not measure in time. */
 TEST_LARGE(oom_many_at_once_before_the_kernel, 60) {
     enum { N = 12, ROUNDS = 2 };
     no_sanitizer();

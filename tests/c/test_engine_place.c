@@ -359,7 +359,8 @@ TEST(place_launch_alone) {
 }
 
 TEST(place_launch_alone_saves_for_nobody) {
-    /* an actor that waits for all CPUs may not begin now: who runs alone is not kept from it */
+    /* an actor that waits for all CPUs may not begin now: it does not keep a task that runs alone
+     * from beginning */
     setup(4, 1);
     sk_shape all, alone;
     struct sk_res four = {.amount = {4 * SK_RES_UNIT}};

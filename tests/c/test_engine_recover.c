@@ -493,7 +493,7 @@ TEST(recover_refs_in_bytes_that_are_read) {
     close_clean();
 }
 
-/* ---- who waits ------------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 TEST(recover_argument_of_queued_tasks) {
     OPEN(.cpus = 1);

@@ -310,7 +310,8 @@ TEST(part_that_is_none) {
     CHECK_RC(job_on(eng, &j, &none, NULL, &err), SK_EINVAL);
     sk_oid bad = JOB(.fn = "twice", .a = {VAL(1), REF(o)}, .n_a = 2, .retries = 0);
     CHECK_EQ(eng_error(part_job(bad, 5, UINT32_MAX), text, sizeof text), SK_EINVAL);
-    CHECK_STR_HAS(text, "not equal"); /* its own error, whatever part of it was asked for */
+    /* the task fails with the value's own error, whichever part it takes */
+    CHECK_STR_HAS(text, "not equal");
     eng_release(o), eng_release(late), eng_release(bad);
     close_clean();
 }
@@ -498,7 +499,7 @@ TEST_LARGE(spill_stream, 60) {
     close_clean();
 }
 
-/* ---- who follows what goes to disk ----------------------------------------------------------- */
+/* ---- events of spills ------------------------------------------------------------------------ */
 
 enum { FOLLOWED = 60 };
 struct follower {
@@ -790,7 +791,7 @@ TEST_LARGE(spill_quota_is_kept, 60) {
         int i = (int)test_below((uint64_t)n);
         is_blob(o[i], MIB, (uint8_t)i);
     }
-    /* over two times at which the disk is asked again */
+    /* longer than two retries of the disk */
     for (int64_t until = sk_now_ns() + 1200 * SK_MS; sk_now_ns() < until;)
         for (int i = 0; i < n; i++) is_blob(o[i], MIB, (uint8_t)i);
     for (int i = 0; i < 10; i++) eng_release(o[i]);
@@ -805,7 +806,8 @@ TEST_LARGE(spill_quota_is_kept, 60) {
 /* ---- the overflow: what can neither be in the store nor leave it ----------------------------- */
 
 TASK(grown) { return ret_blob(t, 0, 2 * t->args[0].len, t->args[0].data[0], err); }
-TASK(grown_or_killed) { /* the first attempt dies with what it has begun to write */
+/* The first attempt dies while it writes its output. */
+TASK(grown_or_killed) {
     if (gate_add(2, 1) > 1) return ret_blob(t, 0, 2 * t->args[0].len, t->args[0].data[0], err);
     struct sk_buf b;
     SK_TRY(t->engine->ops->buf_alloc(t->engine, 2 * t->args[0].len, &b, err));
@@ -1144,7 +1146,8 @@ TASK(parent) {
     return ret_i64(t, 0, v, err);
 }
 TASK(same) { return ret_i64(t, 0, t->args[0].len == t->args[1].len, err); }
-TASK(wide) { /* word 2: about to ask for room */
+/* Sets word 2 before it requests room. */
+TASK(wide) {
     gate_add(2, 1);
     return ret_blob(t, 0, (size_t)arg_i64(t, 0), 7, err);
 }
@@ -1174,7 +1177,7 @@ TEST(spill_child_of_who_holds_the_memory) {
     CHECK(gate_wait(2, 1));
     room_is_waited_for();
     eng_wait_stat("spill_objects_on_disk", 2);
-    /* each: so long that who waits for room looks again, before or after it */
+    /* each read takes so long that a waiter for room checks again, before or after it */
     CHECK_OK(sk_fault_delay("spill.read", 20000, 0));
     gate_add(1, 1);
     CHECK_EQ(eng_take(job), 1);

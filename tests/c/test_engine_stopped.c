@@ -223,7 +223,7 @@ TEST(held_worker_has_died_and_its_pid_is_a_strangers) {
     for (int i = 0; i < 20; i++) CHECK_NE(state_of(stranger), 'T');
     CHECK_EQ(kill(stranger, SIGKILL), 0);
     CHECK_EQ(waitpid(stranger, NULL, 0), stranger);
-    CHECK(!hold(stranger, true)->mem.paused); /* nobody's */
+    CHECK(!hold(stranger, true)->mem.paused); /* no worker's */
     w->pid = p;
     sk_driver_unlock(eng);
     eng_close();

@@ -267,7 +267,7 @@ TEST(near_the_end_the_longest_way_comes_first) {
 }
 
 TEST(what_is_no_larger_than_its_input_needs_no_room) {
-    /* of blocks of different sizes, too: the input at hand counts, not the mean */
+    /* the size of the actual input counts, not the mean, if blocks have different sizes */
     struct look *l = look();
     l->v.memory_used = 1000;
     l->v.memory_room = 0;
@@ -303,7 +303,7 @@ TEST(ray_deals_memory_by_shares) {
     CHECK_EQ(choose(l, "reservation").op, MAP);
     l->op[MAP].out_bytes = 200;
     CHECK_EQ(choose(l, "reservation").op, READ); /* it holds less */
-    /* its share is 125 for tasks, and what nobody has of the rest is dealt */
+    /* its share is 125 for tasks; the memory that no operator has reserved is divided */
     l->op[READ].promised = 400;
     CHECK_EQ(choose(l, "reservation").op, MAP);
     l->op[MAP].promised = 400;

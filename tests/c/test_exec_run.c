@@ -461,7 +461,7 @@ BOTH(limit_stops_the_rest) {
     struct rows r = {0};
     all(&r);
     CHECK_EQ(r.n, 23);
-    /* of 300 reads and 300 calls; the engine runs what it has in random order */
+    /* of 300 reads and 300 calls; the engine runs its tasks in random order */
     CHECK_LT(W.n_runs, 290);
     sk_vec_free(&r);
     end();
@@ -710,7 +710,7 @@ static void *answerer(void *arg) {
         sk_rc rc = sk_exec_call(X, answer, &n, &err);
         if (rc == SK_EDONE) return NULL;
         if (rc != SK_OK) CHECK_STR_HAS(err.msg, "the strategy has no answer");
-        if (n == before) /* nothing is asked */
+        if (n == before) /* no question is open */
             while (sem_wait(&WOKEN) != 0);
     }
     return NULL;

@@ -97,7 +97,7 @@ static void wait_heard(struct sk_bell *b, uint32_t seen, int64_t spin_ns) {
 
 struct game {
     struct sk_bell bell[2];
-    _Atomic uint64_t count[2]; /* [0]: work done by ringers, [1]: heard by the sleeper */
+    _Atomic uint64_t count[2]; /* [0]: work added by ringers, [1]: work that the sleeper has seen */
     uint64_t goal;
     uint64_t seed;
 };

@@ -257,7 +257,8 @@ TEST(forksrv_takes_commands_while_it_is_busy) {
         r = expect_report(&v, SK_FORK_STARTED);
         CHECK_EQ(r.worker, i);
         pid[i] = r.pid;
-        CHECK_GE(atomic_load(&v.d->notes), FILL + i + 2); /* its note came before */
+        /* the note of this worker was handled before */
+        CHECK_GE(atomic_load(&v.d->notes), FILL + i + 2);
     }
     CHECK_EQ(count_fds(), fds);
     for (int i = 0; i < N; i++) CHECK_OK(sk_forksrv_kill(&v.f, pid[i], SIGTERM, NULL));

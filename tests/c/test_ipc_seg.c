@@ -236,7 +236,7 @@ TEST(seg_window_shares_until_it_is_own) {
         CHECK(at == w);
         CHECK_EQ(w[5], 3);
         CHECK_EQ(w[len - 1], 2);
-        memset(w, 4, page); /* seen by nobody */
+        memset(w, 4, page); /* not visible in the file system */
         CHECK_EQ(s.base[off], 2);
         CHECK_EQ(s.base[off + 5], 3);
         CHECK_EQ(w[5], 4);

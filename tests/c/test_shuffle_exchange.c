@@ -633,7 +633,7 @@ TEST(a_limit_cuts_it_at_any_time) {
             done(2, 0);
             /* the limit is reached: the other reduce is cancelled */
             rig_yield(&R, rig_task(&R, 2, 1), 1, 64);
-        } else { /* nobody wants it */
+        } else { /* its output is not needed */
             struct sk_err err = {0};
             CHECK_OK_ERR(sk_order_limit_done(R.x, 3, &err), &err);
             rig_event(&R, (struct sk_step_ev){.kind = SK_SEV_TICK});

@@ -146,7 +146,8 @@ TEST(store_bins_hold_lengths_that_differ) {
     CHECK_EQ(lease(st, 0, 64 * 64), o[0]);
     CHECK_OK(sk_store_unlease(st, 0, o[7], 65 * 64, NULL));
     sk_off next = lease(st, 0, 64 * 64);
-    CHECK(next != o[7]); /* the shorter one fits better, though the long one is at hand */
+    /* the shorter hole fits better, though the long one would be found first */
+    CHECK(next != o[7]);
     unref(st, gap[20]);
     /* the refused allocation is possible now, and best fit still holds */
     CHECK_EQ(lease(st, 0, 65 * 64), o[7]);

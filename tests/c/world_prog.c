@@ -4,7 +4,7 @@
 
 #define MAGIC 0x57A7E5u
 
-/* ---- what they give -------------------------------------------------------------------------- */
+/* ---- expected values ------------------------------------------------------------------------- */
 
 static uint64_t name_of(const struct params *p) { return mix(p->salt, p->code); }
 
@@ -104,7 +104,7 @@ enum code random_code(uint32_t depth) {
     return c == READER && !W.f->streams ? LEAF : c;
 }
 
-/* ---- making things --------------------------------------------------------------------------- */
+/* ---- making objects -------------------------------------------------------------------------- */
 
 /* Makes a value; a large one is made in store memory. */
 static sk_rc build(struct sk_engine *e, struct expect x, uint32_t size, uint32_t attempt,

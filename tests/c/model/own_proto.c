@@ -78,7 +78,8 @@ static void proto_next(const void *arg, const void *state, struct mc *m) {
     (void)arg;
     G.mc = m;
     if (sigsetjmp(G.jump, 0)) {
-        /* an assertion of the engine: what it was at work on is left as it is */
+        /* an assertion of the engine failed: the structures that it was changing are left as they
+         * are */
         sigset_t set;
         sigemptyset(&set);
         sigaddset(&set, SIGABRT);

@@ -62,7 +62,7 @@ struct worker {
     uint8_t held; /* the request for ask_obj holds it */
     /* it has yielded: it waits while the window is full */
     uint8_t in_window;
-    uint8_t args[NV]; /* references that came as arguments */
+    uint8_t args[NV]; /* references that are arguments of the task */
     uint8_t refs[MO], n_q;
     struct message q[NQ];
 };

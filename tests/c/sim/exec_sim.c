@@ -869,7 +869,8 @@ static uint32_t random_exchange(struct sim *m, uint32_t at_node) {
                                           .n_partitions = wanted,
                                           .spread = spread,
                                           .tables = runs && uniform(m) < 0.5}};
-    if (join) { /* each partition is a reduce: who has more rows follows from the data alone */
+    /* each partition is a reduce: which input has more rows depends on the data alone */
+    if (join) {
         d.exchange.n_partitions = keys;
         d.exchange.spread = 3;
         d.exchange.tells = 1 + (uint32_t)(uniform(m) * 3);

@@ -965,7 +965,7 @@ static void finds(const char *name, const char *profile, uint32_t bug) {
     char text[TEXT];
     /* messages of dead workers: found in about one of 150 schedules */
     int n = hunt(profile, bug, 4000, text);
-    char *last = strrchr(text, '\n'); /* behind the report of who waits for what */
+    char *last = strrchr(text, '\n'); /* the message is behind the report of waiting processes */
     printf("# %s: found in schedule %d: %.160s\n", name, n, last && last[1] ? last + 1 : text);
     CHECK_MSG(n > 0, "%s: not found", name);
 }

@@ -66,8 +66,9 @@ struct scale {
         slots[KINDS];
     struct sk_shuffle_ops pushes; /* what merges on nodes are to it */
     struct sk_gathers gathers;
-    bool merges, own; /* there is a stage for it; own: and the strategy says what it merges */
-    uint64_t part64;  /* bytes of a map's output for one reduce, in units of 64 */
+    /* merges: the plan has a stage of merges; own: the strategy decides which packs are merged */
+    bool merges, own;
+    uint64_t part64; /* bytes of a map's output for one reduce, in units of 64 */
     struct sk_pool tasks, words;
     struct queue {
         struct stask *head, *tail;
