@@ -9,7 +9,7 @@ def engine():
 
     if skate.is_initialized():
         skate.shutdown()
-    # what the modules of tests import, which workers need for their functions
+    # modules that the tests import, which workers need for the tests' functions
     skate.init(num_cpus=2, object_store_memory=1 << 30, _system_config={"preload": "numpy,pytest"})
     yield
     skate.shutdown()

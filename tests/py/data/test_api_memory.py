@@ -1,4 +1,4 @@
-"""What each call holds in memory is what docs/design/api_memory.md says."""
+"""Checks that each call holds the memory that docs/design/api_memory.md states for it."""
 
 import os
 import re
@@ -26,13 +26,13 @@ def make(batch):
 
 
 def anonymous():
-    """Bytes of this process's own memory: what is mapped of the store does not count."""
+    """Bytes of this process's own memory, without what it has mapped of the store."""
     with open("/proc/self/status") as f:
         return 1024 * int(re.search(r"RssAnon:\s+(\d+)", f.read())[1])
 
 
 class Peak:
-    """The largest anonymous() meanwhile."""
+    """Records the largest anonymous() while it is active."""
 
     def __enter__(self):
         self.before = self.most = anonymous()
@@ -60,7 +60,7 @@ def dataset():
 
 @pytest.fixture(scope="module", autouse=True)
 def warm():
-    """What is imported at first use is nobody's."""
+    """Imports modules that are imported at first use, so that no call is charged for them."""
     exec(
         "import pandas, pyarrow.compute, pyarrow.parquet, torch"
         if os.environ.get("SKATE_TEST_TORCH")
@@ -89,7 +89,7 @@ def test_memory_of(call, blocks, driver, tmp_path, capsys):
         else:
             kept.append(eval(call, names))
     store = _skate.status()["store_peak_bytes"]
-    leased = 16 * MIB  # what two workers hold to write into, and the batch in hand
+    leased = 16 * MIB  # bytes that two workers lease for writing, and the batch in progress
     if blocks == "none":
         assert store <= leased
     elif blocks == "window":

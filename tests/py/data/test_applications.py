@@ -1,4 +1,4 @@
-"""Exoshuffle's applications in examples/ run at small sizes, and say what they should."""
+"""Exoshuffle's applications in examples/ run at small sizes and print the expected results."""
 
 import re
 
@@ -12,7 +12,7 @@ def numbers(text: str, pattern: str):
 
 
 def test_page_views():
-    """The program itself checks that the last online results are the plain one."""
+    """The program itself checks that the last online results equal the plain ones."""
     r = run(
         "examples/page_views.py",
         "--partitions",
@@ -39,7 +39,8 @@ def test_page_views_refuses_more_rounds_than_partitions():
 
 
 def test_shuffle_loader():
-    """Rows sorted by their label: without mixing the model ends knowing the last label only."""
+    """The rows are sorted by their label: without mixing, the model would learn only the last
+    label."""
     r = run(
         "examples/shuffle_loader.py",
         "--rows",

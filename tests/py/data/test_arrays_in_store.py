@@ -1,5 +1,5 @@
-"""Arrays that NumPy makes in the store inside functions of map_batches (src/py/value/npmem.c): what
-becomes of them, and of the memory."""
+"""Arrays that NumPy allocates in the store inside functions of map_batches (src/py/value/npmem.c):
+what the arrays become, and whether their memory is freed."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ import skate
 import skate.data as sd
 from skate import _skate
 
-N = 1 << 19  # float64 values of an array: 4 MiB
+N = 1 << 19  # float64 values of an array, which is 4 MiB
 LEAST = 2 << 20
 
 
@@ -23,7 +23,7 @@ def small_arrays_too():
 
 
 def run(fn, n=8, **options):
-    """The batches of n tasks of one row each, and what its statistics say."""
+    """Runs n tasks of one row each; returns their batches and the run's statistics."""
     ds = sd.range(n, override_num_blocks=n).map_batches(fn, batch_size=1, **options).materialize()
     return list(ds.iter_batches(batch_size=1)), ds.stats_dict(), ds
 
@@ -33,12 +33,12 @@ def filled(batch):
 
 
 def leased_when_idle():
-    """Bytes leased to nobody's values once all workers have given back what they do not use."""
+    """Bytes that are leased, but hold no value, once all workers have given back unused memory."""
     import time
 
     until = time.monotonic() + 20
     while (n := _skate.status()["store_leased_bytes"]) and time.monotonic() < until:
-        time.sleep(0.01)  # workers say so in messages of their own
+        time.sleep(0.01)  # workers report it in messages of their own
     return n
 
 
@@ -54,7 +54,7 @@ def test_a_block_is_the_array():
 
 
 def test_the_bytes_are_those_of_a_copy():
-    def several(batch):  # the largest in the middle of others
+    def several(batch):  # the largest array is in the middle
         i = int(batch["id"][0])
         return {
             "a": np.arange(3)[None] + i,
@@ -76,7 +76,7 @@ def test_the_bytes_are_those_of_a_copy():
 
 
 def test_what_is_written_later_is_the_functions_own():
-    class Again:  # the same array for all batches, as a program that saves allocations has it
+    class Again:  # uses the same array for all batches, as a program that saves allocations does
         x = None
 
         def __call__(self, batch):
@@ -191,7 +191,7 @@ def small_store():
 def test_a_store_with_little_room_is_not_waited_for(small_store):
     def temporaries(batch):
         i = float(batch["id"][0])
-        many = [np.full((1, N), i + k) for k in range(8)]  # more than the store
+        many = [np.full((1, N), i + k) for k in range(8)]  # more bytes than the store has
         return {"x": sum(many) / 8 - 3.5}
 
     got, stats, _ = run(temporaries, 8)

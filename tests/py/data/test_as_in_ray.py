@@ -1,4 +1,4 @@
-"""Names, arguments and outcomes that programs written for Ray Data rely on."""
+"""Names, arguments and results that programs written for Ray Data rely on."""
 
 import sys
 import types
@@ -18,7 +18,7 @@ from skate.data.extensions import ArrowConversionError, TensorArray, TensorDtype
 
 @pytest.fixture
 def context():
-    """The current settings, as they were afterwards."""
+    """The current settings; they are restored afterwards."""
     ctx = DataContext.get_current().copy()
     with DataContext.current(ctx):
         yield ctx
@@ -70,8 +70,8 @@ def test_options():
 
 @pytest.mark.parametrize("how", ["limit", "exclude"])
 def test_limits_of_cpus_hold(context, how):
-    """Of 4 CPUs the run takes 2, also where its tasks are short, and tasks that need more are
-    refused in words."""
+    """Of 4 CPUs the run takes 2, also if its tasks are short. Tasks that need more are refused with
+    a clear error."""
     skate.shutdown()
     skate.init(num_cpus=4)
 
@@ -103,7 +103,7 @@ def test_limits_of_cpus_hold(context, how):
         sd.range(4).map(lambda r: r, num_cpus=3).materialize()
 
 
-# ---- what functions may return, and what it is told when they may not
+# ---- what functions may return, and the error when they return something else
 
 
 def test_wrong_results_are_value_errors():
@@ -201,8 +201,8 @@ def test_blocks_that_came_as_frames(context):
 
 
 def test_what_only_this_process_can_import_is_sent_along(monkeypatch):
-    """A module that was put into sys.modules by hand: in a function, in a value of a row, in a plan
-    that is kept."""
+    """A module that was put into sys.modules by hand is used in a function, in a value of a row,
+    and in a plan that is stored."""
     module = types.ModuleType("no_such_package.by_hand")
     exec(
         "class Pair:\n    def __init__(self, a):\n        self.a = a\ndef odd(row):\n    return row['id'] % 2 == 1",
@@ -437,7 +437,7 @@ def test_placement_groups_and_environments(context):
 
     skate.shutdown()
     skate.init(num_cpus=2)
-    pg = placement_group([{"CPU": 2}])  # all that there is: what runs elsewhere waits
+    pg = placement_group([{"CPU": 2}])  # all CPUs: tasks outside the group have to wait
     skate.get(pg.ready())
     inside = PlacementGroupSchedulingStrategy(placement_group=pg)
     try:
@@ -450,7 +450,7 @@ def test_placement_groups_and_environments(context):
                 assert {r["pg"] for r in read.map_batches(fn, **given, **more).take_all()} == {
                     pg.id.hex()
                 }
-        # a reader has no CPU but in the group
+        # a reader gets a CPU only from the group
         for fn, more in ((_where, {}), (Where, {"concurrency": 1})):
             assert {
                 r["pg"]
@@ -484,7 +484,7 @@ def test_methods_can_be_sent():
     assert skate.get(skate.remote(lambda: method is sd.Dataset.map_batches).remote())
 
 
-# the first rows of a block were referred to as the whole block
+# a reference to the first rows of a block once was one to the whole block
 def test_references_to_blocks_that_are_parts_of_others():
     ds = sd.range(24, override_num_blocks=3).repartition(target_num_rows_per_block=2, strict=True)
     for refs in (

@@ -1,4 +1,5 @@
-"""What users ask for (docs/design/asks.md), where no other test tries it as it is written there."""
+"""The demands of users in docs/design/asks.md that no other test checks as they are written
+there."""
 
 import itertools
 import os
@@ -17,7 +18,7 @@ PYTHON = os.path.dirname(os.path.dirname(os.path.abspath(skate.__file__)))
 
 
 def program(tmp_path, text, stderr=subprocess.PIPE, **env):
-    """Runs a program of a user; (exit status, stdout, stderr)."""
+    """Runs a user's program; returns (exit status, stdout, stderr)."""
     path = tmp_path / "program.py"
     path.write_text(text)
     p = subprocess.run(
@@ -31,7 +32,7 @@ def program(tmp_path, text, stderr=subprocess.PIPE, **env):
     return p.returncode, p.stdout, p.stderr
 
 
-# ---- 3: what cannot be met fails at once, with the arithmetic; what can ends
+# ---- 3: a need that cannot be met fails at once, with the arithmetic; all others end
 
 
 class Same:
@@ -45,8 +46,8 @@ def same(batch):
 
 @rounds.campaign()
 def test_3_stages_pools_and_cpus_all_end():
-    """Every pair of stages on 1 to 4 CPUs (on 2 in one order; a campaign: in both); all triples
-    too: see docs/design/asks.md."""
+    """Every pair of stages on 1 to 4 CPUs (on 2 CPUs in one order; a campaign runs both orders);
+    for all triples see docs/design/asks.md."""
     skate.shutdown()
     try:
         for cpus in (1, 2, 4):
@@ -71,7 +72,7 @@ def test_3_stages_pools_and_cpus_all_end():
             for pair in pairs[cpus]:
                 ds = add[pair[1]](add[pair[0]](sd.range(8, override_num_blocks=8)))
                 if "too large" in pair:
-                    # after 0.0 s (asked: 1 s)
+                    # after 0.0 s (limit: 1 s)
                     with pytest.raises(
                         skate.exceptions.TaskUnschedulableError, match=f"{cpus + 1}"
                     ):
@@ -83,7 +84,7 @@ def test_3_stages_pools_and_cpus_all_end():
         skate.shutdown()
 
 
-# ---- 4: what killed the worker
+# ---- 4: the error says what killed the worker
 
 
 def _segv():
@@ -135,8 +136,8 @@ def _import():
 )
 @pytest.mark.parametrize("where", ["task", "pipeline"])
 def test_4_what_killed_the_worker(how, words, where):
-    """Out of memory: tests/py/engine/test_memory.py; a hang:
-    test_a_stall_is_named_within_five_seconds."""
+    """Other cases: test_memory.py in tests/py/engine for lack of memory;
+    test_a_stall_is_named_within_five_seconds for a hang."""
 
     def work(batch=None):
         how()
@@ -149,10 +150,10 @@ def test_4_what_killed_the_worker(how, words, where):
     text = str(e.value)
     assert all(w in text for w in [*words, "work"]), text
     assert len(text.splitlines()) <= 16, text
-    assert "/skate/" not in text.replace("/skate/tests/", ""), text  # frames of the user's only
+    assert "/skate/" not in text.replace("/skate/tests/", ""), text  # only the user's frames
 
 
-# ---- 5: a consumer that does not take holds the producers
+# ---- 5: a consumer that takes no blocks holds the producers back
 
 
 @pytest.mark.parametrize("pool", [False, True])
@@ -162,7 +163,7 @@ def test_5_a_slow_consumer_throttles(pool):
     from skate._private import timeline
 
     def big(batch):
-        return {"x": np.zeros((len(batch["id"]), 1 << 17))}  # 1 MiB a row
+        return {"x": np.zeros((len(batch["id"]), 1 << 17))}  # 1 MiB for each row
 
     class Big:
         def __call__(self, batch):
@@ -190,7 +191,7 @@ def test_5_a_slow_consumer_throttles(pool):
     assert [after[k] - before[k] for k in ("spilled_bytes", "overflow_bytes")] == [0, 0]
 
 
-# ---- 24: my exception, once
+# ---- 24: the user's exception is shown once
 
 
 FAILS = """
@@ -236,7 +237,7 @@ def test_24_my_exception_once(tmp_path, use):
     lines = err.splitlines()
     assert status == 1 and out == "" and len(lines) <= 12, err
     assert err.count("bad sample\n") == 1 and err.count('raise ValueError("bad sample")') == 1, err
-    assert "ValueError: bad sample" in err and PYTHON not in err, err  # no frame of ours
+    assert "ValueError: bad sample" in err and PYTHON not in err, err  # no frame of skate
     assert (
         "input row 70 " in err
         if "of_row" in USES[use]
@@ -316,7 +317,7 @@ def test_24_bugs_of_skate_keep_their_traceback(monkeypatch):
     assert any("dataset.py" in f.filename for f in traceback.extract_tb(e.value.__traceback__))
 
 
-# ---- 25: quiet
+# ---- 25: a run prints little
 
 
 TEN = """
@@ -360,7 +361,7 @@ def test_25_quiet(tmp_path, tty, off):
             seen = os.read(ours, 1 << 20).decode()
         except (BlockingIOError, OSError):
             seen = ""
-        # one line, drawn over
+        # one line, which is drawn again and again
         assert "\n" not in seen and (seen == "" if off else " inputs read · " in seen)
     os.close(ours)
 
@@ -422,7 +423,7 @@ def test_25_the_line_fits_and_says_what_matters():
         )
 
 
-# ---- 26: the bottleneck
+# ---- 26: the bottleneck is named
 
 
 def slowly(seconds):
@@ -455,8 +456,8 @@ def slowly_row(seconds):
 
 
 def planted(s):
-    """Pipelines in which one thing takes s for ten rows and the others a tenth, with what the last
-    line of stats() says of each."""
+    """Yields pipelines in which one operator takes s seconds for ten rows and the others a tenth of
+    it, with the expected last line of stats()."""
     return {
         "fused": (
             lambda d: (
@@ -522,7 +523,7 @@ def test_26_ten_planted_bottlenecks():
     try:
         wrong = []
         for name in planted(0):
-            # what is planted must be more than what a busy machine takes at random
+            # the difference must be larger than the random delays of a busy machine
             for s in (0.03, 0.1, 0.4):
                 make, words = planted(s)[name]
                 ds = make(sd.range(200, override_num_blocks=20))
@@ -539,7 +540,7 @@ def test_26_ten_planted_bottlenecks():
         skate.shutdown()
 
 
-# ---- 7: no silent change of types or nulls
+# ---- 7: types and nulls never change silently
 
 
 def _types():
@@ -607,7 +608,7 @@ IDENTITIES = {
     "polars": ("pyarrow", lambda b: __import__("polars").from_arrow(b)),
     "torch": ("numpy", lambda b: {k: __import__("torch").as_tensor(v) for k, v in b.items()}),
 }
-CANNOT = {  # and say so
+CANNOT = {  # these raise an error that says so
     "numpy anew": {"time64[ns]"},
     "pandas": {"time64[ns]"},
     "pandas anew": {"time64[ns]"},
@@ -630,7 +631,7 @@ def test_7_an_identity_changes_nothing_or_says_so(library):
             else pa.array(values, t)
         )
         if t == pa.time64("ns"):
-            arr = pa.array([1, None, 3], t)  # not a multiple of what Python has
+            arr = pa.array([1, None, 3], t)  # no multiple of a unit that Python has
         table = pa.table({"c": arr})
         ds = sd.from_blocks([table.slice(0, 1), table.slice(1, 2)]).map_batches(
             f, batch_format=fmt, batch_size=2
@@ -644,7 +645,7 @@ def test_7_an_identity_changes_nothing_or_says_so(library):
             refused.add(str(t))
             continue
         for ref in made.to_arrow_refs():
-            # of every block
+            # the schema of every block
             assert skate.get(ref).schema.types == [t] == made.schema().types, (
                 t,
                 skate.get(ref).schema,
@@ -683,9 +684,9 @@ def test_7_new_values_of_polars_keep_what_they_are():
 
 
 def test_8_same_seed_same_sequence(tmp_path):
-    """Over the number of workers, with kills, with spilling (stores below 69 MiB have smaller
-    blocks, and so another sequence: docs/design/asks.md). Over resume:
-    test_random_samples_are_the_same of test_resume.py."""
+    """The sequence is the same for any number of workers, with kills, and with spilling (stores
+    below 69 MiB have smaller blocks and so another sequence: docs/design/asks.md). For resumed
+    writes see test_random_samples_are_the_same in test_resume.py."""
     import hashlib
 
     import numpy as np
@@ -747,7 +748,7 @@ def test_8_same_seed_same_sequence(tmp_path):
         ]:
             skate.shutdown()
             skate.init(num_cpus=cpus, object_store_memory=store << 20)
-            # what is in the way of it
+            # an object that leaves less room in the store
             ballast = skate.put(np.ones(50 << 17)) if store < 100 else None
             got = sequence(**args)
             want = want or got
@@ -760,7 +761,7 @@ def test_8_same_seed_same_sequence(tmp_path):
 
 
 def test_25_a_task_that_works_is_no_stall(caplog, monkeypatch):
-    # a task that does not work is told of after half a second
+    # a task that makes no progress is reported after half a second
     monkeypatch.setattr(stall, "QUIET_S", 0.5)
 
     def works(batch):

@@ -1,5 +1,5 @@
 """Trainers that skate has not started: they attach to ranks of a streaming_split, are killed, and
-go on (python/skate/data/trainers/ranks.py)."""
+others continue (python/skate/data/trainers/ranks.py)."""
 
 import json
 import os
@@ -46,7 +46,8 @@ class Trainer:
         )
 
     def step(self):
-        """The next batch, at which it stops: [epoch, ids, state]; None at the end."""
+        """Runs the trainer to its next batch, where it stops: [epoch, ids, state]; None at the
+        end."""
         line = self.p.stdout.readline()
         if not line:
             raise RuntimeError(self.p.stderr.read())
@@ -76,7 +77,8 @@ class Trainer:
 
 @pytest.fixture(scope="module")
 def ds():
-    """Blocks of about 800 KB, and the last ones so small that they do not lie in the store."""
+    """A Dataset with blocks of about 800 KB; the last blocks are so small that they are not in the
+    store."""
     big = sd.range(200, override_num_blocks=3).map_batches(
         lambda b: {"id": b["id"], "x": np.repeat(b["id"][:, None], 2000, 1)}, batch_size=None
     )
@@ -107,7 +109,7 @@ def test_a_trainer_that_is_killed_is_replaced_and_no_row_is_lost_or_comes_twice(
             b.go()
             if k < 3:
                 a.go()
-        a.kill()  # with its fourth batch in hand
+        a.kill()  # its fourth batch is in progress
         again = Trainer(ranks, 0)
         state = again.step()
         assert state[1] == first[-2], "which comes again"
@@ -169,12 +171,12 @@ def test_tensors_of_a_rank_lie_over_the_store_and_may_be_written(ds):
     assert all((b["x"] == b["id"][:, None]).all() for b in ds.iter_batches(batch_size=None))
 
 
-# ---- what no trainer says
+# ---- messages that no trainer sends
 
 
 def said(ranks, *messages):
-    """What the driver answers to these (bytes, or values as JSON) last, to somebody who is let go
-    behind it: the text of its error."""
+    """Attaches, sends these messages (bytes, or values that become JSON), is disconnected, and
+    returns the text of the last error from the driver."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
         s.settimeout(30)
         s.connect(ranks.address)
@@ -236,7 +238,8 @@ def test_what_no_trainer_says_is_refused_and_nobody_else_notices(ds):
         other = Trainer(ranks, 1)
         first = [t.step() for t in (honest, other)]
         assert sorted(i for g in first for i in g[1]) == list(range(20))
-        other.kill()  # in the middle of an epoch, of which the next ones hear nothing either
+        # in the middle of an epoch, which the next trainers do not receive any more of
+        other.kill()
         for wrong in ({"do": "begin", "named": [0]}, {"had": 10**9}, b"\x00"):
             with case(wrong):
                 assert "does not understand" in said(ranks, {"rank": 1}, wrong)
@@ -248,7 +251,8 @@ def test_what_no_trainer_says_is_refused_and_nobody_else_notices(ds):
 
 
 def to_the_end(*trainers):
-    """The batches of trainers that go on in turn, as none goes far ahead of another one."""
+    """The remaining batches of trainers, which take turns, since none may get far ahead of the
+    others."""
     out, left = [], list(trainers)
     while left:
         for t in list(left):
@@ -264,8 +268,8 @@ def to_the_end(*trainers):
 
 @rounds.campaign()
 def test_random_changes_of_messages(ds):
-    """Of messages that trainers send one thing is changed at random. What the table of this test
-    takes for a message goes unsent; all else is refused, and a rank that is honest finishes."""
+    """In messages that trainers send, one thing is changed at random. A message that this test's
+    own table accepts is not sent; all others must be refused, and an honest rank must finish."""
     random = Random(rounds.seed())
     with sd.serve_ranks(ds.streaming_split(1, batch_size=10)) as ranks:
         for _ in range(rounds.rounds(100)):
@@ -287,7 +291,7 @@ def test_random_changes_of_messages(ds):
 
 
 def changed(random, message):
-    """A message with one thing changed: a byte of it, a value, a field."""
+    """A message with one change: a byte, a value or a field."""
     data = bytearray(json.dumps(message).encode() + b"\n")
     how = random.randrange(4)
     if how == 0:
@@ -320,8 +324,8 @@ def changed(random, message):
 
 
 def is_valid(data):
-    """Whether it is a message that may be sent (also one that has no effect here), told in other
-    words than the driver tells it."""
+    """Whether data is a message that may be sent (also one without effect here), decided by other
+    code than the driver's."""
     try:
         m = json.loads(data)
     except (ValueError, RecursionError):
@@ -335,7 +339,8 @@ def is_valid(data):
         return False
     rest = {k: v for k, v in m.items() if k != "free"}
     if rest.keys() == {"had"}:
-        return rest["had"] == 0 and whole(rest["had"])  # more than was sent is refused, too
+        # "had" must not exceed the number of rows that were sent
+        return rest["had"] == 0 and whole(rest["had"])
     if rest == {"do": "leave"}:
         return True
     named = rest.get("named")

@@ -1,5 +1,5 @@
-"""Bad records: on_error for every operator and the readers, dead letters, caps, max_errored_blocks;
-exactly once when workers are killed."""
+"""Bad records: on_error for every operator and the readers, dead letters, limits,
+max_errored_blocks; each bad record is reported once even when workers are killed."""
 
 import gzip
 import io
@@ -79,7 +79,7 @@ def test_rows_that_raise_are_kept_aside(how):
     ds = HOW[how](sd.range(1000, override_num_blocks=4), "quarantine")
     assert ids(ds) == [i for i in range(1000) if i not in BAD]
     errors = ds.errors().take_all()
-    # a task of a later stage may begin ahead of its turn: then its letters are not in order
+    # a task of a later stage may begin before its turn: then its dead letters are out of order
     if how == "actors":
         errors.sort(key=lambda e: e["row"]["id"])
     assert [e["row"] for e in errors] == [{"id": i} for i in sorted(BAD)]
@@ -128,7 +128,7 @@ def test_expressions():
 
 
 def test_a_million_rows_and_one_bad():
-    """field/users.md, ask 11."""
+    """Demand 11 of field/users.md."""
 
     def f(b):
         if 123_456 in b["id"]:
@@ -234,7 +234,7 @@ def test_context_and_materialize():
         strict.take_all()
 
 
-# ---- caps
+# ---- limits
 
 
 def capped(n, most, on_error="quarantine"):
@@ -273,7 +273,7 @@ def test_the_cap_holds_before_a_write_is_committed(tmp_path):
             capped(10, wrong).take_all()
 
 
-# ---- what is never a bad record
+# ---- errors that never make a bad record
 
 
 def test_memory_errors_and_constructors_end_the_run():
@@ -320,7 +320,7 @@ def test_json_lines(tmp_path):
 
 
 def odd_json(path, bad):
-    """100 good records, with the bad ones at their line numbers."""
+    """A file with 100 good records, and the bad ones at their line numbers."""
     lines = [f'{{"a": {i}, "b": {{"c": "x{i}"}}}}' for i in range(100)]
     for at, text in sorted(bad.items()):
         lines.insert(at - 1, text)
@@ -334,7 +334,7 @@ def letters(ds):
 
 @pytest.mark.parametrize("on_error", ["skip", "quarantine"])
 def test_a_json_line_of_another_type_beside_one_that_is_malformed(tmp_path, on_error, monkeypatch):
-    """All good lines come, whichever of the bad ones is first."""
+    """All good lines are read, whichever bad line comes first."""
     bad = {
         30: '{"a": "text", "b": null}',
         70: '{"a": 1, "b"',
@@ -372,7 +372,7 @@ def test_the_majority_of_json_records_says_what_is_bad(tmp_path):
     ds = sd.read_json(str(path), on_error="quarantine")
     assert [r["a"] for r in ds.take_all()] == [1, 2.5, None, 3]
     assert [at for at, _ in letters(ds)] == [1, 5, 6]
-    # objects over several lines
+    # objects that span several lines
     path.write_text('{\n "a": 1\n}\n{\n "a": [1]\n}\n{\n "a": 2\n}\n{\n "a" 3}\n{"a": 4}')
     ds = sd.read_json(str(path), on_error="quarantine")
     assert [r["a"] for r in ds.take_all()] == [1, 2]
@@ -417,7 +417,7 @@ def test_json_errors_name_file_line_and_text(tmp_path):
         match=r"""x.jsonl line 30: column 'a' is a string here, and a number elsewhere \(.*explicit_schema.*\): {"a": "text",""",
     ):
         sd.read_json(str(tmp_path / "x.jsonl")).take_all()
-    (tmp_path / "y.jsonl").write_text("null\n")  # crashed the worker
+    (tmp_path / "y.jsonl").write_text("null\n")  # this line once crashed the worker
     with pytest.raises(pa.ArrowInvalid, match="y.jsonl line 1: it holds no object: null"):
         sd.read_json(str(tmp_path / "y.jsonl")).take_all()
 
@@ -439,7 +439,7 @@ def test_csv_lines(tmp_path, big):
 
 
 def test_csv_values_that_are_none(tmp_path):
-    n = 300_000  # beyond the first block, where the type is decided
+    n = 300_000  # behind the first block, which decides the type
     lines = [f"{10**14 + i}" for i in range(n)]
     lines[n - 5] = "n/a?"
     path = tmp_path / "x.csv"
@@ -517,13 +517,13 @@ def test_a_bad_line_of_csv_is_all_that_is_lost(tmp_path, case):
     ds = sd.read_csv(str(tmp_path / "x.csv"), on_error="quarantine", **args)
     assert [tuple(r.values()) for r in ds.take_all()] == rows
     assert letters(ds) == bad
-    if bad and case != "not UTF-8":  # which is bytes, unless bad records are asked for
+    if bad and case != "not UTF-8":  # without on_error such a line is read as bytes
         with pytest.raises(pa.ArrowInvalid, match=f"x.csv line {bad[0][0]}: "):
             sd.read_csv(str(tmp_path / "x.csv"), **args).take_all()
 
 
 def test_csv_types_become_wider_behind_the_first_block(tmp_path):
-    """Such rows were all dead letters."""
+    """Rows that need a wider type once became dead letters."""
     (tmp_path / "x.csv").write_bytes(
         b"a,b\n" + b"1000000000000,\n" * 300_000 + b"2.5,x\n3\nno,y\n4,z\n"
     )
@@ -594,7 +594,7 @@ def test_a_line_that_is_no_text(tmp_path):
     ],
 )
 def test_a_compressed_file_that_ends_early(tmp_path, read, head, line):
-    """Whole lines before the damage come; a part of a line is none."""
+    """Whole lines before the damage are read; a part of a line is not."""
     rng = random.Random(1)
     data = gzip.compress(head + b"\n".join(line % rng.randrange(1 << 60) for _ in range(5000)))
     (tmp_path / "x.gz").write_bytes(data[: len(data) // 2])
@@ -614,7 +614,7 @@ def test_records_of_tfrecord_files(tmp_path):
     (path,) = tmp_path.iterdir()
     data = bytearray(path.read_bytes())
     size = len(data) // 10
-    data[3 * size + 14] ^= 1  # in the data of record 3
+    data[3 * size + 14] ^= 1  # inside the data of record 3
     other = tmp_path.parent / "other"
     sd.from_items([{"a": b"text"}]).write_tfrecords(str(other))
     path.write_bytes(
@@ -658,7 +658,7 @@ def test_rows_of_webdataset_files(tmp_path):
     ds = sd.read_webdataset(str(path), on_error="quarantine")
     assert [r["json"] for r in ds.take_all()] == [0, 1, 4, 5]
     assert ["'k2'" in m or "'k3'" in m for m in messages(ds)] == [True, True]
-    # no header: tarfile took it for the end
+    # a damaged header, which tarfile takes for the end of the archive
     path.write_bytes(data[: at["k1.txt"]] + b"x" * 512 + data[at["k1.txt"] + 512 :])
     with pytest.raises(ValueError, match=f"damaged at byte {at['k1.txt']}"):
         sd.read_webdataset(str(path)).take_all()
@@ -700,7 +700,7 @@ def test_row_groups_of_parquet_files(tmp_path, filtered):
         data[at : at + 20] = b"\xff" * 20
     path.write_bytes(data)
     args = {"filter": pc.field("id") >= 0} if filtered else {}
-    for blocks in (1, 2, 10):  # how the file is cut among tasks does not matter
+    for blocks in (1, 2, 10):  # the number of tasks that read the file makes no difference
         ds = sd.read_parquet(str(path), on_error="quarantine", override_num_blocks=blocks, **args)
         assert ids(ds) == [i for i in range(1000) if i // 100 not in (3, 7)]
         assert ["row group 3" in m or "row group 7" in m for m in messages(ds)] == [True, True]
@@ -730,7 +730,8 @@ def test_stripes_and_record_batches(tmp_path):
             f.write_batch(t.slice(i * 10_000, 10_000).to_batches()[0])
     data = bytearray(path.read_bytes())
     frames = [m.start() for m in re.finditer(re.escape(b"\x28\xb5\x2f\xfd"), data)]
-    data[frames[2] : frames[2] + 4] = b"none"  # two buffers a batch; what is no longer zstd
+    # two buffers for each batch; the second is no valid zstd
+    data[frames[2] : frames[2] + 4] = b"none"
     path.write_bytes(data)
     ds = sd.read_feather(str(path), on_error="quarantine")
     assert ds.count() == 30_000 and "record batch 1" in messages(ds)[0]
@@ -757,20 +758,20 @@ def test_where_a_row_comes_from(tmp_path):
         ("1.parquet", 450),
         ("2.parquet", 999),
     ]
-    # after rows that an operator above has dropped
+    # behind an operator that has dropped rows
     ds = sd.read_parquet(str(tmp_path)).map(one, on_error="skip").map(f, on_error="quarantine")
     ds.take_all()
     assert [e["source_row"] for e in ds.errors().take_all()] == [5, 450, 999]
     with pytest.raises(ValueError) as e:
         sd.read_parquet(str(tmp_path)).map(f).take_all()
-    said = str(e.value)  # of the task that is first to fail
+    said = str(e.value)  # the error of the task that failed first
     assert any(
         f"row {row} of" in said and file in said
         for row, file in ((5, "0.parquet"), (450, "1.parquet"), (999, "2.parquet"))
     )
 
 
-# ---- workers that are killed
+# ---- workers are killed
 
 
 def test_exactly_once_when_workers_are_killed(tmp_path):
@@ -778,7 +779,7 @@ def test_exactly_once_when_workers_are_killed(tmp_path):
 
     def f(b):
         first = int(b["id"][0])
-        if len(b["id"]) > 50 and first % 2000 == 0:  # each such task dies once, half-way
+        if len(b["id"]) > 50 and first % 2000 == 0:  # each such task dies once, in its middle
             try:
                 os.close(os.open(os.path.join(once, str(first)), os.O_CREAT | os.O_EXCL))
             except FileExistsError:
@@ -786,7 +787,7 @@ def test_exactly_once_when_workers_are_killed(tmp_path):
             else:
                 os.kill(os.getpid(), signal.SIGKILL)
         if (b["id"] % 97 == 0).any():
-            # texts may differ between attempts
+            # the texts of errors may differ between attempts
             raise ValueError(f"pid {os.getpid()} " + "x" * random.randint(0, 50))
         return b
 

@@ -1,5 +1,5 @@
-"""read_parquet -> map_batches, filter -> write_parquet: strings of few values stay coded inside the
-task, and nobody can tell but by the clock."""
+"""read_parquet -> map_batches, filter -> write_parquet: strings with few distinct values stay
+dictionary-encoded inside the task; this changes the speed and nothing else."""
 
 import glob
 import os
@@ -155,8 +155,8 @@ def test_functions_that_change_strings(source, tmp_path):
 
 
 def test_some_batches_without_coded_columns(source, tmp_path):
-    """What a function gives may differ from batch to batch: the column is one of strings in any
-    case."""
+    """A function may return encoded strings for some batches and plain ones for others; the written
+    column is one of strings in any case."""
 
     def some(b):
         first = int(b["n"][0])

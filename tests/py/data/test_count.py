@@ -1,5 +1,5 @@
-"""count(): metadata answers where no operator between can raise; whatever may raise runs, over
-files and over a range."""
+"""count(): metadata gives the count if no operator in between can raise an error; an operator that
+may raise is run, over files and over a range."""
 
 import pytest
 import skate.data as sd

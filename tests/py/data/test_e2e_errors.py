@@ -1,4 +1,4 @@
-"""What users see when something goes wrong: their own exception, once, with operator and place."""
+"""What users see after an error: their own exception, once, with the operator and the place."""
 
 import os
 import time
@@ -61,7 +61,7 @@ def test_constructor_error():
 
     with pytest.raises(LookupError, match="^LookupError: 'no model'|^LookupError: no model") as e:
         sd.range(10).map_batches(Bad, concurrency=1).take_all()
-    # as in Ray; as functions do
+    # caught by Ray's class, and by the class for errors of functions
     assert isinstance(e.value, ActorDiedError) and isinstance(e.value, UserCodeException)
     assert "in MapBatches(Bad): constructing Bad" in str(e.value) and "stage_init" not in str(
         e.value
@@ -223,7 +223,7 @@ def test_errors_of_readers_are_of_their_classes(tmp_path):
     (tmp_path / "a.png").write_bytes(b"no picture")
     with pytest.raises(PIL.UnidentifiedImageError, match="a.png") as e:
         sd.read_images(str(tmp_path)).take_all()
-    assert isinstance(e.value, ValueError)  # Ray's
+    assert isinstance(e.value, ValueError)  # the class that Ray raises
     for read, text in (
         (sd.read_csv, b"a\n1\n"),
         (sd.read_text, b"x\n"),
@@ -257,7 +257,7 @@ def test_what_cannot_be_sent():
 
 
 def test_a_killed_worker_is_replaced(tmp_path):
-    """Tasks have no effects outside, so they are run again; the rows are the same."""
+    """Tasks have no effects outside, so they are run again, and the rows are the same."""
 
     def die_once(b):
         if 500 in b["id"] and not (tmp_path / "died").exists():
@@ -314,7 +314,7 @@ def test_engine_is_still_there():
 
 
 class DiesOften:
-    """In every fourth batch, the first time."""
+    """Ends the process in every fourth batch, at the first attempt."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -328,7 +328,8 @@ class DiesOften:
 
 
 def test_a_pool_that_dies_often_ends(tmp_path):
-    """Without a batch size each block is a call: what was done before a death is not done again."""
+    """Without a batch size each block is one call: calls that ended before a death are not run
+    again."""
     ds = sd.range(400, override_num_blocks=40).map_batches(
         DiesOften, fn_constructor_args=(str(tmp_path),), concurrency=2, num_cpus=0.5
     )

@@ -12,7 +12,7 @@ import skate.data as sd
 
 
 def digest(folder):
-    """{name without the id of the write: digest}"""
+    """{name of a file without the write's id: digest of its content}"""
     return {
         re.sub("[0-9a-f]{32}_", "", os.path.relpath(os.path.join(w, f), folder)): hashlib.sha256(
             open(os.path.join(w, f), "rb").read()

@@ -1,4 +1,4 @@
-"""Pipelines on the engine against plain Python: the same rows, in order."""
+"""Pipelines on the engine compared with plain Python: the same rows in the same order."""
 
 import os
 import time
@@ -115,8 +115,8 @@ def test_class_functions_of_rows():
 
 
 def test_actors_on_all_cpus_finish_or_fail_at_once():
-    """ray#44687: a pool that takes every CPU leaves none for the tasks that feed it. No hang: it
-    finishes, or says the arithmetic before it starts."""
+    """ray#44687: a pool that takes every CPU leaves none for the tasks that feed it. The pipeline
+    must not hang: it finishes, or fails with the arithmetic before it starts."""
     try:
         assert (
             sd.range(100, override_num_blocks=10)
@@ -134,7 +134,8 @@ def test_limit_take_show(capsys):
     assert ids(ds.map_batches(plus_one).limit(1500)) == list(range(1, 1501))
     assert ids(ds.filter(expr="id % 1000 == 5").limit(3)) == [5, 1005, 2005]
     assert ds.limit(5).limit(3).count() == 3 and ids(ds.limit(0)) == []
-    none = ds.map_batches(plus_one).limit(0)  # as SELECT ... LIMIT 0: no rows, and the columns
+    # no rows, but the columns, as SELECT ... LIMIT 0 gives them
+    none = ds.map_batches(plus_one).limit(0)
     assert (
         none.count() == 0
         and none.schema().names == ["id"]
@@ -153,7 +154,7 @@ def test_limit_take_show(capsys):
 
 def test_limit_runs_only_what_it_needs(tmp_path):
     def touch(b):
-        time.sleep(0.05)  # work: what is launched too much is seen
+        time.sleep(0.05)  # work that takes time, so that tasks beyond the limit would be launched
         (tmp_path / str(b["id"][0])).touch()
         return b
 
@@ -317,8 +318,8 @@ def test_leaving_an_iterator_early_ends_the_run():
 
 
 def test_blocks_stay_as_they_were_cut():
-    """Small blocks that exist are a task each: somebody cut a list of addresses in ten for ten
-    downloads at once."""
+    """Each small block that exists already becomes its own task: the user may have divided a list
+    of addresses into ten blocks for ten concurrent downloads."""
     m = sd.from_items(list(range(100)), override_num_blocks=10).map(lambda r: r).materialize()
     assert m.num_blocks() == 10 and m.take_all() == [{"item": i} for i in range(100)]
     parts = [pa.table({"a": [i] * (i + 1)}) for i in range(5)]
@@ -345,7 +346,7 @@ def test_added_columns_are_of_the_kind_of_the_batch():
         ds.add_column("c", lambda b: range(7)).materialize()
 
 
-# ---- what functions carry
+# ---- values that functions capture
 
 
 def base_of(a):
@@ -355,7 +356,7 @@ def base_of(a):
 
 
 class Loads:
-    """Counts how often it is unpickled, in all workers; large."""
+    """A large object that counts how often it is unpickled, in all workers."""
 
     def __init__(self, log):
         self.log, self.data = log, b"x" * (1 << 20)
@@ -370,7 +371,7 @@ def test_what_a_function_captures_is_loaded_once_a_worker_and_shared(tmp_path):
     table, loads = np.arange(1 << 18), Loads(str(tmp_path / "log"))
 
     def f(b):
-        table[0] += 1  # of this worker alone, as with a copy
+        table[0] += 1  # changes this worker's copy only
         return {
             "base": [base_of(table)],
             "first": [table[0]],
@@ -426,7 +427,7 @@ def test_a_description_stays_small_and_what_is_carried_goes_with_the_run():
     assert ds.take_all()[0]["n"] == 3 << 18
 
     def gone():
-        # the workers ask, as they load another one
+        # the workers check for unused objects when they load another stage
         sd.range(4, override_num_blocks=4).map(lambda r: r).materialize()
         return int(_skate.status()["store_sealed_bytes"]) < table.nbytes
 
@@ -460,8 +461,8 @@ def test_a_large_function_is_told_of_once_by_name(caplog):
 
 
 def test_a_cancel_does_not_interrupt_what_closes_a_reader(tmp_path):
-    """A run that has its rows cancels its tasks, of which one may be closing its generators: there
-    Python can only print what a signal raises."""
+    """A run that has enough rows cancels its tasks, one of which may be closing its generators:
+    there Python could only print an exception that a signal raises."""
     log = tmp_path / "log"
 
     def rows_until_closed(batch):
@@ -471,8 +472,8 @@ def test_a_cancel_does_not_interrupt_what_closes_a_reader(tmp_path):
         import sys
 
         (came, tell), handler = os.pipe(), signal.getsignal(signal.SIGINT)
-        # A cancel that comes before it closes is kept until then. In a pipe: a threading.Event has
-        # a lock, which the thread that the signal interrupts may hold.
+        # A cancel that arrives before the reader closes is held until then. The test uses a pipe,
+        # because a threading.Event has a lock that the interrupted thread may hold.
         signal.signal(signal.SIGINT, lambda number, frame: os.write(tell, b"!"))
         try:
             for i in range(len(batch["id"])):
@@ -499,7 +500,8 @@ def test_a_cancel_does_not_interrupt_what_closes_a_reader(tmp_path):
     ) == [{"id": 0}]
     deadline = time.monotonic() + 30
     while not log.exists() and time.monotonic() < deadline:
-        assert sd.range(10).map_batches(lambda b: b, num_cpus=2).count() == 10  # it has all CPUs
-    # now that task has ended
+        # the first task has all CPUs
+        assert sd.range(10).map_batches(lambda b: b, num_cpus=2).count() == 10
+    # by now the first task has ended
     assert sd.range(10).map_batches(lambda b: b, num_cpus=2).count() == 10
     assert log.read_text() == "closing, cancelled: True\n"

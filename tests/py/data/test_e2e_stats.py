@@ -54,7 +54,8 @@ def test_stats_name_the_bottleneck():
 
 def test_explain(capsys):
     ds = sd.range(10).map_batches(slow).filter(expr="id > 3").limit(2)
-    assert ds.explain() is None  # a notebook shows what a cell returns: it would stand there twice
+    # a notebook would show a return value below the printed text, so the text twice
+    assert ds.explain() is None
     text = ds.explain_text()
     assert (
         "MapBatches(slow)" in text
@@ -71,7 +72,8 @@ def test_explain_marks_what_blocks():
         == 2
     )
     assert text.count("RandomizeBlockOrder (BLOCKING") == 2 and text.count("first, for ") == 2
-    assert "    [tasks] ReadRange->MapBatches(slow)  4 tasks" in text  # what the blocks wait for
+    # the input that the blocks wait for
+    assert "    [tasks] ReadRange->MapBatches(slow)  4 tasks" in text
     assert "BLOCKING" not in sd.range(10).map_batches(slow).limit(3).zip(sd.range(3)).explain_text()
 
 
@@ -159,14 +161,14 @@ def stage(done, queued, running=0, task_s=0.0, **more):
 def test_progress_weighs_all_operators():
     from skate.data.run.progress import looked, share
 
-    # nothing is known
+    # nothing is known yet
     assert share([], 1.0) is None and share([{"label": "Blocks", "kind": "blocks"}], 1.0) is None
     assert share([source(0, 10)], 1.0) == 0.0 and share([source(3, 10)], 1.0) == 0.3
-    assert share([source(10, 10)], 1.0) == 0.99  # full when the run is over, and not before
-    # all is read, nine tenths of the work are open
+    assert share([source(10, 10)], 1.0) == 0.99  # the bar is full only when the run is over
+    # all inputs are read, but nine tenths of the work remain
     slow = [source(100, 100, 0.01), stage(10, 88, 2, 0.9)]
     assert 0.1 < share(slow, 5.0) < 0.12
-    first = [source(100, 100, 0.01), stage(0, 98, 2)]  # it runs its first tasks for a minute
+    first = [source(100, 100, 0.01), stage(0, 98, 2)]  # the stage runs its first tasks for a minute
     assert share(first, 60.0) < 0.001
     # the reduces wait for all maps
     sort = [source(20, 20, 0.1), stage(0, 0, merges=True), stage(0, 0)]
@@ -175,7 +177,7 @@ def test_progress_weighs_all_operators():
     assert (
         0.6 < share([source(20, 20, 0.1), stage(0, 0, merges=True), stage(1, 2, 1, 0.4)], 2.0) < 0.7
     )
-    # what came to it is half of what will
+    # half of the join's input has arrived
     join = [source(10, 10, 0.1), source(5, 10, 0.1), stage(2, 2, 0, 0.1)]
     assert share(join, 1.0) == pytest.approx((1 + 0.5 + 0.8 * 0.25) / 2.8)
     assert (
@@ -204,7 +206,7 @@ def test_progress_weighs_all_operators():
 
 
 def shares(monkeypatch, ds):
-    """What the line says while ds runs: [(share, whether the run is over)]."""
+    """[(share, whether the run is over)] of each progress line while ds runs."""
     from skate.data.run import progress
 
     seen = []
@@ -263,7 +265,7 @@ def test_progress_draws_on_a_terminal_only(monkeypatch):
         print("got", b["id"][0])
     drawn = out.getvalue()
     assert "ReadRange->MapBatches(slow)" in drawn and "/40 inputs read · " in drawn
-    for line in drawn.split("\n")[:-1]:  # what was printed stands alone on its line
+    for line in drawn.split("\n")[:-1]:  # printed text has a line of its own
         assert line.rpartition("\r\x1b[K")[2].startswith("got "), repr(line)
     assert sys.stdout is out and sys.stderr is out
     out.truncate(0)
@@ -299,7 +301,7 @@ def test_progress_in_a_notebook(monkeypatch):
 
     ds = sd.range(2000, override_num_blocks=40).map_batches(slow)
     assert "done · 40/40 inputs read · " in last(ds.count)
-    # ended early, and has done all of its work
+    # the run ended early, and has done all of its work
     assert "done · " in last(lambda: ds.limit(60).take_all())
 
     def few():
@@ -346,7 +348,7 @@ def test_what_workers_print_comes_above_the_line():
     try:
         while chunk := os.read(ours, 65536):
             drawn += chunk
-    except OSError:  # the other side is closed
+    except OSError:  # the other end is closed
         pass
     os.close(ours)
     assert p.wait(60) == 0
@@ -401,7 +403,7 @@ def test_html_for_notebooks():
         and page.count("<tr>") == 2 + 11
     )
     lazy = ds.map(lambda r: r)._repr_html_()
-    # nothing was run for it
+    # repr() must run nothing
     assert lazy.startswith("<pre>Map(&lt;lambda&gt;)") and ds._stats is None
     assert "<th>id</th>" in sd.range(5)._repr_html_()
 
@@ -425,13 +427,13 @@ def test_stats_as_json_and_in_the_log(caplog):
 
 
 def test_a_stall_is_named_within_five_seconds(tmp_path, monkeypatch):
-    # where others have the CPUs, or nobody can look at the processes, it is told later
+    # if other tasks have the CPUs, or the processes cannot be inspected, the warning comes later
     monkeypatch.setattr(stall, "WORKING_S", 10.0)
     fifo = tmp_path / "never"
     os.mkfifo(fifo)
 
     def stuck(batch):
-        with open(fifo) as f:  # until the test has seen the warning
+        with open(fifo) as f:  # blocks until the test has seen the warning
             f.read()
         return batch
 

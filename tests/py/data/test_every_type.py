@@ -1,5 +1,5 @@
-"""Each Arrow type (tests/py/every_type.py) through each operator, writer and reader, and batch
-format: the rows of a model, or an error that names column and type."""
+"""Each Arrow type (tests/py/every_type.py) through each operator, writer, reader and batch format:
+the result equals the rows of a model, or an error names the column and the type."""
 
 import collections
 import re
@@ -15,7 +15,7 @@ from skate.data import aggregate as ag
 from skate.data.expressions import col
 
 CASES = every_type.cases()
-UNIONS = [c for c in CASES if "union" in c.name]  # no Python value becomes one again
+UNIONS = [c for c in CASES if "union" in c.name]  # a Python value does not become a union again
 TABLE = every_type.table(CASES)
 VALUES = {c.name: list(map(repr, c.column.to_pylist())) for c in CASES}
 
@@ -25,13 +25,13 @@ def dataset(table=TABLE):
 
 
 def of(case):
-    """A case alone, as column x."""
+    """A table with a single case, as column x."""
     return dataset(pa.table([pa.array(range(ROWS)), case.column], names=["row", "x"]))
 
 
 def rows_of(ds):
-    """{number of a row: how often it is there}, once each column of each row is found to be what it
-    was, or null where it has no number."""
+    """Checks that each column of each row has its original value, or null if the row has no number;
+    returns {number of a row: how often the row occurs}."""
     found = collections.Counter()
     for b in ds.iter_batches(batch_format="pyarrow", batch_size=None):
         numbers = b["row"].to_pylist()
@@ -191,7 +191,7 @@ def test_each_type_as_key(name):
                 for b in BY_KEY[name](of(c)).iter_batches(batch_format="pyarrow", batch_size=None)
                 for r in b.to_pylist()
             ]
-            # they repeat in ascending order, null last
+            # keys repeat in ascending order, null last
             ordered = sorted(VALUES[c.name], key=VALUES[c.name].index)
             if name.startswith("join"):
                 right = collections.Counter(VALUES[c.name][: every_type.PERIOD])
@@ -223,11 +223,12 @@ def test_unique_least_and_greatest_of_each():
     for c in CASES:
         with case(c.name, c.type):
             values = list(dict.fromkeys(VALUES[c.name]))
-            if c.name == "python_object":  # a set, which is no key of a dict
+            if c.name == "python_object":  # the value is a set, which cannot be the key of a dict
                 text = r"unique\(x\) over column 'x' of type .* is not possible"
                 with pytest.raises(TypeError, match=text):
                     of(c).unique("x")
-            elif c.name not in ("tensor", "ray_tensor", "ragged_tensor"):  # arrays: below
+            # the loop below checks arrays
+            elif c.name not in ("tensor", "ray_tensor", "ragged_tensor"):
                 assert list(map(repr, of(c).unique("x"))) == values
             if c.key and not isinstance(c.type, pa.BaseExtensionType):
                 ends = (values[0], values[-2]) if len(values) > 1 else ("None", "None")
@@ -344,8 +345,8 @@ NO_FORM = {
         *no_form("binary", "large_binary", "binary_view", "fixed_binary", "struct_deep", "opaque")
     ],
 }
-# of a format without types of its own: what comes back equal; the rest comes as text, numbers or
-# times that say the same
+# for a format without its own types: the cases whose values are equal when they are read back;
+# other values are read as text, numbers or times with the same meaning
 READS = {
     "csv": no_form("null", "bool", "u?int(8|16|32)", "int64", "float.*", "date.*", "dictionary_of_ints", "run_end_int.*"),
     "json": no_form("null", "bool", "u?int(8|16|32)", "int64", "float(32|64)", ".*string.*", ".*list_(int|text|of_views|struct)", ".*list_view_(int|text|struct)", "struct", "struct_of_views", "dictionary_(u?int.*|of_ints|of_views|ordered)", "run_end.*"),
@@ -361,7 +362,7 @@ def test_files_hold_each_type_or_say_which_they_do_not(form, tmp_path):
     if form in READS:
         kept = READS[form]
         getattr(dataset(every_type.table(kept)), write)(str(tmp_path / "some"))
-    # those that hold Python objects
+    # files with Python objects
     trust = {"trust_pickled_columns": True} if form in ("parquet", "feather") else {}
     back = (
         read(str(tmp_path / ("some" if form in READS else "all")), **trust).sort("row").to_arrow()
@@ -369,7 +370,7 @@ def test_files_hold_each_type_or_say_which_they_do_not(form, tmp_path):
     assert back["row"].to_pylist() == list(range(ROWS))
     for c in kept:
         with case(c.name, c.type, back.schema.field(c.name).type):
-            # ORC has nanoseconds only
+            # ORC stores times in nanoseconds only
             if form == "orc" and pa.types.is_timestamp(back.schema.field(c.name).type):
                 zone = back.schema.field(c.name).type.tz
                 plain = c.column.cast(pa.timestamp("us", c.type.tz) if zone else pa.timestamp("us"))

@@ -1,4 +1,4 @@
-"""The examples run, and say what they should."""
+"""The examples run, and print the expected text."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ def test_quickstart():
     r = run("examples/quickstart.py")
     assert r.returncode == 0, r.stderr
     assert "rows: 666666 sum: 222221555555888889" in r.stdout and "Bottleneck:" in r.stdout
-    # what a loaded machine is told
+    # a loaded machine may get this warning
     assert [t for t in r.stderr.splitlines() if not t.startswith("Nothing has moved for")] == []
 
 
@@ -97,6 +97,6 @@ sys.exit(failed + runner.failures > 0 or ran < 200)
 
 
 def test_docstrings():
-    """The example of every docstring runs and gives what it says."""
+    """The example in every docstring runs and gives the documented result."""
     r = run("-c", EXAMPLES)
     assert r.returncode == 0, r.stdout + r.stderr

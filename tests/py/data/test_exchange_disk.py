@@ -1,4 +1,4 @@
-"""An exchange whose disk fills in the middle: one error that says so, and nothing is left of it."""
+"""An exchange whose disk becomes full: one error says so, and no file or memory is left."""
 
 import gc
 import time
@@ -52,6 +52,6 @@ def test_the_disk_fills_in_the_middle(op):
         (left := _skate.status())[k]
         for k in ("spill_objects_on_disk", "spill_disk_bytes", "overflow_objects")
     ):
-        # what ran on when the run had failed gives back what it has made
+        # tasks that were still running when the run failed give their output back
         assert time.monotonic() < until, left
         time.sleep(0.01)

@@ -1,4 +1,5 @@
-"""Dataset.explode beside a naive version over rows, and what the optimiser does around it."""
+"""Compares Dataset.explode with a simple version over rows, and checks the optimiser's rules around
+it."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq

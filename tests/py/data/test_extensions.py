@@ -1,4 +1,4 @@
-"""Arrays and objects in cells of DataFrames and Arrow tables, into blocks and back."""
+"""Arrays and objects in cells of DataFrames and Arrow tables are converted to blocks and back."""
 
 import pickle
 import subprocess
@@ -117,7 +117,7 @@ def test_tensor_formats(fmt, tmp_path, monkeypatch):
 
 
 def test_the_tensor_format_of_the_run_holds_for_readers(tmp_path, monkeypatch):
-    """Workers that have run with another setting before make arrays of this one."""
+    """Workers that ran with another setting before make arrays by the present setting."""
     a = np.arange(24).reshape(3, 2, 4)
     sd.from_items([{"x": v.tobytes()} for v in a]).write_parquet(str(tmp_path / "p"))
     sd.from_numpy(a).write_numpy(str(tmp_path / "n"), column="data")
@@ -156,13 +156,13 @@ def test_tensor_types():
     assert ragged == ArrowVariableShapedTensorType(pa.int64(), 3) and pickle.loads(
         pickle.dumps([v1, v2, ragged])
     ) == [v1, v2, ragged]
-    for t in (v1, v2):  # as Ray writes them: the shape pickled
+    for t in (v1, v2):  # as Ray writes them: with a pickled shape
         assert type(t).__arrow_ext_deserialize__(t.storage_type, pickle.dumps((2, 3))) == t
         with pytest.raises(ValueError, match="are numbers"):
             type(t).__arrow_ext_deserialize__(t.storage_type, pickle.dumps(print))
     base = np.arange(6)
     col = ArrowVariableShapedTensorArray.from_numpy([base[:2], base[2:]])
-    # no copy
+    # nothing is copied
     assert col.storage.field("data").buffers()[3].address == base.__array_interface__["data"][0]
     assert [v.tolist() for v in col.to_numpy()] == [[0, 1], [2, 3, 4, 5]] and [
         v.as_py().tolist() for v in col[1:]
@@ -235,7 +235,7 @@ def test_objects():
 
 
 def test_arrays_of_other_shapes_in_one_write(tmp_path):
-    """Files hold one schema each; what is read back is one schema for all."""
+    """Each file has one schema; the files are read back in one schema for all."""
     ds = sd.range(3).map(lambda r: {"i": r["id"], "a": np.full((r["id"] + 1, 2), r["id"], np.int8)})
     ds.write_parquet(str(tmp_path / "t"), concurrency=1)
     back = sd.read_parquet(str(tmp_path / "t"), override_num_blocks=1)
@@ -268,7 +268,7 @@ def test_casting_tensors_looks_at_shapes():
 
 
 def test_delegating_block_builder():
-    """What datasources written after Ray's documents collect their rows with."""
+    """The class with which datasources written as Ray's documentation shows collect their rows."""
     from skate.data._internal.delegating_block_builder import DelegatingBlockBuilder
     from skate.data._internal.util import is_null, rows_same
 
@@ -385,8 +385,8 @@ print("fine")
 
 @pytest.mark.parametrize("order", ["theirs first", "ours first"])
 def test_ray_data_with_its_own_classes_in_the_same_process(order, tmp_path):
-    """A stand-in for Ray Data, which registers its classes under the same names as skate does; with
-    the real one: tests/py/cluster/test_ray.py."""
+    """Uses a stand-in for Ray Data, which registers its classes under the same names as skate; for
+    the real package see tests/py/cluster/test_ray.py."""
     program = tmp_path / "program.py"
     program.write_text(BESIDE)
     r = subprocess.run(

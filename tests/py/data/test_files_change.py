@@ -1,4 +1,4 @@
-"""Files that are none, and files that change between the plan and the run."""
+"""Paths that are no regular files, and files that change between the plan and the run."""
 
 import os
 import shutil
@@ -75,7 +75,8 @@ def files_of(folder, rows, n=4):
 @pytest.mark.parametrize("where", ["local", "pyarrow", "fsspec"])
 @pytest.mark.parametrize("filtered", [False, True])
 def test_a_parquet_file_that_is_replaced_is_noticed(tmp_path, where, filtered):
-    """20,000 for 19,010 rows: a smaller or a larger file, by a rename or in place."""
+    """19,010 rows become 20,000: the new file is smaller or larger, and is renamed into place or
+    written in place."""
     at = {"local": None, "pyarrow": pafs.LocalFileSystem(), "fsspec": fsspec.filesystem("file")}[
         where
     ]
@@ -102,7 +103,7 @@ def test_a_parquet_file_that_is_replaced_is_noticed(tmp_path, where, filtered):
             ds.materialize,
         ):
             if filtered and ask is limited.count:
-                continue  # it runs, and may end before that file
+                continue  # the task may run and end before it reaches the changed file
             with pytest.raises(
                 OSError, match=r"changed or replaced after its footer was read.*2\.parquet"
             ):
@@ -111,8 +112,8 @@ def test_a_parquet_file_that_is_replaced_is_noticed(tmp_path, where, filtered):
 
 
 def test_a_file_of_the_same_size_is_noticed(tmp_path):
-    """Its statistics may be others: row groups of the old one that a filter has ruled out are not
-    those of the new one."""
+    """The statistics of the new file may differ: the row groups that a filter has excluded in the
+    old file are not those of the new one."""
     a, b = str(tmp_path / "a.parquet"), str(tmp_path / "b.parquet")
     for path, first in ((a, 0), (b, 1000)):
         pq.write_table(
@@ -146,7 +147,7 @@ def test_what_is_in_memory_stays(tmp_path):
 
 
 def test_what_a_write_stages_is_not_read(tmp_path):
-    """Whoever lists the folder, and from wherever above it."""
+    """Staged files are not read, whether the folder itself or a folder above it is listed."""
     files_of(tmp_path / "sub", 10, 1)
     files_of(tmp_path / "sub" / ".skate-00", 10, 1)
     for at in (None, pafs.LocalFileSystem()):

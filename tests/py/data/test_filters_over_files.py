@@ -1,5 +1,5 @@
-"""Filters over files: the rows are those of the same filter in memory, and what statistics or
-folders rule out is not read. The truth of predicates is in docs/design/predicates.md."""
+"""Filters over files give the same rows as the same filter in memory, and do not read what
+statistics or folders exclude. docs/design/predicates.md defines the truth of predicates."""
 
 import datetime as dt
 import math
@@ -38,8 +38,8 @@ def name(e):
 
 @pytest.fixture(scope="module")
 def fives(tmp_path_factory):
-    """A folder of a file, whose row groups of two rows have statistics like min == max == 5; the
-    same rows in memory."""
+    """A folder with a file whose row groups of two rows have statistics such as min == max == 5;
+    and the same rows in memory."""
     at = tmp_path_factory.mktemp("fives")
     table = pa.table({"x": FIVES, "i": list(range(len(FIVES)))})
     pq.write_table(table, at / "0.parquet", row_group_size=2)
@@ -83,7 +83,7 @@ def test_nan_is_not_lost_to_an_expression_of_pyarrow(fives):
 
 
 def groups_read(monkeypatch, read):
-    """How many row groups read() looks into."""
+    """The number of row groups that read() reads."""
     from skate.data.read.formats import parquet
 
     found = []
@@ -97,7 +97,7 @@ def groups_read(monkeypatch, read):
 
 
 def in_this_process(ds):
-    """Runs the read of a filter as a worker does."""
+    """Runs the read of a filter in this process, as a worker does."""
     import types
 
     from skate.data.plan.optimise import optimised
@@ -114,7 +114,7 @@ def in_this_process(ds):
         (col("f") > 90, 1),
         (col("f") == 55, 1),
         (col("f").is_in([5, 15, 1000]), 2),
-        (~(col("f") > 5), 10),  # true of NaN, which there may be anywhere
+        (~(col("f") > 5), 10),  # true for NaN, which any row group may have
         (col("i") > 90.5, 1),
         (col("i") != 5, 10),
         (~(col("i") >= 10), 1),
@@ -149,7 +149,7 @@ def test_row_groups_that_statistics_rule_out_are_not_read(tmp_path, monkeypatch,
 
 
 def test_a_long_list_and_many_row_groups(tmp_path, monkeypatch):
-    """Each value of a list is placed once, not once a row group."""
+    """Each value of the list is placed once, and not once for each row group."""
     from skate.data.expr import bounds
 
     pq.write_table(pa.table({"i": range(500)}), tmp_path / "0.parquet", row_group_size=1)
@@ -165,8 +165,8 @@ def test_a_long_list_and_many_row_groups(tmp_path, monkeypatch):
 
 
 def test_a_test_that_fails_is_the_filters(tmp_path):
-    """What a pushed expression cannot work out is said by the filter, of the rows that are bad, and
-    costs no others."""
+    """If a pushed-down expression cannot be computed, the filter reports the error for the bad
+    rows, and no other row is lost."""
     pq.write_table(pa.table({"x": [1, 2**63 - 1, 3]}), tmp_path / "0.parquet")
     ds = sd.read_parquet(str(tmp_path))
     good = ds.filter(expr=col("x") + 1 > 1, on_error="skip")
@@ -184,8 +184,8 @@ def test_a_function_over_blocks_comes_before_the_filter(tmp_path):
 
 
 def test_null_is_not_true_beside_a_view(tmp_path):
-    """Rows of types that Arrow's filter does not know are gathered; null counts as false there,
-    too."""
+    """Rows with types that Arrow's filter does not support are gathered by skate's code; null
+    counts as false there, too."""
     table = pa.table(
         {"i": [1, None, 3, None], "v": pa.array(["a", "b", None, "d"], pa.string_view())}
     )
@@ -198,7 +198,7 @@ def test_a_filter_without_rows_keeps_the_columns(fives):
 
 
 def test_files_of_other_types(tmp_path):
-    """Statistics are those of the files, values those of the schema that all are read as."""
+    """Statistics have the types of the files, values the types of the common schema."""
     pq.write_table(
         pa.table({"x": [0.1, 5.0], "i": [1, 2]}), tmp_path / "0.parquet", row_group_size=1
     )
@@ -230,7 +230,7 @@ def test_files_of_other_types(tmp_path):
 
 @pytest.fixture
 def years(tmp_path):
-    """Ten years of two countries, a file each, and one without a year; rows are numbered."""
+    """Ten years for two countries, each a file, and one file without a year; rows are numbered."""
     n = 0
     for y in [*range(2015, 2025), "__HIVE_DEFAULT_PARTITION__"]:
         for c in ("de", "fr"):
@@ -286,9 +286,9 @@ def test_files_that_folders_rule_out_are_not_opened(years, capsys, monkeypatch, 
     monkeypatch.setattr(parquet, "open_file", lambda fs, path: opened.add(path) or plain(fs, path))
     list(in_this_process(ds))
     monkeypatch.undo()
-    assert len(opened) == max(files, 1)  # one says what the columns are
+    assert len(opened) == max(files, 1)  # one file is opened for its columns
     assert set(ds.schema().names) == {"x", "i", "year", "country"}
-    for f in years.rglob("*.parquet"):  # The run needs no other file.
+    for f in years.rglob("*.parquet"):  # the run needs no other file
         if str(f) not in opened:
             f.unlink()
     assert kept(ds) == want

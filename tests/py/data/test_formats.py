@@ -1,5 +1,5 @@
-"""Formats, partitioned folders, sources and sinks of users: what is written is read back the
-same."""
+"""Formats, partitioned folders, users' sources and sinks: rows that are written are the same when
+they are read back."""
 
 import builtins
 import datetime as dt
@@ -132,7 +132,7 @@ def test_tfrecords(tmp_path):
     packed.parent.mkdir()
     packed.write_bytes(gzip.compress(bytes(data)))
     assert sd.read_tfrecords(str(packed)).count() == 2
-    for at in (3, 20, len(data) - 1):  # the length, the data, the last checksum
+    for at in (3, 20, len(data) - 1):  # in the length, in the data, in the last checksum
         hurt = bytearray(data)
         hurt[at] ^= 1
         bad = tmp_path / "bad" / f"{at}.tfrecords"
@@ -146,8 +146,8 @@ def test_tfrecords(tmp_path):
 
 
 def test_tfrecord_framing_is_the_documented_one():
-    """A record made by hand: CRC-32C of 32 zero bytes is 0x8a9136aa (RFC 3720), masked by rotation
-    and 0xa282ead8."""
+    """Compares with a record made by hand: the CRC-32C of 32 zero bytes is 0x8a9136aa (RFC 3720),
+    which is masked by a rotation and 0xa282ead8."""
     from skate._skate import crc32c
     from skate.data.files.crc32c import masked
     from skate.data.write.tfrecords import record
@@ -205,7 +205,7 @@ def test_sql(tmp_path):
     ).take_all() == [{"a": 498}, {"a": 499}]
     with pytest.raises(ValueError, match="shard_keys"):
         sd.read_sql("select * from t", connect, override_num_blocks=3)
-    # SQLite has no MD5: one task
+    # SQLite has no MD5, so there is one task
     assert (
         sd.read_sql("select * from t", connect, override_num_blocks=3, shard_keys=["a"]).count()
         == 500
@@ -320,7 +320,7 @@ def test_pushdown_reads_less_and_gives_the_same(tmp_path):
     out = ds.filter(expr=col("a") >= 950).select_columns(["b"])
     assert [r["b"] for r in out.take_all()] == [f"s{i}" for i in range(950, 1000)]
     read = [f for o in out._stats.ops for f in o.get("fused") or [o]][0]
-    # not 1,000: the reader skipped
+    # fewer than 1,000 rows, because the reader skipped row groups
     assert (read["rows_out"] if isinstance(read, dict) else read[0]) == 50
     same = ds.map_batches(lambda b: b).filter(expr=col("a") >= 950).select_columns(["b"])
     assert same.take_all() == out.take_all()
@@ -329,7 +329,8 @@ def test_pushdown_reads_less_and_gives_the_same(tmp_path):
 
 
 def test_a_selection_of_a_selection(tmp_path):
-    """The reader leaves out what the second one does not want, so the first must not ask for it."""
+    """The reader leaves out columns that the second selection does not need, so the first selection
+    must not ask for them."""
     sd.from_items([{"a": i, "b": -i, "k": i % 2} for i in range(6)]).write_parquet(
         str(tmp_path), partition_cols=["k"]
     )
@@ -347,7 +348,8 @@ def test_a_selection_of_a_selection(tmp_path):
 def test_many_remote_paths_are_looked_at_side_by_side(tmp_path):
     local = pytest.importorskip("fsspec.implementations.local")
     n = FILE_SIZE_FETCH_PARALLELIZATION_THRESHOLD
-    together = threading.Barrier(n)  # breaks after a minute, unless so many ask at once
+    # raises an error after a minute unless n tasks wait at the same time
+    together = threading.Barrier(n)
 
     class Together(local.LocalFileSystem):
         cachable = False
@@ -394,7 +396,8 @@ def test_shuffled_files(tmp_path):
 
 
 def test_each_run_differs_when_the_reader_is_told_what_is_needed(tmp_path):
-    """What is pushed down makes other nodes of a plan, whose runs count all the same."""
+    """Pushing columns down replaces nodes of a plan; the runs of the new nodes must be counted as
+    well."""
     for i in range(8):
         pq.write_table(pa.table({"v": [i], "w": [i]}), tmp_path / f"{i}.parquet")
 
@@ -636,7 +639,7 @@ def test_lineage_goes_to_other_processes():
 
 @pytest.mark.parametrize("flavor", ["hive", None, "filename", "unsaid"])
 def test_partitioning_flavors(tmp_path, flavor):
-    """As pyarrow reads them; twice appended, with and without a log."""
+    """The files are as pyarrow expects them; they are appended twice, with and without a log."""
     import pyarrow.dataset as pds
 
     n = 300
@@ -721,7 +724,7 @@ def test_columns_that_are_null_at_first_get_their_type(tmp_path):
     ]
 
 
-# ---- names that are there twice
+# ---- names that occur twice
 
 
 TWICE = pa.table([pa.array([1, 2]), pa.array([3, 4])], names=["a", "a"])
@@ -864,7 +867,7 @@ def test_uris_of_local_files(tmp_path, how):
         assert read([at]).count() == 1
         (name,) = os.listdir(local(at))
         assert read(f"{at}/{name[:3]}*").count() == 1
-    if how == "json":  # a folder's other files are left out, however it is named
+    if how == "json":  # other files of a folder are left out, however the folder is named
         (folder / "2" / "x.txt").write_text("no JSON")
         assert read(at).count() == 1
     if how == "parquet":
@@ -880,8 +883,8 @@ def test_uris_of_local_files(tmp_path, how):
 
 
 def test_footers_are_read_side_by_side_only_where_they_are_waited_for(monkeypatch):
-    """32 threads that contended for the GIL took four times as long, and on a busy machine ten
-    times."""
+    """Footers are read in parallel only if reads have to wait: 32 threads that contended for the
+    GIL took four times as long, and on a busy machine ten times."""
     import threading
     import types
 
@@ -904,8 +907,8 @@ def test_footers_are_read_side_by_side_only_where_they_are_waited_for(monkeypatc
 
 
 def test_a_small_parquet_file_is_read_as_a_whole(tmp_path, monkeypatch):
-    """Arrow reads columns of files on its own threads; to wait for one of them for each small file
-    is what made such reads slow and uneven."""
+    """Arrow reads the columns of a file on its own threads, and waiting for one of these for each
+    small file made such reads slow and uneven."""
     from skate.data.read.formats import parquet
 
     path = str(tmp_path / "x.parquet")
@@ -974,7 +977,7 @@ def test_a_csv_file_with_a_header_only(tmp_path):
     assert sd.read_csv(str(tmp_path)).take_all() == [{"a": 1, "b": "x"}]
 
 
-# ---- what is wrong before anything runs
+# ---- errors that are found before a run
 
 
 ODD = pa.table(
@@ -1065,7 +1068,7 @@ def test_a_write_that_is_terminated_leaves_nothing(tmp_path):
 
 
 def test_arguments_that_only_some_readers_and_writers_had(tmp_path):
-    """Each takes what all share."""
+    """Every reader and writer accepts the arguments that all share."""
     folder = tmp_path / "k=a"
     sd.range(5, override_num_blocks=1).write_tfrecords(str(folder), max_rows_per_file=2)
     assert len(os.listdir(folder)) == 3

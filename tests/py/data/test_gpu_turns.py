@@ -1,4 +1,4 @@
-"""Stages whose GPUs do not fit beside each other take turns at them."""
+"""Stages whose GPUs do not fit on the machine together use the GPUs in turn."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Dataset.groupby: aggregates by group and functions over groups, through the engine: against
+"""Dataset.groupby on the engine: aggregates by group and functions over groups, compared with
 pandas and plain Python."""
 
 import math
@@ -227,7 +227,7 @@ def test_aggregates_of_users():
 
 
 class SumOfSquares(ag.Sum):
-    """Results of blocks instead of states."""
+    """Its aggregate_block() returns results of blocks instead of states."""
 
     def aggregate_block(self, block):
         return sum(v * v for v in block.column(self.get_target_column()).to_pylist())
@@ -252,7 +252,7 @@ class Alien(ag.Std):
 
 
 class Same(ag.Quantile):
-    """Nothing is overridden."""
+    """A subclass that overrides nothing."""
 
 
 def test_subclasses_of_built_in_aggregates():

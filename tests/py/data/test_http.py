@@ -1,4 +1,5 @@
-"""Files at URLs: what a server, or the network, says of one that cannot be had."""
+"""Files at URLs: the error contains what the server or the network said about a file that cannot be
+read."""
 
 import http.server
 import threading
@@ -12,7 +13,8 @@ import skate.data
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """/STATUS/...: that status; /get/STATUS/...: HEAD is answered, and GET has that status."""
+    """/STATUS/... answers with that status; /get/STATUS/... answers HEAD, and GET with that
+    status."""
 
     def do_GET(self):
         parts = self.path.split("/")
@@ -33,8 +35,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class PlainHTTP(fsspec.AbstractFileSystem):
-    """Does as fsspec's HTTP file system, which needs aiohttp: whatever goes wrong with a URL, it is
-    "not there"; what went wrong is the cause."""
+    """Behaves like fsspec's HTTP file system, which needs aiohttp: every failure for a URL is
+    reported as "not there", with the real failure as its cause."""
 
     protocol = ("http", "https")
     cachable = False

@@ -1,6 +1,6 @@
-"""Python objects, ragged and fixed tensors (and what is beside them) through functions that give
-back what they got: nothing changes, in any batch format, for random schemas, values, slices and
-block sizes. Each case is a function of its seed, which the message of a failure names."""
+"""Python objects, ragged and fixed tensors (and other columns beside them) go through functions
+that return their input: nothing changes, in any batch format, for random schemas, values, slices
+and block sizes. Each case is a function of its seed, which the message of a failure names."""
 
 import datetime as dt
 import decimal
@@ -76,7 +76,7 @@ SCALARS = [
 
 
 def objects(r, n):
-    # few kinds in a column: also columns that look like plain ones
+    # a column has few kinds of values, so that some columns look like plain ones
     kinds = r.sample(SCALARS, r.randint(1, 3))
     return ArrowPythonObjectArray.from_objects(
         [None if r.random() < 0.2 else r.choice(kinds)(r) for _ in range(n)]
@@ -100,7 +100,7 @@ def ragged(r, n):
     if all(v is None for v in values):
         values[0] = tensor(r, dtype, [1] * ndim)
     shapes = {v.shape for v in values if v is not None}
-    if len(shapes) == 1:  # then it would be a tensor of one shape
+    if len(shapes) == 1:  # a single shape would make the column a fixed-shape tensor
         values += [tensor(r, dtype, [s + 1 for s in shapes.pop()])]
         return to_arrow.from_objects(values, None).slice(1)
     return to_arrow.from_objects(values, None)
@@ -130,8 +130,8 @@ def plain(r, n):
 
 
 def numbers(r, n):
-    """Numbers and bools of which some are missing, by themselves, in lists and in arrays of one
-    shape."""
+    """Numbers and bools, some of which are missing: as single values, in lists, and in arrays of
+    one shape."""
     t, value = r.choice(
         [
             (pa.bool_(), lambda: r.random() < 0.5),
@@ -173,7 +173,7 @@ KINDS = {"objects": objects, "ragged": ragged, "fixed": fixed, "plain": plain, "
 
 
 def table(seed):
-    """(random, a record batch of random columns, a slice of a longer one)"""
+    """Returns (random, a record batch of random columns, which is a slice of a longer one)."""
     r = random.Random(seed)
     n = r.randint(2, 12)
     kinds = [
@@ -192,7 +192,7 @@ def table(seed):
 
 
 def same(a, b):
-    """Of Python and NumPy values: types, shapes and bits."""
+    """Whether two Python or NumPy values have the same types, shapes and bits."""
     if type(a) is not type(b):
         return False
     if isinstance(a, np.ndarray):
@@ -208,7 +208,8 @@ def same(a, b):
 
 
 def cells(column):
-    """As the numpy format has them: ragged tensors as arrays of their shape, objects as objects."""
+    """The values of a column in the form of the numpy format: ragged tensors as arrays, objects as
+    objects."""
     if isinstance(column.type, pa.BaseExtensionType):
         v = from_arrow.column_to_numpy("x", column)
         return [None if not ok.as_py() else x for x, ok in zip(v, column.is_valid(), strict=True)]
@@ -247,8 +248,8 @@ def test_objects_that_are_pickled_in_other_words_when_they_were_read():
 
 @rounds.campaign()
 def test_pipelines():
-    """Blocks of random sizes through several functions in random formats with random batch sizes,
-    in workers."""
+    """Blocks of random sizes go through several functions in random formats with random batch
+    sizes, in workers."""
     for seed in seeds(10):
         pipeline(seed)
 

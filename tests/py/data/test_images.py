@@ -1,5 +1,5 @@
-"""Pictures: what the C decoder gives is what Pillow gives, to the last bit; what it does not take
-is Pillow's, and counted; damaged files."""
+"""Pictures: the C decoder gives the same pixels as Pillow, to the last bit; Pillow decodes those
+that it refuses, and these are counted; damaged files are errors."""
 
 import io
 import random
@@ -11,7 +11,7 @@ from PIL import Image, features
 from skate.data.values import pictures
 from skate.data.values.pictures import Wanted, by_pillow, decode
 
-# the error of decoder="fast" by channel (docs/design/images.md: 9 and 1.2 were seen)
+# limits for the error of decoder="fast" in a channel (docs/design/images.md measured 9 and 1.2)
 FAST_MOST, FAST_MEAN = 12, 1.5
 
 
@@ -151,7 +151,7 @@ def test_fast_is_near():
                 off.max(),
                 off.mean((0, 1)),
             )
-    small = encoded(picture(100, 120), "JPEG")  # less than twice as large
+    small = encoded(picture(100, 120), "JPEG")  # less than twice as large as the requested size
     assert np.array_equal(
         decode(small, Wanted((60, 60), decoder="fast"), pictures._empty)[0],
         by_pillow(small, Wanted((60, 60))),

@@ -1,5 +1,5 @@
-"""Datasets and split iterators inside tasks and actors: the driver runs them, whoever asked gets
-the blocks."""
+"""Datasets and split iterators inside tasks and actors: the driver runs them, and the process that
+asked gets the blocks."""
 
 import importlib.util
 import os
@@ -60,8 +60,8 @@ def test_an_iterator_as_argument_and_epochs():
 
 
 def test_made_in_the_worker_and_on_all_cpus():
-    """As many tasks as there are CPUs, each with a Dataset of its own: while they wait the
-    pipelines have their CPUs."""
+    """As many tasks as there are CPUs each run their own Dataset: while they wait, the pipelines
+    use their CPUs."""
 
     @skate.remote(num_cpus=1)
     def own(n):
@@ -178,7 +178,7 @@ class Rank:
         self.it = it
 
     def epoch(self, most=None):
-        """Rows of one epoch; stops after `most` batches."""
+        """Returns the rows of one epoch; stops after `most` batches."""
         out = []
         for k, b in enumerate(self.it.iter_batches(batch_size=10)):
             out += b["id"].tolist()
@@ -187,7 +187,7 @@ class Rank:
         return out
 
     def epoch_and_hold(self):
-        """Begins an epoch, and leaves it in the middle, open."""
+        """Begins an epoch and leaves its iteration open in the middle."""
         self.open = iter(self.it.iter_batches(batch_size=10))
         return next(self.open)["id"].tolist()
 
@@ -222,7 +222,7 @@ def test_a_rank_that_stops_early_does_not_hold_the_others(monkeypatch):
     ranks = [Rank.remote(it) for it in wide.streaming_split(2, equal=True)]
     a, b = skate.get([ranks[0].epoch.remote(1), ranks[1].epoch.remote()], timeout=100)
     assert len(a) == 10 and len(b) == 200
-    # and the next epoch is whole
+    # the next epoch has all rows
     a, b = skate.get([ranks[0].epoch.remote(), ranks[1].epoch.remote(2)], timeout=100)
     assert len(a) == 200 and len(b) == 20
 
@@ -276,7 +276,7 @@ def test_the_service_actor_ends_with_the_last_iterator():
 
 
 def test_the_driver_never_knew_of_one():
-    """The first Dataset of the program is made in a task; at first in a placement group that is
+    """The first Dataset of the program is made in a task; first in a placement group that is
     removed afterwards."""
     skate.shutdown()
     skate.init(num_cpus=2, object_store_memory=1 << 30)
@@ -297,7 +297,7 @@ def test_the_driver_never_knew_of_one():
 
 
 def test_the_driver_is_busy():
-    """It computes in Python without ever waiting for the engine."""
+    """The driver computes in Python and never waits for the engine."""
     skate.shutdown()
     skate.init(num_cpus=2, object_store_memory=1 << 30)
 

@@ -1,4 +1,4 @@
-"""Batches for training: what they lie in, local shuffle, going on where an iteration was
+"""Batches for training: the memory of their arrays, the local shuffle, and resuming an iteration
 (docs/design/ingest.md)."""
 
 import json
@@ -26,7 +26,7 @@ needs_torch = pytest.mark.skipif(torch is None, reason="torch is not installed")
 
 
 def numbers(rows, width, blocks):
-    """A materialized Dataset: row i of "x" is i * width, i * width + 1, ...; in the store."""
+    """A materialized Dataset in the store; row i of column "x" is i * width, i * width + 1, ..."""
 
     def make(batch):
         return {"x": batch["id"][:, None] * width + np.arange(width), "id": batch["id"]}
@@ -44,7 +44,8 @@ def ids(batches):
 
 
 def take(rows, n, alloc=None):
-    """(batch of the next n rows, the memory that it is in); None: there are none."""
+    """Returns (batch of the next n rows, the memory that it was gathered into); None: no row is
+    left."""
     plan = rows.plan(n)
     if plan is None:
         return None
@@ -126,8 +127,8 @@ def test_a_batch_of_another_schema_is_refused_until_what_is_held_is_cast():
 
 
 def test_the_memory_of_a_batch_goes_back_when_the_last_array_over_it_is_gone():
-    """Pieces in use are those of the batches that are held, whatever of them is; an iteration that
-    is over, or left, has none."""
+    """The pieces of memory in use are those of the batches of which any array is alive; an
+    iteration that has ended, or was left, has none."""
     ds = numbers(400, 50, 4)
     used, _ = _skate.pages_counts()
     options = {"batch_size": 32, "local_shuffle_buffer_size": 100}
@@ -138,7 +139,7 @@ def test_the_memory_of_a_batch_goes_back_when_the_last_array_over_it_is_gone():
             want = [k.tolist() for k in kept]
             del kept[:6]
             assert _skate.pages_counts()[0] - used == 7
-            # does not write over what is held
+            # new batches must not overwrite batches that are alive
             again = [b for b in make(**options, prefetch_batches=ahead)][:2]
             assert [k.tolist() for k in kept] == want[6:]
             del again, kept
@@ -149,8 +150,8 @@ def test_the_memory_of_a_batch_goes_back_when_the_last_array_over_it_is_gone():
 
 
 def test_columns_that_are_gathered_are_as_those_of_a_block():
-    """Arrays over the gathered memory, and what goes through Arrow: as to_numpy() makes them of the
-    same batch as Arrow; nulls in some batches only."""
+    """Columns that are arrays over the gathered memory, and columns that go through Arrow, equal
+    those that to_numpy() makes of the same batch; some batches have nulls."""
     n = 120
     tensors = np.arange(n * 6, dtype=np.float32).reshape(n, 2, 3)
     flat = pa.FixedSizeListArray.from_arrays(pa.array(tensors.reshape(-1)), 6)
@@ -242,7 +243,7 @@ def test_local_shuffle_is_a_function_of_seed_epoch_and_row_not_of_blocks():
 
 
 def test_local_shuffle_moves_rows_far_and_without_bias():
-    """The mean displacement within a window of W rows is W / 3 for a uniform permutation."""
+    """For a uniform permutation, the mean displacement within a window of W rows is W / 3."""
     w, n = 200, 20_000
     got = np.concatenate(
         [
@@ -360,7 +361,7 @@ def test_work_ahead_keeps_its_order_and_errors_come_in_their_place(workers):
 
     def work(i):
         if i < workers:
-            begun.wait(60)  # all of them work at the same time
+            begun.wait(60)  # all threads are working at the same time
         if i == 70:
             raise KeyError("seventy")
         return i * i
@@ -396,7 +397,7 @@ def test_an_iteration_that_is_left_early_ends_its_thread_and_its_run():
     assert not left
 
 
-# ---- going on
+# ---- resuming an iteration
 
 
 @pytest.mark.parametrize("source", ["materialized", "range", "map", "filter"])
@@ -466,7 +467,7 @@ def test_states_that_do_not_fit_are_refused():
 
 @campaign()
 def test_killed_at_random_steps_the_rows_are_those_of_a_run_that_was_not():
-    """Shuffled locally, as a whole, and by 8, 4 or 6 ranks."""
+    """With a local shuffle, with a shuffle of all rows, and with 8, 4 or 6 ranks."""
     command = [
         sys.executable,
         str(SOAK / "training_kills.py"),

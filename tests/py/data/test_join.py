@@ -1,4 +1,4 @@
-"""Dataset.join, distinct and unique, through the engine: against pandas and plain Python."""
+"""Dataset.join, distinct and unique on the engine, compared with pandas and plain Python."""
 
 import math
 
@@ -38,7 +38,7 @@ def in_blocks(table, n):
 
 
 def rows_of(df):
-    """Rows in an order of their own, None for what is missing."""
+    """The rows in a fixed order, with None for missing values."""
     return sorted(
         (tuple(None if v is None or v != v else v for v in r) for r in df.itertuples(index=False)),
         key=lambda r: [(v is None, v or 0) for v in r],
@@ -254,7 +254,8 @@ def test_unique():
     ],
 )
 def test_a_side_without_rows_has_columns(how):
-    """It has columns, however it came to have no rows; a side that has no columns lacks its key."""
+    """A side without rows still has columns, for whatever reason it has no rows; a side without
+    columns has no key either."""
     some = sd.from_arrow(pa.table({"k": [2, 3, 4], "b": [5, 6, 7]}))
     none = sd.from_arrow(pa.table({"k": [1, 2], "a": [1, 2]}))
     nothing = sd.from_arrow(
@@ -267,7 +268,7 @@ def test_a_side_without_rows_has_columns(how):
         none.limit(0).sort("k"),
         nothing.filter(lambda r: True),
     ):
-        for n in (2, None):  # a side of a join with a number of partitions is not measured
+        for n in (2, None):  # a side is not measured if a number of partitions is given
             kept = {"right_outer", "full_outer", "right_anti"}
             assert empty.join(some, how, n, on=("k",)).count() == (3 if how in kept else 0)
             assert some.join(empty, how, n, on=("k",)).count() == (
@@ -283,6 +284,6 @@ def test_a_side_without_rows_has_columns(how):
             kept = {"right_outer", "full_outer", "right_anti"}
             rows = nobody_knows.join(some, how, n, on=("k",)).take_all()
             assert sorted(rows, key=lambda r: r["k"]) == (some.take_all() if how in kept else [])
-            if how == "full_outer":  # the key by its name on the left side
+            if how == "full_outer":  # the key has the name of the left side
                 rows = nobody_knows.join(some, how, n, on=("j",), right_on=("k",)).take_all()
                 assert sorted(r["j"] for r in rows) == [2, 3, 4] and sorted(rows[0]) == ["b", "j"]

@@ -1,5 +1,5 @@
-"""Joins by the size of a side, which is measured before the run: small ones are broadcast, or a
-Bloom filter of their keys goes to the other side. The rows are those of the exchange."""
+"""Joins whose side is measured before the run: a small side is broadcast, or a Bloom filter of its
+keys goes to the other side. The rows are the same as with an exchange."""
 
 import numpy as np
 import pyarrow as pa
@@ -101,8 +101,8 @@ def test_the_order_is_that_of_the_large_side_whatever_blocks_there_are(context):
 
 
 def test_a_side_is_measured_not_guessed(context):
-    """Of a million rows a filter leaves a few, of as many bytes as the other side has it leaves
-    most."""
+    """Both sides have about as many bytes; of a million rows a filter keeps a few on one side, and
+    most on the other."""
     context.broadcast_join_bytes = 100_000
     keeps = sd.range(200_000, override_num_blocks=4).filter(expr="id < 1000")
     a = large().join(keeps, "left_semi")

@@ -1,6 +1,5 @@
-"""Joins whose keys are not even: a hot partition is shared by several reduces, and all of them
-complete with little memory. The rows, and their order, are those of a run with enough memory, and
-those of two loops."""
+"""Joins with uneven keys: several reduces share a hot partition, and complete with little memory.
+The rows and their order are those of a run with enough memory, and those of two nested loops."""
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +8,7 @@ import skate.data as sd
 from skate.data.by_key import join_args
 
 ROWS, BLOCKS, PARTS = 120_000, 24, 4
-LITTLE = 2 << 20  # an eighth: 256 KiB
+LITTLE = 2 << 20  # an eighth of it is 256 KiB
 
 
 @pytest.fixture
@@ -34,7 +33,7 @@ def blocks(table, n):
 
 
 def with_nulls(values, every):
-    """As keys, every so many of them null."""
+    """The values as keys, in which every `every`-th is null."""
     return pa.array(values.astype(np.int64), mask=np.arange(len(values)) % every == 0)
 
 
@@ -42,17 +41,18 @@ def fact(how):
     return pa.table({"id": with_nulls(keys(how, ROWS), 1000), "x": np.arange(ROWS)})
 
 
-def dimension():  # half of it meets nothing
+def dimension():  # half of its keys have no partner
     return pa.table({"id": with_nulls(np.arange(9999), 100), "y": -np.arange(9999)})
 
 
 def pairs(kind, large, small, side):
-    """(x, y) of each row, None where there is none; sorted."""
+    """(x, y) of each row, with None where a side has no partner; sorted."""
     of = {}
     for k, y in zip(small["id"].to_pylist(), small["y"].to_pylist(), strict=True):
         of.setdefault(k, []).append(y)
     met, out, seen = [], [], set()
-    lone = {False: [], True: []}  # of the large side, whether it is the left one; of the small one
+    # unmatched rows of the large side, by whether it is the left one; then those of the small side
+    lone = {False: [], True: []}
     for k, x in zip(large["id"].to_pylist(), large["x"].to_pylist(), strict=True):
         some = of.get(k, ()) if k is not None else ()
         out += [(x, y) for y in some]
@@ -100,7 +100,7 @@ CASES += [
 def test_a_hot_key(context, how, kind, side):
     large, small = fact(how), dimension()
 
-    def joined():  # a Dataset keeps the settings that it was made with
+    def joined():  # a Dataset keeps the settings with which it was made
         a, b = blocks(large, BLOCKS), blocks(small, 3)
         a, b = (a, b) if side == join_args.LEFT else (b, a)
         return a.join(b, kind, num_partitions=PARTS)

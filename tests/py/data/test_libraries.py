@@ -1,5 +1,5 @@
-"""Hand-over to and from Polars, DuckDB, Hugging Face datasets and Dask; the Arrow stream both ways.
-Types without a form there are refused, not changed."""
+"""Conversion to and from Polars, DuckDB, Hugging Face datasets and Dask; Arrow streams in both
+directions. Types that the other library does not have are refused, not changed."""
 
 import decimal
 
@@ -24,7 +24,7 @@ TABLE = pa.table(
 
 
 def datasets():
-    """Eager, lazy over several blocks, without rows."""
+    """Datasets that are eager, lazy with several blocks, and without rows."""
     return [
         sd.from_arrow(TABLE),
         sd.from_arrow([TABLE, TABLE]).map_batches(lambda b: b, batch_format="pyarrow"),
@@ -47,7 +47,7 @@ def test_a_stream_runs_while_it_is_read():
     ds = sd.range(400, override_num_blocks=100).map_batches(lambda b: b)
     reader = pa.RecordBatchReader.from_stream(ds)
     done.append(reader.read_next_batch().num_rows)
-    del reader  # closing it ends the run
+    del reader  # closing the reader ends the run
     assert done == [4]
     with pytest.raises(Exception, match="boom"):
         pa.table(
@@ -109,7 +109,7 @@ def test_duckdb():
     con = duckdb.connect()
     rel = con.from_arrow(pa.RecordBatchReader.from_stream(ds))
     assert rel.aggregate("count(*), max(i)").fetchall() == [(6, 2**53 + 1)]
-    # found by name, through __arrow_c_stream__
+    # DuckDB finds `ds` by its name, through __arrow_c_stream__
     assert con.sql("select sum(i) from ds").fetchall() == [(2 + 2 * (2**53 + 1),)]
     all_rows = ds.to_duckdb(con)
     assert all_rows.columns == TABLE.column_names and con.sql(
@@ -158,7 +158,7 @@ def test_lance(tmp_path):
         and some.schema().names == ["id"]
         and some.count() == 5
     )
-    with pytest.raises(ZeroDivisionError):  # nothing of a write that fails is seen
+    with pytest.raises(ZeroDivisionError):  # no output of a failed write is visible
         sd.range(10, override_num_blocks=2).map(
             lambda r: {"id": r["id"] // (r["id"] - 9)}
         ).write_lance(path, mode="append")
@@ -207,8 +207,8 @@ def test_delta(tmp_path):
 
 
 def mcap_file(path, first, n, encoding="json"):
-    """n messages on two topics, in turn, logged a microsecond apart from `first` on; one of them
-    has a schema."""
+    """Writes n messages on two topics in turn, logged a microsecond apart, starting at `first`; one
+    topic has a schema."""
     from mcap.writer import CompressionType, Writer
 
     with open(path, "wb") as f:
@@ -263,7 +263,7 @@ def test_mcap(tmp_path):
     assert [r["log_time"] for r in some] == [3000, 5000, 7000, 9000] and some[0][
         "schema_name"
     ] is None
-    # those without a schema stay, as in Ray
+    # messages without a schema stay, as in Ray
     assert sd.read_mcap(folder, message_types={"other"}).count() == 7
     for wrong in (5, (1,), (5, 5), (-1, 3)):
         with pytest.raises(ValueError, match="time_range is"):

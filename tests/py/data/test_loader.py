@@ -1,4 +1,4 @@
-"""skate.data.DataLoader beside torch's: the same batches for the same arguments."""
+"""Compares skate.data.DataLoader with torch's: the same batches for the same arguments."""
 
 import os
 import random
@@ -292,8 +292,8 @@ def test_arguments_that_exclude_each_other():
 
 @pytest.mark.parametrize("how", [{"shuffle": True}, {"sampler": list(range(19, -1, -1))}])
 def test_a_state_goes_on_with_all_epochs_that_follow(how):
-    """Of a shuffle without a seed, too; behind the last batch, and behind the end; and an epoch
-    that is named anew begins at its first row."""
+    """A state resumes with all later epochs, also for a shuffle without a seed, after the last
+    batch, and after the end; an epoch that is set again begins at its first row."""
     loader = sd.DataLoader(sd.range(20).materialize(), batch_size=6, **how)
     epochs, states = [], []
     for _ in range(3):

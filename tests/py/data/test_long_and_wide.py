@@ -1,5 +1,5 @@
-"""Plans of thousands of operators and tables of thousands of columns: nothing calls itself as deep,
-nothing is quadratic, every text has an end."""
+"""Plans of thousands of operators and tables of thousands of columns: no function recurses that
+deep, no time is quadratic, and every text has a limited length."""
 
 import pickle
 

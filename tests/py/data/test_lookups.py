@@ -1,4 +1,4 @@
-"""Dataset.train_test_split by classes and shuffled, and to_random_access_dataset."""
+"""Dataset.train_test_split, stratified and shuffled, and to_random_access_dataset."""
 
 import pytest
 import skate

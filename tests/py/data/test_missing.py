@@ -1,4 +1,4 @@
-"""A missing number is never another number: the table at the head of values/batch.py, in every way
+"""A missing number never becomes another number: the list of types in values/batch.py, in every way
 to a batch, and the way back."""
 
 import sys
@@ -25,7 +25,7 @@ except ImportError:
 needs_torch = pytest.mark.skipif(torch is None, reason="there is no torch")
 
 N, NAN = None, float("nan")
-# column -> (what it is in Arrow, the dtype and values that NumPy batches have)
+# column -> (its Arrow form, the dtype and values of its NumPy batches)
 TABLE = {
     "i": (pa.array([1, N, 3]), "float64", [1.0, NAN, 3.0]),
     "u8": (pa.array([1, N, 255], pa.uint8()), "float64", [1.0, NAN, 255.0]),
@@ -235,16 +235,17 @@ def test_calculated_columns():
     assert back(ints, lambda v: v + 1).equals(pa.array([2, N, 5]))
     assert back(ints, lambda v: v / 2).equals(pa.array([0.5, N, 2.0]))
     assert back(ints, np.nan_to_num).equals(pa.array([1, 0, 4]))
-    # no integers: float64 does not hold those beside
+    # the result stays float64, which cannot represent the other ints as integers
     assert back(ints, lambda v: v * 2.0**60).equals(pa.array([2.0**60, N, 2.0**62]))
     assert back(pa.array([1, N], pa.uint8()), lambda v: v - 2).equals(pa.array([-1.0, N]))
     assert back(pa.array([1, N], pa.int8()), lambda v: v * 1000).equals(pa.array([1000.0, N]))
-    # integers know no NaN
+    # integers have no NaN
     assert back(ints, lambda v: np.where(v > 1, np.nan, v)).equals(pa.array([1, N, N]))
     assert back(ints, lambda v: v.astype(np.float32)).equals(pa.array([1, N, 4], pa.float32()))
     with np.errstate(invalid="ignore"):
         got = back(floats, lambda v: v / v)
-    assert repr(got.to_pylist()) == "[1.0, None, nan, nan]"  # 0/0 is NaN, what was null is null
+    # 0/0 is NaN, and the original null is null
+    assert repr(got.to_pylist()) == "[1.0, None, nan, nan]"
     assert back(pa.array([True, N, False]), lambda v: 1 - v).equals(pa.array([False, N, True]))
     assert back(pa.array([True, N]), lambda v: v / 2).equals(pa.array([0.5, N]))
     assert back(ints, lambda v: v > 1).equals(pa.array([False, False, True]))
@@ -253,7 +254,7 @@ def test_calculated_columns():
     assert back(big, lambda v: v[1:]).equals(pa.array([N, 4])) and back(
         big, lambda v: v[2:]
     ).equals(pa.array([4]))
-    # under another name
+    # returned under another name
     assert back(ints, lambda v: v, "y").equals(ints) and back(big, lambda v: v, "y").equals(big)
     assert back(ints, lambda v: v * 0.5, "y").equals(pa.array([0.5, N, 2.0]))
     assert repr(back(floats, lambda v: v[[3, 1]], "y").to_pylist()) == "[nan, None]"
@@ -330,8 +331,8 @@ def test_blocks_of_several_dtypes_are_one_column():
 @examples(60)
 @given(st.data())
 def test_selections_of_any_numbers(data):
-    """Any rows of any numbers, handed on by a function in any order: the same types, values and
-    nulls, NaN beside null."""
+    """A function returns any rows of any numbers in any order: types, values and nulls stay the
+    same, with NaN and null side by side."""
     t, values = data.draw(
         st.sampled_from(
             [
@@ -413,7 +414,7 @@ def test_to_torch_and_collate_functions():
 
 
 def test_tensorflow_batches(monkeypatch):
-    """TensorFlow as far as iter_tf_batches() asks it."""
+    """A stand-in for the parts of TensorFlow that iter_tf_batches() calls."""
     tf = types.ModuleType("tensorflow")
     tf.as_dtype = lambda d: types.SimpleNamespace(
         is_floating=d.kind == "f", is_complex=d.kind == "c"
@@ -427,7 +428,7 @@ def test_tensorflow_batches(monkeypatch):
         next(iter(ds.iter_tf_batches(dtypes={"i": np.dtype("int64")})))
 
 
-# ---- what is beside
+# ---- other columns beside them
 
 
 def test_marks_go_through_calculations_and_conversions():
@@ -470,7 +471,7 @@ def test_aggregates_and_statistics_leave_nulls_out():
 
 
 def test_nan_is_one_value_whatever_its_bits():
-    """0/0 is another NaN than np.nan, and the mark of a null that became a value a third one."""
+    """0/0 has other bits than np.nan, and a marked null that became a value has yet others."""
     v = np.array([NAN, -NAN, 1, missing.MARKS[np.dtype(float)], NAN, -0.0, 0.0])
     ds = sd.from_arrow(
         pa.table({"v": pa.concat_arrays([pa.array(v), pa.array([N], pa.float64())]), "k": [1] * 8})

@@ -1,5 +1,5 @@
-"""Tasks of exchanges that need no operator's code run in a worker without Python: no frame of it is
-entered for them, and what they give is what the operators give."""
+"""Tasks of exchanges that need no operator's code run in a worker without Python: no Python frame
+is entered for them, and their output equals that of the operators."""
 
 import os
 import sys
@@ -25,7 +25,8 @@ def strategy():
 
 
 def native(ds):
-    """{operator that a stage begins with: (its tasks, those of them without Python)}."""
+    """{first operator of a stage: (number of its tasks, number of those that ran without
+    Python)}."""
     return {
         o["label"].split("->")[0].split("(")[0]: (
             o["tasks_done"],
@@ -68,7 +69,8 @@ def test_shuffles_enter_no_interpreter_behind_their_maps(strategy):
     all_native(ds, "RandomShuffleMerge", "RandomShuffleReduce")
     got = rows(ds)
     assert got != EXPECTED and sorted(got) == sorted(EXPECTED)
-    assert got == rows(numbers().random_shuffle(seed=3).map(lambda r: r))  # reduces in Python
+    # these reduces run in Python
+    assert got == rows(numbers().random_shuffle(seed=3).map(lambda r: r))
     ds = numbers().repartition(5, shuffle=True).materialize()
     all_native(ds, "RepartitionMerge", "RepartitionReduce")
     assert ds.num_blocks() == 5 and sorted(rows(ds)) == sorted(EXPECTED)
@@ -106,7 +108,8 @@ def test_a_cut_is_native_whatever_is_fused_behind_the_reduces():
 
 
 def note_calls(folder):
-    """A setup hook of workers: one line for each Python function of skate.data that is entered."""
+    """A setup hook for workers: writes a line for each Python function of skate.data that is
+    entered."""
 
     def hook():
         def enters(frame, event, arg):
@@ -144,7 +147,8 @@ def test_no_frame_of_python_is_entered_for_a_merge_or_a_cut(tmp_path, strategy):
     names = called(tmp_path)
     with_python = sum(tasks - without for tasks, without in ran.values())
     assert names["stage.py:run_stage"] == with_python, names
-    assert names["exchange_map.py:run"] and names["exchange_reduce.py:run"]  # it does notice
+    # the hook does record calls
+    assert names["exchange_map.py:run"] and names["exchange_reduce.py:run"]
     assert not names["exchange_merge.py:run"] and not names["exchange_reduce.py:cut"]
 
 

@@ -1,5 +1,5 @@
-"""One schema a Dataset: blocks of different types are brought to one by the rule at the head of
-skate/data/schema.py, wherever they are seen."""
+"""One schema for each Dataset: blocks of different types are unified by the rule in
+data/values/unify.py, wherever they are read."""
 
 from fractions import Fraction
 
@@ -29,7 +29,7 @@ COLUMNS = {
 
 
 def made(values, column="x"):
-    """A Dataset of a block a value, whose types are not known before it runs."""
+    """A Dataset with a block for each value; the types are known only after a run."""
     return sd.range(len(values), override_num_blocks=len(values)).map(
         lambda r: {column: values[r["id"]]}
     )
@@ -282,7 +282,7 @@ def test_the_majority_is_found_by_column():
     parts = [(n, pa.schema(list(k.items()))) for n, k in zip((3, 3, 5, 9), kinds, strict=True)]
     assert [w and str(w).split(":")[0] for w in misfits(parts)] == [
         "column 'b' has type int8 in most rows and string in this one, and no type holds the values of both exactly",
-        None,  # with the ints it is more than the strings
+        None,  # this many rows, together with the ints, outnumber the strings
         "column 'a' has type double in most rows and string in this one, and no type holds the values of both exactly",
         None,
     ]

@@ -1,4 +1,5 @@
-"""Each rule of the optimiser: what explain() says with and without it, and the same rows."""
+"""Each rule of the optimiser: what explain() shows with and without it, and that the rows stay the
+same."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -50,7 +51,8 @@ def test_projection(folder, monkeypatch, capsys):
 
 
 def test_rows_alone_are_wanted(folder, monkeypatch):
-    """Who counts rows by a column of a selection gets one that is read."""
+    """If only the number of rows is needed after a selection, the column that is read is one of the
+    selection's."""
     few = sd.read_parquet(folder).select_columns(["s", "y"])
     plans = [
         few.with_column("n", lit(1)).select_columns("n").limit(2),
@@ -67,7 +69,7 @@ def test_rows_alone_are_wanted(folder, monkeypatch):
 
 
 def test_a_filter_hands_on_what_is_asked_for(folder, monkeypatch):
-    """Behind a function, of which nothing is known, too."""
+    """A filter passes the needed columns on, also behind a function whose columns are unknown."""
     ds = (
         sd.read_parquet(folder)
         .map_batches(lambda b: {**b, "z": b["x"] * 2})
@@ -99,7 +101,7 @@ def test_predicates(folder, monkeypatch, capsys):
 
 
 def test_predicates_stay_above_what_numbers_rows(folder, monkeypatch):
-    """What a predicate drops has a number, too."""
+    """Rows that a predicate drops must have been numbered, too."""
     ds = (
         sd.read_parquet(folder)
         .with_column("i", monotonically_increasing_id())
@@ -133,8 +135,8 @@ def test_dictionary_encoding(folder, monkeypatch, tmp_path, capsys):
 
 
 def test_dictionary_encoding_is_for_one_task_alone(folder, monkeypatch, tmp_path):
-    """What is written in other tasks than it was read in crosses a block, where strings are
-    strings."""
+    """If another task writes what a task has read, the rows go through a block, where strings are
+    plain strings."""
 
     def rules(ds, **more):
         ds.write_parquet(tmp_path, **more)
@@ -150,8 +152,7 @@ def test_dictionary_encoding_is_for_one_task_alone(folder, monkeypatch, tmp_path
 
 
 def test_dictionary_encoding_up_to_groups(folder, monkeypatch, capsys):
-    """Strings are looked up as numbers in the task that reads them, and come out of it as
-    strings."""
+    """The task that reads strings looks them up as numbers, and yields them as strings."""
     read = sd.read_parquet(folder)
     said = "dictionary encoding: strings of few values stay numbers into a dictionary from ReadParquet to Aggregate"
     ds = (
@@ -211,7 +212,7 @@ def test_fusion(monkeypatch, capsys):
 
 
 def test_no_rule_changes_rows(folder, monkeypatch):
-    """All of them at once, over plans of all kinds."""
+    """All rules at once, over plans of all kinds."""
     read = sd.read_parquet(folder)
     plans = [
         read.rename_columns({"x": "a"}).filter(expr="a > 250").drop_columns("s"),
@@ -231,8 +232,8 @@ def test_no_rule_changes_rows(folder, monkeypatch):
 
 
 def test_columns_from_several_expressions_at_once(folder, monkeypatch, capsys):
-    """Each sees the columns that were there before; predicates over columns that stay reach the
-    reader."""
+    """Each expression sees the columns of the input; predicates over columns that do not change
+    reach the reader."""
     ds = (
         sd.read_parquet(folder)
         .with_columns({"x": col("y") + 1, "z": col("x") * 2})

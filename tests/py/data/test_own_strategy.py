@@ -1,5 +1,5 @@
-"""Strategies of exchanges in Python (skate.data.ExchangeStrategy): the rows and their order are those
-of a built-in one, whatever the strategy says; what it raises is the failure of the run."""
+"""Strategies of exchanges in Python (skate.data.ExchangeStrategy): the rows and their order are
+those of a built-in strategy, whatever the strategy does; an exception in it fails the run."""
 
 import os
 import random
@@ -21,7 +21,8 @@ N = 20_000
 
 
 class Rounds(ExchangeStrategy):
-    """The recipe: merges all that it holds when so many packs of a range wait."""
+    """The recipe of the documentation: merges all packs that it holds when enough packs of a range
+    wait."""
 
     def __init__(self, packs=3):
         self.packs = packs
@@ -44,7 +45,7 @@ class MergesAtTheEnd(HoldsAll):
 
 
 class Moody(ExchangeStrategy):
-    """Does what may be done, by chance."""
+    """Makes random allowed choices."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -68,7 +69,7 @@ class Moody(ExchangeStrategy):
 
 
 class PassesRuns(ExchangeStrategy):
-    """Several runs a map, some of which are merged."""
+    """Maps give several runs each, some of which are merged."""
 
     def values(self, sizes):
         return 3
@@ -83,7 +84,7 @@ STRATEGIES = [Rounds(), HoldsAll(), MergesAtTheEnd(), Moody(1), Moody(2), Passes
 
 @pytest.fixture(autouse=True)
 def settings(monkeypatch):
-    """Sizes of blocks are the process's settings: other files do not get these."""
+    """Sets sizes of blocks, which are settings of the process, for the tests of this file only."""
     ctx = skate.data.DataContext.get_current()
     for name in ("target_max_block_size", "target_min_block_size"):
         monkeypatch.setattr(ctx, name, getattr(ctx, name))
@@ -267,7 +268,7 @@ def test_what_a_strategy_raises_is_the_failure_of_the_run(where, after):
                 rows(OPERATIONS[operation](keyed(), Raises(where, after)))
             text = "".join(traceback.format_exception(failed.value))
             assert "in may_raise" in text and f"in {where}" in text
-    assert len(rows(keyed().sort("k", strategy=Rounds()))) == N  # the engine goes on
+    assert len(rows(keyed().sort("k", strategy=Rounds()))) == N  # the engine still works
 
 
 class Does(ExchangeStrategy):
@@ -360,7 +361,7 @@ def test_a_strategy_that_cannot_be_copied():
 
 
 class Asks(ExchangeStrategy):
-    """Uses the engine whose locks its run takes."""
+    """Calls the engine, whose locks its run takes, too."""
 
     def came(self, shuffle, pack):
         packs = skate.get(skate.remote(lambda n: n + 1).remote(shuffle.hold().n))
@@ -395,7 +396,7 @@ def test_two_exchanges_in_one_plan():
 
 
 class Gate(ExchangeStrategy):
-    """Answers when the test says so."""
+    """Answers when the test allows it."""
 
     came_first, go = threading.Event(), threading.Event()
 
@@ -418,7 +419,7 @@ def answering():
 
 
 def behind_a_gate():
-    """Rows that come at once, and behind them those of an exchange that waits for its strategy."""
+    """Rows that are ready at once, followed by those of an exchange that waits for its strategy."""
     return skate.data.range(100).union(keyed().sort("k", strategy=Gate()).select_columns("id"))
 
 

@@ -1,5 +1,5 @@
-"""A DataFrame that goes into a Dataset and comes out has the dtypes that it had, whatever was done
-in between, and the same values."""
+"""A DataFrame that becomes a Dataset and then a DataFrame again keeps its dtypes and values,
+whatever operators are in between."""
 
 import datetime as dt
 
@@ -100,5 +100,5 @@ def test_what_frames_do_not_agree_on_is_as_pandas_has_it_by_default():
         == np.float64
     )
     table = pa.table({"x": pa.array([1, N]), "b": pa.array([True, N])})
-    # of what never was a DataFrame
+    # data that never was a DataFrame
     assert sd.from_arrow(table).to_pandas().dtypes.tolist() == [np.float64, object]

@@ -1,5 +1,5 @@
-"""write_parquet: dictionaries for columns in which values repeat, plain pages for those of distinct
-values; the values are the same in any case."""
+"""write_parquet: columns with repeated values get dictionaries, columns of distinct values plain
+pages; the values are the same in either case."""
 
 import glob
 
@@ -20,7 +20,7 @@ def table():
             "real": pa.array(r.random(N)),
             "few": pa.array(r.integers(0, 50, N).astype(float)),
             "some": pa.array(r.integers(0, 3000, N)),
-            # the sample finds no value twice, but its neighbours are
+            # the spread sample finds no value twice, but the sample of neighbours does
             "runs": pa.array(np.arange(N) // 30),
             "word": pa.array(r.choice(["a", "b", "longer"], N)),
             "name": pa.array([f"name {i}" for i in r.permutation(N)]),

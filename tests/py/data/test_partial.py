@@ -1,5 +1,5 @@
-"""GroupedData.iter_partial(): results that get better, their errors, and the last one, which is
-that of aggregate()."""
+"""GroupedData.iter_partial(): results that improve, their error bounds, and the last result, which
+equals that of aggregate()."""
 
 import numpy as np
 import pandas as pd
@@ -44,7 +44,7 @@ def test_results_get_better_and_end_as_the_aggregate():
         errors = [float(np.nanmean(p.errors["sum(x)"])) for p in seen[1:]]
         assert errors[-1] == 0 and errors[len(errors) // 2] < errors[0]
     for name, within in held.items():
-        assert 0.9 < np.mean(within) < 0.99, (name, np.mean(within))  # of intervals of 95 %
+        assert 0.9 < np.mean(within) < 0.99, (name, np.mean(within))  # the intervals are for 95 %
 
 
 def test_the_same_seed_gives_the_same_results():
@@ -71,7 +71,7 @@ def test_a_task_of_several_pieces_does_to_each_what_a_task_of_its_own_does():
         return {"k": b["id"] % 7, "x": np.full(len(b["id"]), b["id"][0])}
 
     def mixed(b):
-        # ints in some pieces, floats in others
+        # some pieces have ints, others floats
         return {"k": b["k"], "x": b["x"] + 0.5 if b["x"][0] % 3 == 0 else b["x"]}
 
     ds = skate.data.range(2000, override_num_blocks=100).map_batches(first_of_batch, batch_size=9)
@@ -119,4 +119,4 @@ def test_what_is_no_sample():
         list(skate.data.range(10).groupby("id").iter_partial(Sum("nope")))
     it = numbers().groupby("k").iter_partial(Count(), seed=1)
     next(it)
-    it.close()  # the run stops
+    it.close()  # stops the run

@@ -1,4 +1,5 @@
-"""Options of what runs functions of users: restarts, retries, max_calls, the wait for actors."""
+"""Options of tasks and actors that run users' functions: restarts, retries, max_calls, the wait for
+actors."""
 
 import os
 import signal
@@ -56,8 +57,8 @@ def test_restarts_and_retries_of_a_pool(tmp_path, options, deaths, runs):
 
 
 def test_dead_actors_leave_the_pool(tmp_path):
-    """max_restarts=0 and tasks that may fail: an actor that died is replaced, its call is the only
-    one that is lost."""
+    """With max_restarts=0 and tasks that may fail, a dead actor is replaced, and only its call is
+    lost."""
     made = tmp_path / "made"
 
     class Dies:
@@ -109,7 +110,7 @@ def test_the_wait_for_actors(tmp_path):
 
     class Slow:
         def __init__(self):
-            with open(fifo) as f:  # until the test opens it
+            with open(fifo) as f:  # blocks until the test opens the file
                 f.read()
 
         def __call__(self, b):

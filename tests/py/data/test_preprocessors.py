@@ -1,5 +1,5 @@
-"""skate.data.preprocessors: results against NumPy, pandas or by hand; one pass for a fit; what bad
-input says."""
+"""skate.data.preprocessors: results compared with NumPy, pandas or values computed by hand; one
+pass for each fit; the errors for bad input."""
 
 import pickle
 
@@ -51,7 +51,7 @@ def values(table, name):
 
 
 def passes(monkeypatch):
-    """The number of aggregates of each pass over a Dataset from now on."""
+    """Records, from now on, the number of aggregates of each pass over a Dataset."""
     seen, aggregate = [], skate.data.Dataset.aggregate
     monkeypatch.setattr(
         skate.data.Dataset,
@@ -62,8 +62,8 @@ def passes(monkeypatch):
 
 
 def both(p, frame=FRAME):
-    """A fitted preprocessor's columns by transform(), which those by transform_batch() of a
-    DataFrame, a Table and a dict equal."""
+    """A fitted preprocessor's columns by transform(); checks that transform_batch() of a DataFrame,
+    a Table and a dict gives the same."""
     ds = p.transform(dataset(frame))
     table = pa.Table.from_batches(
         [
@@ -74,7 +74,7 @@ def both(p, frame=FRAME):
     )
     given = frame.copy()
     by_frame = p.transform_batch(frame)
-    pd.testing.assert_frame_equal(given, frame)  # it stays as it was
+    pd.testing.assert_frame_equal(given, frame)  # transform_batch() did not change its input
     assert list(by_frame.columns) == table.column_names
     by_table = p.transform_batch(pa.Table.from_pandas(frame))
     assert isinstance(by_table, pa.Table) and by_table.column_names == table.column_names
@@ -82,7 +82,7 @@ def both(p, frame=FRAME):
         ours = values(table, name)
         assert repr(values(by_table, name)).replace("nan", "None") == repr(ours).replace(
             "nan", "None"
-        )  # from_pandas of Arrow makes null of NaN
+        )  # from_pandas of Arrow turns NaN into null
         for a, b in zip(ours, by_frame[name], strict=True):
             np.testing.assert_equal(
                 np.array(np.nan if a is None else a), np.array(np.nan if b is None else b)
@@ -113,7 +113,7 @@ def test_missing_values_constants_and_columns_of_nothing(of):
     table = both(p)
     x, scaled = FRAME["x"].to_numpy(), table.column("a").to_numpy()
     assert np.isnan(scaled[2]) and np.all(np.diff(scaled[[5, 0, 1, 4, 3]]) > 0)
-    # it is linear
+    # the transform is linear
     np.testing.assert_allclose(
         np.diff(scaled[[5, 0, 1]]) / np.diff(x[[5, 0, 1]]), (scaled[3] - scaled[5]) / 11
     )
@@ -254,7 +254,7 @@ def test_imputer():
         {"i": 1, "w": "b"},
         {"i": 2, "w": "b"},
     ]
-    # a column that is not there
+    # a column that the batch does not have
     assert common.transform_batch({"i": np.array([5])})["w"].tolist() == ["b"]
     kinds = pd.DataFrame({"c": pd.Categorical(["u", None], categories=["z", "u"])})
     filled = P.SimpleImputer(["c"], "constant", "new").transform_batch(kinds)["c"]
@@ -349,7 +349,7 @@ def test_concatenator():
     with pytest.raises(KeyError, match="no column 'z'"):
         P.Concatenator(["a", "z"], raise_if_missing=True).transform_batch(nested)
     assert values(P.Concatenator(["a", "z"]).transform_batch(nested), "concat_out") == [[1], [2]]
-    # as of a block that a filter has left without rows
+    # like a block that a filter has left without rows
     none = {"m": np.zeros((0, 3)), "a": np.zeros(0)}
     assert P.Concatenator(["m", "a"], flatten=True).transform_batch(none)["concat_out"].shape == (
         0,
@@ -368,7 +368,7 @@ def test_a_fit_is_one_pass(monkeypatch):
         P.Concatenator(["n", "x"]),
     )
     chain.fit(dataset())
-    # the imputer, labels and n together; then x, which the imputer has changed
+    # the imputer, labels and n learn together; then x, which the imputer has changed
     assert seen[1:] == [4, 2]
     filled = FRAME["x"].fillna(FRAME["x"].mean())
     out = chain.transform(dataset()).take_batch(6)
@@ -389,7 +389,7 @@ def test_a_fit_is_one_pass(monkeypatch):
 
 
 class Shift(Preprocessor):
-    """One of a user's own, which asks for aggregates."""
+    """A user's own preprocessor, which asks for aggregates."""
 
     def _fit(self, ds):
         self.stat_computation_plan.add_aggregator(aggregator_fn=Mean, columns=["n"])

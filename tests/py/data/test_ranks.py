@@ -1,4 +1,4 @@
-"""streaming_split by batches: ranks in step, epochs by number, going on with another number of
+"""streaming_split by batches: ranks in step, epochs by number, and resuming with another number of
 ranks (docs/design/ingest.md)."""
 
 import threading
@@ -14,7 +14,8 @@ from skate.data.run import feed
 
 
 def in_step(its, use):
-    """use(i, iterator) of all at once; what they return. The first error is raised."""
+    """Calls use(i, iterator) for all iterators concurrently; returns the results, or raises the
+    first error."""
     out, errors = [None] * len(its), []
 
     def run(i):
@@ -34,8 +35,8 @@ def in_step(its, use):
 
 
 def epoch(its, batch, most=10**9):
-    """[[ids of a batch] of a rank] of an epoch, of which each rank takes `most` batches; and the
-    state of each behind them."""
+    """Runs an epoch in which each rank takes `most` batches; returns [[ids of each batch] of each
+    rank] and the state of each rank after them."""
 
     def use(i, it):
         got = []
@@ -104,7 +105,7 @@ def shuffled(rows=240):
 
 
 def test_ranks_go_on_with_another_number_of_ranks_and_each_row_comes_once_an_epoch():
-    """8 -> 4 -> 6 ranks in one epoch, then the next one."""
+    """8, then 4, then 6 ranks in one epoch, followed by the next epoch."""
     ds = shuffled().materialize()
     seen, state = [], None
     for n, most in ((8, 4), (4, 5), (6, 100)):

@@ -1,4 +1,5 @@
-"""read_records beside numpy.fromfile, over files of any record, and files that are damaged."""
+"""Compares read_records with numpy.fromfile, over files of random record types, and reads damaged
+files."""
 
 import gzip
 
@@ -18,7 +19,7 @@ PARTS = st.lists(st.sampled_from(FIELDS), min_size=1, max_size=5).map(
 
 
 def same(column, want):
-    """The values of a column, and of a field that numpy read."""
+    """Whether the values of a column equal those of a field that NumPy read."""
     if want.dtype.kind in "SV" and not want.dtype.names:
         raw, size = np.ascontiguousarray(want).tobytes(), want.dtype.itemsize
         assert column.to_pylist() == [raw[i : i + size] for i in range(0, len(raw), size)]

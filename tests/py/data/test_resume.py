@@ -1,5 +1,5 @@
-"""Writes that are resumed: drivers killed at every step, the log refused or mended, exactly
-once."""
+"""Resumed writes: drivers are killed at every step, logs are refused or repaired, and each row is
+written exactly once."""
 
 import os
 import pathlib
@@ -53,7 +53,7 @@ else:  # a file system that is not ours to rename in; what was there goes with t
     ds.map_batches(Model, concurrency=2, batch_size=40).write_parquet("a/b", filesystem=there, mode="overwrite", resume=target + ".logs", max_rows_per_file=30)
 """
 KINDS = ["fused", "actors", "csv", "typed", "remote"]
-OLD = {"actors": ".", "remote": "a/b"}  # where a file lies that goes
+OLD = {"actors": ".", "remote": "a/b"}  # where the file that is to be removed is located
 POINTS = [
     "joblog.before",
     "joblog.torn",
@@ -94,7 +94,7 @@ def program(kind, source, target, ran, fault=None):
 
 
 def files(folder):
-    """{name without the id of the job: where it is} of every file that is seen."""
+    """{name without the job's id: path} of every visible file."""
     out = {}
     for at, dirs, names in os.walk(folder):
         dirs[:] = [d for d in dirs if not d.startswith(".")]
@@ -106,13 +106,13 @@ def files(folder):
 
 
 def content(folder):
-    """The same with the bytes of each."""
+    """{name without the job's id: bytes} of every visible file."""
     return {name: pathlib.Path(at).read_bytes() for name, at in files(folder).items()}
 
 
 def kill(tmp_path, source, kind, kills, seed):
-    """Kills drivers at random steps until so many have died; after each job the output is that of
-    an undisturbed one."""
+    """Kills drivers at random steps until `kills` have died; after each job the output equals that
+    of an undisturbed one."""
     rand = random.Random(seed)
     want_dir = tmp_path / "want"
     if kind in OLD:
@@ -160,7 +160,7 @@ def test_driver_killed_at_random_steps(tmp_path, source, kind):
 
 def test_only_what_is_missing_is_done(tmp_path, source):
     target, ran = tmp_path / "out", tmp_path / "ran"
-    # the head, and 8 of 12 units
+    # the log has the head, and 8 of 12 units
     r = program("fused", source, target, ran, "joblog.written:kill:9")
     assert r.returncode == -9, r.stderr
     assert content(target) == {}, "nothing is seen before all is there"
@@ -234,7 +234,7 @@ def test_a_log_of_another_job_is_refused(tmp_path, source):
         job(source, target)
     subprocess.run(
         ["rm", "-rf", target / ".skate-job"], check=True
-    )  # a task of the run that failed may still be removing its part (on Ray)
+    )  # a task of the failed run may still be removing its part (on Ray)
     job(source, target)
     assert sd.read_parquet(str(target)).count() == N * 3 // 4
 
@@ -363,7 +363,7 @@ def test_another_file_system(tmp_path, source):
 @pytest.mark.parametrize("where", ["local", "remote"])
 @pytest.mark.parametrize("fmt", ["parquet", "feather", "orc"])
 def test_one_schema_of_what_several_runs_have_written(tmp_path, source, where, fmt):
-    """Types differ between the runs, within one, and within a unit that is done again."""
+    """Types differ between runs, within a run, and within a unit that is done again."""
     at: dict = (
         {}
         if where == "local"
@@ -518,7 +518,7 @@ print([of(v).hex() for v in (f, functools.partial(f, 1), A, A(2).m, col("x") + 1
 
 
 def _fail(notes):
-    """Fails when a task of this run has been noted."""
+    """Fails when a task of this run has been recorded."""
     until = time.monotonic() + 30
     while not [
         n for n in notes.rglob("*.parquet") if n.stat().st_mtime_ns > notes.stat().st_mtime_ns
@@ -529,7 +529,7 @@ def _fail(notes):
 
 
 class IdRows(RowBasedFileDatasink):
-    """A file a row; a task with a row of `bad` fails after its writing."""
+    """Writes a file for each row; a task with a row of `bad` fails after writing it."""
 
     def __init__(self, path, bad=(), notes=None, **args):
         super().__init__(path, file_format="txt", **args)
@@ -546,7 +546,7 @@ class IdRows(RowBasedFileDatasink):
 
 
 class IdBlocks(BlockBasedFileDatasink):
-    """A file a task; the same."""
+    """Writes a file for each task; else like IdRows."""
 
     def __init__(self, path, bad=(), notes=None, **args):
         super().__init__(path, file_format="csv", **args)
@@ -561,7 +561,7 @@ class IdBlocks(BlockBasedFileDatasink):
 
 
 def _sunk(folder):
-    """{id: run} of what lies in the folder; each id must be there once."""
+    """{id: run} of the files in the folder; each id must occur once."""
     lines = [line.split(",") for p in folder.iterdir() for line in p.read_text().split("\n")]
     ids = [int(i) for i, _ in lines]
     assert len(set(ids)) == len(ids), "rows came twice"
@@ -580,9 +580,9 @@ def test_a_sink_of_files_is_resumed_by_ids(tmp_path, sink, forget):
         ds.context.checkpoint_config = CheckpointConfig(
             id_column="id", checkpoint_path=str(logs), delete_checkpoint_on_success=forget
         )
-        ds.context.target_min_block_size = 0  # a task a block
+        ds.context.target_min_block_size = 0  # one task for each block
         logs.mkdir(exist_ok=True)
-        os.utime(logs)  # what is noted from here on is newer
+        os.utime(logs)  # records made from now on are newer
         ds.write_datasink(sink(str(out), bad, logs), ray_remote_args={"max_retries": 0})
 
     with pytest.raises(RuntimeError, match="after the writing"):
@@ -596,7 +596,7 @@ def test_a_sink_of_files_is_resumed_by_ids(tmp_path, sink, forget):
     ), got
     (noted,) = list(logs.iterdir()) or [None]
     assert (noted is None) == forget
-    run("d")  # the notes are there yet: nothing is to be done; else the program writes anew
+    run("d")  # if the records still exist, there is nothing to do; else the program writes again
     if forget:
         assert len([line for p in out.iterdir() for line in p.read_text().split("\n")]) == 400
     else:

@@ -1,5 +1,5 @@
-"""Reading and writing a store that has bad days: moto's S3 server in this process, with 503s and
-stalls put in by a list of rules."""
+"""Reads from and writes to an unreliable store: moto's S3 server in this process, with 503s and
+stalls that a list of rules inserts."""
 
 import re
 import threading
@@ -15,8 +15,8 @@ from skate.data.files import retry
 
 
 class Faults:
-    """A WSGI application before moto's: which requests for files fail follows from method and path,
-    and how often they came, not from chance."""
+    """A WSGI application in front of moto's: which requests fail depends on their method and path,
+    and on how often they were made, not on chance."""
 
     def __init__(self, app):
         self.app, self.lock = app, threading.Lock()
@@ -28,8 +28,7 @@ class Faults:
             0.0,
             "",
         )
-        # the file system that workers get tries 3 times itself: its own settings for that are not
-        # pickled
+        # the workers' file system itself tries 3 times: its own settings for this are not pickled
         self.times = 4
         self.stop = threading.Event()
 
@@ -40,7 +39,7 @@ class Faults:
             n = self.seen[key] = self.seen.get(key, 0) + 1
             h = (
                 zlib.crc32(re.sub("[0-9a-f]{32}_", "", repr(key[:2])).encode()) / 2**32
-            )  # without the id of a write, which is another each time
+            )  # without the write's id, which differs in each write
             refuse = (self.always and self.always in path) or (
                 "." in path and n <= self.times and h < self.share
             )
@@ -75,7 +74,7 @@ def server():
 
 
 def client(port, seconds):
-    """A file system with the SDK's own tries off, that waits so long for an answer."""
+    """A file system without the SDK's own retries, which waits `seconds` for an answer."""
     return pafs.S3FileSystem(
         access_key="k",
         secret_key="s",
@@ -91,13 +90,13 @@ def client(port, seconds):
 
 @pytest.fixture
 def store(server, monkeypatch):
-    """(faults, file system, bucket)"""
+    """Returns (faults, file system, bucket)."""
     app, port = server
     app.seen.clear()
     app.refused = app.stalled = 0
     app.share = app.stall_share = 0.0
     app.always = ""
-    fs = client(port, 60)  # on a loaded machine an answer takes seconds, too
+    fs = client(port, 60)  # on a loaded machine an answer may take seconds
     fs.create_dir("bucket")
     yield app, fs, "bucket"
     app.share = app.stall_share = 0.0
@@ -129,7 +128,7 @@ def test_a_throttled_store_is_read_and_written(store, fmt):
     ds = getattr(sd, f"read_{fmt}")(
         f"{bucket}/{fmt}", filesystem=fs, override_num_blocks=3
     ).map_batches(lambda b: b)
-    app.seen.clear()  # what the listing had to try again fails for the workers, too
+    app.seen.clear()  # requests that the listing had to retry fail for the workers, too
     written = app.refused
     ds = ds.materialize()
     got = ds.to_arrow()
@@ -139,7 +138,7 @@ def test_a_throttled_store_is_read_and_written(store, fmt):
 
 
 def test_a_write_that_was_killed_goes_on(store, tmp_path):
-    """With a store that is not well either."""
+    """The store is unreliable during the resumed write as well."""
     import skate
     from skate import _skate
 
@@ -148,7 +147,7 @@ def test_a_write_that_was_killed_goes_on(store, tmp_path):
     seen = str(tmp_path / "seen")
 
     class Torn:
-        """The log of a driver that ends after three units."""
+        """The log of a driver that dies after three units."""
 
         def __init__(self, path):
             self.log, self.left = real(path), 3
@@ -178,7 +177,7 @@ def test_a_write_that_was_killed_goes_on(store, tmp_path):
             write()
     finally:
         _skate.JobLog = real
-    skate.shutdown()  # with it end the tasks that were at work
+    skate.shutdown()  # this ends tasks that were still working
     first = len(open(seen).readlines())
     write()
     assert len(open(seen).readlines()) == first + 3 and app.refused > 0

@@ -1,5 +1,5 @@
-"""Each setting of DataContext is heard by a run: those that no other test tries, and where the
-others are tried."""
+"""Each setting of DataContext has an effect on a run. The settings that no other test checks are
+checked here; a table names the tests of the others."""
 
 import copy
 import logging
@@ -12,7 +12,7 @@ import skate.data as sd
 from fsspec.implementations.local import LocalFileSystem
 from skate.data.context import _SETTINGS, DataContext
 
-TRIED = {  # by a test of this file where it says "here"
+TRIED = {  # setting -> where it is tested; "here" means in this file
     "target_max_block_size": "data/test_e2e_stats.py",
     "target_min_block_size": "data/test_shuffle.py",
     "read_block_size": "here",
@@ -148,7 +148,7 @@ def test_replay_bytes(context):
 
 
 class Flaky(LocalFileSystem):
-    """Refuses to open a file for the first time."""
+    """Refuses to open a file at the first attempt."""
 
     protocol = "flaky"
 

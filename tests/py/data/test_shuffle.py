@@ -1,5 +1,5 @@
-"""random_shuffle() and repartition() with shuffle or keys: the same rows, where they lie, the same
-order on every run."""
+"""random_shuffle(), and repartition() with shuffle or keys: the same rows, in the right blocks, in
+the same order in each run."""
 
 import math
 import os
@@ -41,8 +41,8 @@ def test_shuffled_rows_are_the_same_rows():
 
 
 def test_each_place_is_as_likely():
-    """Where the first, the middle and the last row go: chi squared over 10 places, 2,000 shuffles
-    of them; a wrong one is far off 60."""
+    """Where the first, the middle and the last row go: chi squared over 10 places in 2,000
+    shuffles; a biased shuffle is far beyond 60."""
     seen = {0: [0] * 10, 5: [0] * 10, 9: [0] * 10}
     table = pa.table({"id": list(range(10))})
     ds = skate.data.from_arrow([table.slice(0, 3), table.slice(3)])
@@ -150,7 +150,7 @@ def test_a_large_dictionary_is_not_copied_into_each_part():
     ):
         out = ds.materialize()
         made = next(o for o in out.stats_dict()["ops"] if "Map" in o["label"])
-        assert made["bytes_out"] < 20e6, made  # 96 of 2 MB each were 200
+        assert made["bytes_out"] < 20e6, made  # 96 reduces of 2 MB each once took 200
         got = out.to_pandas()
         assert sorted(got["id"]) == list(range(50_000)) and all(
             d[:5] == f"{i * 7 % 20_000:05d}" for d, i in zip(got["d"], got["id"], strict=True)
@@ -238,7 +238,7 @@ def test_repartition_by_keys():
             skate.data.range(3).repartition(2, **args)
     with pytest.raises(KeyError, match="idd"):
         skate.data.range(3).repartition(2, keys=["idd"])
-    # one key, as Ray's documents write it
+    # a single key, as in Ray's documentation
     assert skate.data.range(9).repartition(3, keys="id").count() == 9
 
 
@@ -255,7 +255,7 @@ def test_explain():
     )
 
 
-# ---- other engines: kept last
+# ---- other engines: these tests must be last
 
 
 def wide(n=150_000, parts=9):
@@ -309,8 +309,8 @@ def test_the_same_whatever_workers_memory_and_kills_there_are(tmp_path):
 
 @pytest.mark.parametrize("strategy", _skate.SHUFFLES)
 def test_rows_do_not_depend_on_the_strategy(strategy):
-    """Maps of more than a MiB, so that their packs and runs are in several values where the
-    strategy wants them."""
+    """Maps make more than a MiB, so that their packs and runs are in several values if the strategy
+    asks for this."""
     n = 300_000
     ds = skate.data.range(n, override_num_blocks=3).map_batches(
         lambda b: {"id": b["id"], "k": b["id"] * 7919 % 1000}
@@ -322,7 +322,7 @@ def test_rows_do_not_depend_on_the_strategy(strategy):
         ).tolist()
 
     def exchanged(ds):
-        """Its rows, which are those of "index"; the statistics say how it was wired."""
+        """The rows of ds, which equal those of "index"; checks the wiring in the statistics."""
         ds.context.shuffle_strategy = "index"
         want = rows(ds)
         ds.context.shuffle_strategy = strategy
@@ -377,7 +377,7 @@ def test_packs_of_several_schemas_are_merged(strategy):
 
 
 def test_merges_where_a_worker_dies_and_memory_is_short(tmp_path):
-    """Beyond memory, with a worker that dies in a merge stage's time: the same rows."""
+    """More data than memory, and a worker that dies while merges run: the same rows."""
 
     def dies(b):
         mark = tmp_path / "died"
@@ -417,4 +417,4 @@ def test_merges_where_a_worker_dies_and_memory_is_short(tmp_path):
 def test_a_strategy_that_is_none():
     with pytest.raises(ValueError, match="simple"):
         skate.data.range(1).context.shuffle_strategy = "quick"
-    skate.data.range(1).context.shuffle_strategy = "hash_shuffle"  # one of Ray's
+    skate.data.range(1).context.shuffle_strategy = "hash_shuffle"  # one of Ray's names

@@ -1,5 +1,5 @@
-"""sort(): against a stable sort of rows in Python, over types, directions, blocks of any size,
-memory and kills; boundaries; what is refused."""
+"""sort(): compared with a stable sort of rows in Python, for all types and directions, blocks of
+any size, little memory and kills; boundaries; arguments that are refused."""
 
 import datetime
 import decimal
@@ -232,7 +232,8 @@ def test_nothing_to_sort():
 
 
 def test_blocks_of_other_types():
-    """The rule of values/unify.py: null then int, int then float, words in a dictionary and not."""
+    """The rule of values/unify.py: null then int, int then float, texts with and without a
+    dictionary."""
 
     def made(b):
         i = int(b["id"][0]) // 10
@@ -302,7 +303,7 @@ def test_explain():
     assert "3 partitions" in text
 
 
-# ---- other engines: kept last
+# ---- other engines: these tests must be last
 
 
 def numbers(n=200_000, blocks=11):
@@ -312,7 +313,7 @@ def numbers(n=200_000, blocks=11):
 
 
 def checksum(ds):
-    """Of the rows in their order; of blocks, too."""
+    """A checksum over the rows in their order, and over the blocks."""
     return [
         (rb.num_rows, hash(rb["id"].to_numpy().tobytes()))
         for rb in (skate.get(r) for r in ds.to_arrow_refs())
@@ -320,7 +321,7 @@ def checksum(ds):
 
 
 def test_the_same_whatever_workers_and_memory_there_are():
-    """Spilled, too: 20 MB through a store of 64 MB of which blocks may have 6."""
+    """Also with spilling: 20 MB through a store of 64 MB, of which blocks may have 6."""
     seen = []
     for cpus, store, limit in [(1, 512, None), (3, 512, None), (2, 64, 6 << 20)]:
         skate.shutdown()
@@ -352,7 +353,7 @@ def test_workers_that_are_killed(tmp_path):
     )
 
     def dies(name, b):
-        """Once for each part of the input."""
+        """Ends its process once for each part of the input."""
         mark = tmp_path / f"{name}{int(b['id'][0]) % 5}"
         if not mark.exists():
             mark.touch()

@@ -1,4 +1,4 @@
-"""Dividing and joining Datasets by rows: against plain lists, over blocks of any size."""
+"""Dividing and joining Datasets by rows, compared with plain lists, over blocks of any size."""
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ def ids(ds):
 
 
 def blocks(sizes):
-    """Numbers 0.. in blocks of these sizes."""
+    """The numbers 0.. in blocks of these sizes."""
     out, at = [], 0
     for n in sizes:
         out.append(pa.table({"id": pa.array(range(at, at + n), pa.int64())}))
@@ -182,7 +182,7 @@ def test_streaming_split_in_other_processes(equal):
         ]
 
     a, b = skate.get([consume.remote(it, 2) for it in its], timeout=60)
-    assert a[0] == a[1] and b[0] == b[1]  # the same rows for the same iterator in every epoch
+    assert a[0] == a[1] and b[0] == b[1]  # an iterator gets the same rows in every epoch
     assert sorted(a[0] + b[0]) == list(range(1, 1001))
     if equal:
         assert len(a[0]) == len(b[0]) == 500

@@ -1,5 +1,5 @@
-"""examples/train_*.py of one process: a plain loop, Lightning, Hugging Face's Trainer. A run that
-was stopped and gone on with ends as one that was not."""
+"""The single-process examples/train_*.py: a plain loop, Lightning, Hugging Face's Trainer. A run
+that was stopped and resumed ends with the same result as an undisturbed one."""
 
 import importlib.util
 import re

@@ -1,5 +1,5 @@
-"""Unions of inputs with different columns, some of which only a run shows: what is behind them sees
-what it would see behind materialize()."""
+"""Unions of inputs with different columns, some of which are known only after a run: the operators
+behind them get the same rows as behind materialize()."""
 
 import random
 
@@ -12,7 +12,7 @@ from skate.data.expressions import col
 
 
 def a(n=3):
-    """Columns that only a run shows."""
+    """Columns that are known only after a run."""
     return sd.range(n).map(lambda r: {"k": r["id"], "a": r["id"] * 2})
 
 
@@ -90,7 +90,7 @@ VALUES = {
 
 
 def outcome(make, u):
-    """Rows, without regard to their order, and columns; or what kind of error there was."""
+    """The rows, in any order, and the columns; or the class of the error."""
     try:
         out = make(u)
         if not hasattr(out, "take_all"):
@@ -136,8 +136,9 @@ def test_an_input_without_rows_keeps_its_columns():
 
 
 def test_first_rows_show_columns_once(tmp_path):
-    """Functions are called for a first row before the first run, of what needs its whole input for
-    first rows of that, and not again; and for no count of rows."""
+    """Before the first run, functions are called for one row to find its columns (operators that
+    need their whole input get first rows of it), and not again later; counting rows calls
+    nothing."""
 
     def calls(ds):
         n = len(list(tmp_path.iterdir()))
@@ -165,7 +166,8 @@ def _rules_of(ds):
 
 
 def test_seeds_of_runs_are_those_of_runs():
-    """Looking at first rows is no run: what is drawn anew in each is drawn as without."""
+    """Finding first rows does not count as a run: random operations make the same choices as
+    without it."""
     from skate.data import RandomSeedConfig
 
     def shuffled():

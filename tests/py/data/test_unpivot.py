@@ -1,4 +1,5 @@
-"""Dataset.unpivot beside a naive version over rows, and what the optimiser does around it."""
+"""Compares Dataset.unpivot with a simple version over rows, and checks the optimiser's rules around
+it."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -71,7 +72,8 @@ def test_a_pipeline(tmp_path, monkeypatch):
 
 
 def test_all_others_whatever_is_wanted_of_the_index():
-    ds = sd.from_items([{"a": 1, "b": 2, "c": 3}]).map(lambda r: r)  # columns: not known before
+    # the columns are not known before a run
+    ds = sd.from_items([{"a": 1, "b": 2, "c": 3}]).map(lambda r: r)
     ds = ds.unpivot(index=["a", "b"]).select_columns(["variable", "value"])
     assert ds.take_all() == [{"variable": "c", "value": 3}]
 

@@ -1,5 +1,5 @@
-"""Bytes from outside of the job run no code (docs/design/security.md): each way in, with a pickle
-that would leave a folder behind, refused and, where the user trusts it, run."""
+"""Bytes from outside the job run no code (docs/design/security.md): through each input, a pickle
+that would make a folder is refused, and is run if the user trusts it."""
 
 import io
 import os
@@ -34,11 +34,11 @@ from skate.data.worker import replay, rerun
 from skate.data.write import fingerprint
 from skate.data.write.rows import Rows
 
-THEIRS = PythonObjectType(b"")  # what a file of somebody else says
+THEIRS = PythonObjectType(b"")  # the type in a file from somebody else
 
 
 class Payload:
-    """Its pickle makes a folder."""
+    """Unpickling it makes a folder."""
 
     def __init__(self, path):
         self.path = str(path)
@@ -67,7 +67,7 @@ def column(mark, n=2, t=THEIRS):
 
 
 def shapes(mark):
-    """{name: a column in which such bytes are, at some level}"""
+    """{name: a column that contains such bytes at some level}"""
     flat = column(mark)
     return {
         "plain": flat,
@@ -83,7 +83,7 @@ def shapes(mark):
 
 
 def refused(act, mark, *words):
-    """act() is refused with these words, and nothing has run."""
+    """Checks that act() is refused with these words, and that no code has run."""
     with pytest.raises(
         UntrustedPickleError, match="pickled outside of this job|serialized outside of this job"
     ) as e:
@@ -94,7 +94,7 @@ def refused(act, mark, *words):
 
 
 def runs(act, mark):
-    """act() unpickles."""
+    """Checks that act() unpickles the bytes."""
     out = act()
     assert mark.exists()
     mark.rmdir()
@@ -145,7 +145,7 @@ def test_a_column_of_a_file_runs_nothing(mark, tmp_path):
     assert ds.filter(expr="n > 1").drop_columns(["x"]).take_all() == [{"n": 2}]
     refused(lambda: ds.map(lambda r: r, on_error="skip").take_all(), mark)
     copy = str(tmp_path / "copy")
-    ds.write_parquet(copy)  # passed on as they are
+    ds.write_parquet(copy)  # the bytes are passed on unchanged
     assert (
         pq.read_table(copy)["x"].combine_chunks().storage.to_pylist() == [evil(mark)] * 2
         and not mark.exists()
@@ -158,7 +158,7 @@ def test_all_formats_and_depths(mark, tmp_path):
         ways = {}
         if name != "fixed_list":
             pq.write_table(table, tmp_path / f"{name}.parquet")
-            # in a map pyarrow 20 reads bytes
+            # pyarrow 20 reads them as bytes inside a map
             if marks.has_objects(pq.read_schema(tmp_path / f"{name}.parquet").field("x").type):
                 ways["parquet"] = lambda f=name, **o: sd.read_parquet(
                     str(tmp_path / f"{f}.parquet"), **o
@@ -218,7 +218,7 @@ def test_the_setting_reaches_workers_and_stays_with_its_dataset(mark, tmp_path):
     ds.context.trust_pickled_columns = True
     runs(lambda: ds.take_all(), mark)
     runs(lambda: opened(ds), mark)
-    # a stage without functions, in the workers that had the settings of `ds`
+    # a stage without functions, in workers that had the settings of `ds`
     refused(lambda: sd.read_parquet(path).write_json(str(tmp_path / "json")), mark, path)
 
 
@@ -252,7 +252,7 @@ def test_functions_that_read_files(mark, tmp_path):
 
 def test_what_only_looks_like_the_type(mark, tmp_path):
     """Metadata of a field that Arrow takes for the type when the block is read again; marks that
-    somebody guesses; another type of bytes below."""
+    somebody has guessed; a type over other bytes."""
     bytes_ = pa.array([evil(mark)], pa.large_binary())
     name = {b"ARROW:extension:name": b"skate.python_object"}
     for what, said in {
@@ -288,7 +288,8 @@ def test_what_only_looks_like_the_type(mark, tmp_path):
 
 
 def test_nothing_makes_them_ours(mark, tmp_path):
-    """Our own objects beside those of others, casts, schemas."""
+    """This job's objects beside foreign ones, casts, schemas: foreign objects never become this
+    job's."""
     path = str(tmp_path / "f.parquet")
     pq.write_table(pa.table({"x": column(mark)}), path)
     ours = sd.from_items([{"x": Fraction(1, 2)}])
@@ -327,7 +328,7 @@ def test_nothing_makes_them_ours(mark, tmp_path):
         sd.from_arrow(pa.table({"l": lists})).union(
             sd.read_parquet(plain, columns=["l"])
         ).take_all()
-    # Arrow takes them for equal
+    # Arrow treats these types as equal
     for a, b in ((PythonObjectType(), THEIRS), (THEIRS, PythonObjectType())):
         one = [
             pa.table({"x": pa.DictionaryArray.from_arrays(pa.array([0]), column(mark, 1, t))})
@@ -351,8 +352,8 @@ def test_nothing_makes_them_ours(mark, tmp_path):
 
 
 def test_they_go_through_exchanges_unopened(mark, tmp_path):
-    """Rows of several files, whose columns say different sources: what moves them looks at no
-    value, and what opens one says so."""
+    """Rows of several files, whose columns name different sources: operators that move the rows
+    unpickle no value, and an operator that does names the source."""
     for i in range(4):
         col = pa.ExtensionArray.from_storage(
             THEIRS, pa.array([pickle.dumps((i, j)) for j in range(10)], pa.large_binary())
@@ -394,7 +395,7 @@ def test_lance_and_delta(mark, tmp_path):
     deltalake.write_deltalake(path, pa.table({"x": pa.array([evil(mark)], pa.large_binary())}))
     (file,) = [f for f in os.listdir(path) if f.endswith(".parquet")]
     pq.write_table(pa.table({"x": column(mark)}), os.path.join(path, file))
-    for trust in (False, True):  # the schema of the table has bytes, and so has the column
+    for trust in (False, True):  # the table's schema has bytes, and so has the column
         assert [r["x"] for r in sd.read_delta(path, trust_pickled_columns=trust).take_all()] == [
             evil(mark)
         ] * 2
@@ -409,8 +410,7 @@ def test_tables_of_other_libraries(mark, tmp_path):
         polars.read_parquet(path),
         duckdb.sql(f"select * from '{path}'").to_arrow_table(),
     ):
-        # what they make of the type depends on their version: nothing, the type, or the type over
-        # other bytes
+        # their result depends on their version: no type, the type, or the type over other bytes
         try:
             assert sd.from_arrow(given).take_all() == [{"x": evil(mark)}] * 2
         except ValueError as e:
@@ -439,8 +439,8 @@ def test_our_own_go_on_without_a_setting(tmp_path):
 
 
 def test_files_and_plans_do_not_carry_the_mark(tmp_path, monkeypatch):
-    """What is written has no mark, whatever its rows were, so that two jobs write the same bytes;
-    nor has what a resumed write compares."""
+    """Written files have no mark, whatever the rows were, so that two jobs write the same bytes;
+    the fingerprint of a resumed write has no mark either."""
     ds = sd.range(8, override_num_blocks=2).map(
         lambda r: {"x": Fraction(r["id"]) if r["id"] < 6 else r["id"], "id": r["id"]}
     )
@@ -474,8 +474,8 @@ def test_files_and_plans_do_not_carry_the_mark(tmp_path, monkeypatch):
 
 
 def test_nested_objects_of_blocks_that_differ():
-    """Lists of nothing, fields that some blocks lack, wider lists: objects at some depth become one
-    type, as other values do. Bytes do not become objects."""
+    """Lists without elements, fields that some blocks lack, wider lists: objects at some depth are
+    unified to one type, as other values are. Bytes do not become objects."""
     objects = ArrowPythonObjectArray.from_objects([Fraction(1, 2)])
     small, large = pa.array([0, 1], pa.int32()), pa.array([0, 1], pa.int64())
     lists, wide = (
@@ -536,7 +536,7 @@ def test_marks_of_every_shape(mark):
     refused(column(mark, t=both).to_pylist, mark, "several sources, such as /a")
 
 
-# ---- entries of formats
+# ---- formats with their own entries
 
 
 def test_webdataset_unpickles_nothing(mark, tmp_path):
@@ -597,7 +597,8 @@ def test_numpy_files(mark, tmp_path):
 
 
 def test_parameters_of_tensor_types(mark):
-    """Ray pickles them. Nor does a type lie about what is below it."""
+    """Ray pickles these parameters; they are not unpickled as code. A type also cannot misstate its
+    storage type."""
     from skate.data.values.tensor_types import (
         ArrowTensorType,
         ArrowTensorTypeV2,
@@ -629,7 +630,7 @@ def test_parameters_of_tensor_types(mark):
 
 
 def test_metadata_of_pandas(mark, tmp_path):
-    """What a file says of DataFrames is text: nothing of it is evaluated."""
+    """A file's metadata about DataFrames is text, of which nothing is evaluated."""
     call = f"__import__('os').makedirs({str(mark)!r})"
     table = pa.Table.from_pandas(pd.DataFrame({"x": [1, 2]}))
     said = table.schema.metadata[b"pandas"].replace(
@@ -643,7 +644,7 @@ def test_metadata_of_pandas(mark, tmp_path):
     assert not mark.exists()
 
 
-# ---- what programs keep and load
+# ---- objects that programs store and load
 
 
 def test_preprocessors(mark, tmp_path, monkeypatch):
@@ -652,11 +653,11 @@ def test_preprocessors(mark, tmp_path, monkeypatch):
     fitted = P.StandardScaler(["x"]).fit(sd.from_items([{"x": 1.0}, {"x": 3.0}]))
     chain = P.Chain(P.StandardScaler(["x"])).fit(sd.from_items([{"x": 1.0}, {"x": 3.0}]))
     own = P.Concatenator(["x"])
-    own.more = Payload(mark)  # what a program may hang on it
+    own.more = Payload(mark)  # an attribute that a program may have added
     text = Preprocessor.serialize(own)
-    runs(lambda: Preprocessor.deserialize(text), mark)  # of this job
+    runs(lambda: Preprocessor.deserialize(text), mark)  # the text is from this job
     kept = [fitted.serialize(), chain.serialize()]
-    monkeypatch.setattr(_job, "_own", os.urandom(32))  # from here on another job
+    monkeypatch.setattr(_job, "_own", os.urandom(32))  # from now on this process is another job
     refused(lambda: Preprocessor.deserialize(text), mark, "makedirs")
     made = pickle.loads(fitted.serialize()[5:])
     made["fields"] = {**made["fields"], "columns": Payload(mark)}
@@ -677,7 +678,7 @@ def test_preprocessors(mark, tmp_path, monkeypatch):
             ),
             mark,
         )
-    for k in kept:  # data only, as a program that serves a model has it
+    for k in kept:  # data only, as a program that serves a model loads it
         load = SerializablePreprocessorBase if isinstance(k, bytes) else Preprocessor
         again = load.deserialize(k)
         assert again.transform_batch(pd.DataFrame({"x": [3.0]}))["x"].tolist() == [1.0]
@@ -701,8 +702,8 @@ def test_plans(mark, monkeypatch):
 
 
 def test_replay_files(mark, tmp_path, monkeypatch, capsys):
-    """They hold pickles, so only those that this user alone can have written are read. Objects of
-    others stay so in them, and their bytes do not have the mark."""
+    """Replay files contain pickles, so only files that this user alone can have written are read.
+    Foreign objects in them stay foreign, and their bytes do not have the mark."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     ours = pa.RecordBatch.from_arrays(
         [ArrowPythonObjectArray.from_objects([Fraction(1, 2)]), column(mark, 1)], names=["a", "x"]
@@ -723,7 +724,7 @@ def test_replay_files(mark, tmp_path, monkeypatch, capsys):
         pa.ipc.open_stream(kept["batch"]).read_next_batch(), kept["schema"]
     ).equals(ours)
     monkeypatch.setattr("pdb.post_mortem", lambda *a: None)
-    monkeypatch.setattr("faulthandler.enable", lambda: None)  # pytest has it
+    monkeypatch.setattr("faulthandler.enable", lambda: None)  # pytest has enabled it already
     rerun.run(name)
     assert "UntrustedPickleError: column 'x'" in capsys.readouterr().out and not mark.exists()
     rerun.run(replay.keep(params, ours.select(["a"]), "row 0", 1 << 20))
@@ -741,14 +742,14 @@ def test_replay_files(mark, tmp_path, monkeypatch, capsys):
     with pytest.raises(OSError, match="symbolic"):
         replay.load("link")
     assert not mark.exists()
-    # the user's own file is the user's own program; this one is none that keep() wrote
+    # the user's own files are trusted like the user's programs; this file was not written by keep()
     with pytest.raises(TypeError):
         replay.load(name)
     assert mark.exists()
 
 
 def test_job_logs(mark, tmp_path):
-    """They are records, not pickles, and lead nowhere else."""
+    """Logs are records, not pickles, and cannot lead to other files."""
     target, kept = tmp_path / "out", tmp_path / "kept"
     (target / ".skate-job").mkdir(parents=True)
     log = target / ".skate-job" / "log"
@@ -776,7 +777,7 @@ def test_job_logs(mark, tmp_path):
         made.sync()
         made.close()
         with case(staged, final):
-            # such a record is taken for damage (base/log/joblog.h)
+            # such a record is treated as damage (base/log/joblog.h)
             sd.read_parquet(source).write_parquet(str(target), resume=True)
             assert (
                 kept.read_bytes() == b"1"
@@ -794,7 +795,8 @@ class Gone(sd.Datasink):
 
 
 def test_checkpoints_of_rows(mark, tmp_path):
-    """Notes of ids are read as columns, in which nothing is opened; notes of ours have no mark."""
+    """Records of ids are read as columns, in which nothing is unpickled; skate's own records have
+    no mark."""
     config = CheckpointConfig(
         id_column="id", checkpoint_path=str(tmp_path / "notes"), delete_checkpoint_on_success=False
     )
@@ -815,8 +817,8 @@ assert list(batch["x"]) == [Fraction(i, 7) for i in range(4)], batch
 
 
 def test_the_socket_of_ranks(monkeypatch):
-    """Who is at the other end is of the same user, on both sides; a trainer that attaches knows the
-    objects of its job."""
+    """Each side checks that the process at the other end is of the same user; a trainer that
+    attaches may unpickle the objects of its job."""
     its = (
         sd.range(4)
         .map(lambda r: {"x": Fraction(r["id"], 7)})
@@ -833,7 +835,7 @@ def test_the_socket_of_ranks(monkeypatch):
         with pytest.raises(ConnectionError, match=f"of the user {os.getuid() + 1}"):
             sd.attach(served.address, 0)
         known = _job.secrets()
-        # the driver sees somebody else at its end
+        # the driver finds another user at the other end
         monkeypatch.setattr(ranks, "_peer", lambda s: (1, os.getuid() + bool(s.getsockname())))
         with pytest.raises((RuntimeError, ConnectionError)):
             sd.attach(served.address, 0)
@@ -849,18 +851,18 @@ def test_workers_know_the_secret_of_their_job(monkeypatch):
     monkeypatch.setattr(_job, "handed", b"")
     monkeypatch.setattr(_job, "_facts", _job._facts)
     monkeypatch.setattr(_job, "_given", b"")
-    # a process of another driver now, as those of Ray may be
+    # now this is a process of another driver, as processes of Ray may be
     _job.hand(pickle.dumps({"secret": b"s" * 32}))
     assert _job.secret() == b"s" * 32 and not ours.trusted and PythonObjectType().trusted
     assert _job.is_signed(_job.signed(b"x")) and not _job.is_signed(b"x" + bytes(32))
 
 
-# ---- at random
+# ---- random columns and tables
 
 
 def some_column(r, shape, mark, n, depth=0):
-    """A column of n rows at some depth of which are objects, this job's or others', or their bytes,
-    or both kinds in the parts of a struct. shape: chooses the type."""
+    """A column of n rows with objects at some depth: this job's, foreign ones, their bytes, or both
+    kinds in the parts of a struct. shape: chooses the type."""
     kind = shape.choice(
         ["leaf", "list", "large_list", "fixed", "struct", "map", "dictionary"]
         if depth < 2
@@ -902,8 +904,7 @@ def some_column(r, shape, mark, n, depth=0):
 
 
 def as_files(r, table, at):
-    """The table as it comes back from a pickle, or, if that has a form for it, from a file or
-    stream."""
+    """The table as it is after a pickle or, if its format allows, after a file or a stream."""
     way = r.choice(["feather", "stream", "pickle", "parquet", "nothing"])
     bare = marks.bare(table)
     try:
@@ -927,8 +928,8 @@ def as_files(r, table, at):
 
 @rounds.campaign()
 def test_tables_of_both_at_random(mark, tmp_path):
-    """Whatever is put together with whatever: no pickle of others is opened, and what is given out
-    as bytes is bytes."""
+    """Whatever is combined with whatever, no foreign pickle is unpickled, and bytes that are given
+    out stay bytes."""
     first = rounds.seed()
     wrong = (
         UntrustedPickleError,
@@ -936,11 +937,11 @@ def test_tables_of_both_at_random(mark, tmp_path):
         ValueError,
         pa.ArrowException,
         NotImplementedError,
-    )  # types that do not go together, what Arrow has no kernel for
+    )  # types that cannot be unified, or for which Arrow has no kernel
     opened = 0
     for seed in range(first, first + rounds.rounds(300)):
         r = random.Random(seed)
-        # one type, as a rule
+        # mostly one type
         shapes_ = [
             random.Random(seed if r.random() < 0.7 else r.random()) for _ in range(r.randint(1, 3))
         ]

@@ -1,4 +1,4 @@
-"""What a fresh worker has yet to do, in a program of its own, in which nothing else has run or was
+"""What a fresh worker still has to do, in a new program in which nothing else has run or was
 imported."""
 
 import subprocess
@@ -26,7 +26,7 @@ def main(path):
             return set(sys.modules), gc.get_freeze_count(), gc.isenabled(), os.getpid()
 
     def fresh():
-        actors = [Fresh.remote() for _ in range(8)]  # more than there are workers to use again
+        actors = [Fresh.remote() for _ in range(8)]  # more actors than there are workers to reuse
         return {pid: rest for *rest, pid in skate.get([a.modules.remote() for a in actors])}
 
     skate.init(num_cpus=2)
@@ -43,7 +43,7 @@ def main(path):
     assert "pandas" not in used
     old = fresh()
     ds.drop_columns(["x", "n"]).write_parquet(path)
-    # phases are operators of workers, too
+    # workers run the phases of exchanges, too
     assert sd.range(4).filter(expr="id > 1").groupby("id").count().count() == 2
     got = fresh()
     new = [got[pid] for pid in got if pid not in old]
@@ -64,8 +64,8 @@ def main(path):
 
 
 def test_workers_import_nothing_that_the_fork_server_could(tmp_path):
-    """Each of them would pay for it again, in time and in pages of its own; pandas (0.2 s, 40 MB)
-    is paid only by programs that use it."""
+    """Each worker would pay for such an import again, in time and in its own memory; pandas (0.2 s,
+    40 MB) is imported only by programs that use it."""
     subprocess.run([sys.executable, __file__, str(tmp_path)], check=True, timeout=240)
 
 

@@ -1,5 +1,5 @@
 """Several writers of one folder: programs, threads, containers; what each mode does beside the
-others, and what is left of those that die."""
+others, and what is left of writers that die."""
 
 import glob
 import json
@@ -43,8 +43,8 @@ print("ended", flush=True)
 
 
 class Held:
-    """A program that writes two rows, `first` and the next, and waits between them until it is let
-    go."""
+    """A program that writes two rows, `first` and the next, and waits between them until it is
+    released."""
 
     def __init__(self, tmp_path, out, mode="append", first=0, fmt="parquet", before=()):
         self.gate = str(tmp_path / f"gate{first}")
@@ -60,7 +60,7 @@ class Held:
         raise AssertionError(self.p.communicate()[1])
 
     def go(self):
-        """Lets it end; (its exit status, what it said of errors)"""
+        """Releases it; returns (its exit status, its stderr)."""
         with open(self.gate, "w"):
             pass
         _, said = self.p.communicate(timeout=60)
@@ -68,7 +68,7 @@ class Held:
 
     def kill(self):
         self.p.kill()
-        self.p.communicate()  # its workers end, too: else they would hold the pipes
+        self.p.communicate()  # its workers must end, too, since they hold the pipes open
 
     def __enter__(self):
         return self
@@ -158,7 +158,7 @@ def test_bytes_are_the_same_each_time(tmp_path):
     for fmt in FORMATS:
         ds = sd.from_items([{"id.txt": str(i), "id": i} for i in range(8)], override_num_blocks=2)
         ds = ds.select_columns("id.txt" if fmt == "webdataset" else "id")
-        for _ in range(2):  # appended: as they were
+        for _ in range(2):  # appended files are unchanged
             getattr(ds, f"write_{fmt}")(
                 str(tmp_path / fmt), **({"column": "id"} if fmt == "numpy" else {})
             )
@@ -189,8 +189,8 @@ def test_mode_ignore_beside_another_writer(tmp_path):
 
 
 def test_mode_overwrite_beside_other_writers(tmp_path):
-    """What was appended meanwhile stays; of two that overwrite the one that commits last has the
-    folder."""
+    """Files that were appended in the meantime stay; of two writers that overwrite, the folder has
+    the files of the one that commits last."""
     out = tmp_path / "out"
     sd.range(1).map(lambda r: {"id": 90}).write_parquet(str(out))
     with Held(tmp_path, out, "overwrite", 0) as a, Held(tmp_path, out, "overwrite", 2) as b:
@@ -272,7 +272,7 @@ def test_one_name_for_two_files_of_a_write_is_an_error(tmp_path):
 
 
 class Dying(Names):
-    """The first attempt of a task ends when its first file is there."""
+    """The first attempt of a task dies when its first file exists."""
 
     def __init__(self, out):
         super().__init__()
@@ -285,7 +285,7 @@ class Dying(Names):
 
 
 def test_a_task_that_runs_again_replaces_its_own_remote_file(tmp_path):
-    """Whose name is the user's, so that it might be another's."""
+    """The file's name is from the user, so the file might belong to another write."""
     ds = sd.range(2, override_num_blocks=1)
     ds.write_csv(
         str(tmp_path),
@@ -344,7 +344,7 @@ def test_a_commit_that_another_write_does_not_end_is_named(tmp_path, monkeypatch
     "faults", ["", "job.noreplace:fail:0", "job.noreplace:fail:0,job.link:fail:0"]
 )
 def test_a_move_replaces_nothing_on_any_file_system(tmp_path, faults):
-    """Also where renameat2() knows no flags, and where there are no links."""
+    """Also if renameat2() supports no flags, and if the file system has no links."""
     a, b = tmp_path / "a", tmp_path / "b"
     if faults:
         _skate.fault(faults)
@@ -369,7 +369,7 @@ def test_a_move_replaces_nothing_on_any_file_system(tmp_path, faults):
         _skate.fault("job.noreplace:count,job.link:count")
 
 
-# ---- who lives
+# ---- which writers are alive
 
 
 def test_what_a_killed_writer_has_staged_is_removed_at_once(tmp_path):
@@ -391,8 +391,8 @@ UNSHARE = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
     reason="no namespaces of processes are to be had here",
 )
 def test_a_writer_whose_process_is_not_seen_lives(tmp_path):
-    """As in another container on the same volume: there its process has a number of its own, or
-    none here."""
+    """As in another container on the same volume, where the writer's process has another number, or
+    is not visible."""
     out = tmp_path / "out"
     with (
         Held(tmp_path, out, first=0, before=UNSHARE) as a,
@@ -408,7 +408,7 @@ def test_a_writer_whose_process_is_not_seen_lives(tmp_path):
 
 @pytest.fixture
 def elsewhere(monkeypatch):
-    """The file system is one whose locks only this machine sees."""
+    """Makes the file system look like one whose locks only this machine sees."""
     monkeypatch.setattr(stage, "seen_by_all", lambda path: False)
 
 
@@ -420,7 +420,7 @@ def aged(path, seconds):
 def test_where_locks_tell_nothing_the_lease_does(tmp_path, elsewhere):
     a = stage.Stage(str(tmp_path), "a" * 32)
     a.make()
-    os.close(a.fd)  # the lock goes, as if it had never been seen here
+    os.close(a.fd)  # the lock is released, as if this machine had never seen it
     a.fd = os.open(tmp_path / "other", os.O_CREAT | os.O_RDWR)
     sd.range(1).write_parquet(str(tmp_path))
     assert hidden(tmp_path) == [f".skate-{'a' * 32}"]
@@ -445,7 +445,7 @@ def test_a_lock_that_is_held_is_life_whatever_the_lease_says(tmp_path, elsewhere
 
 
 def test_folders_without_a_lease_go_when_they_are_old(tmp_path):
-    """Of versions of skate that had none."""
+    """Folders of versions of skate that had no leases."""
     (tmp_path / ".skate-999999-abcd").mkdir()
     sd.range(1).write_parquet(str(tmp_path))
     assert len(hidden(tmp_path)) == 1
@@ -462,7 +462,7 @@ def test_what_a_writer_leaves_that_is_killed_while_it_makes_its_folder(tmp_path,
         (new / stage.LEASE).touch()
 
     left()
-    with stage.alone(str(tmp_path), sd.SaveMode.APPEND):  # somebody may be making it
+    with stage.alone(str(tmp_path), sd.SaveMode.APPEND):  # another process may be making the folder
         sd.range(1).write_parquet(str(tmp_path))
         assert hidden(tmp_path) == [new.name]
     sd.range(1).write_parquet(str(tmp_path))
@@ -497,7 +497,7 @@ def test_file_systems_are_told_apart():
         assert stage.seen_by_all(".")
 
 
-# ---- jobs that are resumed, beside others
+# ---- resumed jobs beside other writers
 
 
 def resumable(folder, rows=8, files=4):
@@ -541,7 +541,7 @@ def test_told_names_survive_odd_characters(tmp_path):
     b.end()
 
 
-# ---- all of it by chance
+# ---- random combinations
 
 
 CHANCE = """
@@ -569,8 +569,8 @@ for step in range(steps):
 
 
 def chance(base, seed, steps=8):
-    """Four programs that write into the same folders, some of which are killed; then all that can
-    be said of the folders. How many were killed."""
+    """Four programs write into the same folders, and some are killed; then checks everything that
+    must hold for the folders. Returns the number of kills."""
     rnd = random.Random(seed)
     base.mkdir()
     (base / "log").touch()
@@ -590,7 +590,7 @@ def chance(base, seed, steps=8):
             subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         )
     killed = set()
-    for me in rnd.sample(range(4), rnd.randint(1, 3)):  # at one of its steps, or within it
+    for me in rnd.sample(range(4), rnd.randint(1, 3)):  # at one of its steps, or within a step
         want, until = f"begin {1000 * me + rnd.randrange(steps)} ", time.monotonic() + 120
         while want not in (base / "log").read_text() and ps[me].poll() is None:
             assert time.monotonic() < until
@@ -605,7 +605,7 @@ def chance(base, seed, steps=8):
         assert p.returncode == 0 or me in killed and p.returncode == -9, (
             f"seed {seed}: {said.decode()}"
         )
-    writes, at = {}, 0  # number: [mode, folder, when it began, when it ended or None, how]
+    writes, at = {}, 0  # number: [mode, folder, start time, end time or None, how it ended]
     for at, line in enumerate((base / "log").read_text().splitlines()):
         what, w, *more = line.split(" ")
         assert what != "wrong", f"seed {seed}: {line}"
@@ -638,7 +638,7 @@ def check(folder, writes, seed):
         said = f"seed {seed}: write {w} ({mode}, {how}) has {there[w]} of 60 rows in {folder}"
         if how == "done":
             assert there[w] in (0, 60), said
-            # that may have removed it
+            # writes that may have removed it
             later = [v for o, v in over.items() if o != w and (v[3] is None or v[3] > began)]
             assert there[w] == 60 or later, said
             assert not there[w] or not any(
@@ -659,8 +659,8 @@ def check(folder, writes, seed):
 
 @rounds.campaign()
 def test_writers_by_chance(tmp_path):
-    """Four programs, three formats, three modes, and kills: what a write has said that it wrote is
-    there once, and nothing is left of the dead."""
+    """Four programs, three formats, three modes, and kills: what a write has reported as written is
+    there once, and nothing of dead writers is left."""
     seed = rounds.seed()
     killed = sum(chance(tmp_path / str(i), seed + i) for i in range(rounds.rounds(1)))
     print(f"{killed} programs killed")
@@ -669,7 +669,7 @@ def test_writers_by_chance(tmp_path):
 def test_the_verdict_on_a_writer():
     for free, seen, age_s, gone in (
         (False, True, 0, False),
-        (False, True, 10 * stage.LIMIT_S, False),  # it lives, and is slow
+        (False, True, 10 * stage.LIMIT_S, False),  # alive, but slow
         (False, False, 10 * stage.LIMIT_S, False),
         (True, True, 0, True),  # killed, on a file system of this machine
         (True, False, 0, False),  # another client may hold "the" lock
