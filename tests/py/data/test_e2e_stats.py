@@ -466,8 +466,8 @@ def test_a_stall_is_named_within_five_seconds(tmp_path, monkeypatch):
 
 
 def test_who_waits_may_have_a_name_of_any_characters(tmp_path):
-    """What is told has room for 800 bytes and is cut inside a character here, as the name of the
-    task is."""
+    """The text about the waiting task has room for 800 bytes, and is cut here in the middle of a
+    character, like the task's name."""
     fifo = tmp_path / "never"
     os.mkfifo(fifo)
 
@@ -495,7 +495,7 @@ def test_who_waits_may_have_a_name_of_any_characters(tmp_path):
 
 
 def test_the_timeline_has_an_arrow_for_each_block_that_a_task_took():
-    # two stages: what runs in actors is not fused
+    # two stages, because a stage that runs in actors is not fused
     class Twice:
         def __call__(self, b):
             return {"id": b["id"] * 2}

@@ -1,4 +1,5 @@
-"""Errors say what, where and what to do: the text of each is what a user reads first."""
+"""Errors say what is wrong, where, and what to do: the text of each error is what a user reads
+first."""
 
 import inspect
 import json
@@ -105,7 +106,7 @@ def test_calls_of_remote_functions_name_them_and_what_they_take():
             assert said(call, TypeError) == text
 
 
-# ---- what is not there in time
+# ---- things that are not ready in time
 
 
 def test_a_get_that_is_too_late_says_for_what(tmp_path):
@@ -280,7 +281,7 @@ def test_types_of_two_reads_and_of_rows_far_down(tmp_path):
         and "column_types" in text
     )
     assert said(lambda: both[0].union(both[1]).max("x"), TypeError) == text
-    # behind the rows by which the type is told
+    # behind the rows that determine the type
     csv(tmp_path / "c.csv", [*[10**9] * 400_000, "one"])
     text = said(lambda: skate.data.read_csv(str(tmp_path / "c.csv")).sum("x"))
     assert (
@@ -382,7 +383,7 @@ def test_cast_takes_types_of_arrow_and_numpy_and_says_what_else_it_got():
     assert said(lambda: col("id").cast(int), TypeError) == start + "the class int"
     assert said(lambda: col("id").cast("int64"), TypeError) == start + "'int64', a str"
 
-    class OfRay:  # Ray's own class in the same process has the same name
+    class OfRay:  # Ray's own class, in the same process, has the same name
         __qualname__, __module__ = "DataType", "ray.data.datatype"
 
         def __repr__(self):
@@ -394,7 +395,7 @@ def test_cast_takes_types_of_arrow_and_numpy_and_says_what_else_it_got():
     )
 
 
-# ---- names of Ray that are not here
+# ---- names of Ray that skate does not have
 
 
 OF_RAY = {  # public names of Ray 2.60
@@ -467,7 +468,7 @@ def test_each_public_name_of_ray_is_here_or_says_why_it_is_not():
     )
 
 
-# ---- what is not installed
+# ---- packages that are not installed
 
 
 def test_without_cloudpickle_the_package_is_named():

@@ -1,12 +1,12 @@
-"""The same tests over every engine. `ray` is skate with an engine of 4 CPUs that the tests of a
-module share; `fresh` starts one with options."""
+"""Runs the same tests over every engine. `ray` is skate with an engine of 4 CPUs, which the tests
+of a module share; `fresh` starts an engine with options."""
 
 import os
 
 import pytest
 
 ENGINES = ["inline", "local"]
-PRELOAD = {"preload": "numpy,pytest"}  # what the modules of tests import, and workers with them
+PRELOAD = {"preload": "numpy,pytest"}  # modules that the tests import, and the workers with them
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -29,7 +29,7 @@ def engine(request):
 def ray(engine):
     import skate
 
-    if not skate.is_initialized():  # a test shut it down
+    if not skate.is_initialized():  # a test has shut it down
         skate.init(
             num_cpus=4,
             num_gpus=0,
@@ -41,8 +41,8 @@ def ray(engine):
 
 
 class Gate:
-    """Holds tasks back until the test lets them go on. In a task: open(path, "rb", 0).read(1), with
-    `path` from here."""
+    """Holds tasks until the test releases them. A task waits by open(path, "rb", 0).read(1), with
+    the gate's `path`."""
 
     def __init__(self, folder):
         self.path = str(folder / "gate")
@@ -63,7 +63,7 @@ def gate(tmp_path):
 
 @pytest.fixture(params=ENGINES)
 def fresh(request):
-    """fresh(**options of init) -> skate; shut down after the test."""
+    """fresh(**options of init) -> skate, which is shut down after the test."""
     import skate
 
     def start(**kw):

@@ -250,8 +250,8 @@ def _in_a_cycle(cls):
 
 
 def test_who_waits_for_the_place_of_an_actor_in_a_cycle_collects_it(fresh):
-    """A traceback holds its frames, and they hold the traceback: without a collection the handle in
-    one would never go."""
+    """A traceback refers to its frames, and they refer to the traceback: without a garbage
+    collection an actor's handle in a frame would never be freed."""
     ray = fresh(num_cpus=1)
 
     @ray.remote(num_cpus=1)
@@ -261,7 +261,7 @@ def test_who_waits_for_the_place_of_an_actor_in_a_cycle_collects_it(fresh):
 
     @ray.remote(num_cpus=0)
     def leave_one_in_a_worker():
-        gc.disable()  # the program's wish is about what runs by itself
+        gc.disable()  # the program disables automatic collections only
         return ray.get(_in_a_cycle(Whole).f.remote())
 
     def wait_all(ref):
@@ -286,7 +286,7 @@ def test_kill(ray):
     ray.kill(c)
     with pytest.raises(ray.exceptions.RayActorError):
         ray.get(c.inc.remote())
-    ray.kill(c)  # again: nothing happens
+    ray.kill(c)  # a second kill has no effect
     with pytest.raises(ValueError, match="kill: takes the handle of an actor, not <class 'int'>"):
         ray.kill(5)
 
@@ -295,7 +295,7 @@ def test_restart(ray):
     c = Counter.options(max_restarts=1).remote(5)
     assert ray.get(c.inc.remote()) == 6
     ray.kill(c, no_restart=False)
-    # a fresh state: no call goes to a process that was killed
+    # a new state: no call goes to the killed process
     assert ray.get(c.inc.options(max_task_retries=-1).remote()) == 6
     ray.kill(c, no_restart=False)
     with pytest.raises(ray.exceptions.RayActorError):
@@ -384,7 +384,7 @@ def test_async_methods(ray):
 
 
 def wait_all_free(ray):
-    """Until what others used is given back: actors and tasks of the test before may still be
+    """Waits until all resources are free again: actors and tasks of the test before may still be
     ending."""
     gc.collect()
     wait_until(
@@ -396,8 +396,7 @@ def wait_all_free(ray):
 
 
 class Opened:
-    """Its constructor waits on the loop on which its methods run, and leaves a task on it
-    behind."""
+    """Its constructor waits on the event loop on which its methods run, and leaves a task on it."""
 
     async def __init__(self, dies=None, wrong=False):
         await asyncio.sleep(0)
@@ -424,8 +423,8 @@ class Opened:
 def test_async_constructor(ray, engine, tmp_path):
     A = ray.remote(Opened)
     a = A.remote()
-    assert ray.get(a.is_open.remote()) is True  # a call waits for the whole constructor
-    if engine == "local":  # the inline engine runs one call at a time, and nothing between them
+    assert ray.get(a.is_open.remote()) is True  # a call waits until the constructor has ended
+    if engine == "local":  # the inline engine runs one call at a time, and nothing between calls
         assert ray.get(a.beaten.remote()) == ([0, 1, 2], True)
         mark = str(tmp_path / "died")
         b = A.options(max_restarts=1, max_task_retries=1).remote(mark)
@@ -484,7 +483,7 @@ def test_methods_return_their_own_arguments(ray):
 
 
 def test_actors_that_wait_cost_what_comes_after_them_nothing(ray, engine, gate):
-    """Each call looked at each of them: 20,000 took 10 s."""
+    """Each later call once inspected each of them: 20,000 took 10 s."""
     if engine == "inline":
         pytest.skip("a task has run when remote() returns")
 
@@ -504,7 +503,7 @@ def test_actors_that_wait_cost_what_comes_after_them_nothing(ray, engine, gate):
 
 
 def test_actors_that_want_a_worker_get_one_in_the_order_of_their_age(ray, engine, tmp_path):
-    """Whatever they ask for, and whichever of their arguments was there first."""
+    """The order does not depend on their resources, or on whose arguments were ready first."""
     if engine == "inline":
         pytest.skip("nothing waits in it")
 
@@ -530,7 +529,7 @@ def test_actors_that_want_a_worker_get_one_in_the_order_of_their_age(ray, engine
     os.write(fds[1], b"x")
     ray.wait([late])
     del all_of_it
-    for i in range(6):  # each leaves room for one
+    for i in range(6):  # each one leaves room for one actor
         ray.get(kept[i].__ray_ready__.remote())
         ray.kill(kept[i])
     assert open(tmp_path / "order").read().split() == ["-1", *map(str, range(6))]

@@ -1,5 +1,5 @@
-"""What a program changes around itself while the engine runs, as in a notebook: sys.path, the
-environment, the working directory (skate/calls/ambient_environment.py)."""
+"""A program changes sys.path, its environment variables or its working directory while the engine
+runs, as in a notebook (skate/calls/ambient_environment.py)."""
 
 import os
 import sys
@@ -18,10 +18,10 @@ def engine():
 
 @pytest.fixture
 def lib(tmp_path, monkeypatch):
-    """A module that nobody can import yet: (its name, its folder)."""
+    """A module that cannot be imported yet: (its name, its folder)."""
     name = "ambient_" + tmp_path.name.replace("-", "_")
     (tmp_path / f"{name}.py").write_text("X = 5\nclass Item:\n    x = 7\ndef f():\n    return X\n")
-    monkeypatch.setattr(sys, "path", sys.path)  # taken back as it was, below
+    monkeypatch.setattr(sys, "path", sys.path)  # restored below
     before = list(sys.path)
     yield name, str(tmp_path)
     sys.path[:] = before
@@ -43,7 +43,7 @@ def test_a_folder_appended_to_sys_path_is_found_by_tasks_actors_and_datasets(lib
     with pytest.raises(ModuleNotFoundError):
         skate.get(f.remote())
     sys.path.append(folder)
-    # the function that was sent before, in workers that are there
+    # the function that was sent before, in workers that exist already
     assert skate.get([f.remote() for _ in range(4)]) == [5] * 4
     assert skate.get(A.remote().m.remote()) == 5
     module = __import__(name)
@@ -94,7 +94,7 @@ def test_the_working_directory_goes_along_with_what_is_sent_from_then_on(tmp_pat
 
 
 class Counted:
-    """Counts how often it is pickled."""
+    """An object that counts how often it is pickled."""
 
     def __init__(self):
         self.n = 0
@@ -130,7 +130,7 @@ def test_who_goes_back_to_what_was_uses_what_was_sent_then(monkeypatch):
         assert skate.get(env.remote("AMBIENT_C0"))[1] == "1"
     for i in range(30):
         monkeypatch.delenv(f"AMBIENT_C{i}")
-    # it was sent again, as the others are many
+    # the function was sent again, because there were many environments in between
     assert skate.get(env.remote("AMBIENT_C0"))[1] is None and counted.n <= 34
 
 

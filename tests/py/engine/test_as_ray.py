@@ -1,5 +1,5 @@
-"""`skate run` and skate.as_ray(): programs that say `import ray`. In processes of their own, since
-a process that has said as_ray() stays so."""
+"""`skate run` and skate.as_ray(): programs with `import ray`. Each runs in a new process, because
+as_ray() cannot be undone."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ PYTHON = os.path.join(
 
 
 def run(*args, cwd=None, skate=True, **env):
-    """Output and errors of `python -m skate run ARGS`, and its status."""
+    """Runs `python -m skate run ARGS`; returns its output, its errors and its status."""
     command = [sys.executable, *(("-m", "skate", "run") if skate else ()), *args]
     env = {**os.environ, "PYTHONPATH": PYTHON, "SKATE_NUM_CPUS": "2", **env}
     p = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=120)
@@ -126,7 +126,8 @@ def test_wrong_command(args, said, tmp_path):
 
 
 def test_too_late(tmp_path):
-    """as_ray() after another ray, or after init(), says so; a second call is nothing."""
+    """as_ray() after another ray was imported, or after init(), is an error; a second call does
+    nothing."""
     (tmp_path / "ray.py").write_text("")
     code = """
 import skate
@@ -148,7 +149,7 @@ print(ray is skate, skate.__version__ != own)
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_processes_that_multiprocessing_starts(tmp_path, method):
-    """They import the program anew, and its `import ray`, and find what is below it."""
+    """Such processes import the program again, with its `import ray` and the imports below it."""
     script = tmp_path / "prog.py"
     script.write_text(f"""
 import multiprocessing, ray
@@ -166,8 +167,8 @@ if __name__ == "__main__":
 
 
 def test_the_first_thing_a_program_says(tmp_path):
-    """Nothing of skate was asked for before; and a value of the program's own on its DataContext
-    reaches its functions, with a word."""
+    """No module of skate was used before. A value of the program's own on its DataContext reaches
+    its functions, with a warning."""
     code = """
 import skate; skate.as_ray()
 import ray
@@ -179,7 +180,7 @@ print(ray.data.range(1).map(lambda r: {"id": ray.data.DataContext.get_current().
 
 
 def test_absent_are_absent():
-    """No name of the table is there, else its error would hide it."""
+    """No name in the table exists, since an existing name would never raise the table's error."""
     import importlib
 
     import skate
@@ -195,7 +196,7 @@ def test_absent_are_absent():
 
 
 def test_modules_that_only_programs_of_ray_ask_for():
-    """What is below compat/ray is at Ray's place under both names, and is one module."""
+    """Modules in compat/ray have Ray's path under both names, and are one module object."""
     room = os.path.join(PYTHON, "skate", "compat", "ray")
     files = (
         os.path.relpath(os.path.join(folder, f), room)

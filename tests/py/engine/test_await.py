@@ -1,5 +1,5 @@
-"""await, futures, generators as things to wait for: no thread blocks on them, and a program
-that awaits uses no CPU."""
+"""await, futures and generators can be awaited: no thread blocks for them, and a program that
+awaits uses no CPU."""
 
 import asyncio
 import concurrent.futures
@@ -23,7 +23,7 @@ def test_many_awaits(ray):
         refs = [f.remote(i) for i in range(1000)]
         got = await asyncio.gather(*refs, return_exceptions=True)
         assert threading.active_count() == before
-        assert await refs[3] == 3  # again, and it is there
+        assert await refs[3] == 3  # a second await of a ready reference
         return got
 
     got = asyncio.run(main())
@@ -124,7 +124,7 @@ def test_awaiting_lends_the_cpu(fresh):
         async def main():
             first = await f.remote(1)
             other = f.remote(5).future()
-            second = ray.get(f.remote(2))  # while something else is awaited
+            second = ray.get(f.remote(2))  # while another reference is awaited
             return first + second + await asyncio.wrap_future(other)
 
         return asyncio.run(main())
@@ -162,7 +162,7 @@ def test_completed(ray):
 
     gen = g.options(num_returns="streaming").remote(2, False)
     assert [ray.get(x) for x in gen] == [0, 1]
-    assert ray.get(gen.completed()) is None  # asked for when all is over
+    assert ray.get(gen.completed()) is None  # the call is made after everything has ended
 
     for early in (True, False):
         gen = g.options(num_returns="streaming").remote(1, True)
@@ -191,7 +191,7 @@ def test_completed_of_one_that_is_dropped(ray, engine, gate):
     assert ray.wait([end], timeout=0) == ([], [end])
     del gen
     gate.let_go()
-    assert ray.get(end, timeout=60) is None  # it ran on
+    assert ray.get(end, timeout=60) is None  # the task has run to its end
 
 
 def test_a_dropped_generator_runs_to_its_end(fresh, tmp_path):
@@ -202,10 +202,10 @@ def test_a_dropped_generator_runs_to_its_end(fresh, tmp_path):
         yield from range(5)
         (tmp_path / name).touch()
 
-    gen = g.remote("a")  # waits at its window
+    gen = g.remote("a")  # it waits, because its window is full
     assert ray.get(next(gen)) == 0
     del gen
-    g.remote("b")  # read by nobody
+    g.remote("b")  # a generator that is never read
     other = ray.remote(lambda: None)
     wait_until(
         lambda: (
@@ -235,7 +235,8 @@ def test_waiting_for_an_item_takes_none(fresh, tmp_path):
     gen = g.remote()
     assert ray.wait([gen])[0] == [gen]
     assert gen.peek(1) == 1 and gen.next_ready()
-    wait_until(lambda: ray.get(made.remote()) >= 2)  # it goes on until its window is full
+    # the generator continues until its window is full
+    wait_until(lambda: ray.get(made.remote()) >= 2)
     assert [ray.get(made.remote()) for _ in range(20)] == [2] * 20
     assert ray.get(next(gen)) == 0
     wait_until(lambda: ray.get(made.remote()) >= 3)
@@ -335,7 +336,7 @@ def test_an_actor_ends_itself(fresh, tmp_path):
         async def start(self):
             self.task = asyncio.create_task(self.leave())
 
-        async def leave(self):  # when the call that started it is over
+        async def leave(self):  # runs after the call that started it has ended
             await asyncio.sleep(0)
             ray.actor.exit_actor()
             open(after, "w").close()
@@ -351,7 +352,7 @@ def test_an_actor_ends_itself(fresh, tmp_path):
         for call in (begun, a.m.remote()):
             with pytest.raises(ray.exceptions.ActorDiedError, match="exit_actor"):
                 ray.get(call, timeout=60)
-        # its process ends in order
+        # the actor's process ends in order
         wait_until(lambda: ray.get(ray.remote(os.getpid).remote()) and os.path.exists(left))
         assert not os.path.exists(after)
         os.remove(left)
@@ -419,7 +420,7 @@ def test_callers_do_not_wait_for_each_others_arguments(fresh, gate):
         return ray.get(a.f.remote(x))
 
     a = A.remote()
-    mine = [a.f.remote(slow.remote()), a.f.remote("behind it")]  # in the order of their calls
+    mine = [a.f.remote(slow.remote()), a.f.remote("behind it")]  # in the order of the calls
     assert ray.get(caller.remote(a, "theirs"), timeout=60) == ["theirs"]
     gate.let_go()
     assert ray.get(mine, timeout=60)[1] == ["theirs", "slow", "behind it"]
@@ -447,7 +448,8 @@ def test_kill_before_there_is_a_process_costs_a_restart(fresh):
 
 
 def test_what_a_dead_worker_put_stays(ray, engine):
-    """No owner dies but the driver: see docs/design/ownership.md."""
+    """The driver owns every object, so no owner dies but the driver: see
+    docs/design/ownership.md."""
     if engine == "inline":
         pytest.skip("no processes")
 

@@ -1,5 +1,5 @@
-"""breakpoint() in tasks: one worker has the terminal, the others wait, no line of progress is drawn
-over its prompt, and a cancel is a cancel afterwards."""
+"""breakpoint() in tasks: one worker has the terminal and the others wait, no progress line is drawn
+over its prompt, and cancelling works afterwards."""
 
 import os
 import pty
@@ -16,7 +16,7 @@ from waits import wait_until
 
 
 class Terminal:
-    """A program in a terminal: what it shows, and what is typed."""
+    """A program in a terminal: the text that it shows, and keys that are typed."""
 
     def __init__(self, text, **env):
         self.ours, theirs = pty.openpty()
@@ -33,8 +33,8 @@ class Terminal:
         self.shown = ""
 
     def until(self, *wanted):
-        """What is shown from here on, up to the end of the first of these that comes; all of it at
-        the end of the program, for None."""
+        """Returns the text that is shown from now on, up to the end of the first of these texts;
+        for None, all text up to the end of the program."""
         deadline = time.monotonic() + 60
         while True:
             found = [
@@ -49,7 +49,7 @@ class Terminal:
             )
             try:
                 self.shown += os.read(self.ours, 65536).decode().replace("\r\n", "\n")
-            except OSError:  # the other side is closed
+            except OSError:  # the other end is closed
                 assert None in wanted, self.shown
                 return None, self.shown
 
@@ -93,13 +93,13 @@ def test_one_worker_has_the_terminal(terminal):
             break
         prompt = at.rpartition("\n")[2]
         assert prompt.endswith("(Pdb) ") and "inputs" not in prompt, prompt
-        if not seen:  # the other worker waits, which its process tells the kernel
+        if not seen:  # the other worker waits, which the kernel shows for its process
             wait_until(lambda: re.search(r"-> POSIX .* WRITE", Path("/proc/locks").read_text()))
         assert at.count("has the terminal; other breakpoints wait") == 1, at
         t.type("p 'k', k")
         _, text = t.until(r"\(Pdb\) ")
-        assert "inputs read" not in text, text  # nothing is drawn over what is typed
-        # this worker has read the line, and nobody else
+        assert "inputs read" not in text, text  # the typed text is not drawn over
+        # this worker, and no other, has read the line
         seen.append(int(re.search(r"^\('k', (\d)\)$", text, re.M)[1]))
         t.type("n")
         _, text = t.until(r"\(Pdb\) ")
@@ -137,7 +137,8 @@ for how in ("breakpoint", "import", "at the prompt"):
 
 
 def test_a_cancel_after_a_breakpoint(terminal, tmp_path):
-    """pdb's own handler of SIGINT opened a prompt inside of skate, at which the program waited."""
+    """pdb's own handler of SIGINT once opened a prompt inside skate, at which the program
+    waited."""
     os.mkfifo(tmp_path / "fifo")
     t = terminal(CANCEL.replace("PATH", repr(str(tmp_path / "fifo"))))
     for _ in range(2):
@@ -146,7 +147,7 @@ def test_a_cancel_after_a_breakpoint(terminal, tmp_path):
         which, text = t.until(r"ended by TaskCancelledError", r"\(Pdb\) ")
         assert "ended" in which, text
     t.until(r"\(Pdb\) ")
-    (tmp_path / "fifo").write_text("")  # who waits at the prompt is cancelled, too
+    (tmp_path / "fifo").write_text("")  # a task that waits at the prompt is cancelled, too
     t.until(r"ended by TaskCancelledError")
     assert t.until(None)[0] is None and t.p.wait(60) == 0
 
@@ -171,13 +172,13 @@ print("values", values)
 
 
 def test_the_terminal_is_let_go(terminal):
-    """By a task that ends at a prompt, and by one that is quit."""
+    """The terminal is released by a task that ends at a prompt, and by a task that is quit."""
     t = terminal(STEPS)
     for how in ("q", "r", "c"):
         t.until(r"\(Pdb\) ")
         t.type(how)
-        if how == "r":  # stops where it returns
+        if how == "r":  # stops at the return statement
             assert "--Return--" in t.until(r"\(Pdb\) ")[1]
-            t.type("n")  # and leaves it
+            t.type("n")  # leaves the function
     _, text = t.until(None)
     assert "RayTaskError(BdbQuit)" in text and text.count("'") == 2 and t.p.wait(60) == 0, text

@@ -1,6 +1,6 @@
 """Compiled graphs (skate.dag, experimental_compile), over every engine: values, errors, several
-graphs on an actor, what is said of wrong graphs, and random graphs beside
-plain calls. Of shared memory and deaths: tests/py/fault/test_graph_deaths.py."""
+graphs on one actor, the errors for invalid graphs, and random graphs compared with plain calls. For
+shared memory and deaths see tests/py/fault/test_graph_deaths.py."""
 
 import asyncio
 import os
@@ -172,7 +172,8 @@ def test_an_error_is_heard_while_other_outputs_are_under_way(ray, compile_, tmp_
             _max_inflight_executions=2,
         )
     go = tmp_path / "go"
-    if _skate.engine() != "inline":  # there whoever asks runs a call, one after the other
+    # the inline engine runs a call in the caller, one call after another
+    if _skate.engine() != "inline":
         refs = compiled.execute(str(go), 1)
         with pytest.raises(KeyError):
             ray.get(refs)
@@ -180,7 +181,7 @@ def test_an_error_is_heard_while_other_outputs_are_under_way(ray, compile_, tmp_
             ray.get(refs[1])
         refs[1:] = compiled.execute(str(go), 2)
         with pytest.raises(exceptions.RayChannelTimeoutError):
-            # results come in order, and the first output of the execution before it is under way
+            # results arrive in order, and the first output of the execution before is in progress
             ray.get(refs[2], timeout=0)
         go.touch()
         assert ray.get(refs) == [True, True, 2]
@@ -188,7 +189,7 @@ def test_an_error_is_heard_while_other_outputs_are_under_way(ray, compile_, tmp_
     assert ray.get(compiled.execute(str(go), 4)) == [True, 4]
     kept = compiled.execute(str(go), 4)
     later = [compiled.execute(str(go), 4) for _ in range(1)]
-    del later  # of an execution that was not read yet
+    del later  # a result of an execution that was not read yet
     assert ray.get(kept) == [True, 4]
     assert (
         not compiled._result_buffer
@@ -225,10 +226,11 @@ def test_results_are_passed_on(ray, compile_, tmp_path, monkeypatch):
     for _ in range(3):
         one, two = compiled.execute(2)
         (three, four), (_, bad) = compiled.execute(4), compiled.execute(5)
-        total = add.remote(one, [two, four])  # as an argument, and inside one: a reference
+        # a reference as an argument, and one inside an argument
+        total = add.remote(one, [two, four])
         chained = b.inc.remote(three)
         assert ray.get(total) == 8
-        # an object may be got many times
+        # unlike a result, an object can be read several times
         assert ray.get([total, one, three]) == [8, 2, 4] == ray.get([total, one, three])
         ready, rest = ray.wait([chained, three, bad], num_returns=3, timeout=20)
         assert ready == [chained, three, bad] and not rest
@@ -247,7 +249,7 @@ def test_results_are_passed_on(ray, compile_, tmp_path, monkeypatch):
         add.remote(taken)
     with InputNode() as x:
         compiled = compile_(a.wait_for.bind(x))
-    if _skate.engine() == "local":  # submitted before its argument is there
+    if _skate.engine() == "local":  # submitted before its argument exists
         ref = compiled.execute(str(tmp_path / "go"))
         later = add.remote(ref)
         assert ray.wait([later, ref], timeout=0) == ([], [later, ref])
@@ -255,7 +257,7 @@ def test_results_are_passed_on(ray, compile_, tmp_path, monkeypatch):
         assert ray.get(later) == 1
         ref = compiled.execute(str(tmp_path / "never"))
         object_ = ray.put([ref])
-        # its method runs for ever, if it has begun
+        # its method, once begun, runs for ever
         monkeypatch.setattr(DAGContext.get_current(), "teardown_timeout", 0.2)
         compiled.teardown(kill_actors=True)
         with pytest.raises(exceptions.RayError):
@@ -438,13 +440,13 @@ def test_tasks(ray, compile_):
         assert total == 2 * i + 3 + 2 * far and same == (total, pid)
         assert ray.get(root.execute(i, 3))[0][0] == total
         pids.add(pid)
-    assert len(pids) == 1  # it is held
+    assert len(pids) == 1  # the graph holds the worker
     with pytest.raises(KeyError) as e:
         ray.get(compiled.execute(2, 4))
     assert "raise KeyError(a)" in str(e.value) and "add" in str(e.value)
     assert ray.get(compiled.execute(0, 1))[0][0] == 1 + 2 * far
     if _skate.engine() == "local":
-        os.kill(pids.pop(), 9)  # the next process of the worker goes on
+        os.kill(pids.pop(), 9)  # the next process of the worker continues
         assert ray.get(compiled.execute(2, 1))[0][0] == 5 + 2 * far
         with InputNode() as x:
             once = compile_(add.options(max_retries=0).bind(x[0], x[1]))
@@ -564,8 +566,9 @@ def test_executed_from_several_processes(ray, compile_, owned_by):
     mine = [ray.get(compiled.execute(("driver", i))) for i in range(8)]
     results = [*ray.get(asked), mine]
     for name, got in zip((0, 1, "driver"), results, strict=True):
-        assert [r[:2] for r in got] == [(name, i) for i in range(8)]  # each caller has its own
-        assert [r[2] for r in got] == sorted(r[2] for r in got)  # in its order
+        # each caller gets its own results
+        assert [r[:2] for r in got] == [(name, i) for i in range(8)]
+        assert [r[2] for r in got] == sorted(r[2] for r in got)  # in the order of its calls
     assert sorted(r[2] for got in results for r in got) == list(range(1, 25))
     assert ray.get(callers[0].bad.remote()) == (1, 2, 25)
     assert ray.get(AsyncCaller.remote().awaited.remote(compiled, ("a",))) == ("a", 26)

@@ -1,5 +1,5 @@
-"""skate.dag without compilation, over every engine: bind, InputNode, MultiOutputNode, execute, what
-is said of wrong graphs, and random graphs beside plain calls."""
+"""skate.dag without compilation, over every engine: bind, InputNode, MultiOutputNode, execute, the
+errors for invalid graphs, and random graphs compared with plain calls."""
 
 import random
 
@@ -94,7 +94,7 @@ def test_actors_of_a_graph(ray):
     last = a.put.bind(add.bind(1, 1))
     b.put.bind(last)
     graph = MultiOutputNode([a.all.bind(), b.all.bind()])
-    for _ in range(2):  # each execution has actors of its own
+    for _ in range(2):  # each execution has its own actors
         assert ray.get(graph.execute()) == [[1, 2], ["b", 2]]
     assert last.get_other_args_to_resolve()[PARENT_CLASS_NODE_KEY] is a
     assert last.get_other_args_to_resolve()[PREV_CLASS_METHOD_CALL_KEY].get_args() == (1,)
@@ -106,7 +106,7 @@ def test_actors_of_a_graph(ray):
 def test_actors_that_are_there(ray):
     log = Log.remote()
     with InputNode() as inp:
-        log.put.bind(inp)  # not a part of what comes next
+        log.put.bind(inp)  # this call is no part of the next graph
         graph = log.put.bind(log.put.bind(inp.x), log.put.bind(inp.y))
     del log
     assert ray.get(graph.execute(x=1, y=2)) == 1
@@ -162,7 +162,7 @@ def test_values_without_nodes_go_as_they_are(ray):
     node = add.bind(held)
     assert node.get_args()[0] is held
     values = []
-    values.append(values)  # holds itself
+    values.append(values)  # the list contains itself
     assert add.bind(values).get_args()[0] is values
 
 
@@ -211,7 +211,7 @@ def test_what_is_wrong_is_said(ray):
     ):
         with pytest.raises(TypeError, match="the given arguments to `bind`"):
             bind()
-    # functions: when they run, before anything else does
+    # for functions, the error is raised when the graph runs, before any node does
     for wrong in (add.bind(), add.bind(1, 2, 3), add.bind(1, c=2)):
         with pytest.raises(TypeError, match="the given arguments to `bind`"):
             MultiOutputNode([log.put.bind(1), wrong]).execute()
@@ -252,7 +252,7 @@ def test_what_is_wrong_is_said(ray):
         Log.bind().put.remote()
     with pytest.raises(ValueError, match="Invalid option keyword"):
         Log.bind().put.options(num_cpu=1)
-    with pytest.raises(ValueError, match="doesn't support leaf nodes"):  # two
+    with pytest.raises(ValueError, match="doesn't support leaf nodes"):  # two leaf nodes
         graph.experimental_compile()
 
 
@@ -260,7 +260,7 @@ def test_a_graph_that_was_changed_after_bind(ray):
     values = [add.bind(1)]
     node = total.bind(values)
     assert ray.get(node.execute()) == 1
-    values.append(node)  # would be a cycle
+    values.append(node)  # this would make a cycle
     with pytest.raises(ValueError, match="changed after bind"):
         node.execute()
     a, b = add.bind(1), add.bind(2)
@@ -311,7 +311,8 @@ def test_words_and_pictures(tmp_path):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_random_graphs_are_plain_calls(ray, seed):
-    """A graph of tasks and calls, twice: by bind and execute, and by remote in the same order."""
+    """The same graph of tasks and calls twice: by bind() and execute(), and by remote() in the same
+    order."""
     rng = random.Random(seed)
     logs = [(Log.remote(), Log.remote()) for _ in range(2)]
     with InputNode() as inp:

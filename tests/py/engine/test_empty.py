@@ -21,7 +21,8 @@ def store(key):
 
 
 def comes_to(value, most=0):
-    """What a worker lets go, or leaves at its death, is heard of a little later."""
+    """Waits until the value is at most `most`, since the driver learns a little later what a worker
+    released, or left at its death."""
     end = time.monotonic() + 30
     while not value <= used() <= value + most and time.monotonic() < end:
         pass
@@ -83,7 +84,7 @@ def test_the_object_is_the_memory(fresh):
     assert 32 * MIB <= used() - before <= 33 * MIB and store("store_leased_bytes") == 0
     assert ray.put(a) == ref, "the same object"
     b = ray.get(ref)
-    assert address(b) != address(a)  # the writer has a mapping of its own
+    assert address(b) != address(a)  # the writer has its own mapping
     del ref
     assert b.sum() == a.sum() == 4 * MIB
     del a, b
@@ -94,7 +95,7 @@ def test_what_older_views_write_nobody_sees(ray):
     a = ray.empty((100, 1000))
     a[:] = 2
     part, flat, raw = a[10], a.reshape(-1), memoryview(a)
-    ref = ray.put(flat)  # a view of all of it, in one axis more or less
+    ref = ray.put(flat)  # a view of the whole array, with another number of axes
     b = ray.get(ref)
     assert b.shape == (100_000,)
     part[:] = 3
@@ -181,7 +182,7 @@ def test_an_actor_keeps_what_it_returned(ray):
     b = ray.get(f.make.remote(40_000))
     ref = f.make.remote(50_000)
     del ref
-    # would be where the array is, if nobody held it
+    # would take the array's place if no process held it
     filler = [ray.put(np.full(50_000, 3.0)) for _ in range(20)]
     assert ray.get(f.look.remote()) == (50_000 + 5 * 6, False)
     assert b.sum() == 40_000 and all(ray.get(x)[0] == 3 for x in filler)
@@ -210,18 +211,18 @@ def test_dropped_unsealed(fresh):
         return os.getpid()
 
     ray.get(drop.remote())
-    assert comes_to(before, 8 * MIB)  # what the worker leases in advance
+    assert comes_to(before, 8 * MIB)  # the memory that the worker leases in advance
 
 
 def test_full_store(fresh):
     ray = fresh(_system_config={"overflow_bytes": 0})
     with pytest.raises((ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError)):
         a = [ray.empty(100 * MIB // 8) for _ in range(3)]
-        ray.put(np.zeros(100 * MIB // 8)), [ray.put(x) for x in a]  # inline: where they are copied
+        ray.put(np.zeros(100 * MIB // 8)), [ray.put(x) for x in a]  # the inline engine copies them
 
 
 def test_larger_than_the_store(fresh):
-    """On disk, mapped: the same in every way."""
+    """The arrays are on disk, mapped into memory; everything else is the same."""
     ray = fresh()
     if fresh.engine == "inline":
         pytest.skip("the inline engine has no disk")
@@ -241,7 +242,7 @@ def test_larger_than_the_store(fresh):
     a[:] = 1
     b = a[:1]
     refs = [ray.put(a), make.remote()]
-    b[0] = 9  # no longer what others see
+    b[0] = 9  # others do not see this write
     assert ray.get([total.remote(r) for r in refs]) == [(2, n), (6, n)]
     assert ray.get(refs[0])[0] == 1 and a[0] == 9
     assert store("overflow_bytes_on_disk") >= 16 * n
@@ -289,7 +290,8 @@ def test_spilled_and_read_back(fresh, tmp_path):
     kept = ray.empty((MIB,))
     kept[:] = 5
     refs.append(ray.put(kept))
-    refs += [ray.put(np.full(MIB, float(i))) for i in range(20)]  # pushes out all that can go
+    # pushes out all objects that can be spilled
+    refs += [ray.put(np.full(MIB, float(i))) for i in range(20)]
     assert (kept == 5).all() and (ray.get(refs[20]) == 5).all()
 
 
@@ -360,7 +362,7 @@ def test_nothing_stays_pinned(fresh):
     @ray.remote(max_concurrency=4)
     class Actor:
         def make(self, n):
-            # the one before is let go; another call may put its own there at once
+            # the previous array is released; another call may put its own array there at once
             mine = self.last = ray.empty(n)
             mine[:] = 3
             return mine
@@ -376,7 +378,7 @@ def test_nothing_stays_pinned(fresh):
     with pytest.raises(ray.exceptions.RayActorError):
         ray.get(actor.make.remote(5))
     end = time.monotonic() + 30
-    # a worker that lets go wakes nobody
+    # a release by a worker wakes no other process
     while store("store_pins") != pins and time.monotonic() < end:
         ray.get([r for _ in range(4) for r in make.remote(1)])
     assert store("store_pins") == pins and used() - before <= 16 * MIB

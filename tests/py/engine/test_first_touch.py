@@ -1,5 +1,5 @@
-"""Memory that nobody used yet comes by huge pages, not by a fault for each 4 KiB of it (196 of them
-for 800 KB, 4 us each); memory of a worker's heap is used again."""
+"""Memory that was never used is mapped by huge pages, not by a fault for each 4 KiB (196 faults for
+800 KB, 4 us each); memory of a worker's heap is reused."""
 
 import os
 import resource
@@ -11,7 +11,7 @@ MIB = 1 << 20
 
 
 def huge_pages():
-    # MADV_COLLAPSE of shared memory: 6.1
+    # MADV_COLLAPSE of shared memory needs Linux 6.1
     kernel = tuple(int(x) for x in os.uname().release.split(".")[:2])
     return kernel >= (6, 1) and os.path.exists("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
 
@@ -67,13 +67,14 @@ def test_results_of_an_actor(store):
 
 
 def test_large_values_of_an_actor(fresh):
-    """What its calls free is kept for the next one, whoever allocates it: Python, or a library in
-    C++ (a scalar of Arrow is a std::string)."""
+    """Memory that an actor's calls free is kept for the next call, whichever code allocates it:
+    Python, or a library in C++ (a scalar of Arrow is a std::string)."""
     skate = begun(fresh, num_cpus=1, object_store_memory=512 * MIB)
     a = skate.remote(Maker).remote()
-    # less than half of what is kept, a quarter of the store; more than malloc would keep by itself
+    # less than half of the memory that is kept, a quarter of the store; more than malloc itself
+    # would keep
     size = 48 * MIB
-    # one behind the other: it is not idle, when it would give memory back
+    # without a pause, since an idle worker would give memory back
     calls = [a.scalar.remote(size) for _ in range(5)]
     first, *others = skate.get(calls)
     assert first[1] == size
@@ -81,8 +82,8 @@ def test_large_values_of_an_actor(fresh):
 
 
 def test_neighbours_keep_their_bytes(store):
-    """A huge page is fetched around objects that are there, of this and of other processes, and
-    while they are read."""
+    """A huge page is mapped around objects that exist already, of this and of other processes,
+    while they are being read."""
     a = store.remote(Maker).remote()
     rng = np.random.default_rng(5)
     kept = []
@@ -96,7 +97,8 @@ def test_neighbours_keep_their_bytes(store):
 
 
 def test_a_large_value_of_python_in_a_worker(store):
-    """What reads a file makes bytes: they lie on huge pages, as arrays of NumPy do."""
+    """Code that reads a file makes bytes objects; these are on huge pages, as arrays of NumPy
+    are."""
     with open("/sys/kernel/mm/transparent_hugepage/enabled") as f:
         if "[never]" in f.read():
             pytest.skip("no huge pages here")

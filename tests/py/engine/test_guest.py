@@ -1,5 +1,5 @@
-"""An engine written in Python: examples/pool_engine.py under skate's data and tasks gives what the
-local engine gives."""
+"""An engine written in Python (examples/pool_engine.py) gives the same results as the local engine,
+for Datasets and tasks."""
 
 import os
 import sys
@@ -173,7 +173,7 @@ def test_a_run_that_is_quiet_is_looked_at(engine):
     from skate.data.run import stall
 
     assert skate.data.range(10).count() == 10
-    assert stall.sample().begins or engine == "local"  # whose workers can be looked at
+    assert stall.sample().begins or engine == "local"  # the local engine's workers can be inspected
     assert "CPU" in skate.cluster_resources() and "CPU" in skate.available_resources()
 
 
@@ -278,7 +278,7 @@ def test_an_engine_that_is_not_there():
 
 
 def test_concurrency_within_an_actor_is_refused(engine):
-    """Not ignored: calls that were to run side by side would wait for each other."""
+    """It is not ignored, because calls that should run concurrently would wait for each other."""
 
     @skate.remote
     class Waits:

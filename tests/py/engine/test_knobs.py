@@ -1,5 +1,5 @@
-"""Every knob of config.py has an effect, as an argument of init() or _system_config and by its name
-in the environment. A knob without a test here fails the last of them."""
+"""Every knob of config.py has an effect, as an argument of init(), in _system_config, and by its
+name in the environment. The last test fails if a knob has no test here."""
 
 import os
 import sys
@@ -12,14 +12,14 @@ from skate import _skate, config
 from waits import wait_until
 
 MIB = 1 << 20
-LOG = []  # of tasks in this process
-TRIED = set()  # knobs that start() was given
+LOG = []  # entries of tasks that ran in this process
+TRIED = set()  # knobs that start() was called with
 
 
 @pytest.fixture
 def start(monkeypatch):
-    """start(**knobs): an engine with these, small otherwise. With `by_env=True` they are said in
-    the environment."""
+    """start(**knobs): a small engine with these knobs. With `by_env=True` the knobs are set in the
+    environment."""
 
     def start(by_env=False, **knobs):
         skate.shutdown()
@@ -43,7 +43,7 @@ def pid():
 
 @skate.remote(num_cpus=0)
 def meet(n, folder):
-    """Returns its process's number once so many processes have run these."""
+    """Waits until n processes have called it; returns the number of this process."""
     open(os.path.join(folder, str(os.getpid())), "w").close()
     end = time.monotonic() + 60
     while len(os.listdir(folder)) < n and time.monotonic() < end:
@@ -53,12 +53,13 @@ def meet(n, folder):
 
 @skate.remote
 def log(i):
-    sys.modules[__name__].LOG.append(i)  # functions are copied, with what they name
+    # functions are copied together with the globals that they name
+    sys.modules[__name__].LOG.append(i)
 
 
 @skate.remote
 def grow(mib, stay_s=0.0):
-    """Takes memory, and stays for so long unless it is killed."""
+    """Allocates memory, and stays alive for stay_s seconds unless it is killed."""
     data = bytearray(mib * MIB)
     data[::4096] = b"x" * len(data[::4096])
     time.sleep(stay_s)
@@ -84,7 +85,8 @@ def test_what_there_is(start, by_env):
     )
     status = _skate.status()
     assert status["store_size_bytes"] == 64 * MIB
-    assert status["memory_limit_bytes"] <= 564 * MIB  # of `memory` and `object_store_memory`
+    # the limit includes `memory` and `object_store_memory`
+    assert status["memory_limit_bytes"] <= 564 * MIB
     start(by_env, memory_usage_threshold=0.5, memory_limit=1 << 60, memory_monitor_refresh_ms=50)
     wait_until(lambda: 0 < _skate.status()["memory_limit_bytes"] <= config.memory_bytes() * 0.5)
 
@@ -120,7 +122,7 @@ def test_max_retries(start, by_env, tmp_path):
     assert runs(dies.options(max_retries=0)) == 1
 
     @skate.remote
-    def outer(folder):  # its tasks, too
+    def outer(folder):  # the knob holds for tasks of tasks, too
         return skate.get(dies.remote(folder))
 
     with pytest.raises(skate.exceptions.WorkerCrashedError):
@@ -132,7 +134,7 @@ def test_max_retries(start, by_env, tmp_path):
 
 @pytest.mark.parametrize("n, given, runs", [(5, {}, 6), (0, {}, 1), (5, {"max_retries": 1}, 2)])
 def test_max_retries_of_datasets(start, n, given, runs, tmp_path):
-    """It was not heard: four runs, whatever was asked for."""
+    """The knob once had no effect: there were four runs, whatever it was set to."""
 
     def dies(batch):
         open(os.path.join(tmp_path, str(time.monotonic_ns())), "w").close()
@@ -151,7 +153,7 @@ def test_spilling(start, tmp_path):
     assert status["spill_quota_bytes"] == 300 * MIB and status["spilled_bytes"] >= 16 * MIB
     assert [int(skate.get(r)[0]) for r in refs] == list(range(6))
     with pytest.raises(skate.exceptions.ObjectStoreFullError):
-        skate.put(bytes(48 * MIB))  # larger than the store, and than what may lie behind it
+        skate.put(bytes(48 * MIB))  # larger than the store, and than the overflow behind it
     start(spill_dir=tmp_path, overflow_bytes=64 * MIB)
     assert len(skate.get(skate.put(bytes(48 * MIB)))) == 48 * MIB
     start(spill_dir="", overflow_bytes=0)
@@ -181,7 +183,7 @@ def test_max_workers_and_idle_reap(start, tmp_path):
     start(idle_reap_s=0.05, num_cpus=1)
     (tmp_path / "two").mkdir()
     assert len(set(skate.get([meet.remote(2, str(tmp_path / "two")) for _ in range(2)]))) == 2
-    wait_until(lambda: _skate.status()["workers"] == 1)  # after 30 s as it is chosen
+    wait_until(lambda: _skate.status()["workers"] == 1)  # the default is 30 s
 
 
 def test_preload_and_spin(start):
@@ -193,8 +195,8 @@ def test_preload_and_spin(start):
     def sleep(s):
         time.sleep(s)
 
-    # seconds that this thread is on a CPU while it waits, or in line for one: others may have them
-    # all
+    # Seconds that this thread is on a CPU while it waits, or waits for one, since other processes
+    # may have all CPUs.
     def awake():
         with open("/proc/thread-self/schedstat") as f:
             return sum(map(int, f.read().split()[:2])) / 1e9
@@ -232,7 +234,7 @@ def test_memory_is_watched(start):
     with pytest.raises(skate.exceptions.OutOfMemoryError, match="task_oom_retries is 0"):
         skate.get(grow.remote(200, 60))
     start(memory_limit=150 * MIB, memory_monitor_refresh_ms=0)
-    assert skate.get(grow.remote(200)) == 200 * MIB  # nobody looks
+    assert skate.get(grow.remote(200)) == 200 * MIB  # the check is off
 
 
 # ---- tasks, actors, Datasets
@@ -273,7 +275,7 @@ WAYS = {"task": as_task, "actor": as_actor, "dataset": as_dataset, "pool": as_po
 
 
 def works(way, fn, **need):
-    """Whether it runs, or there is too little of what it needs."""
+    """Whether the task can run, or lacks something that it needs."""
     try:
         way(fn, **need)
     except (skate.exceptions.RayError, ValueError, RuntimeError):
@@ -286,7 +288,7 @@ def needs(**need):
 
 
 def does(fn):
-    """Whether it comes to its end in a worker."""
+    """Whether the function ends in a worker."""
     return lambda way, folder, capsys: works(way, fn)
 
 
@@ -295,7 +297,7 @@ def gives(fn):
 
 
 def runs(fn):
-    """How often it is begun."""
+    """The number of times that the function is begun."""
 
     def probe(way, folder, capsys):
         def counted():
@@ -328,8 +330,8 @@ def ram(n, **more):
 TIGHT = {"spill_dir": "", "overflow_bytes": 0}
 HERE = os.getpid()
 
-# knob: what it and others are set to, what is then seen of a call, and by which probe. A dict: by
-# the kind of call, where they differ.
+# knob: (its value and those of other knobs, the expected result of a call, the probe). A dict:
+# different values by the kind of call.
 HEARD = {
     "engine": [
         ({"engine": "local"}, False, gives(lambda: os.getpid() == HERE)),
@@ -380,7 +382,7 @@ HEARD = {
         (ram(150 * MIB), False, does(grows(60))),
         (ram(150 * MIB, memory_monitor_refresh_ms=0), True, does(grows(0))),
     ],
-    "task_oom_retries": [  # of tasks, as max_retries
+    "task_oom_retries": [  # for tasks, like max_retries
         (ram(150 * MIB), {"task": 1, "dataset": 1, "actor": 1, "pool": 4}, runs(grows(60))),
         (
             ram(150 * MIB, task_oom_retries=1),
@@ -397,7 +399,8 @@ HEARD = {
         ({"preload": "colorsys"}, True, gives(lambda: "colorsys" in sys.modules)),
     ],
     "print_labels": [({"print_labels": 0}, "hello\n", prints)],
-    # of tasks: actors have max_restarts and max_task_retries, as in Ray, also those of a Dataset
+    # for tasks: actors have max_restarts and max_task_retries, as in Ray, also the actors of a
+    # Dataset
     "max_retries": [
         (
             {"max_retries": 0},
@@ -411,14 +414,16 @@ HEARD = {
         ),
     ],
 }
-# Of the engine as a whole: no task, actor or Dataset is done otherwise. The tests above try them.
+# Knobs of the engine as a whole, which change no task, actor or Dataset. The tests above check
+# them.
 OF_THE_ENGINE = {"memory_usage_threshold", "spin_us", "idle_reap_s", "lineage_bytes", "seed"}
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("knob", HEARD)
 def test_a_knob_is_heard_by(start, knob, way, tmp_path, capsys, monkeypatch):
-    """Said in _system_config for two of the ways, in the environment for the others."""
+    """For two kinds of calls the knob is set in _system_config, for the others in the
+    environment."""
     for i, (given, expected, probe) in enumerate(HEARD[knob]):
         (tmp_path / str(i)).mkdir()
         for _, variable, _ in config.KNOBS.values():
@@ -433,7 +438,7 @@ def test_every_knob_has_a_row():
 
 
 def test_every_knob_is_tried(request):
-    """By the tests above."""
+    """All knobs are used by the tests above."""
     chosen = {i.function for i in request.session.items}
     if any(name.startswith("test_") and f not in chosen for name, f in globals().items()):
         pytest.skip("only some of the tests above run")

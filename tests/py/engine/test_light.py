@@ -1,4 +1,4 @@
-"""What a running engine does not do: open ports, make names, weigh much."""
+"""A running engine opens no ports, makes no names in file systems, and uses little memory."""
 
 import os
 
@@ -38,11 +38,11 @@ def test_no_port_and_no_name(tmp_path):
 
 def test_workers_end_with_the_engine():
     skate.shutdown()
-    # multiprocessing's resource tracker, where test_guest.py ran in this process
+    # multiprocessing's resource tracker, if test_guest.py ran in this process
     others = family(os.getpid())
     skate.init(num_cpus=2)
     skate.get([skate.remote(os.getpid).remote() for _ in range(20)])
     before = family(os.getpid())
-    assert len(before) >= len(others) + 2  # fork server, a worker
+    assert len(before) >= len(others) + 2  # the fork server and a worker
     skate.shutdown()
     assert family(os.getpid()) == others

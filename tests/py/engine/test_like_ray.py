@@ -1,4 +1,4 @@
-"""Small behaviours of Ray that its own tests look at, and a program notices."""
+"""Small behaviours of Ray that Ray's own tests check, and that a program may depend on."""
 
 import os
 import signal
@@ -38,7 +38,7 @@ def test_cancel_from_who_was_given_the_ref(fresh, tmp_path):
         ray.get(c.cancel.remote())
         with pytest.raises(ray.exceptions.TaskCancelledError):
             ray.get(refs[0], timeout=30)
-        ray.get(c.cancel.remote())  # it is over: nothing happens
+        ray.get(c.cancel.remote())  # the task has ended: cancel() has no effect
     done = ray.put(1)
     ray.cancel(done)
     assert ray.get(done) == 1
@@ -79,7 +79,7 @@ def test_a_cancelled_parent_hears_that_first(fresh):
 
 
 def test_a_process_whose_import_was_broken_off_runs_nothing_more(fresh, tmp_path, monkeypatch):
-    """Modules would be half there: parts that are made of C cannot be imported again."""
+    """Modules would be partly loaded, and extension modules cannot be imported twice."""
     pid, never = str(tmp_path / "pid"), str(tmp_path / "never")
     os.mkfifo(pid)
     os.mkfifo(never)
@@ -129,8 +129,9 @@ def test_an_interrupted_task_does_not_interrupt_the_program(fresh):
     def f():
         raise KeyboardInterrupt("abc")
 
-    if fresh.engine == "inline":  # there it was meant for the program as well
-        # a shell's background job ignores it
+    # the inline engine runs the task in the program, which gets the signal as well
+    if fresh.engine == "inline":
+        # a background job of a shell ignores SIGINT
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             with pytest.raises(KeyboardInterrupt):
@@ -216,7 +217,7 @@ def test_dynamic_generator_runs_again(ray, tmp_path):
     with pytest.raises(KeyError):
         ray.get(refs[1])
     os.remove(path)
-    # retries are at their end: what there is stays
+    # no retries are left, so the values yielded so far stay
     refs = list(ray.get(f.options(retry_exceptions=True).remote(9)))
     with pytest.raises(KeyError):
         ray.get(refs[1])
@@ -329,7 +330,7 @@ def test_names_to_complete(ray):
 
 class Ends:
     """Shuts skate down while it is pickled (as another thread might, at the program's end), and
-    starts it again if told so."""
+    starts skate again if asked to."""
 
     def __init__(self, n, again):
         self.n, self.again = n, again
@@ -371,7 +372,7 @@ def test_shutdown_while_something_is_pickled(fresh, n, again):
         lambda: f.remote(ends),
         lambda: f.remote(np.zeros(100_000), ends, 5),
         lambda: f.remote(1, b=ends),
-        lambda: ray.remote(lambda: ends.n).remote(),  # in the definition
+        lambda: ray.remote(lambda: ends.n).remote(),  # in the definition of a function
         lambda: f.options(name=str(n)).remote([ends]),
     ]
     for call in calls:
@@ -382,7 +383,7 @@ def test_shutdown_while_something_is_pickled(fresh, n, again):
             call()
         except ray.exceptions.RaySystemError as e:
             assert "shut down" in str(e)
-        else:  # a definition: what is sent afterwards goes to the new engine
+        else:  # in a definition: functions that are sent later go to the new engine
             assert again and call is calls[4]
     fresh(num_cpus=1)
     assert ray.get(f.remote(1, 2)) == 2
@@ -394,7 +395,7 @@ def test_shutdown_while_something_is_loaded(fresh):
     with pytest.raises(ray.exceptions.RaySystemError, match="shut down"):
         ray.get(refs)
     ray = fresh(num_cpus=1)
-    assert ray.get(ray.put([EndsWhenLoaded()])) == [None]  # its own value is there already
+    assert ray.get(ray.put([EndsWhenLoaded()])) == [None]  # its own value exists already
     ray = fresh(num_cpus=1)
     assert ray.get(ray.put(1)) == 1
 

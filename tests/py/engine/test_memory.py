@@ -1,5 +1,5 @@
-"""One budget for the object store and the heaps of the workers. The rules:
-tests/c/test_engine_memory.c; with C tasks, and in a real cgroup: tests/c/test_engine_oom.c."""
+"""One budget for the object store and the heaps of the workers. The rules are tested in
+tests/c/test_engine_memory.c; tests/c/test_engine_oom.c has C tasks and a real cgroup."""
 
 import gc
 import os
@@ -61,7 +61,7 @@ def test_together_too_much_alone_enough(start, tmp_path):
     def work(i, folder):
         x = eat(70)
         (folder / str(i)).touch()
-        if not any(folder.glob("again*")):  # all have their first half by then
+        if not any(folder.glob("again*")):  # by then all have their first half
             wait_until(lambda: len(list(folder.glob("[0-9]"))) == 3 or any(folder.glob("again*")))
         if ray.get_runtime_context().get_task_id() in seen(folder):
             (folder / f"again{i}").touch()
@@ -81,7 +81,7 @@ def test_together_too_much_alone_enough(start, tmp_path):
 
 
 def test_what_was_asked_for_is_the_share(start, gate):
-    """Two tasks of the same size, one of which has said so: the other one is stopped."""
+    """Two tasks of equal size, one of which has declared its memory: the other one is stopped."""
     ray = start(limit=400)
 
     @ray.remote(max_retries=0)
@@ -118,14 +118,14 @@ def test_actor(start):
     with pytest.raises(ray.exceptions.OutOfMemoryError, match="leak.*grown to"):
         ray.get(a.leak.remote(3000))
 
-    def there():  # as in Ray: who allows no retries is not made to wait for the next life
+    def there():  # as in Ray: a call without retries does not wait for the actor's next process
         try:
             return ray.get(a.leak.remote(5)) >= 5
         except ray.exceptions.ActorUnavailableError:
             return False
 
     wait_until(there)
-    assert ray.get(a.leak.remote(5)) == 10  # begun anew
+    assert ray.get(a.leak.remote(5)) == 10  # the actor was restarted
     with pytest.raises(ray.exceptions.OutOfMemoryError):
         ray.get(a.leak.remote(3000))
     with pytest.raises(ray.exceptions.RayActorError, match="memory"):
@@ -139,7 +139,7 @@ def test_objects_make_room_for_heaps(start, tmp_path):
         object_store_memory=160 * MIB,
         object_spilling_directory=str(tmp_path),
     )
-    refs = [ray.put(bytes([i]) * (4 * MIB)) for i in range(32)]  # 128
+    refs = [ray.put(bytes([i]) * (4 * MIB)) for i in range(32)]  # 128 MiB in all
     f = ray.remote(max_retries=0)(hog)
     assert ray.get([f.remote(170) for _ in range(4)]) == [170] * 4
     assert _skate.status()["memory_stops"] == 0 and _skate.status()["spilled_bytes"] > 0
@@ -147,12 +147,12 @@ def test_objects_make_room_for_heaps(start, tmp_path):
 
 
 def test_pipeline(start):
-    """Four batches at a time do not fit, one does: the job ends, with what it would have given."""
+    """Four batches at a time do not fit, one does: the job ends with the correct rows."""
     ray = start(limit=400, num_cpus=4)
 
     def fat(batch):
         x = eat(110)
-        time.sleep(0.2)  # the work that the memory is for
+        time.sleep(0.2)  # the work that needs the memory
         return {"id": batch["id"] + len(x)}
 
     ds = ray.data.range(12, override_num_blocks=12).map_batches(fat, batch_size=1)
@@ -216,7 +216,7 @@ def test_usage_and_summary(start, gate):
 
 
 def test_arrow_gives_back(start):
-    """Memory that Arrow's allocator keeps goes back when the worker is idle."""
+    """Memory that Arrow's allocator holds is given back when the worker is idle."""
     ray = start(limit=2000)
 
     @ray.remote
@@ -238,7 +238,7 @@ def test_memory_of_init_is_a_budget(start, monkeypatch):
         == 600 * MIB
     )
     assert config.resolve({"memory": 500 * MIB, "memory_limit": 5})["memory_limit"] == 5
-    # no worker could live in it: it only counts what tasks ask for
+    # too little for a worker: the value only limits what tasks ask for
     assert config.resolve({"memory": 2})["memory_limit"] == 0
     assert config.resolve({})["memory_limit"] == 0
     monkeypatch.setenv("SKATE_MEMORY", str(200 * MIB))
@@ -254,7 +254,7 @@ def test_memory_of_init_is_a_budget(start, monkeypatch):
 
 
 def test_flat_over_jobs(start):
-    """What jobs used is given back: five of them leave no more than one."""
+    """Memory that jobs used is given back: five jobs leave no more than one."""
     ray = start(limit=1000)
     f = ray.remote(hog)
 

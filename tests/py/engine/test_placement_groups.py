@@ -1,5 +1,5 @@
-"""Placement groups, GPUs by number, and processes with an environment of their own, as Ray's
-programs see them."""
+"""Placement groups, GPUs by number, and processes with their own environment, as Ray's programs see
+them."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -64,7 +64,7 @@ def test_a_group(ray):
         and row["bundles"][1] == {"CPU": 2.0, "GPU": 1.0}
     )
     assert placement_group_table() == {pg.id.hex(): row}
-    assert ray.get(ray.remote(lambda g: g.bundle_count).remote(pg)) == 2  # a handle may travel
+    assert ray.get(ray.remote(lambda g: g.bundle_count).remote(pg)) == 2  # a handle may be sent
     remove_placement_group(pg)
     remove_placement_group(pg)
     assert placement_group_table(pg)["state"] == "REMOVED" and ray.available_resources()["CPU"] == 4
@@ -230,10 +230,10 @@ def test_gpus(ray):
     del a
     one = ray.get(f.options(num_gpus=0.5).remote())
     two = ray.get(f.options(num_gpus=0.5).remote())
-    # a process that had a GPU is not used again
+    # a process that had a GPU is not reused
     assert one[0] == two[0] and len(one[0]) == 1 and one[2] != two[2]
     half, own = f.options(num_gpus=1.5), ray.remote(resources={"TPU": 2.5})(A.__ray_actor_class__)
-    for unfit in (half, own, A.options(num_gpus=1.5)):  # said where it is called, as in Ray
+    for unfit in (half, own, A.options(num_gpus=1.5)):  # as in Ray, the call raises the error
         with pytest.raises(ValueError, match="only whole ones can be"):
             unfit.remote()
 
@@ -362,7 +362,7 @@ def test_environments_are_inherited(ray):
 @pytest.mark.parametrize("engine", ["local", "inline"])
 def test_many_custom_resources(engine):
     skate.shutdown()
-    # their names are 160 KB: no variable of an environment may hold as much
+    # their names have 160 KB, more than a single environment variable can hold
     all_of_them = {f"r{i}": 1 + i % 3 for i in range(20_000)}
     skate.init(
         num_cpus=4,
@@ -404,7 +404,7 @@ def test_many_custom_resources(engine):
                 return skate.available_resources().get("r250", 0)
 
         h = Holder.remote()
-        assert skate.get(h.left.remote()) == 1  # of two
+        assert skate.get(h.left.remote()) == 1  # one of two is left
         with pytest.raises(
             skate.exceptions.TaskUnschedulableError,
             match="for 9 r250, but this machine was given 2",

@@ -1,5 +1,5 @@
 """What tasks print: whole lines, with the task's name, through sys.stdout and sys.stderr of the
-driver, there when get() returns."""
+driver, shown before get() returns."""
 
 import contextlib
 import io
@@ -30,7 +30,7 @@ def local():
 
 
 def labelled(text):
-    """[(name, line)]"""
+    """[(name, line)] of the text."""
     return [(LABEL.match(line)[1], LABEL.sub("", line)) for line in text.splitlines()]
 
 
@@ -67,7 +67,7 @@ def test_prints_are_there_when_get_returns(local, capsys):
             yield i
 
     for i, _ in enumerate(stream.remote()):
-        # later ones may have been printed, and shown, before
+        # lines of later tasks may have been printed and shown before
         assert f"item {i}\n" in capsys.readouterr().out or i
 
 
@@ -129,7 +129,7 @@ def test_c_code_and_child_programs(local, capsys, gate):
     def raw(path):
         os.write(1, b"from C\n")
         subprocess.run(["sh", "-c", "echo child; echo error >/dev/stderr"], check=True)
-        open(path, "rb", 0).read(1)  # it runs still when the driver reads
+        open(path, "rb", 0).read(1)  # it is still running when the driver reads
 
     seen = ["", ""]
 
@@ -187,7 +187,7 @@ def test_a_stream_of_the_program_that_waits_for_a_task(local, monkeypatch):
 
     monkeypatch.setattr(sys, "stdout", Stream())
     skate.get(loud.remote())
-    # the thread that shows lines may be in this write, for which get() waits a second only
+    # the thread that shows lines may be in this write, and get() waits only a second for it
     assert over.wait(60)
     monkeypatch.undo()
     assert [LABEL.sub("", text) for text, _ in seen] == ["loud\n"] and seen[0][0] == seen[0][1]
@@ -246,7 +246,7 @@ def test_descriptors_are_given_back(local, capfd):
 
 
 def program(text, *more, **env):
-    """What a program prints: it has both streams in one pipe."""
+    """The output of a program whose stdout and stderr are one pipe."""
     env = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(skate.__file__)), **env}
     p = subprocess.run(
         [sys.executable, "-c", text, *more],
@@ -278,7 +278,7 @@ def test_lines_of_workers_do_not_mix():
     assert lines[-1] == "done" and sorted(labelled("\n".join(lines[:-1]))) == sorted(
         ("pieces", f"{i},{k}!") for i in range(4) for k in range(300)
     )
-    for i in range(4):  # and keep their order
+    for i in range(4):  # their order is kept
         mine = [line for _, line in labelled("\n".join(lines[:-1])) if line.startswith(f"{i},")]
         assert mine == [f"{i},{k}!" for k in range(300)]
 
@@ -316,7 +316,7 @@ skate.get(f.remote())
 
 
 def test_settings():
-    # what goes to stdout and what goes to stderr have no order between them
+    # lines of stdout and of stderr have no common order
     both = ["error", "error", "hello", "hello"]
     assert sorted(line for _, line in labelled(program(SETTINGS, "{}"))) == both
     assert (
@@ -366,7 +366,7 @@ def test_a_program_that_nobody_reads_loses_nothing():
     p = subprocess.Popen([sys.executable, "-c", FLOOD], stdout=subprocess.PIPE, env=env)
     filled = io.BytesIO()
     filled.write(os.read(p.stdout.fileno(), 1))
-    assert p.poll() is None  # it waits: 4 MB fit in no pipe
+    assert p.poll() is None  # the program waits, since 4 MB do not fit into a pipe
     text = (filled.getvalue() + p.stdout.read()).decode()
     assert p.wait(60) == 0
     for i in range(2):
@@ -421,7 +421,7 @@ def test_a_task_that_prints_nothing_wakes_nobody(local):
     def nothing():
         pass
 
-    def switches():  # of the thread that shows lines
+    def switches():  # context switches of the thread that shows lines
         found = {}
         for tid in os.listdir("/proc/self/task"):
             with open(f"/proc/self/task/{tid}/wchan") as f:

@@ -1,5 +1,5 @@
-"""Names of Ray's core beyond tasks and actors: ids, contexts, runtime_env, generators as objects,
-what travels and what does not."""
+"""Names of Ray's core besides tasks and actors: ids, contexts, runtime_env, generators as objects,
+and which values can be sent."""
 
 import asyncio
 import dataclasses
@@ -70,7 +70,7 @@ def test_refs_of_bytes(ray):
         ray.get(r)
     with pytest.raises(ValueError, match="owner is unknown"):
         ray.wait([r])
-    for _ in range(1000):  # the free list takes them back whole
+    for _ in range(1000):  # the free list takes the objects back as they were
         ray.ObjectRef(b)
     assert ray.get(ray.put(5)) == 5
 
@@ -186,7 +186,7 @@ def test_what_a_class_has(ray):
 
     class Shadow:
         def __init__(self):
-            self.value = 3  # as the method
+            self.value = 3  # has the same name as the method
 
         def value(self):
             return self.value
@@ -253,12 +253,12 @@ def test_dynamic_and_fixed_generators(ray):
         with pytest.raises(ValueError, match="after all"):
             ray.get(last)
         one, two, three = f.options(num_returns=3).remote(2, True)
-        assert [ray.get(one)[0], ray.get(two)[0]] == [0, 1]  # what was yielded stays
+        assert [ray.get(one)[0], ray.get(two)[0]] == [0, 1]  # the values that were yielded stay
         with pytest.raises(ValueError, match="after all"):
             ray.get(three)
         with pytest.raises(ValueError, match="num_returns=2"):
             ray.get(f.options(num_returns=2).remote(1)[1])
-        # the third is dropped, and that is said
+        # the third value is dropped, with a message
         assert [x[0] for x in ray.get(f.options(num_returns=2).remote(3))] == [0, 1]
         g = f.remote(2)
         assert ray.get(g) is g and [ray.get(r)[0] for r in g] == [0, 1]
@@ -360,7 +360,7 @@ def test_runtime_env(fresh, tmp_path, monkeypatch):
     assert ray.get(ray.remote(look).remote()) == ("job", None, {"env_vars": {"A_B_C": "job"}})
     f = ray.remote(runtime_env={"env_vars": {"D_E_F": "task"}})(look)
     assert ray.get(f.remote()) == ("job", "task", {"env_vars": {"A_B_C": "job", "D_E_F": "task"}})
-    assert ray.get(ray.remote(look).remote())[1] is None  # the process is not used again
+    assert ray.get(ray.remote(look).remote())[1] is None  # the process is not reused
 
     @ray.remote(runtime_env={"py_modules": [module], "working_dir": str(tmp_path / "work")})
     def g():
@@ -432,7 +432,7 @@ def test_wrong_runtime_env(env, cls, text):
 
 @pytest.mark.parametrize("whole_job", [True, False])
 def test_a_setup_hook_that_fails(fresh, whole_job):
-    """Nothing runs where the hook of the environment has failed: tasks and actors say so."""
+    """If the setup hook of the environment fails, no task or actor runs, and the error says so."""
 
     def bad():
         raise ValueError("no such licence")
@@ -461,7 +461,7 @@ def test_installed_packages(ray, engine, tmp_path):
         "# what it needs\nnumpy>=1  # here\n\nno-such-package; python_version < '3'\n"
     )
     look = ray.remote(lambda: dict(ray.get_runtime_context().runtime_env))
-    if engine == "local":  # the inline engine has no process for an environment of its own
+    if engine == "local":  # the inline engine has no process with its own environment
         assert ray.get(look.options(runtime_env={"pip": ["numpy>=1.0", "pyarrow"]}).remote())[
             "pip"
         ] == ["numpy>=1.0", "pyarrow"]
@@ -475,7 +475,7 @@ def test_installed_packages(ray, engine, tmp_path):
 
 
 def test_free(ray, engine):
-    """What a ref pickled by hand keeps goes with free()."""
+    """free() releases an object that is held because its ref was pickled by hand."""
     if engine == "inline":
         pytest.skip("it tells no references")
     from skate._private import internal_api
@@ -487,7 +487,7 @@ def test_free(ray, engine):
     ref = pickle.loads(data)
     assert ray.get(ref) == b"x" * 100_000 and number in skate._skate.references()
     internal_api.free([ref])
-    assert ray.get(ref) == b"x" * 100_000  # it is in use
+    assert ray.get(ref) == b"x" * 100_000  # the object is in use
     del ref
     assert number not in skate._skate.references()
     with pytest.raises(TypeError, match="ObjectRef"):
@@ -504,7 +504,7 @@ def test_cluster():
     c.remove_node(c.add_node(num_cpus=50))
     assert set(c.list_all_nodes()) == {c.head_node, other}
     skate.init(address=c.address, namespace="there")
-    c.add_node(num_cpus=10, resources={"node:10.0.0.1": 1})  # the engine has had nothing to do yet
+    c.add_node(num_cpus=10, resources={"node:10.0.0.1": 1})  # the engine was not used yet
     assert skate.get_runtime_context().namespace == "there"
     found = skate.cluster_resources()
     assert (found["CPU"], found["GPU"], found["a"], found["b"], found["object_store_memory"]) == (
@@ -667,7 +667,7 @@ def test_retry_only_some_exceptions(ray, tmp_path):
             f.write("x")
         raise cls("again")
 
-    with pytest.raises(FileNotFoundError):  # a kind of OSError
+    with pytest.raises(FileNotFoundError):  # a subclass of OSError
         ray.get(g.remote(FileNotFoundError))
     assert count.read_text() == "xxxx"
     with pytest.raises(KeyError):
@@ -710,7 +710,7 @@ def test_inspect_serializability(capsys):
 
 
 def test_module_made_by_hand(ray):
-    """Nobody else can import it: what is in it goes by value."""
+    """No other process can import the module, so its contents are pickled by value."""
     import types
 
     m = types.ModuleType("made_by_hand.inside")
@@ -811,7 +811,7 @@ def test_weak_handles(ray):
 
     assert ray.get(use.remote(h)) == (7, 8)
     assert "looked up" in ray.util.list_named_actors()
-    del c  # the handle that was looked up does not hold it
+    del c  # a handle from get_actor() does not keep the actor alive
     end = time.monotonic() + 30
     with pytest.raises(ValueError, match="Failed to look up"):
         while time.monotonic() < end:

@@ -1,5 +1,5 @@
-"""Actors that run calls side by side (threads, an event loop), names, ends in order, interrupts:
-the C core through Template, without options."""
+"""Actors that run calls concurrently (threads, an event loop), names, orderly ends, interrupts: the
+C core through Template, without options."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ def make(cls, *args, **options):
 
 
 class Held:
-    """Counts those that live."""
+    """Counts its living instances."""
 
     n = 0
 
@@ -113,16 +113,16 @@ def test_async_calls(ray):
     wait_until(lambda: ray.get(a.n.remote())[0] >= 300)
     assert ray.get(a.n.remote()) == (300, True, True)
     ray.get(a.send.remote())
-    # each coroutine knows its own task
+    # each coroutine can find its own task
     assert [ids.TaskID._of(n) for n in ray.get(refs)] == [r.task_id() for r in refs]
     with pytest.raises(ValueError, match="no luck"):
         ray.get(a.fails.remote())
-    with pytest.raises(ray.exceptions.RayTaskError):  # ends the call, not the loop
+    with pytest.raises(ray.exceptions.RayTaskError):  # the exception ends the call, not the loop
         ray.get(a.leave.remote())
     assert ray.get(a.n.remote())[0] == 300
 
 
-# the exception and the frame that caught it held each other
+# the exception and the frame that caught it referred to each other
 def test_what_a_failed_async_call_held_is_let_go_at_once(ray):
     a = ray.remote(Loop).remote()
     for _ in range(3):
@@ -142,7 +142,8 @@ def test_async_cancel(ray):
     ref = a.goes_on.remote()
     wait_until(lambda: ray.get(a.n.remote())[0] >= 2)
     ray.cancel(ref)
-    assert ray.get(ref) == "went on"  # who catches CancelledError goes on, as everywhere in asyncio
+    # a coroutine that catches CancelledError continues, as everywhere in asyncio
+    assert ray.get(ref) == "went on"
 
 
 @pytest.mark.parametrize("window", [0, 1, 3])
@@ -195,7 +196,7 @@ def test_threads(ray):
     assert len(set(ray.get(refs))) == 3
     one = make(Threads, groups=[1, 1])  # the first group has one thread
     ray.get(one.mark.remote())
-    assert ray.get(one.seen.remote())  # which keeps its locals between calls
+    assert ray.get(one.seen.remote())  # a thread keeps its locals between calls
 
     @ray.remote
     def f(x):
@@ -243,7 +244,7 @@ def test_exit_and_max_calls(ray):
 
 
 def test_cancel_interrupts(ray):
-    running = ray.remote(lambda: None)  # warm
+    running = ray.remote(lambda: None)  # starts a worker
     ray.get(running.remote())
 
     @ray.remote
@@ -270,7 +271,7 @@ def test_cancel_interrupts(ray):
             return _skate.task_cancelled()
 
     @ray.remote
-    def misses(path):  # the first signal, as when it comes just before a sleep begins
+    def misses(path):  # the first signal has no effect, as if it arrived just before a sleep begins
         before = signal.signal(signal.SIGINT, lambda *_: signal.signal(signal.SIGINT, before))
         open(path, "w").close()
         time.sleep(1000)
@@ -288,5 +289,5 @@ def test_cancel_interrupts(ray):
                 continue
             with pytest.raises(ray.exceptions.TaskCancelledError):
                 ray.get(ref)
-    # the child of `waits` was cancelled with it
+    # the child task of `waits` was cancelled with it
     wait_until(lambda: ray.available_resources()["CPU"] >= 4)

@@ -1,4 +1,5 @@
-"""More than the store holds: to disk and back. The C side of it: tests/c/test_engine_spill.c."""
+"""More bytes than the store holds are written to disk and read back. For the C side see
+tests/c/test_engine_spill.c."""
 
 import os
 import re
@@ -19,7 +20,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def start(tmp_path):
-    """start(**options of init) -> skate with a store of 32 MiB that spills to tmp_path."""
+    """start(**options of init) -> skate, with a store of 32 MiB that spills to tmp_path."""
 
     def go(**kw):
         skate.shutdown()
@@ -102,8 +103,8 @@ def test_results_arguments_and_streams(start):
 
 @pytest.mark.parametrize("n", [4060, 8200])
 def test_a_task_whose_arguments_are_all_of_the_store(start, n):
-    """The message that names them needs room, too; and twice as many as the store has room for come
-    one behind the other, without a wait for each."""
+    """The message with the names of the arguments needs room in the store, too. Twice as many tasks
+    as the store has room for run one after another, without a wait for each."""
     ray = start()
 
     @ray.remote
@@ -115,8 +116,8 @@ def test_a_task_whose_arguments_are_all_of_the_store(start, n):
 
 
 def test_after_a_refusal_of_the_disk_tasks_run(start):
-    """The disk is asked again after a while: also where there is nothing then that could go to it,
-    as all that is in the store is arguments (the driver asked itself without end)."""
+    """After a while the driver tries the disk again. If all objects in the store are arguments,
+    none can be spilled then (the driver once tried without end)."""
     ray = start(_system_config={"spill_bytes": MIB})
 
     @ray.remote
@@ -204,26 +205,26 @@ def test_quota_is_one_error_soon(start):
 def test_directories_in_turn(start, tmp_path):
     dirs = [tmp_path / "a", tmp_path / "b"]
     ray = start(object_spilling_directory=[str(d) for d in dirs])
-    # what is written at once: of smaller objects a turn takes one to some, as the load has it
+    # the size of one write: with smaller objects, the number in a turn depends on the load
     size = 4 * MIB
     refs = [ray.put(pattern(i, size)) for i in range(25)]
 
     def differ():
-        """By how many turns one directory is ahead of the other one."""
+        """By how many turns one directory is ahead of the other."""
         on = [sum(os.stat(f).st_blocks for f in spill_files(d)) * 512 for d in dirs]
         return abs(on[0] - on[1]) / size if min(on) >= 6 * size else 25
 
-    wait_until(lambda: differ() < 1.5)  # what is being written is there in part
+    wait_until(lambda: differ() < 1.5)  # files that are being written are counted in part
     for i, r in enumerate(refs):
         assert np.array_equal(ray.get(r), pattern(i, size))
     del refs, r
     skate.shutdown()
     for d in dirs:
-        d.rmdir()  # nothing is left in it
+        d.rmdir()  # the directory must be empty
 
 
 def test_a_full_directory_is_passed_over(start, tmp_path):
-    """A file system of 8 MiB, and one with room: nobody hears of the first one's end."""
+    """A file system of 8 MiB, and one with room: that the first is full causes no error."""
     small = tmp_path / "small"
     small.mkdir()
     if subprocess.run(
@@ -249,7 +250,7 @@ def test_a_full_directory_is_passed_over(start, tmp_path):
 
 
 def test_disk_follows_what_is_alive(start, tmp_path):
-    """Every second of many objects goes: their bytes on disk come back though their neighbours
+    """Every second of many objects is freed: their bytes on disk are freed, though their neighbours
     stay."""
     ray = start()
     refs = [ray.put(pattern(i, 100_000)) for i in range(1500)]
@@ -385,7 +386,7 @@ def test_a_put_that_waits_can_be_interrupted(tmp_path):
     p = run(tmp_path, "wait")
     until = time.monotonic() + 20
     while time.monotonic() < until and open(f"/proc/{p.pid}/wchan").read() in ("0", ""):
-        pass  # until it sleeps; a signal that comes before it does must end it, too
+        pass  # until it sleeps; a signal that arrives before the sleep must end it, too
     p.send_signal(signal.SIGINT)
     try:
         out, _ = p.communicate(timeout=60)

@@ -1,4 +1,4 @@
-"""State lists, timeline and memory summary: what the engine tells of itself."""
+"""State lists, timeline and memory summary: the engine's reports about itself."""
 
 import json
 import os
@@ -118,7 +118,7 @@ def test_tasks_under_way(fresh, gate):
     ray = fresh(num_cpus=1)
     if fresh.engine == "inline":
         ref = ray.remote(wait_at).remote(gate.path)
-        # it runs when somebody waits
+        # the inline engine runs a task when a caller waits for it
         assert [r.state for r in state.list_tasks()] == ["PENDING_NODE_ASSIGNMENT"]
         gate.let_go()
         ray.get(ref)
@@ -216,7 +216,7 @@ def test_a_method_goes_by_its_own_class(fresh):
         "other",
         "Second.m",
     ]
-    # "m": of the call that has a name of its own
+    # "m" is the name of the call with its own name
     names = {"First.__init__", "Second.__init__", "First.m", "Second.m", "m"}
     assert set(state.summarize_tasks()["cluster"]["summary"]) == names
 
@@ -236,7 +236,7 @@ def test_objects(fresh):
     assert rows[big.hex()].pid == os.getpid() and rows[big.hex()].type == "DRIVER"
     inner = small.hex()
     del small
-    # only `boxed` holds it
+    # only the object `boxed` holds it
     assert [r.reference_type for r in state.get_objects(inner)] == ["USED_BY_PENDING_TASK"]
     total = state.summarize_objects()["cluster"]
     assert total["total_objects"] == 3 and total["total_size_mb"] >= 0.5
@@ -272,7 +272,7 @@ def test_many(fresh):
         pass
 
     ray.get([f.remote() for _ in range(10500)])
-    assert state.summarize_tasks()["cluster"]["total_tasks"] == 10000  # the last ones
+    assert state.summarize_tasks()["cluster"]["total_tasks"] == 10000  # the newest ones
     with pytest.warns(UserWarning, match="10000"):
         assert len(state.list_tasks(limit=7)) == 7
 
@@ -341,8 +341,9 @@ def test_timeline(fresh, tmp_path):
         (e["tid"], e["ts"], e["dur"]) for e in events if e["ph"] == "X" and e["cat"] == "task"
     )
     for (tid, ts, dur), (tid2, ts2, _) in zip(slices, slices[1:]):
-        if fresh.engine == "local":  # inline, tasks run inside of those that wait for them
-            assert tid != tid2 or ts + dur <= ts2 + 0.001  # none overlaps another in its lane
+        # in the inline engine, tasks run inside those that wait for them
+        if fresh.engine == "local":
+            assert tid != tid2 or ts + dur <= ts2 + 0.001  # no two overlap in a lane
 
 
 def test_memory_summary(fresh):
@@ -364,7 +365,7 @@ def test_memory_summary(fresh):
 
 
 def test_all_custom_resources_are_told(fresh):
-    """Beyond the first 13 they have no place of their own in the engine's rows."""
+    """Resources beyond the first 13 have no column of their own in the engine's rows."""
     ray = fresh(resources={f"r{i}": 2 for i in range(20)})
 
     @ray.remote(num_cpus=0, resources={"r2": 1, "r15": 2, "r19": 0.5})
@@ -440,7 +441,7 @@ def test_the_task_of_a_ref_from_another_process(fresh, gate):
         return [ref], ref.task_id().hex()
 
     if fresh.engine != "local":
-        gate.let_go()  # there it runs before it is asked for
+        gate.let_go()  # the inline engine runs the task before the list is requested
     (ref,), task = ray.get(begins.remote())
     if fresh.engine == "local":
         assert ref.task_id().hex() == task and state.get_task(task).name == "waits"

@@ -119,7 +119,7 @@ def test_what_a_generator_gave_before_it_raised_stays(ray):
     for ref in (third, fourth):
         with pytest.raises(ValueError, match="the third"):
             ray.get(ref)
-    # nothing is left to hold the error: it is printed
+    # no object is left that could hold the error, so it is printed
     assert ray.get(two_then_error.options(num_returns=2).remote()) == [0, 1]
     assert ray.get(two_then_error.options(num_returns=1).remote()) == 0
 
@@ -281,7 +281,8 @@ def test_a_long_error_arrives_whole(ray, n):
     with pytest.raises(ValueError) as e:
         ray.get(ref)
     assert e.value.cause.args == ("x" * n + "end",)
-    if n <= 100_000:  # above, the text of the error is shortened; the exception itself is not
+    # above that size the text of the error is shortened, but the exception itself is not
+    if n <= 100_000:
         assert "x" * n + "end" in str(e.value)
     assert ray.get(waits.remote([ref])) == "x" * n + "end"  # through another worker
 
@@ -375,7 +376,7 @@ def test_errors_that_are_no_exceptions(ray):
     if api._context["engine"] == "inline":
         with pytest.raises(ray.exceptions.RayTaskError, match="SystemExit"):
             ray.get(leave.remote(SystemExit))
-    else:  # the process ends, as the code asks for
+    else:  # the process ends, as the code requests
         with pytest.raises(ray.exceptions.WorkerCrashedError, match="1"):
             ray.get(leave.options(max_retries=0).remote(SystemExit))
     assert ray.get(add.remote(1)) == 111
@@ -526,15 +527,15 @@ def test_cancel_before_it_runs(ray, gate):
     ray.get(blocker)
     done = add.remote(1)
     ray.get(done)
-    ray.cancel(done)  # too late: nothing happens
+    ray.cancel(done)  # the task has ended: cancel() has no effect
     assert ray.get(done) == 111
-    ray.cancel(ray.put(1))  # no task makes it: nothing happens
+    ray.cancel(ray.put(1))  # no task makes this object: cancel() has no effect
     with pytest.raises(TypeError):
         ray.cancel(5)
 
 
 def test_resources_that_can_never_be_had(ray):
-    """As in Ray the call goes through, and who gets the value hears of it."""
+    """As in Ray the call returns a reference, and get() raises the error."""
     for options, match in (
         (
             {"num_cpus": 1000},
@@ -668,8 +669,8 @@ def test_many_small_tasks(ray):
     ids=["gpu", "environment"],
 )
 def test_younger_tasks_do_not_keep_one_of_another_kind_waiting(kind):
-    """It needs a worker process of its own; the only CPU is never free of younger tasks
-    meanwhile."""
+    """The task needs its own worker process, and younger tasks never leave the only CPU free in the
+    meantime."""
     skate.shutdown()
     with skate.init(num_cpus=1, num_gpus=1):
         add.remote(0)

@@ -1,4 +1,5 @@
-"""What cannot be sent is named: the path to it, what it is, what to do. Three lines."""
+"""The error for a value that cannot be sent has three lines: the path to the part at fault, what
+the part is, and what to do."""
 
 import collections
 import concurrent.futures
@@ -25,7 +26,7 @@ import skate
 LOCK = threading.Lock()
 
 
-# as in a script: goes by value, while functions of modules go by name
+# as in a script: pickled by value, while functions of modules are pickled by name
 NAMESPACE = {"__name__": "__main__"}
 exec(
     compile(

@@ -1,4 +1,4 @@
-"""Wrong usage is told where it happens, in Ray's classes; init, shutdown, context."""
+"""Wrong usage raises an error in the call itself, with Ray's classes; init, shutdown, context."""
 
 # ruff: noqa: F821 (names that a test deletes after its lambdas ran)
 import os
@@ -125,7 +125,7 @@ def test_context_manager(fresh):
     with ray.init(num_cpus=1, _system_config={"engine": fresh.engine}):
         assert ray.is_initialized() and ray.get(ray.put(1)) == 1
     assert not ray.is_initialized()
-    ray.shutdown()  # again: nothing happens
+    ray.shutdown()  # a second shutdown has no effect
 
 
 def test_refs_of_an_engine_that_is_gone(fresh):
@@ -147,7 +147,7 @@ def test_refs_of_an_engine_that_is_gone(fresh):
     inner = ray.put([ref])
     next(it)
     ray.shutdown()
-    assert big.sum() == 4999950000  # a value that is out stays readable
+    assert big.sum() == 4999950000  # a value that was read before stays readable
     fresh()
     for call in (
         lambda: ray.get(ref),
@@ -219,7 +219,7 @@ def test_get_timeout(fresh):
     else:
         ref = slow.remote()
         with pytest.raises(ray.exceptions.GetTimeoutError):
-            ray.get(ref, timeout=0)  # inline starts nothing when there is no time
+            ray.get(ref, timeout=0)  # the inline engine runs nothing when the timeout is 0
         ray.cancel(ref)
 
 
@@ -288,14 +288,15 @@ START = """
 
 
 def in_namespace(mount):
-    """Runs a command behind `mount` in a mount namespace of its own, or None where that cannot be
+    """Runs a command after `mount` in a new mount namespace; None if such a namespace cannot be
     made."""
     wrap = ["unshare", "-m", "sh", "-c", f'{mount} && exec "$@"', "sh"]
     return wrap if subprocess.run([*wrap, "true"], capture_output=True).returncode == 0 else None
 
 
 def test_what_the_machine_lacks_is_said(tmp_path):
-    """One error each, that says what is missing and what to do."""
+    """Each missing part of the machine is a single error that says what is missing and what to
+    do."""
     gone = "import os, tempfile; d = tempfile.mkdtemp(); os.chdir(d); os.rmdir(d)"
     p = run(gone + textwrap.dedent(START))
     assert (

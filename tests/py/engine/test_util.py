@@ -55,7 +55,7 @@ def test_actor_pool(ray, gate):
         and pool.pop_idle() is None
         and not pool.has_free()
     )
-    pool.submit(lambda a, v: a.double.remote(v), 5)  # waits for an actor
+    pool.submit(lambda a, v: a.double.remote(v), 5)  # waits for an idle actor
     pool.push(x)
     assert pool.get_next() == 10
     with pytest.raises(ValueError, match="in this pool already"):
@@ -104,7 +104,7 @@ def test_queue(ray):
             await q.get_async(timeout=0.01)
 
     asyncio.run(coroutines())
-    ref = ray.remote(lambda q: q.get()).remote(q)  # in another process, which waits
+    ref = ray.remote(lambda q: q.get()).remote(q)  # waits in another process
     q.put("there")
     assert ray.get(ref) == "there"
     q.shutdown()
@@ -210,7 +210,7 @@ def test_joblib(ray):
 
 
 def test_dask(ray):
-    """Graphs of dask as tasks: what its own scheduler gives."""
+    """Graphs of dask as tasks give the same results as dask's own scheduler."""
     dask = pytest.importorskip("dask")
     import dask.array as da
     import dask.dataframe as dd
@@ -270,7 +270,7 @@ def test_bars():
 
 
 def test_bars_of_workers(ray, gate, capfd):
-    """They come to the driver's manager, and nothing of them is printed."""
+    """The bars reach the driver's manager, and are not printed as text."""
     from skate.experimental import tqdm_ray
 
     manager = tqdm_ray.instance()

@@ -1,4 +1,4 @@
-"""Every kind of value through put/get, as an argument and as a result."""
+"""Every kind of value through put() and get(), as an argument, and as a result."""
 
 # ruff: noqa: F821 (names that a test deletes after its lambdas ran)
 import array
@@ -371,7 +371,7 @@ def test_blocks(ray):
         assert got.equals(rb) and got.schema.equals(rb.schema)
         got.validate(full=True)
         del ref
-        assert got.equals(rb)  # owns its view
+        assert got.equals(rb)  # the result holds its view of the store
         assert ray.get(echo.remote(_skate.put_block(rb))).equals(rb)
         assert _skate.block_nbytes(rb) >= 0
     assert ray.get(kind.remote(_skate.put_block(rb))) == "RecordBatch"
@@ -404,7 +404,7 @@ def test_references_in_values(ray):
     got = ray.get(outer)
     assert got["refs"][0] == inner and got["refs"][0] is got["refs"][1]
     del inner, got
-    assert ray.get(ray.get(outer)["refs"][1]) == "inside"  # the outer object holds it
+    assert ray.get(ray.get(outer)["refs"][1]) == "inside"  # the outer object holds the inner one
 
 
 def test_an_inner_object_lives_through_its_outer_one_only(ray):
@@ -508,7 +508,7 @@ def test_a_reference_made_while_pickling(ray):
 
 
 def test_pickling_a_reference_by_hand(ray, monkeypatch):
-    """The object then lives as long as the engine; the environment may forbid it."""
+    """The object then lives as long as the engine; the environment may forbid this."""
     data = pickle.dumps([ray.put("kept")])
     gc.collect()
     assert ray.get(pickle.loads(data)) == ["kept"]
@@ -518,12 +518,13 @@ def test_pickling_a_reference_by_hand(ray, monkeypatch):
         pickle.dumps(ref)
     with pytest.raises(ray.exceptions.OufOfBandObjectRefSerializationException, match="closure"):
         ray.remote(lambda: ref).remote()
-    assert ray.get(ray.get(ray.put([ref]))) == [1]  # where it is counted, it may travel
+    # the reference may be sent where skate counts it
+    assert ray.get(ray.get(ray.put([ref]))) == [1]
     monkeypatch.undo()
     import copy
 
     r = ray.put(1)
-    assert copy.copy(r) == r and copy.deepcopy([r])[0] == r  # counted by themselves
+    assert copy.copy(r) == r and copy.deepcopy([r])[0] == r  # copies are counted separately
 
 
 def test_ref_identity(ray):
@@ -544,7 +545,7 @@ def test_memory_of_dropped_values_comes_back(ray):
     from skate import _skate
 
     a = np.zeros(1 << 20, np.uint8)
-    for _ in range(1000):  # four times the store
+    for _ in range(1000):  # four times the size of the store
         ray.put(a)
     for _ in range(300):
         ray.get(echo.remote(a))
@@ -566,7 +567,7 @@ def test_store_full(fresh):
 
 @pytest.mark.parametrize("overflow", [0, -1])
 def test_results_larger_than_the_store(fresh, overflow):
-    """An error that says so, or kept on disk."""
+    """The result is an error that says so, or is stored on disk."""
     ray = fresh(object_store_memory=8 << 20, _system_config={"overflow_bytes": overflow})
 
     @ray.remote

@@ -1,5 +1,5 @@
-"""What tests wait with: for a condition, with an end; and, in a task, at the gate (see
-conftest.Gate) until the test opens it."""
+"""Waits for tests: until a condition holds, with a deadline; and, in a task, until the test opens
+the gate (conftest.Gate)."""
 
 import time
 

@@ -1,5 +1,5 @@
-"""Worker half of skate.data without an engine: the three functions that a stage calls in its worker
-are replaced by plain ones."""
+"""Runs the worker half of skate.data without an engine: the three functions that a stage calls in
+its worker are replaced by plain ones."""
 
 import types
 
@@ -7,7 +7,7 @@ import pytest
 
 
 class Out:
-    """Stands for _skate.BlockOut."""
+    """Replaces _skate.BlockOut."""
 
     def __init__(self, batch):
         from skate import _skate
@@ -24,7 +24,7 @@ class Out:
 @pytest.fixture
 def worker(monkeypatch):
     """worker(stage, blocks=(), unit=b"", seq=0, cap=-1, target=1 << 24, actor=False) -> output
-    batches; worker.notes: the task notes."""
+    batches; worker.notes has the notes of the task."""
     from skate import _skate
     from skate.data.worker import stage as stage_mod
 
@@ -42,8 +42,8 @@ def worker(monkeypatch):
     )
     monkeypatch.setattr(stage_mod, "_skate", fake)
     stage_mod._chains.clear()
-    # parameters go by number instead of pickle, so that functions of a test may record what they
-    # see
+    # parameters are passed by number instead of by pickle, so that functions of a test may record
+    # what they see
     sent = {}
     monkeypatch.setattr(stage_mod.captured, "load", lambda b: (dict(sent[b]), 0))
 

@@ -1,9 +1,9 @@
-"""The block layer by itself against pyarrow: every Arrow type, sliced and nested at will, through
-the C Data Interface.
+"""Compares the block layer alone with pyarrow: every Arrow type, sliced and nested at random,
+through the C Data Interface.
 
-The layer's C files are compiled here into a small shared library that shows its symbols; `_skate`
+The layer's C files are compiled here into a small shared library that exports its symbols; `_skate`
 and the build tree are not needed. A second library has tiny view buffers, so that columns with many
-data buffers are reached without gigabytes, and copies past the cache whatever it can.
+data buffers are tested without gigabytes, and writes past the cache wherever it can.
 """
 
 import ctypes as ct
@@ -75,7 +75,7 @@ def aligned(n, fill):
 
 
 class Block:
-    """The calls of block.h over numpy buffers."""
+    """Calls the functions of block.h over NumPy buffers."""
 
     def __init__(self, path):
         self.c = ct.CDLL(str(path))
@@ -84,7 +84,7 @@ class Block:
         self.c.sk_mem_bytes.restype = ct.c_int64
         self.c.sk_mem_failed.restype = ct.c_bool
         self.n_released = 0
-        # blocks that arrays point into, by the context of their owner
+        # blocks that arrays point into, by the number of their owner
         self.n_held, self.held = 0, {}
         self.release = RELEASE(self._released)
 
@@ -187,8 +187,8 @@ def data_bytes(block):
 
 
 def build(name, *args):
-    """Compiles the layer with args to build/block-tests/<name>-<hash of all that goes into it>,
-    unless that is there."""
+    """Compiles the layer with args to build/block-tests/<name>-<hash of everything that goes into
+    it>, unless that file exists."""
     command = ["gcc", *FLAGS, *args, *SOURCES]
     key = hashlib.sha256(repr(command).encode())
     tests = (
@@ -249,7 +249,8 @@ def mask(rng, n, nulls):
 
 
 def fixed(t, width):
-    """Any type of fixed-size values, from random bytes: null slots hold garbage, as they may."""
+    """An array of any type with fixed-size values, from random bytes; null slots have garbage, as
+    is allowed."""
 
     def make(rng, n, nulls):
         m = mask(rng, n, nulls)
@@ -349,7 +350,8 @@ FLAT = {
 
 
 def offsets_over(rng, n, size, gaps):
-    """n + 1 rising offsets into `size` rows, not always from the first to the last row."""
+    """n + 1 increasing offsets into `size` rows, which need not begin at the first row or end at
+    the last."""
     cuts = sorted(rng.randrange(size + 1) for _ in range(n + 1))
     return cuts if gaps else [0, *cuts[1:-1], size][: n + 1] if n else [0]
 
@@ -376,7 +378,7 @@ def a_list_view(kind, off):
     def make(rng, n, nulls, child):
         c, m = child(rng, n * 2 + 3), mask(rng, n, nulls)
         o, s = np.zeros(n, off), np.zeros(n, off)
-        for i in range(n):  # out of order, overlapping, with gaps; often back to back
+        for i in range(n):  # out of order, overlapping, with gaps; often contiguous
             o[i] = o[i - 1] + s[i - 1] if i and rng.random() < 0.6 else rng.randrange(len(c) + 1)
             s[i] = rng.randrange(min(4, len(c) - int(o[i])) + 1)
         return pa.Array.from_buffers(
@@ -449,7 +451,7 @@ def a_dense(rng, n, nulls, child):
     ids = [rng.choice([0, 7]) for _ in range(n)]
     kids = [child(rng, n + 2), FLAT["string"](rng, n + 2, nulls)]
     at, seen = [], {0: 0, 7: 0}
-    for i in ids:  # offsets of a child rise, with gaps and repeats
+    for i in ids:  # a child's offsets increase, with gaps and repeats
         at.append(seen[i])
         seen[i] = min(n + 1, seen[i] + rng.choice([0, 1, 1, 1, 2]))
     return pa.UnionArray.from_dense(
@@ -474,7 +476,7 @@ NEST = {
 
 
 def make_flat(name, rng, n, nulls=True, cut=True):
-    """An array of n rows, mostly a slice of a longer one."""
+    """An array of n rows, usually a slice of a longer one."""
     lead, tail = (rng.randrange(12), rng.randrange(12)) if cut else (0, 0)
     return FLAT[name](rng, lead + n + tail, nulls)[lead : lead + n]
 
@@ -489,7 +491,7 @@ def make_random(rng, n, depth):
     if depth == 0 or rng.random() < 0.3:
         return make_flat(rng.choice(list(FLAT)), rng, n, nulls)
     name = rng.choice(list(NEST))
-    if name == "run":  # pyarrow cannot compare runs of everything
+    if name == "run":  # pyarrow cannot compare runs of every type
         return make_nested(
             name,
             rng,
@@ -504,8 +506,8 @@ def make_random(rng, n, depth):
 
 
 def same(a, b):
-    """Equal in schema, metadata and values; pylist decides where pyarrow's equality is not made for
-    the type, and for NaN."""
+    """Whether two arrays are equal in schema, metadata and values; to_pylist() decides for types
+    that pyarrow's equality does not support, and for NaN."""
     assert a.schema.equals(b.schema, check_metadata=True)
     assert a.num_rows == b.num_rows
     for x, y in zip(a.columns, b.columns):
@@ -525,7 +527,7 @@ def same_array(x, y):
         return True
     try:
         return [plain(v) for v in pylist(x)] == [plain(v) for v in pylist(y)]
-    except (ValueError, OverflowError, pa.ArrowInvalid):  # dates beyond Python's
+    except (ValueError, OverflowError, pa.ArrowInvalid):  # dates that Python cannot represent
         return repr(x) == repr(y)
 
 
@@ -626,8 +628,8 @@ def turned(a):
 
 
 def test_same_values_same_bytes(big):
-    """However the input is cut, padded or spread over buffers, the bytes and nbytes follow from the
-    values."""
+    """However the input is cut, padded or spread over buffers, the bytes and nbytes depend on the
+    values only."""
     words = [
         "",
         "short",
@@ -666,7 +668,7 @@ def test_views_in_many_buffers(tiny):
     a = pa.array([f"value number {i:05} of many" for i in range(100)], pa.string_view())
     encoded = roundtrip(tiny, batch_of(a))
     assert len(spans(encoded)) > 50
-    # longer than a buffer
+    # a value longer than a buffer
     roundtrip(
         tiny, batch_of(pa.array(["y" * 500, None, "z" * 39, "z" * 40, "z" * 41], pa.string_view()))
     )
@@ -757,8 +759,7 @@ def test_slice_carries_only_its_rows(big):
 
 
 def test_nulls_that_are_not_there(big):
-    """A bitmap without nulls is dropped, in a slice too; a null count that is not known is found
-    out."""
+    """A bitmap without nulls is dropped, also for a slice; an unknown null count is computed."""
     a = pa.array([None, *range(100)])
     assert spans(big.encode(batch_of(a[1:])))[1] == (0, 0)
     assert spans(big.encode(batch_of(a)))[1] != (0, 0)
@@ -861,7 +862,7 @@ def test_null_rows_at_the_top(big):
     finally:
         array.release(ct.addressof(array))
         schema.release(ct.addressof(schema))
-    schema, array = export(a[:1])  # the null is not in it
+    schema, array = export(a[:1])  # the slice does not contain the null
     out = big.decode(big.encode_c(schema, array))
     array.release(ct.addressof(array))
     schema.release(ct.addressof(schema))
@@ -937,7 +938,7 @@ def test_cut_short(big):
                 with pytest.raises(BlockError) as e:
                     big.validate(encoded[: max(n, 0)])
                 assert e.value.rc == ECORRUPT
-        longer = aligned(len(encoded) + 128, 0x77)  # bytes behind the block are not looked at
+        longer = aligned(len(encoded) + 128, 0x77)  # bytes behind the block are not read
         longer[: len(encoded)] = encoded
         big.validate(longer)
         same(batch, big.decode(longer))
@@ -946,8 +947,8 @@ def test_cut_short(big):
 @pytest.mark.slow
 @rounds.campaign()
 def test_damaged_bytes(big, tmp_path):
-    """Flipped, swapped and cut bytes of every kind of block under ASan: an error or something a
-    reader can walk, never a stray access."""
+    """Flips, swaps and cuts bytes of every kind of block under ASan: the result is an error, or a
+    block that can be read; there is no stray memory access."""
     for i, batch in enumerate(corpus()):
         (tmp_path / f"{i:03}.skb").write_bytes(bytes(big.encode(batch)))
     own = [

@@ -1,4 +1,4 @@
-"""The table of knobs, options, and what an import costs."""
+"""The table of knobs, options, and the time of imports."""
 
 import json
 import os
@@ -56,7 +56,7 @@ def test_wrong_values(monkeypatch):
 
 def test_unknown_names_are_told_once_with_the_nearest(monkeypatch, caplog):
     monkeypatch.setenv("SKATE_NUM_CPU", "3")
-    monkeypatch.setenv("SKATE_LIVE_FD", "1")  # our own
+    monkeypatch.setenv("SKATE_LIVE_FD", "1")  # one of skate's own variables
     for _ in range(2):
         config.resolve({"health_check_period_ms": 1})
     assert [r.getMessage() for r in caplog.records] == [
@@ -165,7 +165,7 @@ def test_import_is_light():
 
 @pytest.mark.parametrize("name", ["CPU", "GPU", "memory", "object_store_memory"])
 def test_resources_that_have_a_keyword(name):
-    skate.shutdown()  # an engine that other tests of this process may have left
+    skate.shutdown()  # an engine that other tests of this process may have left open
     with pytest.raises(AssertionError, match=f"`{name}` cannot be a custom resource"):
         skate.init(resources={name: 1})
 

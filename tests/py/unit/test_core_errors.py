@@ -1,4 +1,4 @@
-"""RayTaskError, error texts, pickles of errors: no engine."""
+"""RayTaskError, texts of errors, pickled errors, without an engine."""
 
 import os
 import pickle

@@ -1,5 +1,5 @@
-"""Arguments that the extension takes by a table (src/py/core/core.h): each error names the function
-and the field, and says what is wanted."""
+"""Functions of the extension that read their arguments by a table (src/py/core/core.h): each error
+names the function and the field, and says which values are allowed."""
 
 import math
 import os
@@ -118,7 +118,7 @@ def test_how_they_are_given():
     )
     refused(TypeError, "Template: 'name' must be str, not NoneType", template, "task", len, None)
     assert _skate.Template(kind="task", target=len, name="x") is not None
-    # None: as not given
+    # None counts as not given
     assert (
         template(num_cpus=None, max_retries=None, resources=None, retry_exceptions=None) is not None
     )

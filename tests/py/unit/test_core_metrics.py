@@ -1,4 +1,4 @@
-"""Metrics of the user's own: counted in the process, checked as in Ray."""
+"""The user's own metrics: counted in the process, and checked as in Ray."""
 
 import pickle
 

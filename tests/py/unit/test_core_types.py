@@ -130,7 +130,7 @@ def test_nothing_leaks(inline):
     assert _skate.status()["objects"] <= objects0
     assert (
         _skate.mem_bytes() - bytes0 < 20_000 + 50 * 600
-    )  # state lists keep the errors and the dead actors of each round, up to their limits
+    )  # state lists keep each round's errors and dead actors, up to their limits
     assert sys.getallocatedblocks() - blocks0 < 500
 
 
@@ -165,7 +165,7 @@ def test_inline_order_by_seed():
         if seed == 0:
             assert seen == sorted(seen)
     skate.shutdown()
-    assert len(orders) == 4  # four seeds, each with one order
+    assert len(orders) == 4  # four seeds, each with its own order
 
 
 def test_names_for_type_checkers():

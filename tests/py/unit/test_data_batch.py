@@ -1,5 +1,5 @@
-"""Batches between Arrow and user formats: a function that gives back what it got changes nothing,
-for every type and format, or raises."""
+"""Conversion of batches between Arrow and the formats of users: a function that returns its input
+changes nothing, for every type and format, or an error is raised."""
 
 import datetime as dt
 import decimal
@@ -44,7 +44,7 @@ def columns():
     c["int64 large"] = pa.array([2**53 + 1, N, -(2**63)], pa.int64())
     c["uint64 large"] = pa.array([2**64 - 1, N, 0], pa.uint64())
     for t in (pa.float16(), pa.float32(), pa.float64()):
-        # of pyarrow 20 a float16 is made of those alone
+        # pyarrow 20 can make float16 only from NumPy's float16
         c[str(t)] = pa.array([np.float16(1.5), N, np.float16("nan")], t)
         c[f"{t} full"] = pa.array(np.array([1.5, float("nan"), -0.0], np.float16)).cast(t)
     c["float32 fine"] = pa.array([0.1, N, 1e-40], pa.float32())
@@ -374,7 +374,7 @@ def test_a_batch_given_back_untouched_is_the_batch():
     b["x"][0] = 7
     assert batch.from_batch(b, "f", rb, b)[0].column(0).to_pylist() == [7, 2]
     b = numpy_batch.NumpyBatch(rb)
-    b["y"][0] = "c"  # values that are objects may be changed in place
+    b["y"][0] = "c"  # arrays of Python objects may be changed in place
     assert batch.from_batch(b, "f", rb, b)[0].column(1).to_pylist() == ["c", "b"]
     b = numpy_batch.NumpyBatch(rb)
     b["x"] = b.pop("x")  # the same columns in another order
@@ -389,7 +389,7 @@ def test_a_batch_given_back_untouched_is_the_batch():
 
 
 def test_a_tensor_type_in_use_is_made_once():
-    """pyarrow would make the Python half of a type anew, through JSON, at each look at a column."""
+    """Else pyarrow would make the Python half of a type anew at each access to a column."""
     rb = pa.RecordBatch.from_arrays(
         [to_arrow.array_from_numpy(np.zeros((3, 7, 5), np.int16), None)], names=["x"]
     )
@@ -575,7 +575,7 @@ def test_pandas_missing_values():
 
 
 def test_more_text_than_one_array_holds(monkeypatch):
-    """The limit is 2 GiB; a value that is more by itself gets a type that counts further."""
+    """The limit is 2 GiB; a single value above it gets a type with 64-bit offsets."""
     import pandas as pd
     from skate.data.values import to_arrow
 
@@ -604,14 +604,14 @@ def test_more_text_than_one_array_holds(monkeypatch):
             "readers of whole files want one batch"
         )
     if pd.__version__ < "3":
-        return  # it has no such type
+        return  # this pyarrow has no such type
     some = pd.DataFrame({"x": pd.array([*texts, None], "str")})
     rbs = batch.from_batch(some, "f")
     assert len(rbs) > 3 and [v for b in rbs for v in b["x"].to_pylist()] == [*texts, None]
 
 
 def test_joining_more_text_than_one_array_holds():
-    """Nothing is touched of the 2.4 GB that the offsets speak of, so this costs no memory."""
+    """The 2.4 GB that the offsets refer to are never touched, so the test uses no such memory."""
     from skate.data.values import unify
 
     n = 1_200_000_000
@@ -648,7 +648,7 @@ def test_joining_more_text_than_one_array_holds():
 
 
 class Tensor:
-    """As much of a torch tensor as conversions look at."""
+    """The parts of a torch tensor that conversions use."""
 
     __module__ = "torch"
 
@@ -664,7 +664,7 @@ class Tensor:
 
 def test_arrays_inside_a_value_are_kept_as_they_are():
     """(image, label) of a torch Dataset, a list of tensors, a list of matrices: Arrow has no type
-    for any of them."""
+    for them, so they are kept as objects."""
     for value in (
         (Tensor(1.0, 2.0), 3),
         [Tensor(1.0), Tensor(1.0, 2.0)],

@@ -1,4 +1,4 @@
-"""DataContext: names and values are checked where they are written; nothing runs here."""
+"""DataContext: names and values are checked when they are assigned; nothing runs here."""
 
 import copy
 import pickle
@@ -36,7 +36,7 @@ def test_a_name_like_no_other(monkeypatch):
     monkeypatch.delitem(sys.modules, "ray", raising=False)
     with pytest.raises(AttributeError, match=r"'zzz'; help.*set_config\('zzz'"):
         ctx.zzz = 1
-    # a program of Ray, which takes any
+    # as in a program of Ray, which may assign any name
     monkeypatch.setitem(sys.modules, "ray", types.ModuleType("ray"))
     with pytest.warns(UserWarning, match="no setting 'zzz'"):
         ctx.zzz = 1
@@ -98,7 +98,7 @@ def test_rays_settings_without_a_meaning_say_so_once(monkeypatch):
     ctx = DataContext()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        ctx.min_parallelism = 200  # the default
+        ctx.min_parallelism = 200  # the default value
         ctx.eager_free = True
         ctx.eager_free = True
         DataContext().eager_free = True

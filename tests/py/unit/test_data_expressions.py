@@ -1,4 +1,4 @@
-"""Expressions: trees, evaluation against plain Python, text. No engine."""
+"""Expressions: trees, evaluation compared with plain Python, text. No engine."""
 
 import datetime as dt
 import math
@@ -232,8 +232,7 @@ NEAR = pa.array([2**53 + 1, 2**53, None, 2**63 - 1], pa.int64())
     ],
 )
 def test_numbers_are_compared_by_value(of, e, want):
-    """A literal takes the column's type where it fits; where not, it is compared all the same,
-    exactly."""
+    """A literal is cast to the column's type if it fits; if not, it is still compared exactly."""
     assert values(e, pa.record_batch({"x": of})) == want
 
 
@@ -392,7 +391,8 @@ def test_repr_and_columns():
     st.sets(st.integers(-5, 5)),
 )
 def test_arrow_expressions_select_the_same_rows(xs, k, some):
-    """What is pushed into a reader keeps exactly the rows that the filter keeps."""
+    """An expression that is pushed into a reader selects exactly the rows that the filter
+    selects."""
     rb = pa.RecordBatch.from_pydict({"x": pa.array(xs, pa.int64())})
     for e in (
         col("x") > k,
@@ -441,24 +441,25 @@ def test_pushdown_of_columns_and_tests():
         ("select_columns", {"cols": ["c", "b"]}),
         ("project", {"exprs": [("n", lit(1))], "keep": True}),
     )
-    # rows are counted by a column that the selection has
+    # the column by which rows are counted is one of the selection's
     assert chain(few, new, ("select_columns", {"cols": ["n"]}))["columns"] == ["c"]
     sums = {"by": [], "fns": [Sum("b")], "names": ["sum(b)"]}
     assert chain(("limit", {}), ("aggregate", sums))["columns"] == ["b"]
     assert chain(("drop_columns", {"cols": ["a"]}))["columns"] is None
     got = chain(("filter", {"expr": col("a") > 1}), ("filter", {"expr": col("b") == 2}))["pushed"]
     assert sorted(map(inline, got)) == ["col('a') > 1", "col('b') == 2"]
-    # each part by itself
+    # each part of the condition is pushed separately
     got = chain(("filter", {"expr": (col("a") > 1) & (col("p") == "x") & ~(col("b") == 2)}))[
         "pushed"
     ]
     assert sorted(map(inline, got)) == ["col('a') > 1", "~(col('b') == 2)"]
     assert chain(("limit", {}), ("filter", {"expr": col("a") > 1}))["pushed"] is None
-    assert chain(("filter", {"expr": col("p") == "x"}))["pushed"] is None  # a column of the path
+    # a column that only the path has
+    assert chain(("filter", {"expr": col("p") == "x"}))["pushed"] is None
     made = chain(
         ("project", {"exprs": [("a", col("b"))], "keep": True}), ("filter", {"expr": col("a") > 1})
     )
     assert made["pushed"] is None
-    assert read.params["columns"] is None  # the Dataset's own node stays as it is
+    assert read.params["columns"] is None  # the Dataset's own node does not change
     both = Node("union", "Union", {}, (read, Node("select_columns", "s", {"cols": ["a"]}, (read,))))
     assert all(reader(i)["columns"] is None for i in optimised(both, "raise")[0].inputs)

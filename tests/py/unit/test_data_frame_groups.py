@@ -1,5 +1,5 @@
-"""DataFrames of groups (data/values/frame_groups.py): each is what its rows alone would give; what
-comes back becomes the columns that it would have become by itself."""
+"""DataFrames of groups (data/values/frame_groups.py): each equals a DataFrame of its rows alone,
+and results that are joined give the same columns as when they are converted one by one."""
 
 import numpy as np
 import pandas as pd
@@ -75,7 +75,7 @@ def test_frames_that_do_not_stay_apart():
         pd.DataFrame({"x": [1]}),
         pd.DataFrame({"x": [1.5]}),  # another type
         pd.DataFrame({"y": [1]}),
-        pd.DataFrame({"y": [1]}, index=pd.Index(["i"])),  # an index that says something
+        pd.DataFrame({"y": [1]}, index=pd.Index(["i"])),  # an index that contains data
         pd.DataFrame({"y": [1]}, index=pd.Index([3], name="z")),
         {"x": np.array([1])},
         pd.DataFrame({"x": []}),

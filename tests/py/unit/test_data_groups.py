@@ -1,5 +1,5 @@
-"""The operators behind groupby, distinct and join, over exchanges in one process (exchanges.py):
-however rows are cut into batches, tasks and partitions."""
+"""The operators of groupby, distinct and join, over exchanges in one process (exchanges.py): the
+results are the same however rows are cut into batches, tasks and partitions."""
 
 import math
 
@@ -24,7 +24,7 @@ def place(v):
 
 
 def batches(rows, sizes, names=("k", "t", "i")):
-    """rows, numbered, in batches of these sizes and the rest."""
+    """The numbered rows in batches of these sizes, and a batch of the remaining rows."""
     out, at = [], 0
     rows = [(*r, i) for i, r in enumerate(rows)]
     for n in [*sizes, len(rows)]:

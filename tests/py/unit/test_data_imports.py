@@ -1,4 +1,5 @@
-"""Every module of skate.data can be the first one that a process imports, as unpickling does."""
+"""Every module of skate.data can be the first module that a process imports, as happens in
+unpickling."""
 
 import inspect
 import os
@@ -27,7 +28,8 @@ def fresh(code, **more):
 def test_every_module_first():
     assert "skate.data.dataset" in MODULES and "skate.data.read.files" in MODULES
     code = (
-        # the packages come first in any case; what others wrote is imported once, not in each child
+        # the packages are imported first in any case; third-party modules are imported once, before
+        # the children are forked
         "import os, importlib, skate.data\n"
     )
     code += "import numpy, pandas, pyarrow.compute, pyarrow.csv, pyarrow.dataset, pyarrow.fs, pyarrow.json, pyarrow.parquet\n"
@@ -38,8 +40,8 @@ def test_every_module_first():
 
 
 def test_only_the_room_of_values_loads_arrow_when_it_is_imported():
-    """A driver loads Arrow and NumPy while its workers start; pandas defines what is in
-    extensions."""
+    """A driver imports Arrow and NumPy while its workers start; the classes in `extensions` need
+    pandas."""
     heavy = ("skate.data.values.", "skate.data.extensions")
     light = [m for m in MODULES if not m.startswith(heavy)]
     assert len(light) > 150
@@ -68,7 +70,7 @@ def test_importing_the_package_is_light():
 
 
 def test_names_of_the_package():
-    """Its stub has each reader, and each name is there."""
+    """The stub of the package has each reader, and each name exists."""
     from_files = {
         f"read_{p.stem}"
         for p in Path(skate.data.read.formats.__path__[0]).glob("*.py")
@@ -83,12 +85,13 @@ def test_names_of_the_package():
             )
     assert inspect.signature(skate.data.from_items).return_annotation == "MaterializedDataset"
     assert inspect.signature(skate.data.from_torch).return_annotation == "Dataset"
-    for hidden in "reads", "arrow", "_range":  # of the stub alone
+    for hidden in "reads", "arrow", "_range":  # names of the stub only
         assert not hasattr(skate.data, hidden)
 
 
 def test_names_are_read_from_the_stub(tmp_path, monkeypatch):
-    """In whatever lines, and no module before it is asked for."""
+    """Names are read however the stub's lines are broken, and no module is imported before its name
+    is used."""
     package = tmp_path / "named"
     package.mkdir()
     (package / "__init__.py").write_text(
@@ -119,7 +122,7 @@ def test_names_are_read_from_the_stub(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_what_a_dataset_needs_is_light():
-    """asyncio, with ssl and subprocess, is a fifth of the time to the first rows."""
+    """asyncio, with ssl and subprocess, would take a fifth of the time to the first rows."""
     code = "import sys, skate.data; skate.data.range(3).map(print); from skate.data.run import execute\n"
     r = fresh(
         code
@@ -129,7 +132,7 @@ def test_what_a_dataset_needs_is_light():
 
 
 def test_a_service_actor_imports_nothing_that_runs_a_plan():
-    """It holds references, in a process of its own."""
+    """A service actor holds references in a process of its own."""
     code = "import sys, skate.data.run.service_actors\n"
     r = fresh(
         code
@@ -140,7 +143,8 @@ def test_a_service_actor_imports_nothing_that_runs_a_plan():
 
 @pytest.mark.slow
 def test_tensors_import_neither_pandas_nor_kernels():
-    """A worker that makes and takes arrays pays for neither: 0.3 s and 60 MB in each of them."""
+    """A worker that makes and reads arrays imports neither: they would take 0.3 s and 60 MB in each
+    worker."""
     code = """
 import sys, numpy as np, skate.data.worker.rows, skate.data.worker.stage
 from skate.data import range
@@ -163,7 +167,7 @@ assert not heavy, heavy
 
 @pytest.mark.slow
 def test_expressions_import_no_pandas():
-    """Each worker that filters would pay for it."""
+    """Each worker that filters would have to import it."""
     code = """
 import sys, datetime, pyarrow as pa
 from skate.data.expr.evaluation import mask, parse

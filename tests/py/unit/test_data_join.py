@@ -1,5 +1,5 @@
-"""Blocks of many batches, written one behind the other (src/block/join.c): the same bytes as of one
-concatenated batch."""
+"""A block of several batches, written one after another (src/block/join.c), has the same bytes as a
+block of one concatenated batch."""
 
 import decimal
 import os
@@ -31,7 +31,7 @@ def many(draw, most):
     return lambda r: [draw(r) for _ in range(r.randint(0, most))]
 
 
-COLUMNS = {  # a type, and how a value of it is drawn
+COLUMNS = {  # type -> how a value of it is drawn
     "i": (pa.int64(), maybe(number)),
     "b": (pa.bool_(), maybe(lambda r: r.random() < 0.5)),
     "full": (pa.bool_(), lambda r: r.random() < 0.5),
@@ -50,7 +50,7 @@ COLUMNS = {  # a type, and how a value of it is drawn
         pa.decimal128(12, 2),
         maybe(lambda r: decimal.Decimal(r.randint(-99900, 99900)).scaleb(-2)),
     ),
-    # what is concatenated first
+    # types that are concatenated before they are written
     "dict": (pa.dictionary(pa.int8(), pa.string()), maybe(text)),
     "v": (pa.string_view(), maybe(lambda r: text(r, 30))),
 }
@@ -71,8 +71,8 @@ def engine():
 
 @st.composite
 def parts(draw):
-    """Batches of one schema, each a slice of another. hypothesis draws what is where; the values
-    follow from a seed."""
+    """Batches of one schema, each a slice of a longer batch. hypothesis draws the structure; the
+    values follow from a seed."""
     names = draw(st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=4, unique=True))
     schema = pa.schema([(n, COLUMNS[n][0]) for n in names])
     r, out = random.Random(draw(st.integers(0, 2**32))), []

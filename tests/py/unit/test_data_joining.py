@@ -1,5 +1,5 @@
-"""Joins of two batches (data/by_key/join_args.py, join_kernel.py), in one process: against a loop over all pairs
-of rows; names of columns and errors."""
+"""Joins of two batches (data/by_key/join_args.py, join_kernel.py), in one process: compared with a loop
+over all pairs of rows; names of columns and errors."""
 
 import math
 
@@ -26,7 +26,7 @@ def batches_of(join, left, right, target=1 << 20, first=join_args.LEFT):
 
 
 def joined(join, left, right):
-    """Of one batch a side."""
+    """The join of one batch on each side."""
     return merge(batches_of(join, [left], [right]))
 
 
@@ -55,8 +55,8 @@ def meet(a, b):
 
 
 def by_hand(kind, left, right, n):
-    """(left row or None, right row or None) of each row of the result; n: the columns of the
-    key."""
+    """(left row or None, right row or None) for each row of the result; n: the number of key
+    columns."""
     pairs = [(a, b) for a in left for b in right if meet(a[:n], b[:n])]
     lone_left = [a for a in left if not any(meet(a[:n], b[:n]) for b in right)]
     lone_right = [b for b in right if not any(meet(a[:n], b[:n]) for a in left)]
@@ -128,7 +128,7 @@ def test_shares_and_what_they_leave_are_the_whole(kind, first, left, right, n, c
         sorted(str(row).replace("-0.0", "0.0") for row in batch.to_pylist())
         for batch in (whole, merge(batches_of(join, [sides[0]], [sides[1]])))
     ]
-    # but for which 0.0 is the key of a full_outer
+    # except 0.0, which may be the key of a full_outer join as -0.0
     assert rows[0] == rows[1], "the same rows, whatever side comes first"
 
 

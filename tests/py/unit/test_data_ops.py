@@ -169,7 +169,7 @@ def test_random_sample_depends_on_seed_and_task_only():
 
 
 def combine(batches, *fns):
-    """The values of aggregates over batches of tasks, as the driver puts them together."""
+    """The values of aggregates over batches of tasks, merged as the driver merges them."""
     params = {
         "by": [],
         "fns": fns,

@@ -1,4 +1,4 @@
-"""What is tried again, how long is waited, and when it is given up."""
+"""Which reads and writes are retried, how long the waits are, and when skate gives up."""
 
 import errno
 
@@ -67,7 +67,7 @@ def test_waits_double_within_a_budget(monkeypatch):
         and asked[-1] == (0, retry.LONGEST_S)
     )
     assert retry.counts.tries - before == 8
-    # more than is left: given up without waiting
+    # the wait exceeds the remaining budget: the error is raised without waiting
     monkeypatch.setattr(retry.random, "uniform", lambda a, b: retry.BUDGET_S + 1)
     with pytest.raises(ConnectionError) as e:
         retry.retried(lambda: (_ for _ in ()).throw(ConnectionError("down")), "w", [])

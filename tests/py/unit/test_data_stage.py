@@ -42,7 +42,7 @@ def nbytes(rb):
 
 
 class Out:
-    """Stands for _skate.BlockOut; the columns have 8 bytes a row."""
+    """Replaces _skate.BlockOut; each column has 8 bytes a row."""
 
     def __init__(self, batch):
         self.batch, self.nbytes = batch, nbytes(batch)
@@ -75,7 +75,7 @@ def test_cut_keeps_rows_and_order(sizes, target, cap):
 
 def test_cut_joins_neighbours_and_slices_evenly():
     out = cut(iter([numbers(10)] * 32), 8 * 160, -1)
-    # a 16th, an eighth, ... of what a block may have, three quarters filled
+    # blocks may have a 16th, an eighth, ... of the target, and are three quarters full
     assert [b.num_rows for b in out] == [10, 20, 30, 60, 120, 80]
     out = cut(iter([numbers(100)]), 8 * 30, -1)
     assert [b.num_rows for b in out] == [25, 25, 25, 25]

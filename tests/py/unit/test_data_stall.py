@@ -1,15 +1,16 @@
-"""When a run is told to be stalled (skate/data/run/stall.py): the policy on simulated machines."""
+"""When a run is reported as stalled (skate/data/run/stall.py): the policy on simulated machines."""
 
 import random
 
 import pytest
 from skate.data.run.stall import WORKING_S, Quiet, Sample
 
-# What a worker does in a second: (seconds on a CPU or in line for one, bytes, whether it waits for
-# a disk).
+# What a worker does in a second: (seconds on a CPU or waiting for one, bytes read or written,
+# whether it waits for a disk).
 AT_WORK = {
     "computes": lambda r: (1.0, 0, False),
-    "computes on a loaded machine": lambda r: (r.uniform(0.9, 1.0), 0, False),  # most of it in line
+    # mostly waiting for a CPU
+    "computes on a loaded machine": lambda r: (r.uniform(0.9, 1.0), 0, False),
     "computes and sleeps": lambda r: (r.uniform(0.05, 1.0), 0, False),
     "reads": lambda r: (0.001, r.randrange(1, 1 << 20), False),
     "waits for a disk": lambda r: (0.0, 0, True),
@@ -17,8 +18,8 @@ AT_WORK = {
 
 
 def run(seed, seconds, work, late=0.0, longest=0.0):
-    """Seconds of quiet at which it was told. work: a function from the time to what is done in a
-    second."""
+    """Returns the seconds of quiet at which a warning was given. work: a function from the time to
+    what the worker does in a second."""
     r = random.Random(seed)
     q, s, at, told = Quiet(), Sample(), 0.0, []
     while at < seconds:
@@ -44,7 +45,7 @@ def test_who_works_is_not_stalled(what):
 
         told = run(seed, 55, work)
         assert told == [], (what, seed, told)
-    # what computes without end is told of
+    # a computation without end is reported, too
     assert run(1, 200, lambda at: (1.0, 0, False))[0] == pytest.approx(WORKING_S, abs=3.1)
 
 
@@ -56,7 +57,7 @@ def test_a_stall_is_told_at_once_and_then_seldom():
             and all(b >= 2 * a for a, b in zip(told, told[1:], strict=False))
             and 4 <= len(told) <= 6
         )
-        began = random.Random(seed).uniform(5, 30)  # it computed, then stopped
+        began = random.Random(seed).uniform(5, 30)  # until then it computed, then it stopped
         told = run(seed, 100, lambda at, began=began: (1.0 if at < began else 0.0, 0, False))
         assert began + 1.5 <= told[0] <= began + 7
 

@@ -1,5 +1,5 @@
-"""Strings and bytes of a column as Python objects, in C: the same as pyarrow says, for every
-length, offset and repetition; and wrong buffers are an error."""
+"""C code that makes Python objects of a column's strings and bytes: the result equals pyarrow's,
+for every length, offset and repetition; invalid buffers are an error."""
 
 import random
 import sys
@@ -31,9 +31,9 @@ def values(kind, n, seed):
         out = [r.choice(words) for _ in range(n)]
     elif kind == "distinct":
         out = [f"{i}-{r.random()}" for i in range(n)]
-    elif kind == "turns":  # the table is given up in the middle
+    elif kind == "turns":  # the table of repeated values is given up in the middle
         out = [r.choice(words) if i < n // 2 else f"{i}ü" for i in range(n)]
-    else:  # many lengths, the same ends
+    else:  # many lengths, with equal ends
         out = ["q" * r.randrange(40) for _ in range(n)]
     return [None if r.random() < 0.1 else v for v in out]
 
@@ -60,7 +60,7 @@ def test_values_that_repeat_are_one_object():
     assert len({id(o) for o in v}) == 2
     v = from_arrow.column_to_numpy(
         "x", pa.array([f"word {i % 1000}" for i in range(20_000)])
-    )  # so many that the first thousand looks find nothing
+    )  # so many that the first thousand look-ups find nothing
     assert len({id(o) for o in v}) < 10_000 and v[:1000].tolist() == v[19_000:].tolist() == [
         f"word {i}" for i in range(1000)
     ]
@@ -152,7 +152,7 @@ def test_objects_by_codes():
         and out[0] is values[1]
         and _skate.same_coded(out, values, codes)
     )
-    out[3] = "".join(["b", "b"])  # equal, not the same
+    out[3] = "".join(["b", "b"])  # equal to the value in the column, but another object
     assert not _skate.same_coded(out, values, codes)
     own = np.array([object()], object)
     counts = [sys.getrefcount(own[0])]

@@ -1,5 +1,6 @@
-"""Aggregates by group (data/by_key/kernel_aggregates.py, user_aggregates.py), over exchanges in one process: against
-plain Python over the rows of each group, however rows are cut into batches."""
+"""Aggregates by group (data/by_key/kernel_aggregates.py, user_aggregates.py), over exchanges in one
+process: compared with plain Python over the rows of each group, however rows are cut into
+batches."""
 
 import datetime
 import decimal
@@ -28,7 +29,7 @@ def is_nan(v):
 
 
 def same(v):
-    """A value as one that equals others of its group."""
+    """A form of the value that is equal for all values of one group."""
     return "NaN" if is_nan(v) else 0.0 if v == 0 and isinstance(v, float) else v
 
 
@@ -37,7 +38,7 @@ def in_order(key):
 
 
 def by_hand(keys, rows):
-    """{key: rows of it}, by the order of keys."""
+    """{key: its rows}, in the order of the keys."""
     out = {}
     for r in rows:
         out.setdefault(tuple(same(r[k]) for k in keys), []).append(r)
@@ -48,7 +49,7 @@ def by_hand(keys, rows):
 
 
 def aggregated(keys, aggs, batches, n=1):
-    """The results of an exchange with a task a batch and n partitions."""
+    """The results of an exchange with one task for each batch and n partitions."""
     params = {
         "by": keys,
         "fns": aggs,
@@ -109,7 +110,7 @@ def quantile(v, q):
 
 
 def expected(rs, c, lax):
-    """Results by hand. lax: ignore_nulls."""
+    """The results, computed in plain Python. lax: ignore_nulls."""
     v = there(rs, c)
     strict_none = not lax and len(v) < len(rs)
     n = None if strict_none else v
@@ -388,7 +389,7 @@ def test_blocks_of_several_types():
 
 
 def test_a_task_whose_batches_have_several_types_keeps_the_order_of_values(monkeypatch):
-    """Each is aggregated in its own type, one behind the other."""
+    """Each batch is aggregated in its own type, one after another."""
     monkeypatch.setattr(aggregate_map, "STEP", 1)
     parts = [
         pa.record_batch({"k": [1] * len(v), "v": pa.array(v, t)})
@@ -408,7 +409,7 @@ def test_a_task_whose_batches_have_several_types_keeps_the_order_of_values(monke
 
 
 def test_many_keys_go_as_rows_and_few_as_states():
-    """Both meet in the reduces, whichever a task sends."""
+    """Reduces get both rows and states, whichever a task sends."""
     n = 70_000
     many = pa.record_batch({"k": pa.array(range(n)), "v": pa.array(range(n))})
     few = pa.record_batch({"k": pa.array([i % 5 for i in range(n)]), "v": pa.array([1] * n)})

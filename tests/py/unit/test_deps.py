@@ -1,4 +1,5 @@
-"""skate/_deps.py: stand-ins of modules, which are imported at the first look into them."""
+"""skate/_deps.py: stand-ins for modules, which import the module when an attribute is first
+read."""
 
 import doctest
 import importlib

@@ -1,4 +1,4 @@
-"""Every example in the documents runs."""
+"""Every example in the documentation runs."""
 
 import glob
 import os
@@ -32,7 +32,7 @@ def test_example(code, tmp_path):
     )
     assert p.returncode == 0, p.stderr
     out = p.stdout.splitlines()
-    # what the comment behind a print says is what is printed
+    # the comment behind a print() says what is printed
     for line in re.findall(r"^print\(.*\)\s+# (.+)$", code, re.M):
         if re.match(r"[\[\d{'\"]", line):
             assert line.strip() in out, f"printed {out}, the document says {line}"
@@ -53,7 +53,7 @@ def test_what_a_package_index_shows():
     assert "Typing :: Typed" in p["classifiers"] and os.path.exists(
         os.path.join(ROOT, "python", "skate", "py.typed")
     )
-    with open(os.path.join(ROOT, "LICENSE"), "rb") as f:  # the text as its foundation publishes it
+    with open(os.path.join(ROOT, "LICENSE"), "rb") as f:  # the text as the foundation publishes it
         assert (
             hashlib.sha256(f.read()).hexdigest()
             == "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"

@@ -1,5 +1,5 @@
-"""Every public function and method explains each of its arguments. (That the examples run:
-tests/py/data/test_examples.py.)"""
+"""Every public function and method explains each of its arguments. (tests/py/data/test_examples.py
+runs the examples.)"""
 
 import inspect
 import re
@@ -10,8 +10,8 @@ import skate.data as sd
 
 
 def functions():
-    """(name, function) of all that __all__ of skate and of skate.data names, and the public methods
-    that their classes define."""
+    """(name, function) for everything in __all__ of skate and of skate.data, and for the public
+    methods that their classes define."""
     for module in (skate, sd):
         for name in module.__all__:
             thing = getattr(module, name)
@@ -24,7 +24,7 @@ def functions():
                     thing
                     if "Args:" in (thing.__doc__ or "")
                     else next(c for c in thing.__mro__ if "__init__" in vars(c)),
-                )  # whose arguments they are
+                )  # functions whose arguments these are
                 seen = set()
                 for c in thing.__mro__:
                     if not c.__module__.startswith("skate"):
@@ -44,10 +44,10 @@ def functions():
 
 
 def parameters(f):
-    """Names of the arguments that somebody may give."""
+    """The names of the arguments that a caller may give."""
     try:
         signature = inspect.signature(f.__init__ if inspect.isclass(f) else f)
-    except (ValueError, TypeError):  # of C, without a signature
+    except (ValueError, TypeError):  # a function of C without a signature
         return []
     names = [
         n
@@ -58,7 +58,7 @@ def parameters(f):
 
 
 def unexplained(f):
-    """What is missing: "a docstring", or names that its Args section does not have."""
+    """What is missing: "a docstring", or the names that are not in the Args section."""
     doc = inspect.getdoc(f)
     if not doc:
         return ["a docstring"]
@@ -91,8 +91,8 @@ def test_arguments_are_explained(name):
 
 
 def test_arguments_that_functions_share():
-    """They are in the signature with the function's own defaults, in its docstring, and what is not
-    among them is told."""
+    """Shared arguments are in the signature with the function's own defaults, and in its docstring;
+    other keywords are an error."""
     read = inspect.signature(sd.read_csv)
     names = list(read.parameters)
     assert names[:2] == ["paths", "read_options"] and names[-1] == "arrow_open_stream_args"
@@ -100,7 +100,8 @@ def test_arguments_that_functions_share():
     assert read.parameters["parallelism"].default == -1 and read.return_annotation == "Dataset"
     assert all(p.kind is p.KEYWORD_ONLY for p in list(read.parameters.values())[1:])
     doc = inspect.getdoc(sd.read_sql)
-    assert doc.count("override_num_blocks: ") == 1 and "needs shard_keys" in doc  # its own word
+    # the function's own description
+    assert doc.count("override_num_blocks: ") == 1 and "needs shard_keys" in doc
     assert "options: See" not in doc and "\n    memory: Bytes" in doc
     with pytest.raises(TypeError, match=r"^read_text\(\) missing 1 required .* 'paths'$"):
         sd.read_text()

@@ -1,4 +1,4 @@
-"""bench/py/paper.py: its arithmetic, and that what it asks of the simulator is understood."""
+"""bench/py/paper.py: its arithmetic, and that the simulator understands its arguments."""
 
 import importlib.util
 import os
@@ -25,8 +25,8 @@ def test_the_published_run_costs_what_was_published(paper):
 
 
 def test_what_limits_each_strategy(paper):
-    """An index of 100 TB fits a driver, one of 10 PB does not; merges on two levels do where owners
-    are on the nodes."""
+    """The index of 100 TB fits into a driver, that of 10 PB does not; merges on two levels work if
+    the owners of objects are on the nodes."""
     small, large = paper.limits(40, 100e12, "index"), paper.limits(4000, 10e15, "index")
     assert small[2] < 100 < 10_000 < large[2] and max(large[0], key=large[0].get) == "driver"
     need, _, gb = paper.limits(4000, 10e15, "two_level, owners on nodes")

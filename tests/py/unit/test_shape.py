@@ -1,5 +1,5 @@
-"""The shape of the tree (tests/shape.py, ./dev shape) keeps its bounds, and the counting itself is
-right."""
+"""The shape of the source tree (tests/shape.py, ./dev shape) is within its bounds, and the counting
+itself is correct."""
 
 import ast
 import fnmatch
@@ -95,7 +95,7 @@ class X:
 
 
 def test_type_checkers_see_the_stand_ins():
-    """What stands under TYPE_CHECKING are the imports that the stand-ins are for."""
+    """Under TYPE_CHECKING there are the imports that the stand-ins replace."""
     for path in "_deps.py", "data/values/__init__.py":
         tree = ast.parse((shape.ROOT / "python/skate" / path).read_text())
         block = next(n for n in tree.body if isinstance(n, ast.If))
