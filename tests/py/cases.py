@@ -1,11 +1,12 @@
-"""Many cases in one test, where a test each would take longer to begin than to run."""
+"""Runs many cases in one test, because starting a test for each would take longer than the
+cases."""
 
 import contextlib
 
 
 @contextlib.contextmanager
 def case(*what):
-    """A failure inside says which case it was."""
+    """A context manager: a failure inside it says which case it was."""
     try:
         yield
     except BaseException as e:

@@ -7,13 +7,13 @@ import tempfile
 import pytest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "fault"))
-# A shell that starts us in the background has both ignored: tests of Ctrl-C would hang, and
-# programs inherit it.
+# A shell that starts pytest in the background has set both signals to be ignored, and child
+# programs inherit this: tests of Ctrl-C would hang.
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-# pytest holds the stderr of a process, and it is lost with a process that aborts: what a failed
-# assertion of the engine said is shown at the end.
+# pytest captures the stderr of a process, which is lost if the process aborts. So the engine's
+# failed assertions also go to a file, which is shown at the end.
 assert_log = os.environ.setdefault(
     "SKATE_ASSERT_LOG", os.path.join(tempfile.gettempdir(), f"skate-assert-{os.getpid()}.log")
 )
@@ -28,13 +28,13 @@ def pytest_terminal_summary(terminalreporter):
 
 
 def pytest_collection_finish():
-    """What is loaded by now stays: each collection of garbage from here on passes it over."""
+    """Objects that are loaded by now stay: later garbage collections skip them."""
     gc.freeze()
 
 
 def pytest_collection_modifyitems(config, items):
-    """--timeout wins over the marks of single tests when it is longer. (The usual deadline is in
-    pyproject.toml: it ends what hangs and measures nothing.)"""
+    """--timeout takes precedence over the marks of single tests if it is longer. (pyproject.toml
+    has the default deadline, which ends tests that hang and measures nothing.)"""
     asked = config.getoption("timeout", None) or 0
     for item in items if asked else ():
         mark = item.get_closest_marker("timeout")

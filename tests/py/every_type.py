@@ -1,8 +1,8 @@
-"""Every Arrow type that a column may have, each with a few values: what tests of operators,
-readers, writers and batch formats go over.
+"""Every Arrow type that a column may have, each with a few values, for tests of operators, readers,
+writers and batch formats.
 
-A case has a name, a column of ROWS rows in which a row is null where the type has nulls, and what
-holds for the type. Values repeat (row i and row i + PERIOD are equal), so that keys have groups.
+A case has a name, a column of ROWS rows (some of them null, if the type has nulls), and facts about
+the type. Values repeat (rows i and i + PERIOD are equal), so that keys have groups.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-PERIOD = 5  # values of a type, one of them null; the others in ascending order
+PERIOD = 5  # number of values of a type, one of them null; the others are in ascending order
 ROWS = 3 * PERIOD
 
 
 @dataclass(frozen=True)
 class Case:
-    """A type.
+    """A type, with a column of it.
 
     Args:
-        name: Of the column.
+        name: The name of the column.
         column: Its values.
-        key: Its values have an order, so that it may be a key.
-        lists: Its values are lists, so that it may be exploded.
+        key: Whether the values have an order, so that the column may be a key.
+        lists: Whether the values are lists, so that the column may be exploded.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Case:
 
 
 def _of(values: list[Any], t: Any) -> Any:
-    """ROWS rows of the values, and a null behind them, again and again."""
+    """ROWS rows: the values and then a null, again and again."""
     return pa.array((values + [None]) * (ROWS // PERIOD), t)
 
 
@@ -238,7 +238,7 @@ def _union(name: str) -> Case:
 
 
 def _coded() -> list[Case]:
-    """Dictionaries by each type of index, of several types of values; run ends."""
+    """Dictionaries with each type of index, over several types of values; run ends."""
     out = []
     at = [0, 1, 2, 3, None] * (ROWS // PERIOD)
     for t in (pa.int8, pa.int16, pa.int32, pa.int64, pa.uint8, pa.uint16, pa.uint32, pa.uint64):
@@ -353,7 +353,7 @@ def _of_skate() -> list[Case]:
 
 
 def cases() -> list[Case]:
-    """All of them."""
+    """All cases."""
     return [
         Case("null", pa.nulls(ROWS), key=True),
         Case("bool", _of([False, False, True, True], pa.bool_()), key=True),
@@ -370,7 +370,7 @@ def cases() -> list[Case]:
 
 
 def table(some: list[Case] | None = None) -> Any:
-    """A Table of a column a case, and the number of the row in front of them."""
+    """A Table with a column for each case, after a column with the numbers of the rows."""
     some = cases() if some is None else some
     return pa.table(
         [pa.array(range(ROWS)), *[c.column for c in some]], names=["row", *[c.name for c in some]]

@@ -1,5 +1,5 @@
-"""An exchange in one process, as the engine would run it (src/exec/exec.h): for tests of the
-operators that make one up, without an engine."""
+"""Runs an exchange in one process, as the engine would (src/exec/exec.h), for tests of the
+operators of an exchange without an engine."""
 
 import struct
 
@@ -13,8 +13,8 @@ PARTS, RUN, SAMPLE, CUTS, BOUNDS = 1, 2, 3, 4, 5
 
 
 def exchanged(op, params, inputs, n, target=1 << 20):
-    """The batches of a node with moves_rows, in order. inputs: of each input the batches of each of
-    its tasks. n: partitions that reduces are made of, where the node does not ask for some."""
+    """The batches of a node with moves_rows, in order. inputs: for each input, the batches of each
+    of its tasks. n: the number of partitions, if the node does not ask for another number."""
     found = find(op).phases(params)
     task.cap, task.target, task.nbytes, task.values = -1, target, _skate.block_nbytes, 1
     maps = [
@@ -107,7 +107,7 @@ def _columns_of(number, pack):
 
 
 def _ran(phase, batches, seq, exchange=None):
-    """(kind, note, bytes) of each pack that a task yields."""
+    """Yields (kind, note, bytes) for each pack that a task yields."""
     out = []
     task.seq, task.exchange = seq, exchange
     params = {"label": phase.label, "last": True, "at": 0, "what": phase.what, **phase.params}

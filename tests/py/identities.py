@@ -1,5 +1,5 @@
-"""What a user function may do with a batch and hand back unchanged: one function for each batch
-format, RecordBatch -> RecordBatch."""
+"""Functions that return their batch unchanged, as user functions would: one for each batch format,
+RecordBatch -> RecordBatch."""
 
 import numpy as np
 from skate.data.values import batch, frames, numpy_batch, row_dicts, unify
@@ -26,8 +26,8 @@ def numpy_writable(rb):
 
 
 def numpy_pieces(rb):
-    """Rows picked and put together again, which are what they were though the arrays are others of
-    other lengths in between."""
+    """Cuts the arrays into pieces and joins them again, so that the values are the same in other
+    arrays of other lengths."""
     d = numpy_batch.NumpyBatch(rb)
     k = rb.num_rows // 2
     return batch.from_batch(
@@ -36,7 +36,7 @@ def numpy_pieces(rb):
 
 
 def numpy_some(rb):
-    """Each row by itself, which is brought to one type as blocks are."""
+    """Each row as its own batch; the batches are unified to one type, as blocks are."""
     parts = []
     for i in range(rb.num_rows):
         d = numpy_batch.NumpyBatch(rb)

@@ -1,5 +1,5 @@
-"""The order of keys, as docs/design/kernels.md says it, over rows that are dicts: for tests that
-know nothing of blocks."""
+"""The order of keys as docs/design/kernels.md defines it, over rows that are dicts, for tests that
+do not use blocks."""
 
 import functools
 
@@ -17,7 +17,7 @@ class _Reversed:
 
 
 def cell(v, descending):
-    """What Python sorts by: values, then NaN, then nulls, in either direction."""
+    """The sort key for Python: values, then NaN, then nulls, in either direction."""
     if v is None:
         return (2,)
     if v != v:
@@ -28,7 +28,8 @@ def cell(v, descending):
 
 
 def in_order(rows, keys, descending):
-    """The rows, sorted by these keys, each with its direction; equal ones stay as they come."""
+    """The rows, sorted by these keys, each with its direction; rows with equal keys keep their
+    order."""
     return sorted(
         rows, key=lambda row: [cell(row[k], d) for k, d in zip(keys, descending, strict=True)]
     )

@@ -1,4 +1,4 @@
-"""Waits with an end, for tests."""
+"""Waits with a deadline, for tests."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ import time
 
 
 def eventually(true, seconds=60):
-    """Looks again and again until true() is; fails after so many seconds."""
+    """Calls true() again and again until it returns a true value; fails after `seconds`."""
     until = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < until, f"not within {seconds} s"
@@ -15,7 +15,7 @@ def eventually(true, seconds=60):
 
 
 def stop(pid):
-    """SIGSTOP, and the process has stopped: kill() does not wait for that."""
+    """Sends SIGSTOP and waits until the process has stopped, for which kill() does not wait."""
     os.kill(pid, signal.SIGSTOP)
     eventually(lambda: _state(pid) in "tT")
 

@@ -1,8 +1,8 @@
-"""Campaigns: tests of random input, each as long as one wants. `./dev test` runs a few rounds of
-them, `./dev soak` runs them again and again.
+"""Campaigns: tests of random input, each of any length. `./dev test` runs a few rounds of each,
+`./dev soak` repeats them.
 
 SKATE_TEST_ROUNDS=n multiplies the rounds of all of them, and their deadlines; SKATE_TEST_SEED=n
-repeats one that printed n. hypothesis prints how to repeat its own."""
+repeats a run that printed n. hypothesis prints how to repeat its own."""
 
 import os
 import random
@@ -14,13 +14,14 @@ QUICK = os.environ.get("SK_TEST_QUICK") == "1"
 
 
 def rounds(usual):
-    """The rounds of a test that makes `usual` ones in `./dev test`; in `./dev quick` a quarter."""
+    """The number of rounds of a test that has `usual` rounds in `./dev test`; in `./dev quick` a
+    quarter of it."""
     return max(1, usual // 4) if QUICK else usual * FACTOR
 
 
 def campaign(seconds=300):
-    """Marks a test that makes rounds(); `seconds` is the deadline of its usual ones (it ends what
-    hangs and measures nothing)."""
+    """Marks a test that has rounds(); `seconds` is the deadline for its usual rounds (it ends tests
+    that hang, and measures nothing)."""
 
     def mark(f):
         return pytest.mark.campaign(pytest.mark.timeout(seconds * FACTOR)(f))
@@ -30,7 +31,7 @@ def campaign(seconds=300):
 
 def examples(usual, seconds=300):
     """The same for a test of hypothesis with `usual` examples."""
-    # not at import: workers import the modules of the functions that they run
+    # not at import, because workers import the modules of the functions that they run
     from hypothesis import HealthCheck, settings
 
     how = settings(
@@ -48,7 +49,7 @@ def examples(usual, seconds=300):
 
 
 def seed():
-    """That of SKATE_TEST_SEED, or one by chance; printed."""
+    """The value of SKATE_TEST_SEED, or a random one; prints it."""
     n = int(os.environ.get("SKATE_TEST_SEED", random.SystemRandom().randrange(1 << 30)))
     print(f"SKATE_TEST_SEED={n}")
     return n

@@ -1,5 +1,5 @@
-"""A small S3 of one bucket in this process: ranges, uploads in parts, signatures that are checked,
-and faults by chance."""
+"""A small S3 server with one bucket, in this process: byte ranges, uploads in parts, checked
+signatures, and random faults."""
 
 import http.server
 import random
@@ -12,9 +12,9 @@ KEY, SECRET, REGION = "AKIDEXAMPLE", "a secret/of+this=test", "us-west-2"
 
 class Store:
     def __init__(self, seed=0, **faults):
-        """faults: how likely an answer is `error` (500), `busy` (503), `cut` (half of the body,
-        then the end), `stall` (at most `stalls` of them), `late` (an upload's end is an error in a
-        200)."""
+        """faults: the probability that an answer is `error` (500), `busy` (503), `cut` (half of the
+        body, then the connection is closed), `stall` (at most `stalls` of them) or `late` (the end
+        of an upload is an error in a 200)."""
         self.objects, self.uploads, self.counts, self.log = {}, {}, {}, []
         self.faults, self.stalls = faults, 1
         self.chance, self.lock = random.Random(seed), threading.Lock()
@@ -34,7 +34,7 @@ class Store:
 
 
 def signed(method, path, headers):
-    """The Authorization that botocore makes of this request."""
+    """The Authorization header that botocore makes for this request."""
     import botocore.auth
     import botocore.awsrequest
     import botocore.credentials
@@ -155,7 +155,7 @@ class Server(http.server.ThreadingHTTPServer):
         }
 
     def handle_error(self, request, client_address):
-        pass  # a client that was killed
+        pass  # the client was killed
 
     def close(self):
         self.store.closed.set()

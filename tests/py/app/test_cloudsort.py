@@ -1,5 +1,5 @@
-"""cloudsort: the output is the sorted input, whatever its shape, the options, and who is killed on
-the way."""
+"""cloudsort: the output is the sorted input, whatever its shape, the options, and the processes
+that are killed."""
 
 import os
 import random
@@ -30,7 +30,7 @@ def cut(data):
 
 
 def twin(*paths):
-    """Stable: equal keys in the order of the input."""
+    """The expected output, by a stable sort: equal keys stay in the order of the input."""
     return b"".join(sorted((r for p in paths for r in cut(p.read_bytes())), key=lambda r: r[:KEY]))
 
 
@@ -39,14 +39,15 @@ def parts(out):
 
 
 def output(out):
-    # nothing left of a run
+    # no file of the run is left
     assert all(p.name.startswith("part-") for p in out.iterdir()), list(out.iterdir())
     return b"".join(p.read_bytes() for p in parts(out))
 
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory):
-    """Random keys, printable ones, few of them, none, and one record; their twin."""
+    """Files with random keys, printable keys, few different keys, no record, and one record; and
+    the expected output of each."""
     at = tmp_path_factory.mktemp("records")
     files = [at / n for n in ("random", "printable", "few", "none", "one")]
     run("gensort", 40_000, files[0])
@@ -93,7 +94,7 @@ def cached(path):
 
 
 def test_files_past_the_page_cache(tmp_path, records):
-    """What is sorted, and what comes of it, is not left in memory."""
+    """Input and output do not stay in the page cache."""
     files = [tmp_path / "in"]
     shutil.copy(records[0][0], files[0])
     if not cached(files[0]):
@@ -101,7 +102,7 @@ def test_files_past_the_page_cache(tmp_path, records):
     run("cloudsort", tmp_path / "kept", *files)
     assert cached(files[0]) and all(cached(p) for p in parts(tmp_path / "kept"))
     run("cloudsort", "-u", tmp_path / "out", *files)
-    assert not cached(files[0])  # by advice, which every file system takes
+    assert not cached(files[0])  # every file system accepts this advice
     assert output(tmp_path / "out") == output(tmp_path / "kept")
 
 
@@ -143,7 +144,7 @@ def workers(p):
 
 @rounds.campaign(seconds=300)
 def test_workers_are_killed(tmp_path, records):
-    """At any time: in a map, in a merge, in a reduce."""
+    """Workers are killed at any time: in a map, in a merge, in a reduce."""
     files, want = records
     chance = random.Random(rounds.seed())
     kills = 0
@@ -193,7 +194,7 @@ def test_the_controller_is_killed_and_the_same_command_goes_on(tmp_path, records
         while p.poll() is None and (
             not journal.exists() or journal.read_bytes().count(b"\ndone ") < wanted
         ):
-            # the polling of a test: what is waited for is the journal of another process
+            # polls, because the test waits for the journal of another process
             time.sleep(0.001)
         p.send_signal(signal.SIGKILL)
         kills += p.wait(100) == -signal.SIGKILL
@@ -201,7 +202,7 @@ def test_the_controller_is_killed_and_the_same_command_goes_on(tmp_path, records
             assert path.stat().st_mtime_ns == was, "a part that was finished is made again"
         if p.returncode == 0 and kills:
             break
-        # it ended before this process, which has to get a CPU, saw it at work
+        # the program ended before this process, which has to get a CPU, saw it working
         if p.returncode == 0:
             shutil.rmtree(out)
             continue
@@ -226,7 +227,7 @@ def test_a_journal_of_another_job(tmp_path, records):
     journal.write_text("cloudsort 1 0123456789abcdef 7\ndone 3 100\n")
     assert "the journal of another job" in run("cloudsort", "-p", "1m", out, *files, code=1)
     assert journal.exists()
-    journal.write_text("cloudsort 1 01")  # torn: nothing was finished
+    journal.write_text("cloudsort 1 01")  # the record is torn, so no task counts as finished
     run("cloudsort", "-p", "1m", out, *files)
     assert output(out) == want
     assert not journal.exists()
@@ -236,7 +237,7 @@ def test_a_part_that_was_lost_is_made_again(tmp_path, records):
     files, want = records
     out = tmp_path / "out"
     command = [BIN / "cloudsort", "-p", "1m", out, *files]
-    (out / "part-00003").mkdir(parents=True)  # its rename fails
+    (out / "part-00003").mkdir(parents=True)  # the rename to this name fails
     (out / ".cloudsort").write_text("")
     assert "part-00003: Is a directory" in run(*["cloudsort", *command[1:]], code=1)
     assert not [p for p in out.iterdir() if p.name.endswith(".tmp")]
@@ -281,7 +282,7 @@ def test_a_full_disk_is_one_message(tmp_path, records, options):
             p.name.startswith("part-") or p.name == ".cloudsort" for p in (disk / "out").iterdir()
         )
         subprocess.run(["mount", "-o", "remount,size=20m", disk], check=True)
-        # there is room now: it goes on
+        # now there is room, and the job continues
         run("cloudsort", *options.split(), "-d", tmp_path, disk / "out", *files)
         assert output(disk / "out") == want
     finally:
@@ -289,8 +290,8 @@ def test_a_full_disk_is_one_message(tmp_path, records, options):
 
 
 def test_two_controllers_of_one_job(tmp_path, records):
-    """The second one waits for the first, and ends with a message if that is still there after 10
-    s."""
+    """The second controller waits for the first one, and ends with a message if the first one is
+    still running after 10 s."""
     import fcntl
 
     files, want = records

@@ -1,5 +1,5 @@
-"""cloudsort from S3 to S3: against moto's server, and against a small one that answers 500, stalls
-and truncates, and checks signatures."""
+"""cloudsort from S3 to S3: with moto's server, and with a small server that answers 500, stalls,
+truncates, and checks signatures."""
 
 import os
 import re

@@ -1,5 +1,5 @@
-"""gensort and valsort against the published generator written in Python's integers, zlib's CRC-32,
-and checksums that others published."""
+"""gensort and valsort compared with the published generator, written with Python's integers, with
+zlib's CRC-32, and with published checksums."""
 
 import os
 import resource
@@ -24,7 +24,7 @@ def run(*args, code=0, **more):
 
 
 def state(n):
-    """x(n + 1) of x(0) = 0, x(i + 1) = A x(i) + C: one step at a time from the nearest power."""
+    """x(n + 1) for x(0) = 0, x(i + 1) = A x(i) + C: single steps from the nearest power of two."""
     a, c, x = A, C, C
     while n:
         if n & 1:
@@ -128,7 +128,7 @@ def test_ignoring_case(tmp_path):
 def test_summaries_of_parts_say_what_the_whole_says(tmp_path, swap):
     run("gensort", 1000, tmp_path / "in")
     rows = sorted(cut((tmp_path / "in").read_bytes()))
-    rows[334] = rows[333][:KEY] + rows[334][KEY:]  # equal across the cut
+    rows[334] = rows[333][:KEY] + rows[334][KEY:]  # the keys on both sides of the cut are equal
     if swap:
         rows[swap - 1], rows[swap] = rows[swap], rows[swap - 1]
     (tmp_path / "whole").write_bytes(b"".join(rows))
@@ -145,7 +145,7 @@ def test_summaries_of_parts_say_what_the_whole_says(tmp_path, swap):
     assert (tmp_path / "joined").read_bytes() == (tmp_path / "sum").read_bytes()
     numbers = struct.unpack(
         "=10Q", (tmp_path / "sum").read_bytes()[:80]
-    )  # the layout of the original: high and low words, then two records
+    )  # the layout of the original program: high and low words, then two records
     unordered = sum(x[:KEY] > y[:KEY] for x, y in zip(rows, rows[1:]))
     same = sum(x[:KEY] == y[:KEY] for x, y in zip(rows, rows[1:]))
     first = next((i + 1 for i, (x, y) in enumerate(zip(rows, rows[1:])) if x[:KEY] > y[:KEY]), 0)
@@ -184,8 +184,8 @@ def test_damaged_files(tmp_path):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A folder on a disk of 20 MB; the files of this machine's own may grow to as much where
-    nothing can be mounted."""
+    """A folder on a disk of 20 MB; if nothing can be mounted, the machine's own files may grow to
+    this size."""
     at = tmp_path / "disk"
     at.mkdir()
     if subprocess.run(
@@ -207,7 +207,7 @@ def test_a_file_that_may_not_grow_is_one_message_and_none_is_left(tmp_path):
     def limited():
         resource.setrlimit(resource.RLIMIT_FSIZE, (20 << 20, 20 << 20))
 
-    for threads in "-t1", "-t2":  # with two there is no room for the engine's memory, either
+    for threads in "-t1", "-t2":  # with two threads there is no room for the engine's memory either
         out = run("gensort", threads, 1_000_000, tmp_path / "f", code=1, preexec_fn=limited)
         assert "File too large" in out and out.count("\n") == 1
         assert not (tmp_path / "f").exists()

@@ -1,5 +1,5 @@
-"""A plugin of pytest: `-p on_ray` runs tests that were written for the local engine over a Ray of
-two raylets, of one CPU each. What cannot run there is skipped with its reason."""
+"""A pytest plugin: `-p on_ray` runs tests that were written for the local engine over a Ray of two
+raylets with one CPU each. Tests that cannot run there are skipped with a reason."""
 
 import fnmatch
 import os
@@ -13,8 +13,8 @@ WHO_DIED = "it wants the signal, exit code or rows of a dead worker, which Ray d
 STORE = "it reads the status or rows of state of the local engine"
 PACKAGES = "its packages are not in build/ray"
 
-# Names of tests (of a file, or all of it), as of a shell. docs/design/ray_engine.md has the same in
-# words.
+# Names of tests (of one file, or all its tests) with shell wildcards. docs/design/ray_engine.md
+# gives the same list in words.
 LEFT_OUT = {
     "test_api_memory.py::*": STORE,
     "test_as_in_ray.py::test_constructors_and_calls_are_tried_again": NESTED,

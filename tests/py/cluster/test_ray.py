@@ -1,5 +1,5 @@
-"""skate over a real Ray of two raylets, each of one CPU: rows and their order as over the local
-engine. Run by `./dev test ray`, which installs Ray."""
+"""skate over a real Ray of two raylets with one CPU each: rows and their order are the same as over
+the local engine. `./dev test ray` installs Ray and runs this."""
 
 import gc
 import json
@@ -151,8 +151,8 @@ print("done", flush=True)
 
 @pytest.mark.parametrize("order", ["skate.data, ray.data", "ray.data, skate.data"])
 def test_tensors_beside_ray_data(cluster, order, tmp_path):
-    """Both in one program, as Datasets, in files that the other one reads, and handed over as
-    tables."""
+    """Ray Data and skate in one program: tensors in Datasets, in files that the other one reads,
+    and passed over as tables."""
     program = f"""
 import sys
 import numpy as np
@@ -295,8 +295,8 @@ def test_a_node_that_is_lost(cluster):
 
 
 def test_limits_that_cancel(cluster):
-    """A cancel in the moment in which a task begins or ends: ray.cancel() on a thread of ours
-    aborted this process once in some 50."""
+    """A cancel at the time at which a task begins or ends: ray.cancel() on a thread of skate's
+    aborted this process once in about 50 times."""
     ds = skate.data.range(4000, override_num_blocks=40).map_batches(double)
     for n in range(1, 120):
         assert [r["twice"] for r in ds.limit(n).iter_rows()] == list(range(0, 2 * n, 2))
@@ -347,8 +347,8 @@ def test_an_actor_whose_constructor_fails_leaves_no_process(cluster):
 
 
 def test_a_long_chain_in_a_task(cluster):
-    """1,500 operators are loaded by a task. Running them there is skate inside a task: an error
-    that leaves the process as it is."""
+    """A task loads 1,500 operators. Running them there would be skate inside a task: an error,
+    which must leave the process intact."""
     ds = skate.data.range(2, override_num_blocks=1)
     for _ in range(1500):
         ds = ds.limit(1)
@@ -369,11 +369,11 @@ def test_a_long_chain_in_a_task(cluster):
 
 
 def classify(data, out):
-    """Reads the files of idlelib, prepares them, runs the model of a pool of two actors, writes
+    """Reads the files of idlelib, prepares them, runs the model in a pool of two actors, writes
     Parquet. data: skate.data or ray.data."""
     import classify_files
 
-    # on each node a model and a task: Ray Data wants the CPUs of both at once
+    # a model and a task on each node, because Ray Data needs the CPUs of both at once
     half = {"num_cpus": 0.5}
     ds = data.read_binary_files(
         classify_files.list_files(IDLELIB)[0], include_paths=True, ray_remote_args=half
@@ -393,7 +393,7 @@ def rows_of(folder):
 
 
 def test_the_main_job(cluster, tmp_path, monkeypatch):
-    """The rows of the example over the local engine, in their order."""
+    """The rows equal those of the example over the local engine, in the same order."""
     pytest.importorskip("magika")
     monkeypatch.syspath_prepend(EXAMPLES)
     classify(skate.data, str(tmp_path / "ray"))
@@ -412,12 +412,12 @@ def test_the_main_job(cluster, tmp_path, monkeypatch):
     assert len(got) > 100 and got == rows_of(tmp_path / "local")
 
 
-# ---- clusters that are not there, or not right: a clear error within 10 s in all, in a program of
-# its own
+# ---- clusters that do not exist or cannot be used: each gives a clear error within 10 s in all, in
+# a new program
 
 
 def refused(address, before=""):
-    """The error of skate.init(address). before: statements that the program begins with."""
+    """The error of skate.init(address). before: statements at the beginning of the program."""
     program = f"""
 import json, os, time
 import ray
@@ -474,7 +474,7 @@ def test_a_cluster_of_another_version_of_ray(cluster):
 
 @pytest.mark.parametrize("there", [None, "0.0.1"])
 def test_a_node_without_this_skate(there, tmp_path, monkeypatch):
-    """The second node of a cluster has no skate, or an old one."""
+    """The second node of a cluster has no skate, or an old version."""
     if there:
         (tmp_path / "skate").mkdir()
         (tmp_path / "skate" / "__init__.py").write_text(f"__version__ = {there!r}\n")
@@ -496,7 +496,7 @@ def test_a_node_without_this_skate(there, tmp_path, monkeypatch):
     assert kind == "RuntimeError" and wanted in text
 
 
-if __name__ == "__main__":  # beside Ray Data, in turn: test_ray.py [rows]
+if __name__ == "__main__":  # compares with Ray Data, in turn: test_ray.py [rows]
     import statistics
     import tempfile
 

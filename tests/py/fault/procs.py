@@ -1,5 +1,5 @@
-"""Processes of a test's own, found by a mark in their environment, and waiting for their end
-without sleeping."""
+"""Finds the processes of a test by a mark in their environment, and waits for their end without
+sleeping."""
 
 import os
 import select
@@ -7,7 +7,7 @@ import time
 
 
 def marked(tag):
-    """Pids of all processes that carry SKATE_TEST_TAG=tag."""
+    """The pids of all processes whose environment has SKATE_TEST_TAG=tag."""
     want, out = f"SKATE_TEST_TAG={tag}".encode(), []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -15,7 +15,7 @@ def marked(tag):
                 if want in f.read().split(b"\0"):
                     out.append(int(pid))
         except OSError:
-            pass  # gone meanwhile, or not ours
+            pass  # the process has ended in the meantime, or belongs to another user
     return out
 
 
@@ -28,22 +28,22 @@ def children(pid):
                 if int(f.read().rsplit(") ", 1)[1].split()[1]) == pid:
                     out.append(int(p))
         except OSError:
-            pass  # gone meanwhile
+            pass  # the process has ended in the meantime
     return out
 
 
 def family(pid):
-    """`pid`, and all that descend from it."""
+    """`pid` and all of its descendants."""
     return [pid, *(p for c in children(pid) for p in family(c))]
 
 
 def spill_files(path):
-    """Spill files of this process below `path`, which have no name any more, as paths of /proc."""
+    """The spill files of this process below `path`, as paths in /proc, since they have no name."""
     out = []
     for fd in os.listdir("/proc/self/fd"):
         try:
             link = f"/proc/self/fd/{fd}"
-            # not the store's overflow, where nothing is
+            # without the store's overflow file as long as it is empty
             if os.readlink(link).startswith(str(path)) and os.stat(link).st_blocks:
                 out.append(f"/proc/self/fd/{fd}")
         except OSError:
@@ -52,7 +52,7 @@ def spill_files(path):
 
 
 def wait_gone(pids, seconds):
-    """Those of pids that still run after at most `seconds` (zombies count as gone)."""
+    """The pids that still run after at most `seconds` (zombies count as ended)."""
     deadline, fds = time.monotonic() + seconds, {}
     for pid in pids:
         try:
@@ -73,8 +73,8 @@ def wait_gone(pids, seconds):
 
 
 def wait_no_marked(tag, seconds):
-    """Those that carry the tag after at most `seconds`. Looks again each time those it knew are
-    gone: a process may be born while its parent dies."""
+    """The processes that have the tag after at most `seconds`. Lists them again each time the known
+    ones have ended, since a process may be forked while its parent dies."""
     deadline = time.monotonic() + seconds
     while pids := marked(tag):
         left = wait_gone(pids, deadline - time.monotonic())

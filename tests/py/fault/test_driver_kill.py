@@ -1,8 +1,8 @@
-"""SIGKILL of the driver at a random moment: 0 processes and 0 bytes are left (3 rounds, more in a
+"""SIGKILL of the driver at a random time: no process and no byte is left (3 rounds, more in a
 campaign).
 
-0.5 s is what is promised; most rounds must keep it. One round may be late when somebody else has
-the cores."""
+The promised time is 0.5 s, and most rounds must keep it. One round may be late, because another
+program may have the CPUs."""
 
 import os
 import random
@@ -57,7 +57,7 @@ def test_nothing_is_left(tmp_path):
         p = subprocess.Popen([sys.executable, "-c", SCRIPT], env=env, stdout=subprocess.PIPE)
         assert p.stdout.readline() == b"go\n"
         moment = time.monotonic() + rnd.uniform(0, 1.0)
-        while time.monotonic() < moment:  # a random moment of its work, not a wait for anything
+        while time.monotonic() < moment:  # a random time during the work, not a wait for an event
             p.poll()
         assert p.pid in marked(tag)
         os.kill(p.pid, signal.SIGKILL)

@@ -1,4 +1,5 @@
-"""Processes that user code forks: from the driver, from a task, from what a task forked."""
+"""Processes that user code forks: from the driver, from a task, from a process that a task has
+forked."""
 
 import contextlib
 import multiprocessing
@@ -14,7 +15,7 @@ import pytest
 from procs import wait_gone
 
 fork = multiprocessing.get_context("fork")
-MB8 = 8 << 20  # from here on a driver copies by two threads
+MB8 = 8 << 20  # for at least these bytes a driver copies with two threads
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,7 @@ def ray():
 
 
 def in_fork(fn):
-    """What fn() gives, or raises, in a forked child of this process."""
+    """Runs fn() in a forked child of this process; returns its result, or raises its exception."""
     r, w = fork.Pipe(False)
 
     def run():
@@ -59,13 +60,13 @@ def run(program, *args, **kw):
 
 
 def test_a_child_of_the_driver_has_an_engine_of_its_own_and_puts_much(ray):
-    ref = ray.put(np.ones(MB8, np.uint8))  # the parent's helper thread runs now
+    ref = ray.put(np.ones(MB8, np.uint8))  # now the parent's helper thread is running
     mine = ray.get(ref)
 
     def child():
         with pytest.raises(ray.exceptions.UnknownOwnerError, match="was forked"):
             ray.get(ref)
-        total = int(mine.sum())  # what was got before the fork can be read
+        total = int(mine.sum())  # a value that was read before the fork stays readable
         total += int(ray.get(ray.put(np.full(MB8, 2, np.uint8))).sum(dtype=np.int64))
         ray.shutdown()
         return total
@@ -75,8 +76,8 @@ def test_a_child_of_the_driver_has_an_engine_of_its_own_and_puts_much(ray):
 
 
 def test_a_run_under_way_is_the_parents(ray):
-    """A child that shut its own engine down stopped the runs of its parent, through threads it did
-    not have."""
+    """A child that shut its own engine down once stopped the runs of its parent, through threads
+    that the child did not have."""
     it = iter(ray.data.range(100, override_num_blocks=20).iter_batches(batch_size=5))
     first = next(it)
 
@@ -93,7 +94,7 @@ def test_children_in_tasks(ray):
     @ray.remote
     def f(a):
         def read(w):
-            w.send(int(a.sum()))  # a view of the store that came before the fork
+            w.send(int(a.sum()))  # a view of the store from before the fork
 
         r, w = fork.Pipe(False)
         p = fork.Process(target=read, args=(w,))
@@ -177,7 +178,8 @@ RETURNS = """
 
 
 def test_a_child_that_comes_back_from_the_task_ends_there():
-    """Two processes answered on one ring: wrong values, and a worker that went dumb."""
+    """Two processes once answered on one ring: values were wrong, and a worker stopped
+    answering."""
     rc, out, err = run(RETURNS)
     assert rc == 0, err
     assert out.splitlines() == [
@@ -221,7 +223,7 @@ DAEMON = """
 
 
 def held(pid):
-    """What a process has open; it may close some of it meanwhile."""
+    """The files that a process has open; it may close some during the listing."""
     names = []
     for f in os.listdir(f"/proc/{pid}/fd"):
         with contextlib.suppress(FileNotFoundError):
@@ -231,8 +233,8 @@ def held(pid):
 
 @pytest.mark.parametrize("end", ["worker", "driver", "shutdown"])
 def test_a_daemon_of_a_task_keeps_nothing(end):
-    """What a task forked ends with its worker, however that ends; a program that it started does
-    not."""
+    """A process that a task forked ends with its worker, however the worker ends; a program that
+    the task started does not."""
     p = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(DAEMON)],
         stdin=subprocess.PIPE,
@@ -310,15 +312,15 @@ FIRST_CALLS = """
 
 @pytest.mark.parametrize("slow", ["cloudpickle", "skate.data.context", "pyarrow"])
 def test_a_fork_in_the_middle_of_another_threads_first_call(slow):
-    """The lock of the import that the other thread was in stayed taken in the child, and its first
-    call waited for ever, whatever its timeout."""
+    """The lock of the import that the other thread was in once stayed locked in the child, whose
+    first call waited for ever, whatever its timeout."""
     rc, out, err = run(FIRST_CALLS, slow)
     assert rc == 0 and sorted(out.split("\n")) == ["", "child 55", "parent 55"], out + err
 
 
 def test_a_fork_in_a_task_whose_other_thread_imports(ray, tmp_path):
-    """The same in a worker, for a module of the user's own; what the thread that forks is importing
-    itself stays as it is."""
+    """The same in a worker, for a module of the user; a module that the forking thread itself is
+    importing is not changed."""
     (tmp_path / "half_there.py").write_text(
         "import builtins\nbuiltins.begun.set()\nbuiltins.go_on.wait()\nwhole = True\n"
     )
@@ -411,8 +413,8 @@ BEGIN = """
 
 @pytest.mark.parametrize("warm", [False, True])
 def test_a_program_that_closes_the_engines_descriptors(warm):
-    """It died of an assertion at the end; a new worker was refused for a "Bad file descriptor (9
-    times in a row)"."""
+    """Such a program once died of an assertion at its end; a new worker was refused for a "Bad file
+    descriptor (9 times in a row)"."""
     rc, out, err = run(
         BEGIN
         + f"""
@@ -440,7 +442,8 @@ def test_a_program_that_closes_the_engines_descriptors(warm):
 
 
 def test_what_a_program_opens_in_place_of_the_engines_descriptors_is_its_own(tmp_path):
-    """The engine wrote counters of 8 bytes into it, took commands to it, and closed it."""
+    """The engine once wrote counters of 8 bytes into such a file, took commands for it, and closed
+    it."""
     rc, out, err = run(
         BEGIN
         + """
@@ -474,8 +477,8 @@ def test_what_a_program_opens_in_place_of_the_engines_descriptors_is_its_own(tmp
 
 
 def test_a_task_that_closes_its_workers_descriptors():
-    """An actor with an event loop died of an assertion. A task that needs none of them goes on, and
-    so do those after it."""
+    """An actor with an event loop once died of an assertion. A task that needs none of the
+    descriptors continues, and so do the tasks after it."""
     rc, out, err = run(
         BEGIN
         + """
@@ -509,7 +512,7 @@ def test_a_task_that_closes_its_workers_descriptors():
 
 @pytest.mark.parametrize("closes", [False, True])
 def test_a_daemon_of_the_driver_has_an_engine_of_its_own(closes):
-    """As any child of the driver; it is forked twice, and its parent has gone."""
+    """It is like any child of the driver; it is forked twice, and its parent has ended."""
     rc, out, err = run(
         BEGIN
         + f"""

@@ -1,5 +1,5 @@
 """Compiled graphs on the local engine: killed actors, owners that are actors themselves, memory
-that is given back, results that are kept. Rounds are few here, more in a campaign
+that must be freed, results that must stay. There are few rounds here, and more in a campaign
 (SKATE_TEST_ROUNDS)."""
 
 import gc
@@ -118,7 +118,7 @@ def test_a_killed_actor_is_named_and_the_others_live(ray):
         compiled = chain(actors)
         victim = random.randrange(3)
         assert ray.get(compiled.execute(1)) == 1
-        stop(pids[victim])  # what is sent now is under way when it dies
+        stop(pids[victim])  # an execution sent now is in progress when the actor dies
         ref = compiled.execute(2)
         os.kill(pids[victim], signal.SIGKILL)
         for ask in (lambda r=ref: ray.get(r), lambda c=compiled: ray.get(c.execute(3))):
@@ -139,10 +139,10 @@ def test_an_execution_after_a_kill_fails_however_long_the_process_lives(ray):
         compiled = MultiOutputNode([a.echo.bind(x) for a in actors]).experimental_compile()
     assert ray.get(compiled.execute(1)) == [1, 1, 1]
     fork_server = ray.get(actors[0].parent.remote())
-    stop(fork_server)  # who kills: the actor's process lives on
+    stop(fork_server)  # the fork server kills processes, so the actor's process stays alive
     try:
         ray.kill(actors[0])
-        refs = compiled.execute(2)  # as a call of a dead actor: the reference raises
+        refs = compiled.execute(2)  # as for a call of a dead actor, reading the reference raises
         for ref in refs:
             with pytest.raises(exceptions.ActorDiedError, match=r"killed by `ray.kill`"):
                 ray.get(ref)
@@ -161,7 +161,7 @@ def test_it_dies_in_the_middle_of_a_method(ray):
     last = compiled.execute(3)
     with pytest.raises(exceptions.ActorDiedError):
         ray.get(last)
-    assert ray.get(refs[:2]) == [0, 1]  # what was there before stays
+    assert ray.get(refs[:2]) == [0, 1]  # results that existed before stay
     later = compiled.execute(4)
     with pytest.raises(exceptions.ActorDiedError):
         ray.get(later)
@@ -267,8 +267,8 @@ def test_compile_and_teardown_leave_nothing(ray):
         if i == 20:
             first = rss()
     assert first is not None and _skate.Graph.living() == 0
-    # The threads of loops end a little later than their seats are free: so it may have been at the
-    # first look, too.
+    # The threads of loops end a little later than their seats become free, so they may still count
+    # in the first measurement.
     eventually(lambda: rss()[1] <= first[1] and rss()[2] <= first[2])
     last = rss()
     assert last[0] - first[0] < (8 << 20) + ROUNDS * 2000

@@ -1,6 +1,6 @@
-"""Compiled graphs whose actors may restart: killed actors go on, the executions in flight are
-replayed, and all results are those of an undisturbed run. Rounds are few here, more in a campaign
-(SKATE_TEST_ROUNDS)."""
+"""Compiled graphs whose actors may restart: killed actors continue, the executions in progress are
+replayed, and all results equal those of an undisturbed run. There are few rounds here, and more in
+a campaign (SKATE_TEST_ROUNDS)."""
 
 import contextlib
 import gc
@@ -99,7 +99,8 @@ def kill(actor):
 
 
 def dies(compiled, value, match="signal 9"):
-    """It comes to that: what is killed may finish an execution before it hears of it."""
+    """Waits until the graph fails, since a killed actor may finish an execution before the graph
+    notices the death."""
     with pytest.raises(exceptions.ActorDiedError, match=match):
         eventually(lambda: skate.get(compiled.execute(value), timeout=60) is None)
 
@@ -154,7 +155,7 @@ def test_errors_go_on_as_errors(ray):
 def test_it_dies_again_while_it_replays(ray, tmp_path):
     a, b = Retried.remote(), Counter.remote()
     compiled = chain([(a.die_once, str(tmp_path)), (b.add,)], _max_inflight_executions=4)
-    refs = [compiled.execute(i) for i in range(4)]  # each of them kills it once
+    refs = [compiled.execute(i) for i in range(4)]  # each execution kills the actor once
     assert ray.get(refs, timeout=60) == [0, 1, 3, 6]
     compiled.teardown()
 
@@ -173,7 +174,7 @@ def test_an_execution_that_always_kills_comes_to_an_end(ray):
     with pytest.raises(exceptions.ActorDiedError):
         ray.get(later)
     compiled.teardown()
-    assert ray.get(a.echo.remote(5)) == 5  # the actor has more lives
+    assert ray.get(a.echo.remote(5)) == 5  # the actor has restarts left
     again = chain([(a.echo,)])
     assert ray.get(again.execute(6)) == 6
     again.teardown()
@@ -238,7 +239,7 @@ def test_torn_down_before_its_next_process_is_there(ray):
         eventually(lambda: _skate.Graph.living() == 1)  # the array
         assert array.sum() == np.arange(5000).sum()
         del array
-        # looks, and its own begin comes after that of the one that is gone
+        # waits until the restarted actor is seen; its own begin() follows that of the dead process
         other = chain([(a.echo,)])
         assert ray.get(other.execute(i), timeout=60) == i
         other.teardown()
@@ -259,7 +260,7 @@ def test_two_graphs_of_one_actor(ray):
         chain([(b.echo,)])
     assert ray.get(first.execute(2)) == 2
     first.teardown()
-    second = chain([(b.add,)])  # goes on where the first one left it
+    second = chain([(b.add,)])  # continues from the state in which the first graph left the actor
     kill(b)
     assert ray.get(second.execute(3), timeout=60) == 5
     kill(b)
@@ -273,7 +274,7 @@ def test_a_state_that_cannot_be_kept(ray):
     compiled = chain([(a.add,)])
     assert ray.get(compiled.execute(1)) == 1
     ref = compiled.execute(2)
-    # the value is there before the state is asked for
+    # the value exists before the state is read
     with contextlib.suppress(exceptions.RayChannelError):
         assert ray.get(ref) == 3
     with pytest.raises(exceptions.RayChannelError, match="this state cannot be kept"):

@@ -1,11 +1,12 @@
 """{tasks, actors, generators, borrowing, spilling} x {none, SIGKILL of workers, SIGSTOP of workers,
-a full disk, damaged spill files}: every result is that of the same work in plain Python; in a
-campaign, with more to run than there are cores.
+a full disk, damaged spill files}: every result equals that of the same work in plain Python. A
+campaign also keeps all CPUs busy.
 
-The store is smaller than what each kind of work keeps, so that all of them spill; with a full disk
-it is large enough for all but the last row. A fault happens at drawn points of the work, never
-after a time. What may be lost is said where it is checked: what was put or came from an actor's
-call, when its bytes on disk were damaged; with a full disk, what found no room."""
+The store is smaller than the values of each kind of work, so that all of them spill; with a full
+disk it is large enough for all rows but the last. A fault happens at random points of the work,
+never after a time. Each check says which results may be lost: objects that were put or came from an
+actor's call, if their bytes on disk were damaged; with a full disk, objects for which there was no
+room."""
 
 import os
 import random
@@ -25,13 +26,13 @@ from skate.exceptions import ObjectLostError, ObjectStoreFullError, OutOfDiskErr
 
 KIB, MIB = 1 << 10, 1 << 20
 STORE = 8 * MIB
-PATIENCE = 120  # seconds; a deadline for what hangs
+PATIENCE = 120  # seconds; a deadline for tests that hang
 BURN = "import os\np = os.getppid()\nwhile os.getppid() == p:\n    for _ in range(100_000): pass"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def load():
-    """In a campaign as many busy processes as there are cores, besides the engine's own."""
+    """In a campaign, runs as many busy processes as there are CPUs, besides the engine's own."""
     burners = [
         subprocess.Popen([sys.executable, "-c", BURN])
         for _ in range(os.cpu_count() or 1 if rounds.FACTOR > 1 else 0)
@@ -68,7 +69,8 @@ def workers():
 
 
 class Cell:
-    """One square: an engine, a fault, and the points of the work where it happens."""
+    """One cell of the matrix: an engine, a fault, and the points of the work at which the fault
+    happens."""
 
     def __init__(self, fault, seed, path):
         self.fault, self.path, self.rnd = fault, path, random.Random(seed)
@@ -78,8 +80,8 @@ class Cell:
         self.small = skate.remote(num_cpus=1)(lambda x: x + 1)
 
     def plan(self, n):
-        """The fault happens before three of the n results that are looked at (a full disk: from the
-        first on)."""
+        """The fault happens before three of the n results that are checked (a full disk: from the
+        first one on)."""
         self.points = set(self.rnd.sample(range(n), min(3, n)))
 
     def strike(self):
@@ -103,7 +105,7 @@ class Cell:
                         x.truncate(n // 2)
 
     def stop(self, pid):
-        """Other work goes on while one worker is stopped; what the worker has waits for it."""
+        """Other work continues while one worker is stopped; tasks in that worker's queue wait."""
         try:
             os.kill(pid, signal.SIGSTOP)
         except ProcessLookupError:
@@ -135,7 +137,7 @@ class Cell:
 
 
 def tasks(cell):
-    """Three layers: blocks, joins of neighbours, joins of joins across."""
+    """Three layers: blocks, joins of neighbours, joins of distant joins."""
     n, size = 20, 300 * KIB
     make = skate.remote(max_retries=-1)(block)
     both = skate.remote(max_retries=-1)(join)
@@ -152,7 +154,8 @@ def tasks(cell):
 
 
 def actors(cell):
-    """Calls in order on each of three actors, their results into one another."""
+    """Calls in order on each of three actors, whose results become arguments of calls of the
+    others."""
 
     @skate.remote(max_restarts=-1, max_task_retries=-1, num_cpus=0)
     class Maker:
@@ -176,14 +179,14 @@ def actors(cell):
     want = [[block(100 * k + i, size) for i in range(n)] for k in range(3)]
     for i in range(n):
         for k in range(3):
-            # its arguments may be lost, too: they came from calls, and calls are not run again for
-            # them
+            # its arguments may be lost, too, since they came from actors' calls, which are not run
+            # again
             cell.check(joined[k][i], join(want[k][i], want[(k + 1) % 3][i]), may_be_lost=True)
             cell.check(made[k][i], want[k][i], may_be_lost=True)
 
 
 def generators(cell):
-    """Streams read in turn by the driver, each block also by a task."""
+    """The driver reads streams in turn; each block is also an argument of a task."""
     n, size = 14, 300 * KIB
     stream = skate.remote(num_returns="streaming", max_retries=-1)(pieces)
     both = skate.remote(max_retries=-1)(join)
@@ -205,8 +208,8 @@ def generators(cell):
 
 
 def borrowing(cell):
-    """References inside values: passed on by tasks, kept by an actor, after their maker let go of
-    its own."""
+    """References inside values: tasks pass them on and an actor holds them after their maker has
+    released its own."""
     n, size = 20, 300 * KIB
     make = skate.remote(max_retries=-1)(block)
 
@@ -231,14 +234,14 @@ def borrowing(cell):
             return int(skate.get(self.kept[i])[7])
 
     keeper = Keeper.options(max_restarts=0).remote()
-    del keeper  # one that goes at once takes nothing along
+    del keeper  # an actor that ends now must take no object with it
     want = [block(i, size) for i in range(n)]
     new = block(777, size)
     cell.plan(3 * n)
     refs = [make.remote(i, size) for i in range(n)]
     boxes = [wrap.remote([refs[i], refs[(i + 1) % n]]) for i in range(n)]
     sums = [open_all.remote(b) for b in boxes]
-    # what a killed actor had kept is gone with it
+    # references that a killed actor held are gone with it
     keepers = [] if cell.fault == "kill" else [Keeper.remote()]
     for k in keepers:
         assert skate.get([k.keep.remote(i, [refs[i]]) for i in range(n)], timeout=PATIENCE) == list(
@@ -255,8 +258,7 @@ def borrowing(cell):
 
 
 def spilling(cell):
-    """Puts and results of several sizes, three times what the store holds, looked at in any
-    order."""
+    """Puts and results of several sizes, three times the size of the store, read in any order."""
     make = skate.remote(max_retries=-1)(block)
     sizes = [10 * KIB] * 30 + [100 * KIB] * 30 + [MIB] * 12 + [2 * MIB] * 4
     cell.rnd.shuffle(sizes)
@@ -272,7 +274,7 @@ def spilling(cell):
             assert cell.fault == "full", e
             cell.full.append(e)
             if len(cell.full) == 2:
-                break  # it stays full
+                break  # the disk stays full
     cell.plan(len(put))
     for i in cell.rnd.sample(sorted(put), len(put)):
         cell.check(put[i], want[i], may_be_lost=i % 2 == 0)
@@ -296,7 +298,7 @@ def square(row, fault, seed, tmp_path):
     conf = {
         "preload": "numpy,pytest",
         **({"overflow_bytes": 0} if fault == "full" else {}),
-    }  # a limit of files' sizes, as below, is none for what is mapped
+    }  # a limit of files' sizes, as below, does not apply to mapped memory
     skate.init(
         num_cpus=2,
         object_store_memory=STORE if small else 256 * MIB,
@@ -307,7 +309,7 @@ def square(row, fault, seed, tmp_path):
     try:
         cell = Cell(fault, seed, tmp_path)
         if fault == "full":
-            # the disk takes 5 MiB, then no more
+            # the disk takes 5 MiB, and no more
             resource.setrlimit(resource.RLIMIT_FSIZE, (5 * MIB, before[1]))
         row(cell)
         status = _skate.status()
@@ -318,14 +320,14 @@ def square(row, fault, seed, tmp_path):
         if fault == "kill":
             assert cell.n_kills > 0
             deadline = time.monotonic() + PATIENCE
-            # the last one may not have been reported yet
+            # the last death may not be reported yet
             while not _skate.status()["worker_deaths"]:
                 assert skate.get(cell.small.remote(1), timeout=PATIENCE) == 2
                 assert time.monotonic() < deadline
         if fault == "full":
             assert bool(cell.full) == (row is spilling)
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        # and it goes on: more than fits, whole
+        # the engine still works: more bytes than fit, all intact
         refs = [skate.put(block(i, MIB)) for i in range(16)]
         assert all(np.array_equal(skate.get(r), block(i, MIB)) for i, r in enumerate(refs))
         assert skate.get([cell.small.remote(i) for i in range(20)], timeout=PATIENCE) == list(

@@ -1,6 +1,7 @@
 """Random compiled graphs (branches, fan-in, several on the same actors, values of 0 bytes to 64 MB,
-errors, kills) beside the same functions called here: equal results, or the death of an actor that
-was killed, unless it restarts: then equal results all the same; none hangs, and nothing is left."""
+errors, kills) compared with the same functions called directly: the results are equal, or report
+the death of a killed actor; if the actor restarts, the results are equal all the same. No graph
+hangs, and nothing is left."""
 
 import contextlib
 import gc
@@ -23,7 +24,7 @@ PATIENCE = 120.0
 
 
 def step(k, *values):
-    """What a node computes; raises for some values."""
+    """The function of a node; raises an exception for some values."""
     first = values[0]
     if first.size and (int(first[0]) + k) % 11 == 0:
         raise ValueError(k, int(first[0]))
@@ -42,7 +43,7 @@ class Actor:
 
 
 class Graph:
-    """A random graph: nodes as (actor, k, arguments); -1 is the input."""
+    """A random graph: nodes are (actor, k, arguments); an argument of -1 is the input."""
 
     def __init__(self, rng, actors):
         self.rng, self.nodes = rng, []
@@ -149,7 +150,7 @@ def test_random_graphs():
 
 @contextlib.contextmanager
 def died(victim):
-    """ActorDiedError is right where somebody is killed."""
+    """ActorDiedError is the expected result where an actor was killed."""
     told = threading.Event()
     try:
         yield told

@@ -1,6 +1,6 @@
 """Random pipelines of skate.data on the real engine: little memory, workers killed at random, a
-consumer that pauses. Each must end with the rows that a list of numbers says, in their order. The
-seed of each pipeline is in its failure."""
+consumer that pauses. Each must end with the rows that a list of numbers predicts, in order. A
+failure names the seed of its pipeline."""
 
 import os
 import random
@@ -19,12 +19,12 @@ ROUNDS = rounds.rounds(12)
 
 
 def fill(ids, size):
-    """Bytes of a row, a function of its number."""
+    """The bytes of a row, as a function of its number."""
     return ids[:, None].astype(np.uint8) + np.arange(size, dtype=np.uint8)
 
 
 class Pool:
-    """A stage with state, which must not show."""
+    """A stage with state, which must not affect the rows."""
 
     def __init__(self, size):
         self.size = size
@@ -34,7 +34,7 @@ class Pool:
 
 
 class Pipeline:
-    """A Dataset, and the numbers that it gives."""
+    """A Dataset, and the numbers that it must give."""
 
     def __init__(self, rng):
         self.rng, self.words = rng, []
@@ -78,7 +78,7 @@ class Pipeline:
         self.ids = [i for i in self.ids for _ in range(2)]
 
     def grow(self):
-        """Each batch becomes several for a while: a stage whose tasks yield on the way."""
+        """Each batch becomes several batches, so that tasks yield while they run."""
         size = self.size
         self.words.append("grow")
 
@@ -115,7 +115,7 @@ class Pipeline:
 
 
 class Killer:
-    """Kills a worker twice in a run, after random times."""
+    """Kills a worker twice in each run, after random times."""
 
     def __init__(self, rng):
         self.times = [rng.random() * 0.3 for _ in range(rng.randint(0, 2))]
@@ -132,7 +132,7 @@ class Killer:
                     os.kill(self.rng.choice(workers), signal.SIGKILL)
                     self.killed += 1
                 except ProcessLookupError:
-                    pass  # it has ended by itself
+                    pass  # the worker has ended by itself
 
     def __enter__(self):
         self.thread.start()
@@ -152,7 +152,7 @@ def consume(p, rng):
         if len(b["id"]):
             assert (b["x"] == fill(b["id"], p.size)).all(), "bytes of a row"
         if pauses:
-            time.sleep(rng.random() * 0.02)  # what a slow consumer does
+            time.sleep(rng.random() * 0.02)  # a slow consumer
     return got
 
 

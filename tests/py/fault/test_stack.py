@@ -1,4 +1,4 @@
-"""Looking at running processes from outside: `skate stack`, `skate memory`, Ctrl-\\, pdb inside of
+"""Inspecting running processes from outside: `skate stack`, `skate memory`, Ctrl-\\, and pdb inside
 a task."""
 
 import fcntl
@@ -54,7 +54,7 @@ PROGRAM = """
 
 @pytest.fixture
 def program(tmp_path):
-    """A driver that waits for two tasks which hang: its process."""
+    """A driver that waits for two tasks which hang; yields its process."""
     fifo, up = str(tmp_path / "fifo"), str(tmp_path / "up")
     os.mkfifo(fifo)
     os.mkfifo(up)
@@ -95,7 +95,8 @@ def workers(text):
 
 
 def whole(pid, want):
-    """`skate stack` once it shows what the driver waits for: it says so after 10 ms of waiting."""
+    """The output of `skate stack` when it shows what the driver waits for, which the driver records
+    after waiting 10 ms."""
     for _ in range(200):
         r = skate("stack", pid)
         assert r.returncode == 0, r.stderr
@@ -120,7 +121,7 @@ def test_stack(program):
         and "in stuck_in_c\n" in parts["stuck_in_c"]
         and "in held\n" in parts["Actor.held"]
     )
-    # any process of the engine names it
+    # any process of the engine may be named
     assert skate("stack", w["Actor.held"]).stdout.count("worker ") >= 2
     assert program.poll() is None
 
@@ -155,7 +156,7 @@ def test_nobody_to_ask():
 
 
 def test_nothing_is_killed_by_looking(tmp_path):
-    """A process without the handler would end at the signal: it is not sent."""
+    """A process without a handler would end at the signal, so the signal is not sent to it."""
     p = subprocess.Popen(["sleep", "600"])
     try:
         sys.path.insert(0, ENV["PYTHONPATH"])
@@ -189,8 +190,8 @@ FORGER = """
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def test_a_segment_that_names_processes_of_others(program):
-    """A memfd that looks like an engine's, of another user: what it names was sent signals by
-    root's `skate stack`."""
+    """Another user's memfd looks like an engine's segment: root's `skate stack` once sent signals
+    to the processes that it names."""
     sys.path.insert(0, ENV["PYTHONPATH"])
     from skate._private import stack
 
@@ -219,7 +220,7 @@ def test_a_segment_that_names_processes_of_others(program):
 
 
 def test_an_engine_that_begins_just_now_is_passed_over(program):
-    """Its segment has no size, or nothing is written in it."""
+    """Its segment has no size yet, or no content."""
     w = workers(whole(program.pid, "2 of 2"))
     for size in (0, 1 << 16):
         fd = os.memfd_create("skate-ctl", os.MFD_ALLOW_SEALING)
@@ -250,8 +251,8 @@ def read_until(stream, *wanted):
 
 
 def test_ctrl_backslash(program):
-    """To the whole group, as a terminal sends it: one stack of each process, and the program goes
-    on; twice: it ends."""
+    """The signal goes to the whole process group, as from a terminal: each process prints one
+    stack, and the program continues; a second signal ends it."""
     w = workers(whole(program.pid, "2 of 2"))
     os.killpg(program.pid, signal.SIGQUIT)
     out = read_until(
@@ -262,7 +263,7 @@ def test_ctrl_backslash(program):
         assert out.count(f"-- skate worker {pid}, task {name}, for ") == 1
     assert program.poll() is None
     end = time.monotonic() + 60
-    # one of two in a row comes within two seconds of the one before
+    # the second signal of a pair must arrive within two seconds
     while program.poll() is None and time.monotonic() < end:
         os.kill(program.pid, signal.SIGQUIT)
         try:
@@ -293,7 +294,7 @@ def test_ctrl_backslash_of_the_program_stays_its_own(tmp_path):
 
 
 def test_ctrl_backslash_without_an_engine():
-    """After shutdown it does what it did before."""
+    """After shutdown the signal has its previous effect."""
     code = "import os, signal, skate as ray; ray.init(num_cpus=1); ray.shutdown(); os.kill(os.getpid(), signal.SIGQUIT)"
     r = subprocess.run(
         [sys.executable, "-c", code], env=ENV, capture_output=True, text=True, timeout=120
@@ -363,7 +364,7 @@ BY_VALUE = """
 
 
 def test_code_that_goes_by_value_keeps_its_file(tmp_path):
-    """cloudpickle 3.1.3 takes the name of the file away: no line of the source was anywhere."""
+    """cloudpickle 3.1.3 drops the name of the file, so tracebacks showed no source lines."""
     script = tmp_path / "of_mine.py"
     script.write_text(textwrap.dedent(BY_VALUE))
     r = subprocess.run(

@@ -1,5 +1,5 @@
-"""Random SIGKILLs of workers during a job: the output is byte for byte that of an undisturbed
-run."""
+"""Random SIGKILLs of workers during a job: the output equals that of an undisturbed run, byte for
+byte."""
 
 import concurrent.futures
 import hashlib
@@ -41,14 +41,14 @@ def digest(folder):
     h = hashlib.sha256()
     for f in sorted(os.listdir(folder)):
         with open(os.path.join(folder, f), "rb") as x:
-            # its name without the id of the write
+            # the file's name without the write's id
             h.update(f.partition("_")[2].encode() + x.read())
     return h.hexdigest()
 
 
 def run(command, kills, within, rnd, log):
-    """Runs command; kills a random worker (a grandchild: driver -> fork server -> workers) `kills`
-    times, at random moments at most `within` s apart."""
+    """Runs the command, and kills a random worker (a grandchild: driver -> fork server -> workers)
+    `kills` times, at random times at most `within` s apart."""
     with open(log, "wb") as errors:
         p = subprocess.Popen(
             [sys.executable, *command], stdout=subprocess.PIPE, stderr=errors, env=dict(os.environ)
@@ -71,7 +71,7 @@ def run(command, kills, within, rnd, log):
 
 
 def same_bytes(command, within, rounds, tmp_path, seed):
-    """command(out) with and without kills writes the same files."""
+    """Checks that command(out) with kills and without them writes the same files."""
     rnd, log = random.Random(seed), tmp_path / "log"
     code, text, _ = run(command(tmp_path / "quiet"), 0, within, rnd, log)
     assert code == 0 and text, log.read_text()
@@ -100,7 +100,7 @@ def test_same_bytes(tmp_path):
 
 @rounds.campaign(600)
 def test_main_job_same_bytes(tmp_path):
-    """The main job itself: Magika in a pool of actors over a part of the standard library."""
+    """The main job itself: Magika in a pool of actors, over a part of the standard library."""
     pytest.importorskip("magika")
     src = os.path.join(sysconfig.get_path("stdlib"), "idlelib")
     job = os.path.join(os.path.dirname(__file__), "../../../examples/classify_files.py")
@@ -114,8 +114,8 @@ def test_main_job_same_bytes(tmp_path):
 
 
 def test_a_fork_server_that_is_killed_again_and_again():
-    """After eight deaths in a row what waited for a worker failed, and so did the queries that
-    followed while it was killed."""
+    """After eight deaths in a row, tasks that waited for a worker once failed, and so did later
+    queries while the server was killed."""
     import skate as ray
     from skate._private.internal_api import memory_summary
 
@@ -133,7 +133,7 @@ def test_a_fork_server_that_is_killed_again_and_again():
     with concurrent.futures.ThreadPoolExecutor(2) as threads:
         got, total = threads.submit(ray.get, refs), threads.submit(query)
         try:
-            # none of them has had the time to make a worker
+            # none of the fork servers has had the time to make a worker
             while len(killed) < 9 and not got.done():
                 for pid in set(children(os.getpid())) - mine - killed:
                     os.kill(pid, signal.SIGKILL)

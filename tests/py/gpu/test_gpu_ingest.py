@@ -1,5 +1,5 @@
-"""Batches on a GPU: page-locked memory, copies on a stream of their own (docs/design/ingest.md).
-Skipped where torch has no GPU."""
+"""Batches on a GPU: page-locked memory, copies on a separate CUDA stream (docs/design/ingest.md).
+Skipped if torch has no GPU."""
 
 import numpy as np
 import pytest
@@ -31,8 +31,8 @@ def ds():
 
 
 def check(batches, shuffled=False):
-    """That all rows have come, each whole; the tensors as they are used: by work that is queued
-    behind them."""
+    """Checks that all rows arrived intact. The tensors are used as in training, by work that is
+    queued behind them."""
     seen = []
     for b in batches:
         assert b["x"].is_cuda and b["id"].is_cuda
@@ -40,7 +40,7 @@ def check(batches, shuffled=False):
             b["x"] == (b["id"][:, None] + torch.arange(WIDTH, device="cuda")).to(torch.int32)
         ).all()
         seen.append((b["id"].clone(), good))
-        b["x"].zero_()  # the memory goes back while the next batch is under way
+        b["x"].zero_()  # the memory is released while the next batch is being copied
     assert all(bool(good) for _, good in seen)
     order = torch.cat([i for i, _ in seen]).cpu()
     assert torch.equal(order.sort().values, torch.arange(ROWS))
@@ -122,7 +122,8 @@ def test_left_early_and_an_error_of_the_consumer(ds):
 
 
 def test_training_is_the_same_as_over_tensors_in_memory(ds):
-    """A few steps of a small model: equal weights, whatever is under way beside them."""
+    """A few steps of a small model: the weights are equal, whatever copies are in progress at the
+    same time."""
 
     def train(batches):
         torch.manual_seed(0)

@@ -1,7 +1,7 @@
 """Each built-in aggregate over all rows of random tables, of each type, with nulls and NaN, cut
-into blocks at random: Dataset.aggregate() and Dataset.sum() and the like, groupby(None), groupby() of a
-column of one value, and a subclass of the user's that calls the methods that it overrides say the
-same. What plain Python can say of it, it says too.
+into blocks at random. Dataset.aggregate(), Dataset.sum() and similar methods, groupby(None),
+groupby() of a column with one value, and a user's subclass that calls the methods which it
+overrides must all agree, also with plain Python where that can compute the result.
 """
 
 import datetime
@@ -71,7 +71,7 @@ METHODS = {"sum": ag.Sum, "min": ag.Min, "max": ag.Max, "mean": ag.Mean, "std": 
 
 
 def aggregates(r):
-    """One of each built-in aggregate of column x, some with other parameters than usual."""
+    """One of each built-in aggregate of column x, some with unusual parameters."""
     nulls = r.random() < 0.7
     out = [a("x", ignore_nulls=nulls) for a in WITH_NULLS]
     out += [a("x") for a in (ag.ValueCounter, ag.MissingValuePercentage)]
@@ -108,7 +108,7 @@ def table(r, kind):
 
 
 def plain(v):
-    """A value as it is compared: bit by bit, and all NaN are one."""
+    """A value in the form in which it is compared: bit by bit, and all NaN are equal."""
     if isinstance(v, np.ndarray):
         return plain(v.tolist())
     if isinstance(v, (list, tuple)):
@@ -119,7 +119,7 @@ def plain(v):
 
 
 def outcome(work, *args):
-    """What a function of a Dataset gives, or raises."""
+    """The result of a function of a Dataset, or the exception that it raises."""
     try:
         return plain(work(*args))
     except TypeError:
@@ -129,7 +129,7 @@ def outcome(work, *args):
 
 
 def of_user(a):
-    """The same aggregate as a user's own, which runs by calls."""
+    """The same aggregate as the user's own, which runs as Python calls."""
 
     class Own(type(a)):
         def aggregate_block(self, block):
@@ -157,7 +157,8 @@ def missing(v):
 
 
 def by_python(a, values):
-    """What plain Python says, as outcome() has it; None: it says nothing."""
+    """The result in plain Python, in the form of outcome(); None: plain Python cannot compute
+    it."""
     kind, ignore = a.kind, a._ignore_nulls
     there = [v for v in values if not missing(v)]
     if kind == "list":
@@ -189,14 +190,14 @@ def test_all_rows_are_a_group_without_a_key():
                 grouped = outcome(by_group, ds, None, a)
                 keyed = outcome(by_group, ds, "k", a)
                 assert grouped == keyed
-                if a.kind == "sum" and grouped == "OverflowError":  # a column of 64 bits
+                if a.kind == "sum" and grouped == "OverflowError":  # the column has 64-bit integers
                     assert everything == plain(sum(v for v in values if v is not None))
                 else:
                     assert everything == grouped
                 if r.random() < 0.3:
                     assert outcome(over_all, ds, of_user(a)) == everything
                 said = by_python(a, values)
-                # of strings there is a least one, but no sum
+                # strings have a minimum, but no sum
                 if said is not None and everything not in ("TypeError", "OverflowError"):
                     assert everything == said or kind in NESTED or kind == "float16"
         ignore = r.random() < 0.5

@@ -1,9 +1,9 @@
-"""Random pipelines of skate.data against lists of rows: the same rows in order, for any cut into
-blocks, any engine, with workers killed or not.
+"""Random pipelines of skate.data compared with lists of rows: the same rows in order, however rows
+are cut into blocks, on every engine, with and without killed workers.
 
 The model of an operator is one line over a list of dicts. Columns are ints, floats (with nan),
-strings, strings or ints with nulls; user functions depend on values alone, never on where a batch
-was cut.
+strings, strings or ints with nulls; user functions depend only on values, never on how rows are cut
+into batches.
 """
 
 import math
@@ -86,7 +86,7 @@ def cut(rows, at):
 
 @st.composite
 def sources(draw):
-    """(dataset maker, rows): makers run again for each engine."""
+    """(dataset maker, rows): the maker is called again for each engine."""
     kind = draw(st.sampled_from(["items", "range", "arrow", "pandas", "blocks"]))
     n = draw(st.integers(0, 60) | st.sampled_from([0, 1, 2, 255, 256, 700]))
     k = draw(st.none() | st.integers(1, 12))
@@ -99,7 +99,7 @@ def sources(draw):
     rows = [a_row(i, draw(st.integers(0, 3)) if i == 0 else 7) for i in range(n)]
     cuts = draw(st.lists(st.integers(0, 1000), max_size=5))
     if kind == "items" and n:
-        # every column has a value of its type in some row, so that from_items knows the types
+        # every column has a value of its type in some row, so that from_items can infer the types
         rows[0].update(n="p", m=1)
         return (lambda: sd.from_items(rows, override_num_blocks=k)), rows, f"from_items({n}, {k})"
     if kind == "pandas" and n:
@@ -118,8 +118,8 @@ def sources(draw):
     return (lambda: sd.from_blocks(tables)), rows, f"from_blocks({[len(t) for t in tables]})"
 
 
-# ---- operators: each draws (apply to a dataset, apply to rows, text); cols: names of the int
-# columns without nulls, all names
+# ---- operators: each draws (apply to a dataset, apply to rows, text); cols: (names of the int
+# columns without nulls, all names)
 
 
 def h(x, salt):
@@ -127,7 +127,7 @@ def h(x, salt):
 
 
 class AddClass:
-    """A class function with a constructor argument; batches in any format."""
+    """A callable class with a constructor argument, for batches of any format."""
 
     def __init__(self, col, add, fmt):
         self.col, self.add, self.fmt = col, add, fmt
@@ -147,7 +147,7 @@ def add_in(fmt, b, col, add):
 
 
 def batch_to(fmt, b, col, add):
-    """Only the int column, as new."""
+    """A batch with only the int column, which is new."""
     if fmt == "pyarrow":
         return pa.table({col: pa.compute.add(b.column(col), add)})
     if fmt == "pandas":
@@ -156,7 +156,7 @@ def batch_to(fmt, b, col, add):
 
 
 def generated(fmt, b, col, cut):
-    """The batch in pieces of `cut` rows, from a generator."""
+    """A generator that yields the batch in pieces of `cut` rows."""
     n = b.num_rows if fmt == "pyarrow" else len(b) if fmt == "pandas" else len(b[col])
     for a in range(0, n, cut):
         if fmt == "pyarrow":
@@ -408,7 +408,7 @@ OPS = [
 
 @st.composite
 def pipelines(draw, ops=OPS, most=5):
-    """(make the dataset, its rows)."""
+    """(function that makes the dataset, its rows)."""
     source, rows, text = draw(sources())
     names = list(rows[0]) if rows else ["id"] if text.startswith("range") else list(TYPES)
     cols = {"all": names, "int": [c for c in names if c in ("i", "k", "id")]}
@@ -471,7 +471,8 @@ def test_prefixes_and_schema(p, n):
         whole = ds.materialize()
         known = ds.schema()
         assert whole.schema().names == known.names == list(rows[0])
-        # values decide types only where no metadata does: a column of nulls alone has type null
+        # values decide a type only if no metadata does: a column with nothing but nulls has type
+        # null
         got = whole.to_arrow().schema
         for name, t in zip(known.names, known.types):
             assert got.field(name).type == t or any(
@@ -512,14 +513,15 @@ def test_batches(p, size, fmt, drop_last):
     )
     got = [r for b in bs for r in rows_of(b, fmt)]
     want = rows[: full * size] if drop_last else rows
-    if fmt == "pandas":  # a batch without nulls has the plain dtype, a float stands for itself
+    # a batch without nulls has the plain dtype, and a float is compared directly
+    if fmt == "pandas":
         assert len(got) == len(want)
         for a, b in zip(got, want):
             assert all(same_value(a[c], v) or (v is None and a[c] != a[c]) for c, v in b.items()), (
                 a,
                 b,
             )
-    elif fmt != "pyarrow":  # numbers are floats with NaN in a batch where some are missing
+    elif fmt != "pyarrow":  # numbers are floats with NaN in a batch with missing numbers
         assert len(got) == len(want)
         for a, b in zip(got, want):
             assert list(a) == list(b)
@@ -567,13 +569,13 @@ def test_any_engine_gives_the_same(ps, seed):
 
 # ---- with workers that die
 
-# it runs the pipeline while the program is built: before the killer looks
+# materialize runs the pipeline while the program is built, before the killer is active
 KILL_OPS = [op for op in OPS if op is not op_materialize]
 
 
 class Killer(threading.Thread):
-    """Kills a random worker, at most `n` times, each time after a random number of looks at a
-    running job."""
+    """Kills a random worker, at most `n` times, each time after it has checked a running job a
+    random number of times."""
 
     def __init__(self, n, seed):
         super().__init__(daemon=True)

@@ -1,10 +1,10 @@
-"""One truth of predicates (docs/design/predicates.md): random predicates over random columns of all
-types, in memory, pushed down into Parquet files of all kinds, and as text, against a naive
-evaluator of Python's numbers; where SQL means the same, against DuckDB, too.
+"""One definition of truth for predicates (docs/design/predicates.md): random predicates over random
+columns of all types, in memory, pushed down into Parquet files of all kinds, and as text, compared
+with a simple evaluator over Python's numbers and, where SQL means the same, with DuckDB.
 
-A case is one predicate over one set of files. Row groups are of a few rows, values few, so that
-statistics often have min == max == the value that is asked for. What is pushed runs in this
-process, as a worker would run it (some cases run on the engine as well): 10^5 cases take minutes.
+A case is one predicate over one set of files. Row groups have few rows and few values, so that
+statistics often have min == max == the value in the predicate. Pushed-down predicates run in this
+process, as a worker would run them (some cases also run on the engine): 10^5 cases take minutes.
 """
 
 import datetime as dt
@@ -42,8 +42,8 @@ EPOCH = dt.datetime(1970, 1, 1)
 NS = {"s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
 
 
-# ---- columns: (Arrow type, kind, pool of values as the model has them)
-# The model of a number is itself, of text and bytes the same, of what is temporal an integer of
+# ---- columns: (Arrow type, kind, values in the form of the model)
+# The model of a number, a text or bytes is the value itself; a temporal value is an integer of
 # nanoseconds.
 
 
@@ -164,7 +164,7 @@ COLUMNS = [
 
 
 def stored(t):
-    """Whether Parquet files of this pyarrow have the type."""
+    """Whether this pyarrow can store the type in Parquet files."""
     try:
         pq.write_table(pa.table({"x": pa.nulls(0, t)}), pa.BufferOutputStream())
     except pa.ArrowNotImplementedError:
@@ -180,7 +180,7 @@ class Column:
         self.type, self.kind, pool = spec
         self.pool = r.sample(pool(r), k=min(len(pool(r)), r.randint(1, 4)))
         values, v = [], None
-        while len(values) < n:  # runs, so that row groups have one value
+        while len(values) < n:  # runs of equal values, so that row groups have one value
             v = r.choice(self.pool)
             values += [v] * r.randint(1, 4)
         values = values[:n]
@@ -213,11 +213,11 @@ class Column:
         return pa.array([None if v is None else v // unit for v in self.values], width).cast(t)
 
 
-# ---- predicates: trees of tuples, which become expressions, text, SQL, and truth values
+# ---- predicates: trees of tuples, which are converted to expressions, text, SQL, and truth values
 
 
 def literal(r, c):
-    """(a value as a program writes it, its model)"""
+    """Returns (a value as a program writes it, its model)."""
     v = r.choice(c.pool) if r.random() < 0.75 else None
     if c.kind == "number":
         if v is None:
@@ -275,7 +275,8 @@ def literal(r, c):
 
 
 def comparable(a, b):
-    """Columns whose comparison is exact. A decimal with a float is not: that is one of floats."""
+    """The columns whose comparison is exact; that of a decimal with a float is not, since both
+    become floats."""
     dates = {"date", "ts"}, {"date", "tz"}
     if a.kind == b.kind == "number":
         dec, flo = (
@@ -336,7 +337,7 @@ def expression(p):
 
 
 class CannotSay(Exception):
-    """The predicate has no form in this language, or means something else there."""
+    """The predicate has no form in this language, or has another meaning there."""
 
 
 def written(v):
@@ -376,7 +377,7 @@ def text(p):
 
 
 def truth(p, row):
-    """True, False or None, as the page on predicates has it, of a row of the model."""
+    """True, False or None for a row of the model, as docs/design/predicates.md defines it."""
     if p[0] in ("and", "or"):
         a, b = truth(p[1], row), truth(p[2], row)
         strong = p[0] == "or"
@@ -434,7 +435,8 @@ def sql(p, columns):
 
 
 def sql_value(v, c):
-    """Of the column's own kind: with others DuckDB rounds, and NaN is the greatest number there."""
+    """A value of the column's own kind: DuckDB rounds values of other kinds, and its NaN is the
+    greatest number."""
     t = c.type
     if pa.types.is_integer(t) and type(v) is int and abs(v) < 2**64:
         return f"{v}::hugeint"
@@ -447,11 +449,11 @@ def sql_value(v, c):
     raise CannotSay
 
 
-# ---- the three ways
+# ---- the three ways to evaluate a predicate
 
 
 def files(r, folder, columns, table):
-    """Writes the table as Parquet in some manner; what reads it."""
+    """Writes the table as Parquet with random options; returns the function that reads it."""
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     given = inspect.signature(pq.write_table).parameters
@@ -495,8 +497,8 @@ def files(r, folder, columns, table):
 
 
 def here(ds):
-    """The rows of a filter over a reader, in this process, by the plan that the optimiser makes;
-    and how many rows the reader gave."""
+    """Runs a filter over a reader in this process, by the plan that the optimiser makes; returns
+    the rows, and how many rows the reader gave."""
     test = optimised(ds._node, "raise")[0]
     read = test.inputs[0]
     out, n = [], 0
@@ -521,8 +523,8 @@ def in_memory(e, table):
 
 
 def pyarrows_own(e, folder, table, about):
-    """filter= of a read against the same expression of pyarrow in memory; whether pyarrow has
-    it."""
+    """Compares filter= of a read with the same expression of pyarrow in memory; returns whether
+    pyarrow has such an expression."""
     try:
         test = e.to_pyarrow()
         want = sorted(table.filter(test)["row"].to_pylist())

@@ -1,10 +1,10 @@
 """Random queries over exchanges (sort, groupby, map_groups, distinct, join of each kind,
 random_shuffle, repartition, union, in chains with filters, maps and limits) over random tables with
-nulls and NaN and hot keys, of random block sizes, under random memory limits and with workers
-killed: the rows, and where the documents say it their order, are those of a plain evaluation over
+nulls, NaN and hot keys, of random block sizes, under random memory limits and with killed workers:
+the rows, and their order where the documentation defines it, equal those of a plain evaluation over
 lists of dicts.
 
-The plain evaluation knows of no block, partition or hash: it is written from the rules in
+The plain evaluation uses no blocks, partitions or hashes: it follows the rules in
 docs/design/kernels.md and docs/design/data_api.md.
 """
 
@@ -98,7 +98,7 @@ def engine():
 
 
 def same(v):
-    """A key as a dict may have it: NaN is one value, -0.0 is 0.0."""
+    """A key in the form for a dict: all NaN are one value, -0.0 becomes 0.0."""
     return "NaN" if isinstance(v, float) and v != v else v + 0.0 if isinstance(v, float) else v
 
 
@@ -145,7 +145,7 @@ AGGREGATES = {
     "quantile": (Quantile, lambda c, g: median(sorted(present(c, g))), lambda c: f"quantile({c})"),
     "list": (AsList, lambda c, g: [row[c] for row in g], lambda c: f"list({c})"),
 }
-NESTED = ("list(",)  # names of columns that are no numbers begin so
+NESTED = ("list(",)  # the names of columns that are no numbers begin with this
 
 
 def deviation(values):
@@ -170,8 +170,9 @@ def present(column, rows):
 
 
 def joined(left, right, names, how, key):
-    """Every pair of rows with equal keys; null meets nothing, NaN meets NaN. What has no partner,
-    with nulls beside it, where the kind keeps it. names: of both sides' columns."""
+    """Every pair of rows with equal keys; null matches nothing, NaN matches NaN. Rows without a
+    partner are included, with nulls, if the kind of join keeps them. names: those of both sides'
+    columns."""
     by, met, out = {}, set(), []
     for i, row in enumerate(right):
         if row[key] is not None:
@@ -201,7 +202,7 @@ def joined(left, right, names, how, key):
 
 
 def a_table(rng, keys, prefix, n):
-    """Of the rows of some tables, half or all have one key, which may be null."""
+    """A random table. In some tables half or all of the rows have one key, which may be null."""
     hot = rng.choice([0, 0, 0.5, 1])
     cols = {}
     for k, t in keys.items():
@@ -223,7 +224,7 @@ def a_table(rng, keys, prefix, n):
 
 def dataset(rng, table):
     """The table in random pieces, some of them empty, in blocks of a random size, under a random
-    limit of memory."""
+    memory limit."""
     at = sorted(rng.randrange(table.num_rows + 1) for _ in range(rng.randrange(7)))
     pieces = [table.slice(a, b - a) for a, b in zip([0, *at], [*at, table.num_rows], strict=True)]
     ds = sd.from_arrow(pieces)
@@ -237,8 +238,8 @@ def dataset(rng, table):
 
 
 def killer(folder, name, b):
-    """Ends its worker in one batch of three, once for each number of rows, and three times at
-    most."""
+    """Ends its worker in one batch of three, once for each number of rows, and at most three
+    times."""
     if b.num_rows % 3 == 1 and len(os.listdir(folder)) < 3:
         mark = os.path.join(folder, f"{name}-{b.num_rows}")
         try:
@@ -250,15 +251,15 @@ def killer(folder, name, b):
 
 
 class Query:
-    """A dataset, the rows that it should have, what was done to it in words, and whether the order
-    of the rows is known."""
+    """A dataset, its expected rows, a description of the operators, and whether the order of the
+    rows is defined."""
 
     def __init__(self, rng, folder):
         self.rng, self.folder, self.said = rng, folder, []
         self.keys = {f"k{i}": rng.choice(list(KINDS)) for i in range(rng.randrange(1, 4))}
         table = a_table(rng, self.keys, "", rng.choice([0, 1, 2, 40, 300, 2000]))
         self.ds, self.rows, self.names = dataset(rng, table), table.to_pylist(), table.column_names
-        # called: a function, of whose columns nothing is known where it has seen no rows
+        # called: a function was applied, so the columns are unknown if it has seen no rows
         self.ordered, self.called = True, False
 
     def some_keys(self):
@@ -268,7 +269,7 @@ class Query:
         names = self.plain_names()
         keys = self.rng.sample(names, self.rng.randrange(1, min(3, len(names)) + 1))
         directions = [self.rng.random() < 0.5 for _ in keys]
-        if not self.ordered:  # so that it is known from here on
+        if not self.ordered:  # from here on the order is defined
             rest = [n for n in names if n not in keys]
             keys, directions = keys + rest, directions + [False] * len(rest)
         self.ds, self.rows, self.ordered = (
@@ -284,7 +285,7 @@ class Query:
             self.rng.randrange(1, len([k for k in self.names if k in self.keys]) + 1),
         )
         numbers = [n for n in self.names if n[-1] in "vf" or n == "row"]
-        # values of a list are in the order of the rows
+        # the values of a list are in the order of the rows
         kinds = [a for a in AGGREGATES if a != "list" or self.ordered]
         aggs = (
             [
@@ -314,7 +315,7 @@ class Query:
         return f"groupby({keys}).aggregate({aggs})"
 
     def map_groups(self):
-        """Of each group how many rows it has, beside its first key, in the order of the keys."""
+        """The number of rows of each group beside its first key, in the order of the keys."""
         keys = self.some_keys()
         self.called = True
         self.ds = self.ds.groupby(keys[0]).map_groups(
@@ -357,7 +358,7 @@ class Query:
         )
         how = self.rng.choice(list(join_args.KINDS))
         n_pairs = min(len(self.rows), 10**9) * other.num_rows
-        if n_pairs > 150_000:  # with a hot key on both sides there would be so many
+        if n_pairs > 150_000:  # a hot key on both sides would make more pairs than this
             other = other.slice(0, 1 + 150_000 // len(self.rows))
         names = (self.names, other.column_names)
         given = (self.ds, dataset(self.rng, other))
@@ -418,8 +419,8 @@ def count_rows(key, group):
 
 
 def text(row):
-    """A row as it is compared: its columns by name, floats to 12 digits, since sums may be rounded
-    once more."""
+    """A row in the form in which it is compared: columns by name, floats to 12 digits, since sums
+    may be rounded differently."""
     return [(k, value(v)) for k, v in sorted(row.items())]
 
 

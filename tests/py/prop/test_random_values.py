@@ -1,9 +1,9 @@
-"""Random Python values, arrays, frames and tables through put/get, task arguments and results; and
-that nothing of them stays when they are dropped.
+"""Random Python values, arrays, frames and tables through put/get, task arguments and results;
+nothing of them must stay after they are dropped.
 
-The store is asked by status(), after results were fetched and everything was released: objects,
-sealed bytes and pins must come to 0 within a deadline (workers give back what they hold when they
-tell it, so it is not at once).
+After results were fetched and everything was released, status() shows the contents of the store:
+objects, sealed bytes and pins must become 0 within a deadline (workers report what they release a
+little later).
 """
 
 import gc
@@ -36,7 +36,7 @@ def engine(request):
         },
     )
     gc.collect()
-    # left() collects after each example: what other tests left is not looked at each time
+    # left() collects garbage after each example, which should not visit the objects of other tests
     gc.freeze()
     yield request.param
     gc.unfreeze()
@@ -86,7 +86,7 @@ patience = 60.0
 
 
 def left():
-    """What is still there after at most a minute; {} when nothing is."""
+    """What is still in the store after at most a minute; {} if it is empty."""
     global patience
     gc.collect()
     end = time.monotonic() + patience
@@ -96,10 +96,11 @@ def left():
         if not over:
             return over
         if time.monotonic() > end:
-            # hypothesis looks for a smaller example now, and holds on to what the failed ones held
+            # hypothesis now looks for a smaller example, and holds the objects of the failed ones
             patience = 1.0
             return over
-        select.select([], [], [], 0.001)  # workers tell of it when they tell anything
+        # workers report what they released with their next message
+        select.select([], [], [], 0.001)
 
 
 # ---- values
@@ -182,7 +183,7 @@ def arrays(draw):
     else:
         rng = np.random.default_rng(draw(st.integers(0, 99)))
         raw = rng.integers(0, 2 if dtype.kind == "b" else 100, n * dtype.itemsize, dtype=np.uint8)
-        # raw bytes are no text
+        # random bytes are no valid text
         if dtype.kind == "U" or (dtype.names and "b" in dtype.names and dtype["b"].names):
             a = np.zeros(shape, dtype)
             if dtype.kind == "U":
@@ -278,11 +279,11 @@ VALUES = st.recursive(
 
 
 def same(a, b):
-    """a is b by value and type, all the way down."""
+    """Whether a equals b by value and type, at all levels."""
     assert type(a) is type(b), (type(a), type(b))
     if isinstance(b, np.ndarray):
-        # numpy pickles strided ones in this machine's order, except in structures, with skate or
-        # without
+        # NumPy pickles strided arrays in this machine's byte order, except inside structures, with
+        # or without skate
         if not b.flags.forc:
             b = pickle.loads(pickle.dumps(b, 5))
         assert a.dtype == b.dtype and a.shape == b.shape
@@ -344,13 +345,13 @@ def test_actors(vs):
 
 @skate.remote
 def fetch(tree):
-    """The tree with the values in place of its references."""
+    """The tree in which references are replaced by their values."""
     return resolve(tree)
 
 
 @skate.remote
 def wrap(v):
-    """References made in a task, nested in its result."""
+    """References that a task makes, nested in its result."""
     return {"made": skate.put(v), "task": echo.remote(v), "plain": v}
 
 
@@ -376,7 +377,8 @@ TREES = st.recursive(
 
 
 def build(tree, kept):
-    """Tuples become references (or what holds them); (value with references, value without)."""
+    """Turns tuples into references, or into objects that contain them; returns (value with
+    references, value without)."""
     if isinstance(tree, tuple):
         how, (x, plain) = tree[0], build(tree[1], kept)
         if how == "wrap":
@@ -426,7 +428,7 @@ def test_generators(sizes, take):
         assert m == n and skate.get(inner) == bytes(n)
         del inner, ref
     del it
-    # on the inline engine a task runs when somebody waits, that of a dropped stream, too
+    # the inline engine runs a task when a caller waits, also the task of a dropped stream
     skate.get(skate.remote(lambda: None).remote())
     assert left() == {}
 

@@ -1,9 +1,9 @@
 """Random chains of operators over random sources: with all rules of the optimiser, with none, and
-with each one alone they give the same rows in the same order, and write the same files.
+with each rule alone they give the same rows in the same order, and write the same files.
 
-Here nothing says what the rows should be (test_pipelines.py has the models of operators): a rule is
-right if it changes nothing. Filters are expressions over columns with nulls and NaN, so that what a
-reader skips by statistics is among what is compared.
+These tests do not say what the rows should be (test_pipelines.py has the models of operators): a
+rule is correct if it changes nothing. Filters are expressions over columns with nulls and NaN, so
+that rows which a reader skips by statistics are compared, too.
 """
 
 import datetime
@@ -42,13 +42,13 @@ def engine():
     skate.shutdown()
 
 
-# ---- sources: files and tables of columns with one letter; their kinds are the letters
+# ---- sources: files and tables of columns named by one letter, which is also their kind
 
 KINDS = {
     "i": pa.int64(),  # no nulls
     "m": pa.int32(),  # nulls
     "f": pa.float64(),  # nulls, NaN, both zeros
-    "s": pa.string(),  # few values, as dictionary encoding likes them
+    "s": pa.string(),  # few different values, for dictionary encoding
     "n": pa.string(),  # nulls
     "l": pa.list_(pa.int64()),  # nulls and empty lists
     "t": pa.timestamp("us"),
@@ -67,7 +67,7 @@ def a_table(n, salt):
         "t": lambda: datetime.datetime(2020, 1, 1 + r.randrange(9)),
     }
     made = {c: [values[c]() for _ in range(n)] for c in KINDS}
-    if r.random() < 0.5:  # statistics of row groups leave some out
+    if r.random() < 0.5:  # some row groups have no statistics
         made["i"].sort()
         made["m"].sort(key=lambda v: (v is None, v))
     return pa.table({c: pa.array(v, KINDS[c]) for c, v in made.items()})
@@ -94,7 +94,7 @@ def sources(draw, folder):
 
 
 # ---- operators: each takes a Dataset and the kinds of its columns, {name: letter}, which it
-# changes; None: it does not fit
+# changes; None: the operator does not fit
 
 
 def some(draw, kinds, of):
@@ -156,7 +156,7 @@ def drop(draw, ds, kinds):
 
 
 def rename(draw, ds, kinds):
-    """A new name, or the names of two exchanged, or new ones for all."""
+    """A new name, the names of two columns exchanged, or new names for all."""
     names = list(kinds)
     a, b, how = draw(st.sampled_from(names)), draw(st.sampled_from(names)), draw(st.integers(0, 2))
     if how == 0 and a + "_" not in names:
@@ -235,7 +235,7 @@ def sample(draw, ds, kinds):
 
 
 def union(draw, ds, kinds):
-    """With rows of its own, of one branch or of two."""
+    """A union with other rows, of one branch or of two."""
     return ds.union(draw(st.sampled_from([ds, ds.limit(9), ds.filter(expr=a_test(draw, kinds))])))
 
 
@@ -283,16 +283,16 @@ def chains(draw, folder):
     return ds
 
 
-# ---- what is compared
+# ---- how results are compared
 
 
 def same(a, b):
-    """Also of NaN, of zeros with their sign, and of columns in their order."""
+    """Compares NaN, the sign of zeros, and the order of columns, too."""
     return repr(a) == repr(b)
 
 
 def written(ds, at):
-    """The rows of the files, one behind the other, and the schema."""
+    """The rows of the files, one file after another, and the schema."""
     ds.write_parquet(at)
     tables = [pq.read_table(os.path.join(at, name)) for name in sorted(os.listdir(at))]
     assert all(t.schema.equals(tables[0].schema) for t in tables)
@@ -320,8 +320,8 @@ def test_no_rule_changes_rows(folder, data):
     ds = data.draw(chains(folder))
     sink = data.draw(st.sampled_from(["rows", "rows", "write", "write", "count", 7]))
     note(f"sink: {sink}")
-    # What says which task it was depends on how blocks were cut, which each rule changes: it only
-    # has to run. What must hold of it is below.
+    # Values that depend on the task follow how blocks were cut, which each rule changes: the chain
+    # only has to run. The tests below check these values.
     by_task = any(n.operator.numbered for n in below(ds._node))
     plain = {}
     try:
@@ -334,7 +334,8 @@ def test_no_rule_changes_rows(folder, data):
         optimise.OFF = set()
 
 
-# ---- what counts rows: a predicate that goes below it drops rows that would have counted
+# ---- operators that number rows: a predicate moved below them would drop rows that should be
+# numbered
 
 
 COUNTING = {
@@ -348,8 +349,8 @@ COUNTING = {
 
 
 def ordered_file(folder, n, rows_of_a_group):
-    """i and t go up, so that the statistics of row groups say which of them a predicate about these
-    drops whole."""
+    """i and t increase, so that a predicate about them can drop whole row groups by their
+    statistics."""
     at = tempfile.mkdtemp(dir=folder)
     t = a_table(n, n).set_column(0, "i", pa.array(range(n), pa.int64()))
     days = pa.array(
@@ -364,7 +365,7 @@ def ordered_file(folder, n, rows_of_a_group):
 
 
 def later_rows(draw, ds, kinds, n):
-    """Keeps rows from somewhere on: whole row groups before it may be skipped."""
+    """Keeps the rows from some place on, so that whole row groups before it may be skipped."""
     first = draw(st.integers(1, n - 1))
     about = [c for c, k in kinds.items() if k in ("=i", "=t")]
     if not about:
@@ -395,7 +396,7 @@ def test_predicates_above_what_counts_rows(folder, data):
         ordered_file(folder, n, draw(st.sampled_from([5, 10]))),
         override_num_blocks=draw(st.sampled_from([1, 1, 2])),
     )
-    # "=": goes up; other operators take no notice of these
+    # "=" marks increasing columns; other operators ignore the mark
     kinds = {c: c for c in ds.schema().names} | {"i": "=i", "t": "=t"}
     around = [rename, select, same_rows, with_columns, keep]
     names = [
@@ -416,8 +417,8 @@ def test_predicates_above_what_counts_rows(folder, data):
     [("numbered", "project_numbered"), ("sample", "random_sample"), ("limit", "limit")],
 )
 def test_a_predicate_that_went_below_would_be_found(folder, monkeypatch, name, wrong):
-    """The comparison fails where an operator that counts rows says that predicates may go below
-    it."""
+    """The comparison fails if an operator that numbers rows declares that predicates may be moved
+    below it."""
     ds = sd.read_parquet(ordered_file(folder, 60, 5), override_num_blocks=1)
     ds = {
         "numbered": lambda: numbered(None, ds, {}),

@@ -1,12 +1,12 @@
-"""Sorts, shuffles, groups and joins whose workers are killed at random moments: the output is
-compared, byte by byte, with that of a run in which nobody is.
+"""Sorts, shuffles, groups and joins whose workers are killed at random times: the output is
+compared, byte by byte, with that of a run without kills.
 
-    python tests/py/soak/exchange_kills.py [--kills 200 | --seconds S] [--rows N] [--seed N]
+python tests/py/soak/exchange_kills.py [--kills 200 | --seconds S] [--rows N] [--seed N]
 
-Each pair of runs takes a strategy by chance. A kill is SIGKILL of a worker that is at work; what it
-was doing is read from its title just before. The last lines say how many kills met which phase, how
-many runs gave other bytes (0), and how long runs with a kill took next to those without; the exit
-status is 1 if something is wrong."""
+Each pair of runs takes a random strategy. A kill is SIGKILL of a worker that runs a task; the
+worker's title is read just before, to know which task. The last lines say how many kills hit which
+phase, how many runs gave other bytes (0), and how long runs with a kill took compared with those
+without; the exit status is 1 if anything is wrong."""
 
 import argparse
 import os
@@ -38,7 +38,7 @@ def hot(n, blocks):
 
 
 def works(n):
-    """{name: what makes its Dataset}."""
+    """{name: function that makes its Dataset}."""
 
     def other():
         return sd.range(n // 4, override_num_blocks=5).map_batches(
@@ -52,7 +52,7 @@ def works(n):
         "groupby": lambda: rows(n, 9, 5000).groupby("k").sum("v"),
         "join": lambda: rows(n, 9, n).join(other(), "left_outer", num_partitions=8, on=("k",)),
         "join, hot key": lambda: hot(n, 12).join(other(), "inner", num_partitions=4, on=("k",)),
-        # its shares tell
+        # its split reduces send match reports
         "full outer join, hot key": lambda: hot(n, 12).join(
             other(), "full_outer", num_partitions=4, on=("k",)
         ),
@@ -63,7 +63,7 @@ def works(n):
 
 
 def run(ds):
-    """({column: checksum of all of its bytes in order}, seconds)."""
+    """({column: checksum over all of its bytes in order}, seconds)."""
     t, crc = time.perf_counter(), defaultdict(int)
     for b in ds.iter_batches(batch_size=None, batch_format="numpy"):
         for name, column in b.items():
@@ -85,7 +85,7 @@ def title(pid):
 
 
 def kill_one(rng, after, over, met):
-    """Kills a worker that runs a part of an exchange, at a moment after `after` seconds."""
+    """Kills a worker that runs a task of an exchange, at a time after `after` seconds."""
     if over.wait(after):
         return
     while not over.is_set():

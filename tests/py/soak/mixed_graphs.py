@@ -1,14 +1,14 @@
 """Random graphs of tasks, actors, streams and nested references on one engine, while workers are
 killed and stopped, tasks cancelled, processes forked and objects spilled; every value is compared
-with what a plain evaluation of the same graph gives.
+with a plain evaluation of the same graph.
 
-    python tests/py/soak/mixed_graphs.py [--seconds 3600] [--seed N]
+python tests/py/soak/mixed_graphs.py [--seconds 3600] [--seed N]
 
-Drivers come one after the other, each a process with an engine of its own: half of them end by
-themselves, half are killed with SIGKILL in the middle. After each nothing may be left: no process,
-no file. The last line says operations, kills, stops, cancels, forks, wrong values, hangs, what was
-left over, and the growth of the drivers' memory; the exit status is 1 if something is wrong. The
-seed of a driver is printed when it fails: `--driver SEED SECONDS` runs it alone.
+Drivers run one after another, each a process with its own engine: half of them end by themselves,
+half are killed with SIGKILL while they work. After each driver, no process and no file may be left.
+The last line has the numbers of operations, kills, stops, cancels, forks, wrong values and hangs,
+what was left, and the growth of the drivers' memory; the exit status is 1 if anything is wrong. If
+a driver fails, its seed is printed: `--driver SEED SECONDS` runs it alone.
 """
 
 import argparse
@@ -27,15 +27,15 @@ import time
 import zlib
 
 STORE = 48 << 20
-PATIENCE_S = 180  # for one get, on a machine that does other things, too
+PATIENCE_S = 180  # for one get(), on a machine that runs other programs, too
 
 
-# ---- what a node of a graph is worth: the same function in the tasks and in the plain evaluation
+# ---- the value of a node: the same function in the tasks and in the plain evaluation
 
 
 def value(node, args):
-    """(number, bytes) of a node: a function of its number in the graph, its size and of all that
-    its arguments hold."""
+    """(number, bytes) of a node: a function of its number in the graph, its size and the contents
+    of all its arguments."""
     h = hashlib.blake2b(
         repr((node["id"], [(n, zlib.crc32(b)) for n, b in args])).encode(), digest_size=8
     )
@@ -44,7 +44,7 @@ def value(node, args):
 
 
 def plan(rng, n_nodes):
-    """A list of nodes; arguments are numbers of nodes before."""
+    """A list of nodes; arguments are the numbers of earlier nodes."""
     kinds = [
         "put",
         "task",
@@ -90,8 +90,8 @@ class Failed(Exception):
 
 
 def evaluate(nodes):
-    """What each node is worth, or the Failed that ends it; of what hangs on a cancelled one both
-    are right."""
+    """The value of each node, or the Failed that ends it; for a node that depends on a cancelled
+    one both are correct."""
     out, shaky = [], []
     for node in nodes:
         args = [out[a] for a in node["args"]]
@@ -166,7 +166,7 @@ def functions(skate):
 
     @skate.remote(**forever)
     def stray(node, *args):
-        os.fork()  # the child comes back from the task: the engine has to end it
+        os.fork()  # the child returns from the task: the engine has to end the child
         return value(node, args)
 
     @skate.remote(**forever)
@@ -192,7 +192,7 @@ def functions(skate):
 
 
 class Chaos(threading.Thread):
-    """Kills and stops workers of this driver, by chance."""
+    """Kills and stops workers of this driver at random."""
 
     def __init__(self, rng, counts):
         super().__init__(daemon=True)
@@ -258,7 +258,7 @@ def run_graph(skate, f, rng, actors, counts):
     rng.shuffle(order)
     keep = order[: rng.randrange(1, len(order) + 1)]
     wanted = {i: refs[i] for i in keep}
-    del refs, args, ref  # what nobody asks for is dropped in the middle
+    del refs, args, ref  # results that will not be read are dropped while they are computed
     for i in keep:
         check(skate, nodes[i], wanted.pop(i), want[i], shaky[i], counts)
     total = 0
@@ -267,7 +267,7 @@ def run_graph(skate, f, rng, actors, counts):
         try:
             got = skate.get(s, timeout=PATIENCE_S)
         except skate.exceptions.RayActorError:
-            continue  # killed; its state is gone with it
+            continue  # the actor was killed, and its state is lost
         if got != total:
             wrong(counts, f"call {k} of a Counter gave {got}, not {total}")
 
@@ -343,7 +343,7 @@ def driver(seed, seconds):
 
 
 def of_tag(tag):
-    """Living processes that have the tag in their environment."""
+    """The living processes that have the tag in their environment."""
     out = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
@@ -397,7 +397,7 @@ def one_driver(seed, seconds, kill, spill, total):
             if k != "memory":
                 total[k] = total.get(k, 0) + n
         sizes = last.get("memory") or []
-        if len(sizes) >= 4:  # the first quarter warms caches up
+        if len(sizes) >= 4:  # during the first quarter caches are filled
             total["growth"].append((sizes[-1] - sizes[len(sizes) // 4]) / (1 << 20))
     told = [t for t in texts if t.startswith(("WRONG", "HUNG"))]
     if told or (rc and not kill) or (not kill and last is None):

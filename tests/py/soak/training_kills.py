@@ -1,14 +1,14 @@
-"""Trainers that are killed at random steps and gone on with by state_dict(): the rows that they had
-are compared, byte by byte, with those of one that nobody kills.
+"""Trainers that are killed at random steps and resumed by state_dict(): their rows are compared,
+byte by byte, with those of an undisturbed trainer.
 
-    python tests/py/soak/training_kills.py [--kills 1000 | --seconds S] [--seed N] [--only WORD]
+python tests/py/soak/training_kills.py [--kills 1000 | --seconds S] [--seed N] [--only WORD]
 
-Three of them (--only: those whose name has the word), each with its share of the kills: rows
-shuffled locally, ahead of the trainer; rows shuffled as a whole; rows dealt to ranks, of which
-there are 8, 4 or 6, another number after each kill. Each step writes the rows of its batch and
-then, by a rename, the state; a kill (SIGKILL) comes a random time behind a random step, so also
-between the two. The last lines say how long it took from load_state_dict() to the first batch, and
-how many streams were wrong (0); the exit status is 1 if one was."""
+There are three of them (--only: those whose names contain the word), each with its share of the
+kills: rows with a local shuffle, prepared in advance; all rows shuffled; rows dealt to 8, 4 or 6
+ranks, another number after each kill. Each step writes the rows of its batch and then, by a rename,
+the state; a kill (SIGKILL) happens a random time after a random step, so also between the two. The
+last lines say how long it took from load_state_dict() to the first batch, and how many streams were
+wrong (0); the exit status is 1 if one was."""
 
 import argparse
 import json
@@ -31,7 +31,7 @@ BATCH = 20
 
 
 def local(state, turn):
-    """(rows of a step, state behind it) without end: a local shuffle."""
+    """Yields (rows of a step, state after it) without end, with a local shuffle."""
     it = sd.range(3000, override_num_blocks=6).map(lambda row: {"id": row["id"]}).iterator()
     yield from epochs(
         it,
@@ -44,7 +44,7 @@ def local(state, turn):
 
 
 def whole(state, turn):
-    """A shuffle of all rows, another one in each epoch."""
+    """Shuffles all rows, anew in each epoch."""
     yield from epochs(
         sd.range(1500, override_num_blocks=5)
         .random_shuffle(seed=sd.RandomSeedConfig(7))
@@ -66,7 +66,7 @@ def epochs(it, state, **more):
 
 
 def ranks(state, turn):
-    """Threads as ranks, whose batches of a step are put one behind the other: the rows of the
+    """Threads as ranks; their batches of a step are concatenated, which gives the rows of the
     Dataset in order, however many ranks there are."""
     ds = sd.range(2400, override_num_blocks=5).random_shuffle(seed=sd.RandomSeedConfig(7))
     its = ds.streaming_split((8, 4, 6)[turn % 3], batch_size=BATCH)
@@ -86,17 +86,17 @@ def ranks(state, turn):
         step = [out.get() for out in given]
         for item in step:
             if item is not None:
-                # behind a whole step the state of any rank is that of all
+                # after a complete step the state of any rank is that of all
                 yield item[0], item[1] if item is step[-1] else None
-        for i, item in enumerate(step):  # those that have no batch any more wait for the others
+        for i, item in enumerate(step):  # ranks without a further batch wait for the others
             while item is not None and None in step and (item := given[i].get()) is not None:
                 raise AssertionError("a rank had two batches more than another")
 
 
 def train(kind, path, turn, said, limit):
-    """A process: goes on where the files say, until the stream has `limit` bytes. Says a line after
-    each step behind which it has written a state, the first with the seconds that it took to
-    begin."""
+    """The trainer's process: resumes from the files until the stream has `limit` bytes. Writes a
+    line after each step whose state it has saved; the first line has the seconds that the start
+    took."""
     skate.init(num_cpus=2, object_store_memory=64 << 20, logging_level="error")
     sd.DataContext.get_current().enable_progress_bars = False
     state, at = None, 0
@@ -123,7 +123,7 @@ KINDS = {"local shuffle": local, "global shuffle": whole, "8, 4 or 6 ranks": ran
 
 
 def fork(*args):
-    """(pid, file that says what it says) of a process that trains."""
+    """Forks a trainer; returns (pid, file with its lines)."""
     r, w = os.pipe()
     pid = os.fork()
     if not pid:
@@ -141,7 +141,8 @@ def fork(*args):
 
 
 def disturb(kind, path, kills, until, rng):
-    """Kills a trainer again and again; how often, and the seconds that going on took."""
+    """Kills a trainer again and again; returns the number of kills, and the seconds that each
+    resume took."""
     took = []
     for turn in range(kills):
         if time.monotonic() > until:
@@ -149,7 +150,7 @@ def disturb(kind, path, kills, until, rng):
         pid, said = fork(kind, path, turn, 1 << 60)
         with said:
             lines = [said.readline() for _ in range(rng.randint(1, 12))]
-            time.sleep(rng.random() * 0.002)  # so that it is killed anywhere in a step
+            time.sleep(rng.random() * 0.002)  # so that kills hit any point of a step
             os.kill(pid, signal.SIGKILL)
             if os.waitpid(pid, 0)[1] != signal.SIGKILL or not lines[-1]:
                 raise SystemExit(f"{kind}: a trainer ended by itself")
