@@ -28,7 +28,7 @@
  * the worker leaves.
  *
  *  magic..data_size   driver, once, before any worker | all
- *  who                driver | workers | seq_cst
+ *  who                driver, by sk_ctl_drives | workers | seq_cst
  *  bell[2]            all ring it | driver sleeps on it | see ipc.h
  *  slot.bell          driver rings it | worker sleeps on it | see ipc.h
  *                     asleep = 1: the driver makes one wake-up call in vain
@@ -91,6 +91,18 @@ struct sk_ctl {
     char waits[512]; /* text: what the driving caller is waiting for, if its wait is long */
 };
 _Static_assert(sizeof(struct sk_ctl) == 768, "fixed layout");
+
+/* Says which bell the driver listens to from here on. The caller then reads the rings of all
+ * workers once, before it sleeps on that bell or leaves it to the loop thread. No message is
+ * missed: a worker publishes one, rings the bell that `who` names, and reads `who` again
+ * (sk_worker_link_ring). If it still reads the old value there, its ring came before this store in
+ * the one order of seq_cst operations. So the load below, of the bell that is left, sees that ring,
+ * and with it the message. Without the load a processor may read the rings before its store is
+ * seen, on x86 as well as on arm64. */
+static inline void sk_ctl_drives(struct sk_ctl *c, uint32_t who) {
+    atomic_store_explicit(&c->who, who, memory_order_seq_cst);
+    (void)atomic_load_explicit(&c->bell[!who].seq, memory_order_seq_cst);
+}
 
 /* States of a claim word. CANCELLED: the task has started, and should stop at its next yield.
  * (Each task has a word of its own. With one word for a worker, a late cancel of a task that had

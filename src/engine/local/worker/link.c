@@ -25,11 +25,15 @@
 /* ---- messages -------------------------------------------------------------------------------- */
 
 void sk_worker_link_ring(struct sk_worker_engine *c, bool lazy) {
-    uint32_t who = atomic_load_explicit(&c->ctl->who, memory_order_seq_cst);
-    /* no wake-up: the driver wakes by itself within a millisecond, and more messages follow */
-    c->quiet = lazy && who == 0 && !sk_ring_empty(&c->down);
-    if (c->quiet) atomic_fetch_add_explicit(&c->ctl->bell[0].seq, 1, memory_order_seq_cst);
-    else sk_bell_ring(&c->ctl->bell[who & 1]);
+    for (;; lazy = false) {
+        uint32_t who = atomic_load_explicit(&c->ctl->who, memory_order_seq_cst);
+        /* no wake-up: the driver wakes by itself within a millisecond, and more messages follow */
+        c->quiet = lazy && who == 0 && !sk_ring_empty(&c->down);
+        if (c->quiet) atomic_fetch_add_explicit(&c->ctl->bell[0].seq, 1, memory_order_seq_cst);
+        else sk_bell_ring(&c->ctl->bell[who & 1]);
+        /* the first read of `who` may have come before the message was seen: see sk_ctl_drives */
+        if (atomic_load_explicit(&c->ctl->who, memory_order_seq_cst) == who) return;
+    }
 }
 
 static void *reserve(struct sk_worker_engine *c, size_t len) {

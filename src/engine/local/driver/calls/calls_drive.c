@@ -47,7 +47,7 @@ static sk_rc drive_unlocked(struct sk_local *l, bool (*done)(void *), void *arg,
     }
     l->driving = true;
     int64_t began = INT64_MAX;
-    atomic_store_explicit(&l->ctl->who, 0, memory_order_seq_cst);
+    sk_ctl_drives(l->ctl, 0);
     for (;;) {
         uint32_t seen = sk_bell_seq(&l->ctl->bell[0]);
         uint64_t before = l->progress;
@@ -83,8 +83,7 @@ static sk_rc drive_unlocked(struct sk_local *l, bool (*done)(void *), void *arg,
      * call again at once. */
     if (told) atomic_store(&l->ctl->waits_ns, rc == SK_ETIMEOUT ? sk_now_ns() : 0);
     l->driving = false;
-    atomic_store_explicit(&l->ctl->who, 1, memory_order_seq_cst);
-    /* a worker that rang the old bell had published its message before the switch above */
+    sk_ctl_drives(l->ctl, 1);
     if (sk_loop_pump(l)) sk_loop_dispatch(l);
     if (l->n_callers) pthread_cond_broadcast(&l->turn);
     return rc;
