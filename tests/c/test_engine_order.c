@@ -5,7 +5,9 @@
 #include <sched.h>
 
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "base/mem.h"
+#include "engine/local/driver/local_int.h"
 #include "engine/local/worker/worker.h"
 #include "engine_help.h"
 
@@ -64,4 +66,20 @@ TEST(driver_changes_its_bell_while_a_worker_rings) {
     pthread_join(th, NULL);
     CHECK_EQ(n_missed, 0);
     sk_free(mem);
+}
+
+TASK(order_nothing) { return ret_i64(t, 0, 0, err); }
+
+TEST(driver_without_messages_answers_a_worker_that_waits_for_room) {
+    eng_open(&(struct eng_opt){.cpus = 1});
+    CHECK_EQ(eng_take(eng_job(&(struct job){.fn = "order_nothing"})), 0);
+    struct sk_local *l = (struct sk_local *)eng;
+    struct sk_slot *s = l->pool.workers[0]->sh;
+    /* as if the driver had looked at this word too early: all messages are read */
+    sk_store_seq(&s->want_space, 1);
+    sk_bell_ring(&l->ctl->bell[1]);
+    int64_t until = sk_now_ns() + 20 * SK_SEC;
+    while (sk_load_seq(&s->want_space) && sk_now_ns() < until) sched_yield();
+    CHECK_EQ(sk_load_seq(&s->want_space), 0);
+    eng_close();
 }

@@ -546,14 +546,12 @@ uint32_t sk_loop_pump_worker(struct sk_local *l, struct sk_lworker *w) {
         sk_ring_pop(&w->up_ring);
         n++;
     }
-    if (n) {
-        if (w->out.n) sk_driver_link_flush(l, w);
-        if (atomic_load_explicit(&w->sh->want_space, memory_order_seq_cst)) {
-            atomic_store_explicit(&w->sh->want_space, 0, memory_order_seq_cst);
-            sk_bell_ring(&w->sh->bell);
-        }
-    } else if (w->out.n) {
-        sk_driver_link_flush(l, w);
+    if (w->out.n) sk_driver_link_flush(l, w);
+    /* Looked at without messages, too: the load may come before the worker sees the last pop, and
+     * the worker that found the ring full then rings. */
+    if (SK_UNLIKELY(atomic_load_explicit(&w->sh->want_space, memory_order_seq_cst))) {
+        atomic_store_explicit(&w->sh->want_space, 0, memory_order_seq_cst);
+        sk_bell_ring(&w->sh->bell);
     }
     return n;
 }
