@@ -41,9 +41,12 @@
  *  slot.interrupted   worker sets the task that it interrupted, driver 0 before it asks |
  *                     both | acq_rel
  *                     the driver sends SIGINT again until the worker has set it
- *  slot.task..task_name
- *                     worker | driver, `skate stack` | relaxed
- *                     a task that no longer runs; the text may be torn: it is only shown
+ *  slot.since_ns      worker, before task | driver, `skate stack` after task
+ *                     the time of a task that no longer runs
+ *  slot.task          worker | driver, `skate stack` | release, acquire
+ *                     a task that no longer runs
+ *  slot.task_name     worker | driver, `skate stack`
+ *                     the text may be torn: it is only shown
  *  slot.hand..doing   worker | driver, after the worker's death | relaxed
  *                     what it was working on in task `hand`; may be torn: it is only shown
  *  slot.crash         worker | driver, after the worker's death

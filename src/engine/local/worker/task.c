@@ -277,7 +277,8 @@ static void show(struct sk_worker_engine *c, const struct wtask *t) {
     struct sk_slot *s = c->slot;
     const char *name = t->priv.t.name;
     atomic_store_explicit(&s->since_ns, t->t0, memory_order_relaxed);
-    atomic_store_explicit(&s->task, t->priv.t.id.v, memory_order_relaxed);
+    /* who reads this task reads its time, too */
+    atomic_store_explicit(&s->task, t->priv.t.id.v, memory_order_release);
     if (name == c->shown) return;
     size_t n = strnlen(name, sizeof s->task_name - 1);
     memcpy(s->task_name, name, n);
