@@ -191,8 +191,9 @@ sk_rc sk_chan_attach(struct sk_chan_end *e, void *mem, uint32_t end, uint8_t *ba
         /* the predecessor died before it published the messages in these buffers, so they are
          * free */
         for (uint32_t b = 0; b < c->n_bufs; b++)
-            if (bufs_of(c)[b].version > count)
-                bufs_of(c)[b].version = sk_load_acq(&reader_of(c, 0)->done[b]);
+            if (bufs_of(c)[b].version > count) /* atomic: others may read it (sk_chan_shown) */
+                __atomic_store_n(&bufs_of(c)[b].version, sk_load_acq(&reader_of(c, 0)->done[b]),
+                                 __ATOMIC_RELEASE);
         /* the predecessor may have died between a change and the wake-up for it */
         sk_chan_stir(mem);
         return SK_OK;
@@ -280,7 +281,7 @@ bool sk_chan_shown(const void *mem, uint64_t except) {
         uint64_t passed = sk_load_seq(&reader_of(c, r)->passed);
         for (uint32_t b = 0; b < c->n_bufs && !(except >> r & 1); b++) {
             uint64_t v = __atomic_load_n(&bufs_of(c)[b].version, __ATOMIC_ACQUIRE);
-            if (!bufs_of(c)[b].cap) break;
+            if (!__atomic_load_n(&bufs_of(c)[b].cap, __ATOMIC_RELAXED)) break;
             if (v && v <= passed && sk_load_seq(&reader_of(c, r)->done[b]) < v) return true;
         }
     }
@@ -374,6 +375,9 @@ static sk_rc grow(struct sk_chan_end *e, uint32_t b, uint64_t len, struct sk_err
     SK_TRY(e->pool->alloc(e->pool->ctx, SK_MAX(len, 64), &off, &cap, err));
     SK_ASSERT(cap >= len && off <= e->size && cap <= e->size - off && (off & 63) == 0);
     __atomic_store_n(&buf->cap, 0, __ATOMIC_RELEASE);
+    /* A release store lets what follows it be done before it. The fence keeps the three stores in
+     * order for whoever finds them after a kill; for that, no processor reorders them. */
+    atomic_signal_fence(memory_order_seq_cst);
     buf->off = off;
     SK_FAULT_HERE("channel.in_grow");
     __atomic_store_n(&buf->cap, cap, __ATOMIC_RELEASE);
