@@ -102,6 +102,15 @@ TASK(oom_nested_eat) {
     return rc == SK_OK ? ret_i64(t, 0, v, err) : SK_ERR(err, rc, "%s", e.msg);
 }
 
+/* bytes that are free, but malloc's */
+static int64_t kept_by_malloc(void) {
+#if __GLIBC_PREREQ(2, 33)
+    return (int64_t)mallinfo2().fordblks;
+#else
+    return mallinfo().fordblks;
+#endif
+}
+
 TASK(oom_fragments) {
     /* leaves so many MiB in malloc's heap: freed, but below a small block that is not */
     enum { PIECE = 4096 };
@@ -115,14 +124,14 @@ TASK(oom_fragments) {
     eaten[n_eaten++] = malloc(64); /* on top of the heap */
     for (uint32_t i = 0; i < n; i++) free(p[i]);
     free(p);
-    return ret_i64(t, 0, (int64_t)mallinfo2().fordblks, err);
+    return ret_i64(t, 0, kept_by_malloc(), err);
 }
 
 /* Allocates and frees arg 0 MiB, which malloc keeps. */
 TASK(oom_freed) {
     eat(arg_i64(t, 0));
     digest();
-    return ret_i64(t, 0, (int64_t)mallinfo2().fordblks, err);
+    return ret_i64(t, 0, kept_by_malloc(), err);
 }
 
 /* ---- helpers --------------------------------------------------------------------------------- */

@@ -207,7 +207,8 @@ TEST(sysmem_damaged_files) {
     put("/sys/fs/cgroup/a/memory.max", "garbage\n");
     put("/sys/fs/cgroup/a/memory.current", "\n");
     put("/sys/fs/cgroup/memory.max", "99999999999999999999999999\n");
-    CHECK_STR_EQ(look(1000).where, "this machine");
+    struct sk_sysmem_now now = look(1000);
+    CHECK_STR_EQ(now.where, "this machine");
     put("/sys/fs/cgroup/a/cpu.max", "100000\n");
     CHECK_EQ(cpu_milli(), 0);
     /* less than a thousandth of a CPU is not "no limit" */

@@ -112,10 +112,16 @@ static bool fits(enum sk_agg_kind k, const char *f) {
            (k == SK_AGG_SUM && !strncmp(f, "tD", 2));
 }
 
+#ifdef __x86_64__ /* elsewhere a long double has 113 bits */
+typedef __float128 quad;
+#else
+typedef long double quad;
+#endif
+
 struct twin {
     int64_t n, rows, nulls, nans, zeros, infs, minus_infs;
     __int128 whole;
-    __float128 sum, squares;
+    quad sum, squares;
     int64_t least, most; /* rows */
     __int128 big;        /* the largest magnitude */
     double big_d;
@@ -156,7 +162,7 @@ static struct twin twin_of(const struct input *in, uint32_t group) {
         if ((in->n_keys && in->group[i] != group) || v->class != CELL_VALUE ||
             (is_float(f) && __builtin_isinf(v->d)))
             continue;
-        __float128 d = as_double(f, v) - t.sum / t.n;
+        quad d = as_double(f, v) - t.sum / t.n;
         t.squares += d * d;
     }
     return t;
@@ -675,7 +681,7 @@ TEST(groupby_sums_floats_in_any_order) {
         struct sk_err err;
         int range = (int)test_below(3) * 20;
         double mean = test_below(2) ? 0 : 1e9;
-        __float128 exact = 0, squares = 0;
+        quad exact = 0, squares = 0;
         for (int i = 0; i < N; i++) {
             v[i] = __builtin_ldexp((double)(int64_t)test_rand() / 0x1p63,
                                    (int)test_below((uint64_t)(2 * range + 1)) - range) +
