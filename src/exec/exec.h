@@ -37,8 +37,8 @@ enum { SK_BLOCK_NOTE = 0x4e424b53 };
 struct sk_task_note_op {
     uint64_t rows_out, ns;
     uint64_t io_retries; /* number of repeated reads and writes */
-    /* rows that the operator's fast way refused, such as images that Pillow decoded instead */
-    uint64_t aside;
+    /* rows that took the operator's slower way, such as images that Pillow decoded */
+    uint64_t fallbacks;
     /* blocks that needed no copy, because the operator's function had made their array in the
      * store */
     uint64_t in_place;

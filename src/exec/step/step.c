@@ -146,7 +146,7 @@ static sk_rc over(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err 
             s->fused[i].rows_out += ev->fused[i].rows_out;
             s->fused[i].ns += ev->fused[i].ns;
             s->fused[i].io_retries += ev->fused[i].io_retries;
-            s->fused[i].aside += ev->fused[i].aside;
+            s->fused[i].fallbacks += ev->fused[i].fallbacks;
             s->fused[i].in_place += ev->fused[i].in_place;
             s->fused[i].no_room += ev->fused[i].no_room;
             s->fused[i].native += ev->fused[i].native;

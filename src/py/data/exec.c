@@ -381,9 +381,9 @@ static PyObject *op_dict(const struct sk_exec_op_stats *o) {
         const struct sk_task_note_op *f = &o->fused[i];
         PyObject *row = Py_BuildValue(
             "{s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "rows_out", (unsigned long long)f->rows_out, "ns",
-            (unsigned long long)f->ns, "io_retries", (unsigned long long)f->io_retries, "aside",
-            (unsigned long long)f->aside, "in_place", (unsigned long long)f->in_place, "no_room",
-            (unsigned long long)f->no_room, "native", (unsigned long long)f->native);
+            (unsigned long long)f->ns, "io_retries", (unsigned long long)f->io_retries, "fallbacks",
+            (unsigned long long)f->fallbacks, "in_place", (unsigned long long)f->in_place,
+            "no_room", (unsigned long long)f->no_room, "native", (unsigned long long)f->native);
         ok = row && PyList_Append(fused, row) == 0;
         Py_XDECREF(row);
     }

@@ -136,7 +136,8 @@ static PyObject *m_task_note(PyObject *module SK_UNUSED, PyObject *ops) {
     struct sk_task *t = inside("task_note");
     PyObject *fast =
         t ? PySequence_Fast(
-                ops, "task_note takes a list of (rows, ns, io_retries, aside, in_place, no_room)")
+                ops,
+                "task_note takes a list of (rows, ns, io_retries, fallbacks, in_place, no_room)")
           : NULL;
     if (!fast) return NULL;
     struct {
@@ -148,18 +149,17 @@ static PyObject *m_task_note(PyObject *module SK_UNUSED, PyObject *ops) {
     note.h.magic = SK_TASK_NOTE;
     note.h.n = (uint32_t)n;
     for (Py_ssize_t i = 0; i < n; i++) {
-        unsigned long long rows, ns, again, aside, in_place, no_room;
+        unsigned long long rows, ns, again, fallbacks, in_place, no_room;
         PyObject *row = PySequence_Fast_GET_ITEM(fast, i);
         if (!PyTuple_Check(row) ||
-            !PyArg_ParseTuple(row, "KKKKKK", &rows, &ns, &again, &aside, &in_place, &no_room)) {
+            !PyArg_ParseTuple(row, "KKKKKK", &rows, &ns, &again, &fallbacks, &in_place, &no_room)) {
             if (!PyErr_Occurred())
-                PyErr_SetString(
-                    PyExc_TypeError,
-                    "task_note takes a list of (rows, ns, io_retries, aside, in_place, no_room)");
+                PyErr_SetString(PyExc_TypeError, "task_note takes a list of (rows, ns, io_retries, "
+                                                 "fallbacks, in_place, no_room)");
             Py_DECREF(fast);
             return NULL;
         }
-        note.op[i] = (struct sk_task_note_op){rows, ns, again, aside, in_place, no_room, 0};
+        note.op[i] = (struct sk_task_note_op){rows, ns, again, fallbacks, in_place, no_room, 0};
     }
     Py_DECREF(fast);
     sk_task_note(t, (struct sk_bytes){&note, sizeof note.h + (size_t)n * sizeof note.op[0]});
@@ -192,7 +192,7 @@ PyMethodDef py_current_methods[] = {
     {"actor_exit", m_actor_exit, METH_NOARGS,
      "The actor ends with the running call, which must raise. TypeError outside of actors."},
     {"task_note", m_task_note, METH_O,
-     "(rows_out, ns, io_retries, aside, in_place, no_room) per fused operator, for the DONE "
+     "(rows_out, ns, io_retries, fallbacks, in_place, no_room) per fused operator, for the DONE "
      "event."},
     {"task_closing", m_task_closing, METH_NOARGS,
      "The running task has given all it will; until it has ended a cancel does not interrupt it."},

@@ -68,9 +68,12 @@ WANTS = [
 @pytest.mark.parametrize("name", TAKEN)
 def test_the_bytes_are_pillows(name):
     for want in WANTS:
-        got, aside = decode(TAKEN[name], want, pictures._empty)
+        got, fell_back = decode(TAKEN[name], want, pictures._empty)
         truth = by_pillow(TAKEN[name], want)
-        assert not aside and got.dtype == truth.dtype and np.array_equal(got, truth), (name, want)
+        assert not fell_back and got.dtype == truth.dtype and np.array_equal(got, truth), (
+            name,
+            want,
+        )
 
 
 def test_random_sizes_are_pillows():
@@ -81,8 +84,8 @@ def test_random_sizes_are_pillows():
             draw.choice(("JPEG", "PNG")),
         )
         want = Wanted((draw.randint(1, 120), draw.randint(1, 120)), draw.choice((None, "RGB", "L")))
-        got, aside = decode(data, want, pictures._empty)
-        assert not aside and np.array_equal(got, by_pillow(data, want)), (i, want)
+        got, fell_back = decode(data, want, pictures._empty)
+        assert not fell_back and np.array_equal(got, by_pillow(data, want)), (i, want)
 
 
 def left_to_pillow():
@@ -106,21 +109,21 @@ def left_to_pillow():
 def test_what_is_left_to_pillow_is_counted(tmp_path):
     cases = list(left_to_pillow())
     for name, data, want in cases:
-        got, aside = decode(data, want, pictures._empty)
+        got, fell_back = decode(data, want, pictures._empty)
         truth = by_pillow(data, want)
-        assert aside and got.dtype == truth.dtype and np.array_equal(got, truth), name
+        assert fell_back and got.dtype == truth.dtype and np.array_equal(got, truth), name
         assert decode(data, want._replace(decoder="pillow"), pictures._empty)[1] is False, (
             "it was asked for"
         )
     alpha = encoded(Image.fromarray(picture(30, 40)), "PNG", "RGBA")
     for mode in (None, "RGB"):
-        got, aside = decode(alpha, Wanted(None, mode), pictures._empty)
-        assert not aside and np.array_equal(got, by_pillow(alpha, Wanted(None, mode)))
+        got, fell_back = decode(alpha, Wanted(None, mode), pictures._empty)
+        assert not fell_back and np.array_equal(got, by_pillow(alpha, Wanted(None, mode)))
     for i, data in enumerate([TAKEN["jpeg"], cases[0][1], TAKEN["png"], cases[7][1]]):
         (tmp_path / f"{i}.{'jpg' if i < 2 else 'png'}").write_bytes(data)
     ds = sd.read_images(str(tmp_path), size=(8, 9), mode="RGB").materialize()
     assert (
-        ds.stats_dict()["aside"] == 2
+        ds.stats_dict()["fallbacks"] == 2
         and "Images that Pillow decoded, since the quicker decoder does not take them: 2"
         in ds.stats()
     )
@@ -142,9 +145,11 @@ def test_fast_is_near():
             Wanted((100, 40), "RGB", (11, 21, 280, 290)),
         ):
             data = encoded(picture(height, width), "JPEG", quality=90)
-            got, aside = decode(data, want._replace(decoder="fast"), pictures._empty)
+            got, fell_back = decode(data, want._replace(decoder="fast"), pictures._empty)
             off = np.abs(got.astype(int) - by_pillow(data, want))
-            assert not aside and off.max() <= FAST_MOST and off.mean((0, 1)).max() <= FAST_MEAN, (
+            assert (
+                not fell_back and off.max() <= FAST_MOST and off.mean((0, 1)).max() <= FAST_MEAN
+            ), (
                 height,
                 width,
                 want,

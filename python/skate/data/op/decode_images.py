@@ -34,11 +34,11 @@ class DecodeImages(Operator):
                 or pa.types.is_binary_view(column.type)
             ):
                 raise TypeError(f"{label}: column {name!r} is of type {column.type}, not of bytes")
-            made, aside = _decoded(column, want)
+            made, fallbacks = _decoded(column, want)
             out: list[Any] = to_arrow.record_batches(
                 list(rb.schema.names), [made if k == i else c for k, c in enumerate(rb.columns)]
             )
-            task.aside[params["at"]] += aside  # images of a batch that fails are not counted
+            task.fallbacks[params["at"]] += fallbacks  # a batch that fails is not counted
             return out
 
         for rb in batches:
@@ -52,7 +52,7 @@ ROWS = 32  # images that are decoded into one batch
 def _decoded(column: Any, want: Any) -> tuple[Any, int]:
     """Returns (the images as a column, the number of images that Pillow decoded)."""
     stack = pictures.Stack(len(column), 1 << 62)
-    aside, nulls = 0, []
+    fallbacks, nulls = 0, []
     for k, value in enumerate(column):
         data = value.as_buffer()
         if data is None:
@@ -60,13 +60,13 @@ def _decoded(column: Any, want: Any) -> tuple[Any, int]:
             continue
         picture, other = pictures.decode(data, want, stack.make)
         stack.add(picture)
-        aside += other
+        fallbacks += other
     got = stack.column()
     if nulls:
         got = list(got)
         for k in nulls:
             got.insert(k, None)
-    return batch.as_column(got, "images", None, None), aside
+    return batch.as_column(got, "images", None, None), fallbacks
 
 
 operator = DecodeImages()

@@ -62,7 +62,7 @@ class DatasetStats:
             **self.raw,
             **more,
             "io_retries": self.io_retries,
-            "aside": self._sum("aside"),
+            "fallbacks": self._sum("fallbacks"),
             "in_place": self._sum("in_place"),
             "no_room": self._sum("no_room"),
             "bottleneck_label": self.bottleneck()[0],
@@ -91,7 +91,7 @@ class DatasetStats:
         return self._sum("io_retries")
 
     def _sum(self, what: str) -> int:
-        """The sum over all operators of one count of exec.h: aside (images that Pillow decoded as a
+        """The sum over all operators of one count of exec.h: fallbacks (images that Pillow decoded as a
         fallback), in_place (blocks around an array that was made in the store), no_room (arrays
         that did not fit into the store)."""
         return sum(f.get(what, 0) for o in self.ops for f in o.get("fused") or [])
@@ -219,9 +219,9 @@ class DatasetStats:
             lines.append(
                 f"Reads and writes tried again, since the store was not well: {self.io_retries:,}"
             )
-        if self._sum("aside"):
+        if self._sum("fallbacks"):
             lines.append(
-                f"Images that Pillow decoded, since the quicker decoder does not take them: {self._sum('aside'):,}"
+                f"Images that Pillow decoded, since the quicker decoder does not take them: {self._sum('fallbacks'):,}"
             )
         if self._sum("in_place"):
             refused = self._sum("no_room")

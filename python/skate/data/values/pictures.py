@@ -3,7 +3,7 @@ decode_images.
 
 Pillow defines which bytes are an image and what its pixels are. src/image decodes JPEG and PNG in
 half the time where its result equals Pillow's to the last bit; Pillow decodes the images that it
-refuses, and these are counted (DatasetStats.aside). It uses the libjpeg-turbo and the libpng of the
+refuses, and these are counted (stats_dict()["fallbacks"]). It uses the libjpeg-turbo and the libpng of the
 installed Pillow. Which axis Pillow resizes first depends on Pillow's version, so a small image is
 resized once in each process to find out. decoder="fast" decodes a JPEG that is at least twice as
 large as wanted at a half, a quarter or an eighth of its size, which gives other pixels

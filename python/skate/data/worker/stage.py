@@ -153,7 +153,7 @@ class Chain:
                 ops = ops[:1]
         n = len(ops)
         ns, rows, tries = [0] * n, [0] * n, [0] * n
-        t.aside = [0] * n
+        t.fallbacks = [0] * n
         t.turn += 1
         arrays = _skate.arrays_counts()
         retry.begin()
@@ -194,7 +194,7 @@ class Chain:
             [0] * (n - 1) + [now[2] - arrays[2]],
         )
         own = [ns[i] - (ns[i - 1] if i else 0) for i in range(n)]
-        _skate.task_note(list(zip(rows, own, tries, t.aside, in_place, no_room, strict=True)))
+        _skate.task_note(list(zip(rows, own, tries, t.fallbacks, in_place, no_room, strict=True)))
 
     def _pieces(
         self, ops: Any, t: Any, ns: list[int], rows: list[int], tries: list[int]

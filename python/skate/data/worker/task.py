@@ -72,10 +72,10 @@ class Task:
     nbytes: Callable[[pa.RecordBatch], int] = staticmethod(lambda rb: rb.nbytes)
     values: int = 1  # the number of values that the task writes its packs into
     exchange: Exchange  # the input of a stage that begins with an exchange
-    sides: list[int]  # for each input block, the number of the stage's input that it belongs to
-    turn: int = 0  # the number of tasks that this process has begun
-    # For each operator, the number of rows that took its fallback (images that Pillow decoded).
-    aside: list[int]
+    sides: list[int]  # for each input block the number of the stage's input that it belongs to
+    turn: int = 0  # how many tasks this process has begun
+    # For each operator, the rows that went to its fallback (images that Pillow decoded).
+    fallbacks: list[int]
     _source: str = ""
 
     def __init__(self) -> None:

@@ -91,14 +91,16 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     for k, path in enumerate(files):
         task.source, task.source_row = path, None
         try:
-            picture, aside = pictures.decode(read_bytes(params.get("fs"), path), want, stack.make)
+            picture, fell_back = pictures.decode(
+                read_bytes(params.get("fs"), path), want, stack.make
+            )
         except Image.UnidentifiedImageError as e:
             unreadable(params, task, __getattr__("_Unidentified")(f"read_images {path}: {e}"), path)
             continue
         except Exception as e:
             unreadable(params, task, named(e, "read_images", path), path)
             continue
-        task.aside[0] += aside
+        task.fallbacks[0] += fell_back
         stack.add(picture)
         of.append(path)
         held += picture.nbytes
