@@ -20,7 +20,7 @@ struct job {
     size_t n; /* bytes; 0: no job */
 };
 
-static struct { /* the helper thread */
+static struct { /* state of the helper thread */
     pthread_mutex_t mu;
     pthread_cond_t cv;
     bool started, failed, busy; /* busy: from a request until its caller has seen the end */

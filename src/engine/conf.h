@@ -5,7 +5,7 @@
 
 #include "engine/worker.h"
 
-struct sk_guest; /* guest.h */
+struct sk_guest; /* defined in guest.h */
 
 struct sk_engine_conf {
     struct sk_res total; /* resources of this machine */

@@ -121,7 +121,7 @@ struct sk_engine {
     bool no_parts; /* sk_arg.part is refused */
 };
 
-struct sk_engine_conf;   /* conf.h */
+struct sk_engine_conf;   /* defined in conf.h */
 struct sk_engine_class { /* engine/by/<name>.c defines sk_engine_by_<name> */
     const char *name;
     sk_rc (*open)(const struct sk_engine_conf *conf, struct sk_engine **out, struct sk_err *err);

@@ -47,7 +47,7 @@ sk_rc sk_call_check(bool known, uint32_t n_pending, uint32_t max_pending,
 bool sk_part_within(uint32_t arg, uint64_t offset, uint64_t length, uint64_t len, char *text,
                     size_t cap);
 
-/* aspec.c */
+/* ---- aspec.c */
 struct sk_aspec { /* the options of an actor besides its constructor; borrowed */
     int32_t max_restarts, max_task_retries;
     bool is_async, detached;

@@ -19,7 +19,7 @@ enum sk_state_what { SK_STATE_TASKS, SK_STATE_ACTORS, SK_STATE_OBJECTS, SK_STATE
 /* number of ended attempts that are remembered; older ones are forgotten */
 #define SK_STATE_PAST 10000u
 struct sk_state_head {
-    uint64_t n, total; /* rows that follow, rows that exist */
+    uint64_t n, total; /* n: number of rows that follow; total: number that exist */
 };
 enum sk_task_state {
     SK_TS_ARGS,

@@ -48,7 +48,7 @@ struct sk_task_opts {
     bool no_wait;
 };
 
-extern const struct sk_task_opts sk_task_no_opts; /* engine.c */
+extern const struct sk_task_opts sk_task_no_opts; /* defined in engine.c */
 
 struct sk_task_spec {
     sk_fid fn;        /* known by an earlier define() */
@@ -124,7 +124,7 @@ enum sk_event_kind {
 struct sk_event {
     enum sk_event_kind kind;
     sk_tid task;
-    uint64_t tag; /* spec.sink_tag */
+    uint64_t tag; /* sink_tag of the task's spec */
     uint32_t attempt;
     uint32_t index;
     sk_oid oid;

@@ -18,7 +18,7 @@ struct sk_memory_info {
     uint64_t store_limit_bytes; /* size of the store */
     /* size to which the store may grow, given the heaps as they are now */
     uint64_t store_may_bytes;
-    uint64_t store_used_bytes;    /* objects and leases */
+    uint64_t store_used_bytes;    /* bytes of objects and leases */
     uint64_t store_present_bytes; /* pages that are present, including free ones */
     uint64_t spilled_bytes;       /* bytes of objects that are on disk now */
     uint64_t heap_bytes, driver_heap_bytes;

@@ -8,11 +8,11 @@
 
 /* The runner's view of a running task. It exists during run(). */
 struct sk_task {
-    struct sk_engine *engine; /* for nested submit/put/get */
+    struct sk_engine *engine; /* engine for nested submit, put and get */
     sk_tid id;
     sk_fid fn;
     sk_aid actor;       /* not 0: a method call */
-    bool is_actor_init; /* the constructor */
+    bool is_actor_init; /* the task is the constructor of an actor */
     /* The actor has an event loop: run() may return SK_EAGAIN, and then the task goes on until
      * sk_task_end. */
     bool is_async;

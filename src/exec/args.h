@@ -13,8 +13,8 @@
 enum {
     SK_KIND_BLOCK = 0x20u, /* a block (block/block.h) */
     SK_KIND_PACK = 0x21u,  /* several blocks behind each other (shuffle/pack.h) */
-    SK_KIND_EXEC = 0x40u,  /* `task` */
-    SK_KIND_STAGE = 0x41u  /* `stage` */
+    SK_KIND_EXEC = 0x40u,  /* `task`: the argument that describes a task */
+    SK_KIND_STAGE = 0x41u  /* `stage`: the argument that describes a stage */
 };
 
 /* ---- stage: u32 number of nodes, then for each node these fields, each with its length ------- */

@@ -139,7 +139,7 @@ struct sk_exec_op_stats {
     uint32_t n_actors;
     int64_t total_units; /* expected number of tasks; -1: unknown */
     uint32_t n_fused;
-    struct sk_task_note_op fused[16]; /* per fused operator */
+    struct sk_task_note_op fused[16]; /* counts of each fused operator */
     struct sk_gather_stats gather;    /* statistics of the stage's gather, if it has one */
 };
 struct sk_exec_stats {

@@ -212,7 +212,7 @@ struct sk_sstage {
     uint32_t ramp;
     struct sk_size_est size;
     double est_ns;            /* learned time of a task; 0: unknown */
-    struct sk_sactor *actors; /* [pool_max] */
+    struct sk_sactor *actors; /* pool_max entries */
     /* n_actors: used places in actors[]; n_live: not GONE; n_starting: STARTING */
     uint32_t n_actors, n_live, n_starting;
     /* Makes the inputs of this stage's tasks; NULL: inputs are made from blocks in order. */
@@ -243,8 +243,8 @@ enum sk_step_ev_kind {
 };
 struct sk_step_ev {
     enum sk_step_ev_kind kind;
-    uint32_t attempt; /* of the task */
-    uint64_t task;    /* the task's id */
+    uint32_t attempt; /* attempt of the task */
+    uint64_t task;    /* id of the task */
     /* YIELDED: the block, from row 0. SPILLED, RESTORED: only oid is set, and the block may belong
      * to something else than this run. */
     struct sk_bref block;
@@ -328,7 +328,7 @@ struct sk_step {
     uint64_t parked, parked_disk; /* cost of parked values in memory, and on disk */
 };
 
-/* flow.c */
+/* ---- flow.c */
 struct sk_flow_ring {
     SK_VEC(struct sk_flow) v;
     uint64_t n; /* number of entries ever added */
@@ -336,7 +336,7 @@ struct sk_flow_ring {
 void sk_flow_add(struct sk_flow_ring *r, uint64_t block, uint64_t task, int64_t ns);
 size_t sk_flow_copy(const struct sk_flow_ring *r, struct sk_flow *out, size_t cap);
 
-/* topo.c */
+/* ---- topo.c */
 sk_rc sk_step_create(const struct sk_plan *plan, const struct sk_stages *stages,
                      const struct sk_step_conf *conf, struct sk_step **out,
                      struct sk_err *err) SK_MUST_USE;

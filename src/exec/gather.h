@@ -51,7 +51,7 @@ struct sk_blk {
     /* in the input of a task: the number of the stage's input that the block belongs to */
     uint32_t side;
     uint32_t node; /* where it was made */
-    bool on_disk;  /* spilled */
+    bool on_disk;  /* true: the block is spilled */
     /* This is a part of a value, held by reference without a cost in the budget. oid, bytes and
      * n_rows are those of ref, row0 is the part's first byte, origin is set by the gather. */
     bool part;
@@ -71,7 +71,7 @@ struct sk_kept {
 
 struct sk_gather;
 struct sk_gather_stats { /* statistics for people; each gather defines what its numbers mean */
-    const char *by;      /* NULL: no gather */
+    const char *by;      /* name of the gather; NULL: the stage has none */
     uint64_t n[10];
 };
 
@@ -163,8 +163,8 @@ struct sk_gathers {
 struct sk_gather_facts {
     uint64_t memory_bytes, target_min_bytes, target_max_bytes;
     uint32_t tasks;   /* number of tasks of the stage that can run at once */
-    uint32_t by_cpus; /* the same number if only CPUs counted; at least 1 */
-    uint32_t nodes;   /* at least 1 */
+    uint32_t by_cpus; /* number of tasks that could run at once if only CPUs counted; at least 1 */
+    uint32_t nodes;   /* number of nodes; at least 1 */
     /* spills: values that do not fit go to disk; parts: tasks can be given parts of values */
     bool spills, parts;
 };

@@ -19,7 +19,7 @@ void sk_bin_of(uint64_t len, uint32_t *row, uint32_t *sub) {
         *sub = (uint32_t)u;
         return;
     }
-    uint32_t log2 = 63u - (uint32_t)__builtin_clzll(u); /* >= 5 */
+    uint32_t log2 = 63u - (uint32_t)__builtin_clzll(u); /* at least 5, since u is at least 32 */
     *row = log2 - 4;
     *sub = (uint32_t)(u >> (log2 - 5)) & (SK_BIN_SUB - 1);
     SK_DCHECK(*row < SK_BIN_ROWS);

@@ -117,9 +117,9 @@ struct sk_spill {
     struct sk_list reads, writes; /* jobs that are not wholly begun */
     struct sk_list dead;          /* stretches to return to the disk */
     struct sk_list holes;         /* parts of other stretches to return to the disk */
-    struct sk_list done;          /* finished jobs */
+    struct sk_list done;          /* jobs that are done, until sk_spill_next_done takes them */
     struct sk_list files;
-    uint32_t n_files; /* open files */
+    uint32_t n_files; /* number of open files */
     _Atomic uint32_t n_done;
 };
 
@@ -128,6 +128,6 @@ void *sk_spill_thread(void *io);
  * whether O_DIRECT (no page cache) is requested; out, whether it is set. */
 int sk_spill_nameless(const char *dir, bool *direct);
 bool sk_spill_turn(void *sp); /* does one piece of a thread's work; false: there is none */
-void sk_spill_file_close(struct sk_spill *sp, struct sk_spill_file *f); /* also frees f */
+void sk_spill_file_close(struct sk_spill *sp, struct sk_spill_file *f); /* closes and frees f */
 
 #endif

@@ -145,7 +145,7 @@ static sk_rc flush(struct out *o) {
     return SK_OK;
 }
 
-static sk_rc append(struct out *o, const void *bytes, uint64_t n) { /* bytes NULL: zeros */
+static sk_rc append(struct out *o, const void *bytes, uint64_t n) { /* bytes NULL: appends zeros */
     const uint8_t *p = bytes;
     while (n) {
         size_t k = SK_MIN((size_t)n, SK_SPILL_BUF - o->fill);

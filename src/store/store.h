@@ -32,7 +32,7 @@
 struct sk_store;
 
 struct sk_store_stats {
-    uint64_t size_bytes;   /* limit */
+    uint64_t size_bytes;   /* size of the store */
     uint64_t leased_bytes; /* leased to writers, not sealed */
     uint64_t sealed_bytes; /* bytes of live objects */
     uint64_t warm_bytes;   /* free bytes whose pages are present */
@@ -190,8 +190,8 @@ struct sk_spill_stats {
     uint64_t n_written, written_bytes, n_read, read_bytes;
     /* bytes read from files, with checksums and gaps between objects */
     uint64_t io_read_bytes;
-    uint64_t n_failed; /* failed jobs */
-    uint64_t n_files;  /* files open now */
+    uint64_t n_failed; /* number of failed jobs */
+    uint64_t n_files;  /* number of files open now */
 };
 /* Tries to create a file in each directory; starts no thread yet. SK_EIO, SK_EINVAL: a directory
  * cannot be used. */

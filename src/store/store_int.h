@@ -79,7 +79,7 @@ struct sk_store {
     struct sk_store *overflow;
     struct sk_ext *first; /* extent with the lowest address */
     struct sk_bins warm;
-    struct sk_spans cold; /* cold pieces */
+    struct sk_spans cold; /* spans of cold pieces */
     struct sk_spans runs; /* runs of at least two pieces */
     struct sk_map live;   /* key off + 1: the leased or sealed extent */
     struct sk_map pins;   /* pin key -> struct sk_pin */
@@ -116,7 +116,7 @@ static inline void sk_ext_unpush(struct sk_ext **head, struct sk_ext *x) {
     if (x->ln_next) x->ln_next->ln_prev = x->ln_prev;
 }
 
-/* free_index.c */
+/* ---- free_index.c */
 void sk_bin_of(uint64_t len, uint32_t *row, uint32_t *sub);
 void sk_bins_add(struct sk_bins *b, struct sk_ext *x);
 void sk_bins_del(struct sk_bins *b, struct sk_ext *x);
@@ -141,7 +141,7 @@ struct sk_span *sk_spans_floor(const struct sk_spans *t, sk_off off);
 struct sk_span *sk_spans_first_fit(const struct sk_spans *t, uint64_t len);
 bool sk_spans_check(const struct sk_spans *t);
 
-/* shalloc.c */
+/* ---- shalloc.c */
 /* Frees a live extent that is in no list and no map any more; it becomes warm. */
 void sk_store_free_ext(struct sk_store *st, struct sk_ext *x);
 /* The sealed extent at off; asserts that there is one. */
@@ -149,7 +149,7 @@ struct sk_ext *sk_store_sealed(const struct sk_store *st, sk_off off);
 /* Frees a sealed extent whose refs and pins are 0. */
 void sk_store_drop_sealed(struct sk_store *st, struct sk_ext *x);
 void sk_store_drop_lease(struct sk_store *st, struct sk_store_proc *p, struct sk_ext *x);
-/* pin.c */
+/* ---- pin.c */
 /* Returns the entry of a process; NULL: the process has no lease and no pin. */
 struct sk_store_proc *sk_store_proc_find(struct sk_store *st, uint32_t proc);
 /* Returns the entry of a process and creates it if needed; NULL: no memory. */

@@ -11,12 +11,12 @@
 #include "base/mem.h"
 
 struct sk_map_slot {
-    uint64_t key; /* 0: free */
+    uint64_t key; /* 0: the slot is free */
     void *val;
 };
 struct sk_map {
     struct sk_map_slot *slot; /* NULL until the first put */
-    uint32_t n;               /* entries */
+    uint32_t n;               /* number of entries */
     uint32_t mask;            /* slots - 1; 0 when slot is NULL */
     uint32_t shift;           /* 64 - log2(slots) */
     enum sk_tag tag;

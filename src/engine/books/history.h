@@ -57,7 +57,7 @@ struct sk_ended {     /* an attempt to be added */
 };
 /* If there is no memory, the entry or its text is left out, and nothing else happens. */
 void sk_history_add(struct sk_history *h, const struct sk_ended *e);
-void sk_history_gone(struct sk_gone *g, struct sk_bytes row); /* copied */
+void sk_history_gone(struct sk_gone *g, struct sk_bytes row); /* copies the row */
 void sk_history_free(struct sk_history *h);
 
 /* Writes the rows of a state list into a buffer; used by all engines. */

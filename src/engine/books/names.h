@@ -14,7 +14,7 @@
 struct sk_name {
     struct sk_list link;
     void *owner;
-    struct sk_bytes space, name, meta; /* in bytes[] */
+    struct sk_bytes space, name, meta; /* point into bytes[] */
     uint8_t bytes[];
 };
 

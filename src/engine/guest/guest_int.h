@@ -80,8 +80,8 @@ enum sk_gorder_kind {
 struct sk_gorder { /* an order to the guest, carried out by the host's thread */
     enum sk_gorder_kind kind;
     bool flag;    /* CANCEL: force. ACTOR_END: restart */
-    uint64_t id;  /* function, task, actor */
-    void *handle; /* DROP */
+    uint64_t id;  /* id of the function, task or actor */
+    void *handle; /* DROP: the handle to be dropped */
     char *name;   /* DEFINE: owned by the order, as are the bytes */
     void *def;
     size_t def_n;

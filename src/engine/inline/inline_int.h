@@ -72,7 +72,7 @@ enum { SK_INLINE_NODE = 1 }; /* number of the only node */
 struct sk_itask {
     struct sk_task_priv p; /* must be first */
     struct sk_inline *e;
-    struct sk_list node; /* in the queue */
+    struct sk_list node; /* link in the queue of tasks */
     uint64_t id, first;
     uint32_t n_ret; /* 0 for a stream */
     bool streaming, queued, running, cancelled, is_init, retry_exceptions;
@@ -150,7 +150,7 @@ static inline struct sk_inline *sk_inline_of(struct sk_engine *e) {
  * object, call -> run -> life -> hold, state -> blob, lock. */
 
 /* ---- lock.c */
-void sk_inline_lock(struct sk_inline *x); /* recursive */
+void sk_inline_lock(struct sk_inline *x); /* takes the lock, which is recursive */
 void sk_inline_unlock(struct sk_inline *x);
 /* Waits until another thread has changed something; the lock is dropped meanwhile. */
 void sk_inline_wait_unlocked(struct sk_inline *x, int64_t deadline_ns);

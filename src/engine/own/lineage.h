@@ -39,7 +39,7 @@ enum sk_lost_why {
     SK_LOST_NEEDS,
 };
 
-struct sk_lineage_task { /* copied */
+struct sk_lineage_task { /* what sk_lineage_add needs to know of a task; copied */
     uint64_t id;
     const uint64_t *args; /* arguments, all in scope; duplicates are fine */
     uint32_t n_args;

@@ -43,7 +43,8 @@ sk_rc sk_own_ref(struct sk_own *o, uint64_t id, uint32_t proc, uint32_t n,
 sk_rc sk_own_unref(struct sk_own *o, uint64_t id, uint32_t proc, uint32_t n,
                    struct sk_err *err) SK_MUST_USE;
 
-sk_rc sk_own_hold(struct sk_own *o, uint64_t id, struct sk_err *err) SK_MUST_USE; /* SK_ENOENT */
+/* SK_ENOENT: no such object */
+sk_rc sk_own_hold(struct sk_own *o, uint64_t id, struct sk_err *err) SK_MUST_USE;
 /* Giving back a hold that does not exist is a bug of the engine (SK_ASSERT). */
 void sk_own_unhold(struct sk_own *o, uint64_t id);
 
@@ -71,7 +72,7 @@ void *sk_own_get(const struct sk_own *o, uint64_t id);
 uint64_t sk_own_count(const struct sk_own *o, uint64_t id);
 /* number of references of process proc */
 uint64_t sk_own_borrowed(const struct sk_own *o, uint64_t id, uint32_t proc);
-uint64_t sk_own_n(const struct sk_own *o); /* alive objects */
+uint64_t sk_own_n(const struct sk_own *o); /* number of alive objects */
 
 /* Takes the next object that nothing holds any more, oldest first; false when there is none. */
 bool sk_own_next_freed(struct sk_own *o, uint64_t *id, void **data);

@@ -98,7 +98,7 @@ struct sk_place_worker { /* a member of the engine's worker */
     uint32_t env; /* the environment of the process, if used */
     /* in state LEASED or ACTOR: the group whose resources the worker holds; NULL: it holds
      * resources of the machine */
-    struct sk_place_group *in; /* NULL: the machine */
+    struct sk_place_group *in; /* NULL: resources of the machine */
     uint32_t bundle;
     /* bit i: the worker holds GPU i, or a share of it; from SK_PLACE_GPUS on: devices of the other
      * kind */
@@ -117,10 +117,12 @@ struct sk_place_shape {
     bool alone;
     const struct sk_place_more *more; /* NULL: none; always NULL in a group */
     struct sk_place_group *in; /* the placement group; NULL: none, or the group was removed */
-    struct sk_list ready[SK_PLACE_LEVELS]; /* sk_place_task.link, by order */
-    uint32_t levels;                       /* bit i is set if ready[i] is not empty */
-    struct sk_list leased;                 /* sk_place_worker.link */
-    uint32_t n_workers;                    /* workers in state LEASED or ACTOR with this shape */
+    /* queues of ready tasks (sk_place_task.link) by level, each by order */
+    struct sk_list ready[SK_PLACE_LEVELS];
+    uint32_t levels; /* bit i is set if ready[i] is not empty */
+    /* workers that have a lease of this shape (sk_place_worker.link) */
+    struct sk_list leased;
+    uint32_t n_workers; /* workers in state LEASED or ACTOR with this shape */
     uint32_t n_ready;
     int64_t avg_ns; /* measured mean run time of its tasks; 0: unknown */
 };
@@ -233,7 +235,7 @@ struct sk_place_task *sk_place_any(const struct sk_place *p); /* any ready task;
 
 void sk_place_worker_init(struct sk_place_worker *w);
 void sk_place_worker_starting(struct sk_place *p, struct sk_place_worker *w);
-void sk_place_worker_up(struct sk_place *p, struct sk_place_worker *w); /* STARTING -> IDLE */
+void sk_place_worker_up(struct sk_place *p, struct sk_place_worker *w); /* state STARTING -> IDLE */
 /* any state -> NONE; gives its resources back */
 void sk_place_worker_gone(struct sk_place *p, struct sk_place_worker *w);
 /* exclude: IDLE or STARTING -> NONE, so that it is given no tasks; not exclude: NONE -> the state

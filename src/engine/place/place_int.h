@@ -16,7 +16,7 @@ static inline struct sk_place_worker *worker_of(struct sk_list *l) {
  * group. */
 bool sk_place_room(const struct sk_place *p, const struct sk_place_shape *s, uint32_t *bundle);
 
-/* amounts.c */
+/* ---- amounts.c */
 static inline bool fits(const struct sk_res *need, const struct sk_res *have) {
     for (uint32_t i = 0; i < SK_RES_MAX; i++)
         if (need->amount[i] > 0 && need->amount[i] > have->amount[i]) return false;
@@ -50,7 +50,7 @@ void sk_place_move_devices(const struct sk_place *p, int64_t *left, uint64_t mas
 /* shapes.c: saves the entry of a dead shape that no worker holds, for use under another id. */
 void sk_place_shape_unused(struct sk_place *p, struct sk_place_shape *s);
 
-/* groups.c */
+/* ---- groups.c */
 /* Takes all bundles of g from the machine, or none (false). */
 bool sk_place_reserve(struct sk_place *p, struct sk_place_group *g);
 /* The oldest group that waits for its bundles and could have them once enough is given back;

@@ -37,7 +37,7 @@
 
 /* assumed time from the signal until the memory is back */
 #define SK_MEMORY_STOP_NS INT64_C(10000000)
-/* a process that takes longer to end hangs in the kernel */
+/* longest pause: a process that takes longer to end hangs in the kernel */
 #define SK_MEMORY_PAUSE_NS INT64_C(500000000)
 #define SK_MEMORY_DRAIN_NS INT64_C(10000000000)
 #define SK_MEMORY_CALM_NS INT64_C(10000000000)
@@ -78,7 +78,7 @@ struct sk_memory { /* all zero: nothing known yet */
     bool low;
     uint64_t limit_bytes;
     int64_t left_bytes;     /* at the last measurement */
-    int64_t over_since_ns;  /* 0: not over */
+    int64_t over_since_ns;  /* time since when too much memory is used; 0: it is not */
     int64_t drain_since_ns; /* time since when a task that has to run alone waits; 0: none waits */
     int64_t began_ns;       /* when a task was launched last while memory was low */
     int64_t every_ns;       /* longest time between two measurements */
@@ -105,7 +105,7 @@ struct sk_memory_run { /* the tasks that run and wait for nothing; actors do not
     uint32_t n_running;     /* number of running tasks without the task that runs alone */
     bool alone_waits;       /* a task that has to run alone could begin */
     bool alone_runs;        /* a task runs alone, and waits for nothing */
-    int64_t alone_since_ns; /* when it began */
+    int64_t alone_since_ns; /* when the task that runs alone began */
 };
 /* True: the decision is SK_LAUNCH_ALL, and sk_memory_launch need not be called. */
 static inline bool sk_memory_free(const struct sk_memory *m, bool any_alone) {

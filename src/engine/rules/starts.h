@@ -13,7 +13,7 @@
 #define SK_STARTS_PATIENCE_NS INT64_C(30000000000)
 /* the first wait; each further wait is twice as long */
 #define SK_STARTS_WAIT_NS INT64_C(5000000)
-#define SK_STARTS_WAIT_MAX_NS INT64_C(1000000000) /* the longest wait */
+#define SK_STARTS_WAIT_MAX_NS INT64_C(1000000000) /* the longest wait between two starts */
 #define SK_STARTS_OWN 8u
 
 /* Fork servers in a row that ended before any worker was ready. All fields are 0 when the last

@@ -83,7 +83,7 @@ enum sk_verdict_what {
     /* The task runs again. `attempt`: it had begun, so the next run has another attempt number;
      * `charged`: the new run costs a retry. */
     SK_VERDICT_AGAIN,
-    SK_VERDICT_MEMORY,     /* sk_verdict_memory decides */
+    SK_VERDICT_MEMORY,     /* sk_verdict_memory decides what follows */
     SK_VERDICT_WITH_ACTOR, /* the constructor: the decision about the actor decides */
 };
 struct sk_verdict {

@@ -208,7 +208,7 @@ int sk_pick_ranked(const struct sk_sched_view *v,
                    double (*rank)(const struct sk_sched_view *v, uint32_t i)) {
     double most = 0;
     int best = -1;
-    for (uint32_t i = v->n; i-- > 0;) { /* downstream first */
+    for (uint32_t i = v->n; i-- > 0;) { /* downstream operators first */
         if (v->op[i].source || v->why[i] || sk_need(v, i) > sk_room(v, i)) continue;
         double r = rank(v, i);
         if (best >= 0 && r <= most) continue;

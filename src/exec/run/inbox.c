@@ -37,7 +37,7 @@ struct deferred {
 struct sk_inbox {
     struct sk_sink base;
     struct sk_engine *e;
-    struct sk_exec *x; /* NULL: stopped */
+    struct sk_exec *x; /* NULL: the run was stopped */
     const struct sk_inbox_run *run;
     _Atomic uint64_t refs;
     _Atomic uint64_t n_deferred;

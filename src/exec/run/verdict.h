@@ -16,7 +16,7 @@ int32_t sk_exec_restarts(const struct sk_node_desc *d);
 /* Counts n more rows in dead letters. Returns true if the run goes on. */
 bool sk_exec_bad_rows(const struct sk_exec_conf *c, struct sk_faults *f, uint32_t n);
 
-/* A task of stage `d` has failed for good. */
+/* What it means for the run that a task of stage `d` has failed for good. */
 struct sk_task_verdict {
     /* True: the run goes on without the rest of the task's output, and blocks already yielded stay.
      * false: the run has failed. */

@@ -127,13 +127,13 @@ struct sk_local {
     struct { /* of the part actor */
         struct sk_list all;
         struct sk_list wanting; /* actors that could start but have no worker yet */
-        struct sk_list names;   /* sk_name */
+        struct sk_list names;   /* list of sk_name: names of living actors */
         uint32_t n_unreferenced;
     } actors;
 
     struct {                  /* of the part group */
-        struct sk_list all;   /* sk_lgroup */
-        struct sk_list names; /* sk_name */
+        struct sk_list all;   /* list of sk_lgroup: all placement groups */
+        struct sk_list names; /* list of sk_name: names of groups */
         struct sk_env_vec {
             struct sk_bytes *p;
             uint32_t n, cap;

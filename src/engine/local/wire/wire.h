@@ -118,9 +118,9 @@ static inline size_t sk_slot_stride(void) {
 static inline struct sk_slot *sk_slot_at(uint8_t *base, uint32_t i) {
     return (struct sk_slot *)(void *)(base + 4096 + i * sk_slot_stride());
 }
-/* driver -> worker */
+/* Returns the ring from the driver to the worker. */
 static inline void *sk_slot_down(struct sk_slot *s) { return s + 1; }
-/* worker -> driver */
+/* Returns the ring from the worker to the driver. */
 static inline void *sk_slot_up(struct sk_slot *s) {
     return (uint8_t *)(s + 1) + sk_ring_bytes(SK_RING_SIZE);
 }
@@ -216,7 +216,7 @@ struct sk_val {
     uint16_t keep;
     uint64_t oid; /* the object whose value this is; 0: a plain inline argument */
     uint64_t len;
-    uint64_t off; /* STORE, PART */
+    uint64_t off; /* where the bytes of a STORE or PART value begin */
 };
 static inline void sk_wr_val(struct sk_wr *w, const struct sk_val *v, const void *bytes) {
     sk_wr_align(w, 8);
@@ -291,7 +291,7 @@ struct sk_msg_done {
     uint32_t type, attempt;
     uint64_t tid;
     int64_t start_ns, run_ns;
-    uint32_t status; /* SK_DONE_* */
+    uint32_t status; /* bits SK_DONE_* */
     uint32_t n_values;
 };
 

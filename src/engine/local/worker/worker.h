@@ -38,7 +38,7 @@ struct sk_group { /* a concurrency group of an actor */
     uint32_t max, n_running, n_threads, n_idle, n_queued;
     int fd; /* of an async actor: the eventfd that wakes its event loop; else -1 */
     struct sk_fd_id fd_id;
-    struct sk_list queue; /* sk_msg */
+    struct sk_list queue; /* list of sk_msg: calls that have not begun */
     pthread_cond_t cond;  /* threads of the group wait here for calls */
 };
 
@@ -60,7 +60,7 @@ struct sk_worker_engine {
     /* Number of threads that wait on the bell, or are about to. A bell has one sleeper: the
      * reader begins when this is 0. */
     uint32_t n_on_bell;
-    struct sk_list running;  /* sk_running */
+    struct sk_list running;  /* list of sk_running: tasks that run here */
     struct sk_group *groups; /* concurrency groups of the actor; NULL: one call at a time */
     uint32_t n_groups;
     struct sk_need actor_need;
@@ -69,12 +69,12 @@ struct sk_worker_engine {
     uint64_t next_id, next_req;
     /* sk_msg: answers that were not taken yet */
     struct sk_list replies;
-    struct sk_map watches; /* request -> sk_watch */
+    struct sk_map watches; /* number of a request -> sk_watch */
     /* handles a call that was read (worker.c); called with mu held */
     void (*queue_call)(struct sk_worker_engine *c, struct sk_msg *m);
     /* sk_msg: calls of this actor that were read during a wait */
     struct sk_list queue;
-    struct sk_map defs; /* fid -> sk_def */
+    struct sk_map defs; /* fid -> sk_def: definitions that were received */
     /* hash of amounts -> shape + 1 */
     struct sk_map shapes;
     uint64_t lease_off, lease_len, lease_used, chunk;
@@ -151,23 +151,23 @@ sk_rc sk_worker_link_answer_of(struct sk_worker_engine *c, uint64_t req, struct 
 uint64_t sk_worker_link_ask(struct sk_worker_engine *c, void *msg, size_t len, size_t at);
 sk_rc sk_worker_link_ask_number(struct sk_worker_engine *c, void *msg, size_t len, size_t at,
                                 uint64_t *out, struct sk_err *err);
-/* windows.h */
+/* ---- windows.h */
 sk_rc sk_worker_link_lease(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err);
 sk_rc sk_worker_link_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *out,
                                struct sk_err *err);
 void sk_worker_link_buf_abort(struct sk_engine *e, struct sk_buf *b);
 
-/* engine.c */
+/* ---- engine.c */
 /* the calls of a worker: the initial value of `base` */
 extern const struct sk_engine sk_worker_engine_calls;
 
-/* engine_graph.c */
+/* ---- engine_graph.c */
 extern const struct sk_channels_ops sk_worker_engine_channels;
 
-/* task.c */
+/* ---- task.c */
 struct wtask {                /* a task that runs */
-    struct sk_task_priv priv; /* first */
-    struct sk_running run;    /* in c->running */
+    struct sk_task_priv priv; /* must be first */
+    struct sk_running run;    /* link in c->running */
     struct sk_worker_engine *c;
     struct sk_msg *msg;     /* the task's message, which holds the arguments and `wanted` */
     struct sk_group *group; /* the concurrency group of a call that runs beside others */
@@ -206,7 +206,7 @@ bool sk_wtask_cancelled(struct wtask *t);
  * groups that have calls. */
 void sk_worker_engine_start_loops(struct sk_worker_engine *c);
 
-/* worker.c */
+/* ---- worker.c */
 /* Starts one more thread for the calls of a group. Call with mu held. */
 void sk_worker_thread(struct sk_group *g);
 /* call with mu held when a call of an async group has ended */

@@ -53,23 +53,23 @@ struct sk_lworker {
         uint32_t n, cap;
     } out; /* copies of replies that did not fit into the ring yet, each behind its length */
 
-    /* send.c */
+    /* members that send.c writes */
     struct sk_list sent; /* tasks on this worker, in order of sending */
     struct sk_map known; /* ids of the functions that the worker knows */
     uint32_t next_claim;
     bool has_env;                     /* the environment was sent to the worker */
     uint64_t claimed[SK_CLAIMS / 64]; /* bit i: claim word i belongs to a task in `sent` */
 
-    /* request.c */
+    /* members that request.c writes */
     struct sk_list reqs;
     /* watches: requests for a message, for which no thread of the worker waits */
     struct sk_list watches;
 
-    /* space_memory.c */
+    /* members that space_memory.c writes */
     uint32_t n_mem_waits; /* number of this worker's requests that wait for memory of the store */
     bool has_lease;
 
-    struct sk_worker_mem { /* memory.c */
+    struct sk_worker_mem { /* written by memory.c */
         /* heap: memory of the worker's own; peak: the highest value since `task` began */
         uint64_t heap_bytes, peak_bytes;
         /* memory that the kernel counts for the worker, but that is shared with the fork server */

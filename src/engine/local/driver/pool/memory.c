@@ -317,7 +317,7 @@ void sk_lmem_died(struct sk_local *l, struct sk_lworker *w, int status) {
 }
 
 void sk_lmem_gone(struct sk_lworker *w) {
-    let_go_on(w); /* closes its pidfd */
+    let_go_on(w); /* lets the process go on, and closes its pidfd */
     sk_free(w->mem.story);
     w->mem.story = NULL;
 }

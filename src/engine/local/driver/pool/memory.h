@@ -16,7 +16,7 @@ struct sk_lworker;
 struct sk_memory_worker;
 struct sk_err;
 
-struct sk_lmem { /* memory.c */
+struct sk_lmem { /* state of memory.c */
     struct sk_memory policy;
     struct sk_sysmem *sys;    /* source of the kernel's figures; NULL: memory is not measured */
     bool stops;               /* true if workers may be stopped when memory is short */

@@ -14,7 +14,7 @@ struct sk_local;
 struct sk_lworker;
 struct sk_err;
 
-struct sk_worker_pool {          /* pool.c */
+struct sk_worker_pool {          /* state of pool.c */
     struct sk_lworker **workers; /* by slot, NULL = free */
     /* n_slots: most processes at once; workers[n_used..] were never used */
     uint32_t n_slots, n_used;
@@ -70,7 +70,8 @@ void sk_pool_gone(struct sk_local *l, struct sk_lworker *w);
 /* Call when a process has ended before it was ready. After several in a row, the loop fails all
  * tasks and actors that wait for workers. */
 void sk_pool_bad_start(struct sk_local *l, const char *why);
-static inline uint32_t sk_pool_worker_state(const struct sk_lworker *w) { /* as in sk_worker_info */
+/* state as in sk_worker_info */
+static inline uint32_t sk_pool_worker_state(const struct sk_lworker *w) {
     return w->killed                         ? 3
            : w->place.state == SK_W_STARTING ? 0
            : w->place.state == SK_W_IDLE     ? 1

@@ -69,7 +69,7 @@ static inline struct sk_obj *next_arg(struct sk_local *l, struct arg_iter *it) {
     return NULL;
 }
 
-/* space_mark.c */
+/* ---- space_mark.c */
 void sk_space_mark_all(struct sk_local *l);
 /* Finds the waiter for the first wanted value: the oldest get, or the oldest task if there is no
  * get. */
@@ -78,7 +78,7 @@ void sk_space_first_waiter(struct sk_local *l, const struct sk_get_wait **get,
 /* Calls f for each argument of the next tasks in line, up to a quarter of the store. */
 void sk_space_each_soon(struct sk_local *l, void (*f)(struct sk_local *l, struct sk_obj *o));
 
-/* space_evict.c */
+/* ---- space_evict.c */
 /* Evicts at least `need` bytes of values, or begins to write them, if possible. Takes only values
  * whose need (SK_USE_*) is at most `most`. The caller has just marked all values. Returns the bytes
  * of the values found. */

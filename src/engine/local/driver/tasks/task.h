@@ -160,7 +160,7 @@ struct sk_ltask {
     /* SK_STOP_DIFFERS: index of the yield that a retry gave differently */
     uint32_t differs;
     struct sk_task_extra *extra; /* rarely used fields; NULL: none */
-    /* streaming */
+    /* members of a streaming task */
     uint32_t n_yielded, n_taken, n_released;
     struct sk_obj_id_vec {
         uint64_t *p;

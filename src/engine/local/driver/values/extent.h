@@ -15,9 +15,9 @@ struct sk_extent {
     uint64_t off, len;
 };
 struct sk_lgraph {
-    struct sk_list link; /* l->graphs.all */
+    struct sk_list link; /* link in l->graphs.all */
     uint64_t id;
-    uint32_t owner; /* a process */
+    uint32_t owner; /* number of the process that owns the graph */
     bool over;      /* the graph is closed; its memory may still be in use */
     bool has_head;
     uint64_t head; /* the extent that was allocated first */

@@ -11,7 +11,7 @@
 #include "engine/local/driver/local_int.h"
 
 struct promise {
-    struct sk_list link; /* l->promises */
+    struct sk_list link; /* link in l->promises */
     uint64_t id;
     uint32_t proc;
 };

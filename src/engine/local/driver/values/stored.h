@@ -35,7 +35,7 @@ enum sk_stored_state {
 };
 
 struct sk_stored {          /* the entry of an object whose bytes are in the store or on disk */
-    struct sk_list link;    /* in l->stored.in[state] */
+    struct sk_list link;    /* link in l->stored.in[state] */
     struct sk_list sibling; /* ring of the entries that were written together, in order */
     struct sk_obj *o;
     struct sk_spill_at at; /* the value's copy on disk */
@@ -49,8 +49,8 @@ struct sk_stored {          /* the entry of an object whose bytes are in the sto
     bool part;
 };
 
-struct sk_stored_all {                   /* stored.c */
-    struct sk_list in[SK_STORED_STATES]; /* sk_stored.link */
+struct sk_stored_all {                   /* all entries; written by stored.c */
+    struct sk_list in[SK_STORED_STATES]; /* lists of entries by state (sk_stored.link) */
     uint64_t n_disk, disk_object_bytes;  /* objects on disk only, and their bytes */
     uint64_t n_out; /* number of times that a value left the store for the disk */
 };
