@@ -48,7 +48,8 @@ static inline bool sk_pool_grow_(struct sk_pool *p) {
     slab->next = p->slabs;
     p->slabs = slab;
     char *node = (char *)(slab + 1) + n * p->node_size;
-    for (uint64_t i = 0; i < n; i++) { /* backwards, so that nodes come out in address order */
+    /* walks backwards, so that nodes are given out in address order */
+    for (uint64_t i = 0; i < n; i++) {
         node -= p->node_size;
         *(void **)(void *)node = p->free;
         p->free = node;

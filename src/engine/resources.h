@@ -47,7 +47,8 @@ struct sk_node {
     struct sk_res total, free;
     uint64_t capacity_bytes; /* memory for objects */
     uint64_t resident_bytes, disk_bytes, promised_bytes;
-    uint64_t disk_limit_bytes; /* UINT64_MAX: no limit but the disk's size */
+    /* most bytes of objects on disk; UINT64_MAX: no limit but the disk's size */
+    uint64_t disk_limit_bytes;
 };
 
 #endif

@@ -149,7 +149,7 @@ struct sk_exec_stats {
      * budget */
     uint64_t memory_disk, forced;
     uint32_t bottleneck;        /* index of the slowest stage; UINT32_MAX: the consumer */
-    const char *bottleneck_why; /* static text */
+    const char *bottleneck_why; /* why that stage is the slowest; a static text */
     uint32_t n_ops;
     bool done;
     uint64_t bad_rows, errored_blocks;

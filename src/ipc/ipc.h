@@ -195,7 +195,8 @@ void sk_ring_create(struct sk_ring *r, void *mem, size_t size);
 sk_rc sk_ring_attach(struct sk_ring *r, void *mem, size_t size, struct sk_err *err) SK_MUST_USE;
 /* The longest body that can ever be reserved (at least size / 4). */
 size_t sk_ring_max_msg(const struct sk_ring *r);
-/* Producer: room for a body of `len` bytes, 8-byte aligned, or NULL when the ring is full now. */
+/* Producer: returns room for a body of `len` bytes, 8-byte aligned, or NULL if the ring is full
+ * now. */
 void *sk_ring_reserve(struct sk_ring *r, size_t len);
 /* Producer: publishes the message; len is at most the reserved length. */
 void sk_ring_commit(struct sk_ring *r, size_t len);

@@ -135,9 +135,9 @@ uint64_t sk_bins_largest(const struct sk_bins *b);
 void sk_spans_add(struct sk_spans *t, struct sk_span *s);
 /* Removes the node that starts at off, which must be there, and returns it for reuse. */
 struct sk_span *sk_spans_del(struct sk_spans *t, sk_off off);
-/* The node with the greatest start <= off. */
+/* Returns the node with the greatest start <= off. */
 struct sk_span *sk_spans_floor(const struct sk_spans *t, sk_off off);
-/* The node with the lowest start among those of at least len. */
+/* Returns the node with the lowest start among those of at least len. */
 struct sk_span *sk_spans_first_fit(const struct sk_spans *t, uint64_t len);
 bool sk_spans_check(const struct sk_spans *t);
 

@@ -210,7 +210,7 @@ static void evict(struct sk_lineage *l) {
         l->n_evicted++;
         doom(l, t, SK_LOST_EVICTED, 0);
         drop(l);
-        /* from the start again: other tasks may be gone, too; few tasks are under way */
+        /* starts again: other tasks may be gone, too; few tasks are under way */
         it = l->aged.next;
     }
 }

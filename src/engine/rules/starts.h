@@ -19,8 +19,8 @@
 /* Fork servers in a row that ended before any worker was ready. All fields are 0 when the last
  * server had a ready worker. */
 struct sk_starts {
-    uint32_t n;       /* number of such servers */
-    uint32_t n_own;   /* number of those that ended by themselves */
+    uint32_t n;       /* number of fork servers in a row that ended before any worker was ready */
+    uint32_t n_own;   /* number of these servers that ended by themselves */
     int64_t since_ns; /* when the first of them ended */
     int64_t again_ns; /* when the next one is started */
 };

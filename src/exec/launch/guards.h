@@ -51,7 +51,7 @@ bool sk_turn_gives(const struct sk_sched_view *v, uint32_t p, uint32_t i);
 /* Choices that exceed the memory limit or need other pools' GPUs, by v->why; op -1: none. */
 /* An operator that lacks only the GPUs of idle pools. */
 struct sk_choice sk_choose_turn(const struct sk_sched_view *v);
-/* Some operator, if nothing runs and the consumer has nothing to take. */
+/* Chooses some operator, if nothing runs and the consumer has nothing to take. */
 struct sk_choice sk_choose_forced(const struct sk_sched_view *v);
 /* An operator that frees memory, if memory is over its limit; one task at a time. */
 struct sk_choice sk_choose_drain(const struct sk_sched_view *v);

@@ -47,10 +47,11 @@ static inline const struct sk_node_desc *sk_run_desc(const struct sk_exec *x, ui
 void sk_run_fail(struct sk_exec *x, sk_rc rc, const struct sk_err *err, sk_oid bad);
 /* Returns the run's failure. *bad gets a reference for the caller. */
 sk_rc sk_run_give_failure(const struct sk_exec *x, sk_oid *bad, struct sk_err *err);
-/* Task t has yielded dead letters: oid, whose reference is taken, stands for `bad` rows. */
+/* Call when task t has yielded dead letters: oid, whose reference is taken, stands for `bad`
+ * rows. */
 void sk_run_bad(struct sk_exec *x, const struct sk_stask *t, sk_oid oid, uint32_t bad);
-/* Task t has failed for good; oid is its error, whose reference is taken. Returns true if the task
- * is left out and the run goes on. */
+/* Call when task t has failed for good; oid is its error, whose reference is taken. Returns true if
+ * the task is left out and the run goes on. */
 bool sk_run_left_out(struct sk_exec *x, const struct sk_stask *t, sk_oid oid, struct sk_err *err,
                      bool actor_lives, bool *actor_dead);
 const char *sk_run_task_name(const struct sk_stask *t, char buf[40]);

@@ -232,7 +232,7 @@ void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev);
 /* Ends the present attempt, for the history with `rc` and `why`; another attempt follows. */
 void sk_ltask_next_attempt(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why);
 void sk_ltask_may_repeat(struct sk_ltask *t, int32_t retries); /* sets the number of retries left */
-void sk_ltask_charge(struct sk_ltask *t);                      /* takes one retry off */
+void sk_ltask_charge(struct sk_ltask *t);                      /* takes one retry off the task */
 /* Makes an ended task run again, as another attempt that may be repeated `retries` times. */
 void sk_ltask_again(struct sk_ltask *t, int32_t retries);
 /* Makes the task run again. `rc` and `why` tell the history how the last attempt ended. */
