@@ -88,9 +88,6 @@ sk_rc sk_joining_create(const struct sk_what *what, const struct sk_reduce_input
  * the values before, in no order among themselves. */
 sk_rc sk_restating_create(const struct sk_what *what, const struct sk_reduce_input *in,
                           struct sk_work **out, struct sk_err *err) SK_MUST_USE;
-/* The merge of packs of an AGGREGATE. */
-sk_rc sk_combining_create(const struct sk_what *what, const struct sk_merge_input *in,
-                          struct sk_work **out, struct sk_err *err) SK_MUST_USE;
 /* True if batches of this schema are states; false: rows. */
 bool sk_is_states(const struct sk_what *what, const struct ArrowSchema *s);
 sk_rc sk_putting_create(const struct sk_what *what, const struct sk_reduce_input *in,

@@ -655,7 +655,7 @@ class DataContext:
         placement group. The texts "SPREAD" and "DEFAULT" have no effect.
     shuffle_strategy: The name of the strategy (a file of src/shuffle/by/) by which rows move
         between blocks: "auto", "grouped", "index", "merge", "push", "push_star", "rounds",
-        "simple", "two_level" (docs/design/exchange.md), or a skate.data.ExchangeStrategy of your
+        "simple", "streaming", "two_level" (docs/design/exchange.md), or a skate.data.ExchangeStrategy of your
         own. Each member of ShuffleStrategy means "auto".
     max_errored_blocks: The number of tasks of a run that may fail, as in Ray: rows that a failed
     task did not yield are missing, and its error is logged. -1: any number.

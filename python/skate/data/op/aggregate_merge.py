@@ -1,5 +1,5 @@
 """aggregate_merge: between the halves of an exchange that computes aggregates, combines states of the
-same groups (src/shuffle/combine.c). params: as in aggregate_map.
+same groups (src/shuffle/merge.c). params: as in aggregate_map.
 """
 
 from __future__ import annotations
