@@ -2,6 +2,8 @@
 
 import os
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -147,3 +149,33 @@ def test_a_worker_that_dies_in_a_round_and_memory_is_short(tmp_path):
         assert len(list(tmp_path.iterdir())) == 5
     assert sorted(seen[0]) == list(range(250_000))
     assert seen[:2] == seen[2:]
+
+
+LOSES = """
+import sys
+import skate, skate.data
+want = None
+for nth in [0, *range(33, 47), 90, 120]:
+    if nth:
+        skate._skate.fault(f"store.lose:fail:{nth}")
+    skate.init(num_cpus=2)
+    ds = skate.data.range(300_000, override_num_blocks=150)
+    ds = ds.map_batches(lambda b: {"id": b["id"], "k": b["id"] * 7919 % 97})
+    got = [
+        b["id"].tolist()
+        for b in ds.sort("k", strategy="streaming").iter_batches(batch_size=None)
+    ]
+    got = [v for b in got for v in b]
+    want = want or got
+    assert got == want, nth
+    skate.shutdown()
+print("same")
+"""
+
+
+def test_a_pack_or_a_state_that_is_lost_is_made_again():
+    """The nth value that is stored is lost: the packs of a round, then values of a state."""
+    r = subprocess.run(
+        [sys.executable, "-c", LOSES], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert r.stdout == "same\n", r.stdout + r.stderr
