@@ -82,8 +82,8 @@ sk_rc sk_groupby_create(const struct ArrowSchema *schema, const uint32_t *keys, 
         if (sk_agg_facts(aggs[i].kind)->result == SK_GIVES_KEPT) {
             if (!column) SK_GO(SK_ERR(err, SK_EINVAL, "'%s': it needs a column", aggs[i].name));
             g->agg[i].agg = aggs[i];
-            SK_GO(
-                sk_collect_create(&aggs[i], schema->children[aggs[i].column], &g->collect[i], err));
+            SK_GO(sk_collect_create(&aggs[i], schema->children[aggs[i].column], !n_keys,
+                                    &g->collect[i], err));
         } else
             SK_GO(sk_agg_col_init(&g->agg[i], &aggs[i],
                                   column ? schema->children[aggs[i].column] : NULL, err));

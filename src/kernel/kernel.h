@@ -183,10 +183,11 @@ struct sk_agg {
  * occurrence. COUNT_DISTINCT: int64. VALUE_COUNTER: struct of lists `values`, as UNIQUE, and
  * `counts`. QUANTILE of integers and floats: double, exact, linear between neighbours (Arrow's
  * formula), of values that are not NaN. APPROX_QUANTILES: list of double, each the value of rank q
- * * n with a relative error of at most 2^-13 (0.012 %); at most 4,096 values are stored for each
- * power of two. TOP_K: list of struct (value, count), the most frequent first, equal counts in the
- * order of first occurrence; exact, so all distinct values are stored. ignore_nulls skips nulls; a
- * group without values has an empty list, 0, a null quantile, null quantiles. */
+ * * n with a relative error of at most 2^-13 (0.012 %); no more than 4,096 values are kept for a
+ * power of two. Without a key it is exact up to 8,192 distinct values. TOP_K: list of struct
+ * (value, count), the most frequent first, equal counts as they came; exact, so it keeps each value
+ * that there is. ignore_nulls leaves nulls out; a group without values has an empty list, 0, a null
+ * quantile, null quantiles. */
 
 /* An aggregation: it is updated with rows, and merges partial results of other aggregations, in any
  * order; then it makes a partial result or the result. Results do not depend on how rows were cut

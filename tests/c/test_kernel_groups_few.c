@@ -1,6 +1,8 @@
 /* test_kernel_groups_few.c - aggregates where groups are few: sums of doubles in lanes (agg_sum.c)
  * and all rows as one group (agg_floats.c) against the rows one by one, groups by the codes of
  * dictionaries against the same values without dictionaries. */
+#include <stdlib.h>
+
 #include "kernel/agg/agg.h"
 #include "kernel_make.h"
 #include "test.h"
@@ -228,6 +230,80 @@ TEST(all_rows_of_numbers_are_one_group) {
                 check_all_rows(formats[i], 1 + (int64_t)test_below(200), 99);
             }
     sk_agg_plain = false;
+}
+
+/* ---- quantiles of all rows ---- */
+
+static int compare_doubles(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Values are exact while there are at most 8,192; beyond, they have as many bits as fit, whatever
+ * the order of rows and merges. */
+TEST(quantiles_of_all_rows_are_exact_while_values_are_few) {
+    enum { MANY = 40000 };
+    static const double qs[3] = {0.1, 0.5, 0.9};
+    struct ArrowSchema value = {.format = "g", .name = "v", .flags = ARROW_FLAG_NULLABLE},
+                       *fields[1] = {&value},
+                       schema = {.format = "+s", .name = "", .n_children = 1, .children = fields};
+    struct sk_agg agg = {
+        SK_AGG_APPROX_QUANTILES, 0, true, 0, 0, "q", 3, qs, true, NULL, false, false};
+    double *v = sk_alloc(SK_TAG_TEST, MANY * sizeof *v);
+    const void *buffers[2] = {NULL, v}, *none[1] = {NULL};
+    for (int round = 0; round < test_rounds(8); round++) {
+        int64_t n = round % 2 ? MANY : 1 + (int64_t)test_below(8192);
+        /* wide: of all sizes and signs; else close to a million, so they differ in the last bits */
+        bool wide = test_below(2);
+        struct sk_err err = {.code = 0};
+        struct states whole, results, parts[2], merged;
+        struct sk_groupby *g;
+        struct sk_block_plan *plan;
+        uint64_t size;
+        for (int64_t i = 0; i < n; i++)
+            v[i] = wide ? (double)(int64_t)test_rand() * (double)test_below(1000)
+                        : 1e6 + (double)test_below(1u << 30) * 0x1p-30;
+        struct ArrowArray values = {.length = n, .n_buffers = 2, .buffers = buffers},
+                          *columns[1] = {&values},
+                          batch = {.length = n,
+                                   .n_buffers = 1,
+                                   .buffers = none,
+                                   .n_children = 1,
+                                   .children = columns};
+        take(&schema, batch, NULL, 0, &agg, 1, 0, true, &whole);
+        take(&schema, batch, NULL, 0, &agg, 1, 0, false, &results);
+        struct ArrowArray first = batch, second = batch;
+        first.length = n / 3;
+        second.offset = n / 3;
+        second.length = n - n / 3;
+        take(&schema, first, NULL, 0, &agg, 1, 700, true, &parts[0]);
+        take(&schema, second, NULL, 0, &agg, 1, 0, true, &parts[1]);
+        CHECK_OK_ERR(sk_groupby_create(&schema, NULL, 0, &agg, 1, &g, &err), &err);
+        for (int p = 1; p >= 0; p--)
+            if (parts[p].array.length)
+                CHECK_OK_ERR(sk_groupby_merge(g, &parts[p].schema, &parts[p].array, &err), &err);
+        CHECK_OK_ERR(sk_groupby_measure(g, true, &plan, &size, &err), &err);
+        merged.block = sk_alloc_aligned(SK_TAG_TEST, SK_BLOCK_ALIGN, (size_t)size);
+        sk_block_write(plan, merged.block);
+        sk_block_plan_free(plan);
+        sk_groupby_destroy(g);
+        CHECK_EQ(size, whole.size);
+        CHECK_MEM_EQ(merged.block, whole.block, whole.size);
+        sk_free(merged.block);
+        qsort(v, (size_t)n, sizeof *v, compare_doubles);
+        const double *got = results.array.children[0]->children[0]->buffers[1];
+        for (int i = 0; i < 3; i++) {
+            double want = v[(int64_t)(qs[i] * (double)n)];
+            if (n <= 8192) CHECK(got[i] == want);
+            else
+                CHECK(__builtin_fabs(got[i] - want) <= want * (wide ? 0x1p-13 : 0x1p-32) ||
+                      (wide && __builtin_fabs(got[i] - want) <= -want * 0x1p-13));
+        }
+        states_free(&whole);
+        states_free(&results);
+        for (int p = 0; p < 2; p++) states_free(&parts[p]);
+    }
+    sk_free(v);
 }
 
 /* ---- groups by codes ---- */

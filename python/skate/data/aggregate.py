@@ -543,7 +543,8 @@ class ZeroPercentage(Builtin):
 
 class ApproximateQuantile(Builtin):
     """Quantiles of numbers from a sketch of bounded size, each with a relative error of at most
-    2^-13. The result depends only on the values. No package is needed.
+    2^-13. Over all rows they are exact if there are at most 8,192 distinct values. The result
+    depends only on the values. No package is needed.
 
     Args:
         quantiles: Each from 0 to 1.

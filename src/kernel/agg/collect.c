@@ -19,6 +19,9 @@ struct sk_collect {
     struct ArrowSchema column;
     double *qs;
     char name[256], value_name[256];
+    /* APPROX_QUANTILES of all rows: how many bits of each value are dropped; see settle() */
+    bool adaptive;
+    int drop;
     /* counted: the state has pairs of value and count, not a list of values */
     bool counted, by_bytes;
     /* columns of `batch`: group, value, count; of `bytes_batch`: group, bytes, count, value */
@@ -179,7 +182,7 @@ static sk_rc create_values(struct sk_collect *c, struct sk_err *err) {
     return SK_OK;
 }
 
-sk_rc sk_collect_create(const struct sk_agg *agg, const struct ArrowSchema *column,
+sk_rc sk_collect_create(const struct sk_agg *agg, const struct ArrowSchema *column, bool one,
                         struct sk_collect **out, struct sk_err *err) {
     struct sk_key_col type;
     SK_TRY(check(agg, column, err));
@@ -187,6 +190,8 @@ sk_rc sk_collect_create(const struct sk_agg *agg, const struct ArrowSchema *colu
     struct sk_collect *c = sk_calloc(SK_TAG_KERNEL, sizeof *c);
     if (!c) return NO_MEMORY;
     c->agg = *agg;
+    c->adaptive = one && agg->kind == SK_AGG_APPROX_QUANTILES;
+    if (c->adaptive) c->agg.ignore_nulls = true; /* a null stands for `drop` */
     snprintf(c->name, sizeof c->name, "%s", agg->name);
     snprintf(c->value_name, sizeof c->value_name, "%s",
              agg->value_name ? agg->value_name : "value");
@@ -221,6 +226,7 @@ void sk_collect_clear(struct sk_collect *c) {
     sk_vec_free(&c->ids);
     sk_vec_free(&c->seen);
     c->kept = 0;
+    c->drop = 0;
     if (c->values) sk_groupby_clear(c->values);
 }
 
@@ -386,6 +392,106 @@ static double coarse(double d) {
     return __builtin_isfinite(r) ? r : d;
 }
 
+/* ---- quantiles of all rows: as many bits as fit ---------------------------------------------- */
+
+enum { KEPT = 8192, DROP_MOST = 52 - 13, PIECE = 2 * KEPT };
+
+static sk_rc order_values(struct sk_collect *c, uint64_t groups, struct sk_err *err);
+
+static double cut(double d, int drop) {
+    uint64_t bits;
+    if (!__builtin_isfinite(d)) return d;
+    memcpy(&bits, &d, 8);
+    bits = bits >> drop << drop;
+    memcpy(&d, &bits, 8);
+    return d;
+}
+
+/* Returns the fewest bits, at least `drop`, without which at most KEPT of n sorted values are
+ * distinct; at most DROP_MOST. */
+static int bits_to_drop(const double *v, int64_t n, int drop) {
+    int64_t differ[64] = {0}, distinct = 1; /* neighbours, by the highest bit that differs */
+    int d = 64;
+    for (int64_t i = 1; i < n; i++) {
+        uint64_t a, b;
+        memcpy(&a, &v[i - 1], 8);
+        memcpy(&b, &v[i], 8);
+        if (a != b) differ[63 - __builtin_clzll(a ^ b)]++;
+    }
+    while (d > drop && distinct + differ[d - 1] <= KEPT) distinct += differ[--d];
+    return SK_MIN(d, DROP_MOST);
+}
+
+static sk_rc append(struct sk_collect *c, const struct ArrowArray *batch, struct sk_err *err);
+
+/* Makes the values of all rows distinct in their first bits only, as few bits less as are needed
+ * for at most KEPT values, at least `drop` bits less. So what is kept depends on nothing but the
+ * values. The number of bits is the count of a null, which goes along in partial results. */
+static sk_rc settle(struct sk_collect *c, int drop, struct sk_err *err) {
+    const void *none[1] = {NULL}, *buffers[3][2] = {{NULL}};
+    struct ArrowArray columns[3], *children[3];
+    uint32_t *group = NULL;
+    double *values = NULL;
+    int64_t *counts = NULL;
+    uint8_t *valid = NULL;
+    sk_rc rc = order_values(c, 1, err);
+    if (rc) return rc;
+    const struct ArrowArray *held = &c->held.array;
+    int64_t n = held->length - (c->drop > 0);
+    const double *v = (const double *)held->children[1]->buffers[1] + held->children[1]->offset;
+    drop = bits_to_drop(v, n, drop);
+    if (!drop) goto out;
+    group = sk_calloc(SK_TAG_KERNEL, (size_t)(n + 1) * sizeof *group);
+    values = sk_alloc(SK_TAG_KERNEL, (size_t)(n + 1) * sizeof *values);
+    counts = sk_alloc(SK_TAG_KERNEL, (size_t)(n + 1) * sizeof *counts);
+    valid = sk_alloc(SK_TAG_KERNEL, (size_t)n / 8 + 1);
+    if (!group || !values || !counts || !valid) SK_GO(NO_MEMORY);
+    for (int64_t i = 0; i < n; i++) values[i] = cut(v[i], drop);
+    memcpy(counts, (const int64_t *)held->children[2]->buffers[1] + held->children[2]->offset,
+           (size_t)n * sizeof *counts);
+    values[n] = 0;
+    counts[n] = drop;
+    memset(valid, 0xFF, (size_t)n / 8 + 1);
+    valid[n / 8] &= (uint8_t)~(1u << (n & 7));
+    buffers[0][1] = group;
+    buffers[1][0] = valid;
+    buffers[1][1] = values;
+    buffers[2][1] = counts;
+    for (int i = 0; i < 3; i++) {
+        columns[i] = (struct ArrowArray){
+            .length = n + 1, .null_count = i == 1, .n_buffers = 2, .buffers = buffers[i]};
+        children[i] = &columns[i];
+    }
+    struct ArrowArray batch = {
+        .length = n + 1, .n_buffers = 1, .buffers = none, .n_children = 3, .children = children};
+    sk_groupby_clear(c->values);
+    c->drop = drop;
+    rc = append(c, &batch, err);
+out:
+    drop_built(c);
+    sk_free(group);
+    sk_free(values);
+    sk_free(counts);
+    sk_free(valid);
+    return rc;
+}
+
+static bool is_full(const struct sk_collect *c) {
+    return c->adaptive && c->drop < DROP_MOST &&
+           sk_groupby_groups(c->values) > KEPT + (uint64_t)(c->drop > 0);
+}
+
+/* Returns how many bits are dropped in a partial result: the count of the null among its pairs. */
+static int dropped(struct ArrowArray lists, const struct ArrowArray *values,
+                   const int64_t *counts) {
+    const int32_t *offsets = (const int32_t *)lists.buffers[1] + lists.offset;
+    const uint8_t *valid = values->null_count ? values->buffers[0] : NULL;
+    int64_t most = 0;
+    for (int32_t i = offsets[0]; valid && i < offsets[lists.length]; i++)
+        if (!sk_bit(valid, values->offset + i)) most = SK_MAX(most, counts[i]);
+    return (int)SK_MIN(most, (int64_t)DROP_MOST);
+}
+
 static sk_rc add_coarse(struct sk_collect *c, const struct ArrowArray *column, int64_t offset,
                         int64_t rows, const uint32_t *ids, struct sk_err *err) {
     const void *none[1] = {NULL};
@@ -403,7 +509,8 @@ static sk_rc add_coarse(struct sk_collect *c, const struct ArrowArray *column, i
     SK_GO(sk_keys_create(&schema, &batch, &(struct sk_key){.column = 0}, 1, &k, err));
     for (int64_t i = 0; i < rows; i++) {
         int64_t at = sk_key_at(&k->col[0], (uint64_t)i);
-        d[i] = at < 0 ? 0 : coarse(number_at(&k->col[0], at));
+        double is = at < 0 ? 0 : number_at(&k->col[0], at) + 0.0; /* 0.0 for -0.0 */
+        d[i] = c->adaptive ? cut(is, c->drop) : coarse(is);
         valid[i / 8] |= (uint8_t)((at >= 0) << (i & 7));
     }
     rc = add(
@@ -439,8 +546,13 @@ sk_rc sk_collect_add(struct sk_collect *c, const struct ArrowArray *column, int6
     drop_built(c);
     if (c->agg.flatten)
         return add_items(c, slice(column, offset, rows), *column->children[0], NULL, ids, err);
-    if (c->agg.kind == SK_AGG_APPROX_QUANTILES)
-        return add_coarse(c, column, offset, rows, ids, err);
+    bool coarse = c->agg.kind == SK_AGG_APPROX_QUANTILES;
+    for (int64_t at = 0, n; coarse && at < rows; at += n) {
+        n = c->adaptive && c->drop < DROP_MOST ? SK_MIN(rows - at, (int64_t)PIECE) : rows - at;
+        SK_TRY(add_coarse(c, column, offset + at, n, ids + at, err));
+        if (is_full(c)) SK_TRY(settle(c, c->drop, err));
+    }
+    if (coarse) return SK_OK;
     return add(c, slice(column, offset, rows), ids, NULL, err);
 }
 
@@ -451,8 +563,12 @@ sk_rc sk_collect_merge(struct sk_collect *c, const struct ArrowArray *column, in
     drop_built(c);
     if (!c->counted) return add_items(c, lists, *child, NULL, ids, err);
     const struct ArrowArray *count = child->children[1];
-    return add_items(c, lists, slice(child->children[0], child->offset, child->length),
-                     (const int64_t *)count->buffers[1] + count->offset + child->offset, ids, err);
+    struct ArrowArray values = slice(child->children[0], child->offset, child->length);
+    const int64_t *counts = (const int64_t *)count->buffers[1] + count->offset + child->offset;
+    SK_TRY(add_items(c, lists, values, counts, ids, err));
+    if (!c->adaptive) return SK_OK;
+    int drop = SK_MAX(dropped(lists, &values, counts), c->drop);
+    return drop || is_full(c) ? settle(c, drop, err) : SK_OK;
 }
 
 /* ---- results

@@ -21,8 +21,9 @@ sk_rc sk_value_bytes(const struct ArrowSchema *s, const struct ArrowArray *a, in
                      uint8_t **bytes, struct sk_err *err) SK_MUST_USE;
 
 struct sk_collect;
-/* Makes a collection; `column` is the type of its column's values and must outlive it. */
-sk_rc sk_collect_create(const struct sk_agg *agg, const struct ArrowSchema *column,
+/* Makes a collection; `column` is the type of its column's values and must outlive it. one: all
+ * rows are one group. */
+sk_rc sk_collect_create(const struct sk_agg *agg, const struct ArrowSchema *column, bool one,
                         struct sk_collect **out, struct sk_err *err) SK_MUST_USE;
 void sk_collect_destroy(struct sk_collect *c);
 void sk_collect_clear(struct sk_collect *c);
