@@ -2,7 +2,6 @@
 of skate import each other at their head; the few that would delay start-up are listed at the end,
 with the milliseconds that each takes."""
 
-import importlib
 import sys
 
 # An object of exactly this type: the interpreter finds its attributes as fast as those of a module.
@@ -17,13 +16,13 @@ def stand_in(name):
 
     def __getattr__(attribute):
         try:
-            module = importlib.import_module(name)
+            __import__(name)  # importlib takes a millisecond, and is one of the stand-ins
         except ModuleNotFoundError:
             # inspect and doctest read these names, for which the module is not imported
             if attribute.startswith("__"):
                 raise AttributeError(attribute) from None
             raise
-        value = getattr(module, attribute)
+        value = getattr(sys.modules[name], attribute)
         if callable(value) or not ours:
             setattr(made, attribute, value)
         return value
@@ -36,7 +35,7 @@ def load(*modules):
     """Imports the modules of these stand-ins now: to use idle time, or for the side effects of an
     import (registering skate's types with Arrow)."""
     for m in modules:
-        importlib.import_module(m.__name__)
+        __import__(m.__name__)
 
 
 TYPE_CHECKING = False  # typing is slow to import
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     import hashlib as hashlib
     import hmac as hmac
     import html as html
+    import importlib as importlib
     import importlib.metadata as importlib_metadata  # noqa: F401
     import importlib.util as importlib_util  # noqa: F401
     import inspect as inspect
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     import tempfile as tempfile
     import traceback as traceback
     import urllib.parse as urllib_parse  # noqa: F401
+    import warnings as warnings
 
     import cloudpickle as cloudpickle
     import dask as dask  # pyright: ignore[reportMissingImports]
@@ -162,6 +163,7 @@ else:
     hashlib = stand_in("hashlib")
     hmac = stand_in("hmac")
     html = stand_in("html")
+    importlib = stand_in("importlib")
     importlib_metadata = stand_in("importlib.metadata")
     importlib_util = stand_in("importlib.util")
     inspect = stand_in("inspect")
@@ -178,6 +180,7 @@ else:
     tempfile = stand_in("tempfile")
     traceback = stand_in("traceback")
     urllib_parse = stand_in("urllib.parse")
+    warnings = stand_in("warnings")
 
     # ---- Modules of skate, with the milliseconds that their import would add to `import skate` or
     # to the first rows of a Dataset: no more than ten modules (tests/shape.py).

@@ -1,10 +1,10 @@
 """Lazy public names of packages (PEP 562): a name is imported at its first use. A package lists its
 names once, in its stub (__init__.pyi), which type checkers read, too."""
 
-import importlib
 import sys
 
 from skate import _did_you_mean
+from skate._deps import importlib
 from skate.compat.absent import why
 
 # Modules that only programs written for Ray import are in compat/ray, under the same paths as in

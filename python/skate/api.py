@@ -7,7 +7,6 @@ from __future__ import annotations
 import _pickle as pickle
 import atexit
 import functools
-import importlib
 import math
 import os
 import sys
@@ -18,7 +17,7 @@ from _thread import RLock  # threading is slow to import
 from skate import _did_you_mean, _forked, _hooks, _job, _skate, config, engine, ids
 from skate import job_config as _job_config
 from skate import runtime_env as _runtime_env
-from skate._deps import json, np, platform
+from skate._deps import importlib, json, np, platform
 from skate.actor import ActorClass, ActorHandle, get_actor, method  # noqa: F401
 from skate.calls import ambient_environment, in_actor, options
 from skate.calls.user_errors import install_hint

@@ -1,10 +1,9 @@
 """get_runtime_context(): the job, task, actor and process in which code runs."""
 
 import os
-import warnings
 
 from skate import _job, _skate, actor, ids, runtime_env, serialize
-from skate._deps import json, tempfile
+from skate._deps import json, tempfile, warnings
 from skate.calls import in_actor, options
 from skate.util.placement_group import get_current_placement_group
 

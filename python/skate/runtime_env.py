@@ -8,12 +8,18 @@ task or actor with its own environment runs in a process of that environment, wh
 it does anything else."""
 
 import _pickle as pickle  # without re and struct
-import importlib
 import os
 import sys
 
 from skate import _job
-from skate._deps import by_value, dataclasses, importlib_metadata, json, packaging_requirements
+from skate._deps import (
+    by_value,
+    dataclasses,
+    importlib,
+    importlib_metadata,
+    json,
+    packaging_requirements,
+)
 from skate.compat import without_effect
 from skate.exceptions import RuntimeEnvSetupError
 

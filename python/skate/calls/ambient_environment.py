@@ -14,12 +14,11 @@ A living actor keeps its environment. A runtime_env, which is not part of this, 
 from __future__ import annotations
 
 import _pickle as pickle  # without re and struct
-import importlib
 import os
 import sys
 
 from skate import _skate, runtime_env
-from skate._deps import importlib_util
+from skate._deps import importlib, importlib_util
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ bytes).
 
 from __future__ import annotations
 
-import importlib
+from skate._deps import importlib
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
