@@ -3,6 +3,7 @@
  * environments, which would need processes. */
 #include <stdlib.h>
 
+#include "engine/books/group_row.h"
 #include "engine/inline/inline_int.h"
 
 static struct sk_igroup *group_of(struct sk_list *it) {
@@ -110,37 +111,18 @@ static sk_rc group_remove(struct sk_engine *e, uint64_t id, struct sk_err *err) 
 
 static size_t list(struct sk_engine *e, void *buf, size_t cap) {
     struct sk_inline *x = sk_inline_of(e);
-    uint8_t *to = buf;
-    size_t need = 0;
+    struct sk_wr w = sk_wr_init(buf, cap);
     sk_inline_lock(x);
-    for (int pass = 0; pass < 2; pass++) {
-        SK_LIST_EACH (it, &x->groups) {
-            const struct sk_igroup *g = group_of(it);
-            struct sk_bytes name = g->name ? g->name->name : (struct sk_bytes){"", 0},
-                            space = g->name ? g->name->space : name;
-            struct sk_group_row row = {.id = g->id,
-                                       .n = g->place->n,
-                                       .strategy = g->strategy,
-                                       .state = g->place->ready,
-                                       .text_n = (uint32_t)SK_ALIGN(name.n + space.n + 2, 8),
-                                       .reserved_ns = g->place->ready ? 0 : -1};
-            if (!pass) {
-                need += sizeof row + row.text_n + row.n * sizeof(struct sk_res);
-                continue;
-            }
-            memcpy(to, &row, sizeof row);
-            to += sizeof row;
-            memset(to, 0, row.text_n);
-            if (name.n) memcpy(to, name.p, name.n);
-            if (space.n) memcpy(to + name.n + 1, space.p, space.n);
-            to += row.text_n;
-            for (uint32_t b = 0; b < row.n; b++, to += sizeof(struct sk_res))
-                memcpy(to, &g->place->b[b].total, sizeof(struct sk_res));
-        }
-        if (need > cap) break;
+    SK_LIST_EACH (it, &x->groups) {
+        const struct sk_igroup *g = group_of(it);
+        sk_group_row_write(&w,
+                           (struct sk_group_row){.id = g->id,
+                                                 .strategy = g->strategy,
+                                                 .reserved_ns = g->place->ready ? 0 : -1},
+                           g->name, g->place);
     }
     sk_inline_unlock(x);
-    return need;
+    return w.n;
 }
 
 void sk_inline_groups_free(struct sk_inline *x) {

@@ -241,29 +241,21 @@ static sk_rc c_actor_create(struct sk_engine *e, const struct sk_actor_spec *s, 
     return SK_OK;
 }
 
-static void tell(struct sk_worker_engine *c, uint32_t type, uint64_t a, uint64_t b, bool wake) {
-    struct {
-        uint32_t type, pad;
-        uint64_t a, b;
-    } m = {type, 0, a, b};
-    pthread_mutex_lock(&c->mu);
-    sk_worker_link_send_unlocked(c, &m, sizeof m, wake);
-    pthread_mutex_unlock(&c->mu);
-}
-
 static sk_rc c_actor_end(struct sk_engine *e, sk_aid a, bool no_restart, struct sk_err *err) {
     (void)err;
-    tell(C(e), SK_M_KILL, a.v, no_restart ? 1 : 0, true);
+    sk_worker_link_tell(C(e), SK_M_KILL, a.v, no_restart ? 1 : 0, true);
     return SK_OK;
 }
 static sk_rc c_actor_leave(struct sk_engine *e, struct sk_err *err) {
     (void)err;
-    tell(C(e), SK_M_LEAVE, 0, 0, true);
+    sk_worker_link_tell(C(e), SK_M_LEAVE, 0, 0, true);
     return SK_OK;
 }
-static void c_retain(struct sk_engine *e, sk_oid o) { tell(C(e), SK_M_REF, o.v, 1, false); }
+static void c_retain(struct sk_engine *e, sk_oid o) {
+    sk_worker_link_tell(C(e), SK_M_REF, o.v, 1, false);
+}
 static void c_release(struct sk_engine *e, sk_oid o) {
-    tell(C(e), SK_M_REF, o.v, (uint64_t)-1, false);
+    sk_worker_link_tell(C(e), SK_M_REF, o.v, (uint64_t)-1, false);
 }
 static sk_rc c_actor_find(struct sk_engine *e, const char *space, const char *name, sk_aid *out,
                           sk_oid *ready, struct sk_bytes *meta, struct sk_err *err) {
@@ -413,10 +405,12 @@ static bool c_unwatch(struct sk_engine *e, struct sk_watch *w) {
     return found;
 }
 
-static void c_stream_drop(struct sk_engine *e, sk_tid t) { tell(C(e), SK_M_DROP, t.v, 0, true); }
+static void c_stream_drop(struct sk_engine *e, sk_tid t) {
+    sk_worker_link_tell(C(e), SK_M_DROP, t.v, 0, true);
+}
 static sk_rc c_cancel(struct sk_engine *e, sk_tid t, uint32_t flags, struct sk_err *err) {
     (void)err;
-    tell(C(e), SK_M_CANCEL, t.v, flags, true);
+    sk_worker_link_tell(C(e), SK_M_CANCEL, t.v, flags, true);
     return SK_OK;
 }
 
@@ -550,7 +544,7 @@ static void unpin(struct sk_worker_engine *c, uint64_t off) {
     for (uint32_t i = 0; i < c->kept.n && !later; i++)
         if (c->kept.p[i].off == off) later = c->kept.p[i].let_go = true;
     pthread_mutex_unlock(&c->mu);
-    if (!later) tell(c, SK_M_UNPIN, off, 0, false);
+    if (!later) sk_worker_link_tell(c, SK_M_UNPIN, off, 0, false);
 }
 
 static void c_view_release(struct sk_engine *e, struct sk_view *v) {

@@ -48,22 +48,11 @@ static sk_rc c_graph_alloc(struct sk_engine *e, uint64_t graph, uint64_t len, sk
     return rc;
 }
 
-static void say(struct sk_engine *e, uint32_t type, uint64_t graph, uint64_t off) {
-    struct sk_worker_engine *c = engine_of(e);
-    struct {
-        uint32_t type, pad;
-        uint64_t graph, off;
-    } m = {type, 0, graph, off};
-    pthread_mutex_lock(&c->mu);
-    sk_worker_link_send_unlocked(c, &m, sizeof m, false);
-    pthread_mutex_unlock(&c->mu);
-}
-
 static void c_graph_free(struct sk_engine *e, uint64_t graph, sk_off off) {
-    say(e, SK_M_EXTENTFREE, graph, off);
+    sk_worker_link_tell(engine_of(e), SK_M_EXTENTFREE, graph, off, false);
 }
 static void c_graph_close(struct sk_engine *e, uint64_t graph) {
-    say(e, SK_M_GRAPHCLOSE, graph, 0);
+    sk_worker_link_tell(engine_of(e), SK_M_GRAPHCLOSE, graph, 0, false);
 }
 static uint32_t c_graphs_living(struct sk_engine *e) {
     (void)e;

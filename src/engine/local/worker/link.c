@@ -100,6 +100,17 @@ void sk_worker_link_send_unlocked(struct sk_worker_engine *c, const void *msg, s
     if (wake) sk_worker_link_ring(c, false);
 }
 
+void sk_worker_link_tell(struct sk_worker_engine *c, uint32_t type, uint64_t a, uint64_t b,
+                         bool wake) {
+    struct {
+        uint32_t type, pad;
+        uint64_t a, b;
+    } m = {type, 0, a, b};
+    pthread_mutex_lock(&c->mu);
+    sk_worker_link_send_unlocked(c, &m, sizeof m, wake);
+    pthread_mutex_unlock(&c->mu);
+}
+
 void sk_worker_link_nudge(struct sk_group *g) {
     uint64_t one = 1;
     if (g->fd >= 0 && !sk_fd_ours(g->fd, g->fd_id)) sk_worker_link_fd_lost(g->c);

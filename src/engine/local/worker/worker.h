@@ -106,8 +106,11 @@ struct sk_worker_engine {
 /* Sends a message; waits for room in the ring. Call with mu held. */
 void sk_worker_link_send_unlocked(struct sk_worker_engine *c, const void *msg, size_t len,
                                   bool wake);
-/* Like sk_worker_link_send_unlocked, without waking the driver. It fails if it needs the store and
- * the store is full; then nothing was sent. */
+/* sends a message of two numbers; called without c->mu, which it takes */
+void sk_worker_link_tell(struct sk_worker_engine *c, uint32_t type, uint64_t a, uint64_t b,
+                         bool wake);
+/* Like send_unlocked, without waking the driver. It fails if it needs the store and the store
+ * is full; then nothing was sent. */
 sk_rc sk_worker_link_try_send_unlocked(struct sk_worker_engine *c, const void *msg, size_t len,
                                        struct sk_err *err) SK_MUST_USE;
 /* Wakes the driver; with `lazy` not if the driver will check its rings by itself soon. */

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/containers/vec.h"
+#include "engine/books/group_row.h"
 #include "engine/local/driver/local_int.h"
 
 static struct sk_lgroup *group_of(struct sk_list *it) {
@@ -95,29 +96,13 @@ sk_rc sk_lgroup_remove(struct sk_local *l, uint64_t id, struct sk_err *err) {
 }
 
 size_t sk_lgroups_write(struct sk_local *l, void *buf, size_t cap) {
-    struct sk_wr w = sk_wr_init(NULL, 0);
-    for (int pass = 0; pass < 2; pass++) {
-        SK_LIST_EACH (it, &l->groups.all) {
-            const struct sk_lgroup *g = group_of(it);
-            struct sk_bytes name = g->name ? g->name->name : (struct sk_bytes){"", 0},
-                            space = g->name ? g->name->space : name;
-            struct sk_group_row row = {.id = g->id,
-                                       .n = g->place->n,
-                                       .strategy = g->strategy,
-                                       .state = g->place->ready,
-                                       .text_n = (uint32_t)SK_ALIGN(name.n + space.n + 2, 8),
-                                       .reserved_ns = g->reserved_ns};
-            static const uint8_t zero[8];
-            sk_wr_raw(&w, &row, sizeof row);
-            sk_wr_raw(&w, name.p, name.n);
-            sk_wr_raw(&w, zero, 1);
-            sk_wr_raw(&w, space.p, space.n);
-            sk_wr_raw(&w, zero, row.text_n - name.n - space.n - 1);
-            for (uint32_t b = 0; b < g->place->n; b++)
-                sk_wr_raw(&w, &g->place->b[b].total, sizeof(struct sk_res));
-        }
-        if (pass || w.n > cap || !w.n) break;
-        w = sk_wr_init(buf, cap);
+    struct sk_wr w = sk_wr_init(buf, cap);
+    SK_LIST_EACH (it, &l->groups.all) {
+        const struct sk_lgroup *g = group_of(it);
+        sk_group_row_write(&w,
+                           (struct sk_group_row){
+                               .id = g->id, .strategy = g->strategy, .reserved_ns = g->reserved_ns},
+                           g->name, g->place);
     }
     return w.n;
 }
