@@ -26,7 +26,7 @@ function(skate_test_program name label libs)
   endif()
 endfunction()
 
-add_library(test_runner OBJECT ${CMAKE_SOURCE_DIR}/tests/c/runner.c)
+add_library(test_runner OBJECT ${CMAKE_SOURCE_DIR}/tests/c/runner.c ${SK_EMULATOR_C})
 target_include_directories(test_runner PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/tests/c)
 target_link_libraries(test_runner PRIVATE skate_flags)
 
@@ -49,7 +49,7 @@ if(TARGET test_base)
   target_include_directories(victim PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/tests/c)
   target_link_libraries(victim PRIVATE skate_flags test_runner sk_base)
   set_target_properties(victim PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
-  target_compile_definitions(test_base PRIVATE SK_VICTIM="$<TARGET_FILE:victim>")
+  target_compile_definitions(test_base PRIVATE "SK_VICTIM=\"$<JOIN:${CMAKE_CROSSCOMPILING_EMULATOR}, > $<TARGET_FILE:victim>\"")
   add_dependencies(test_base victim)
 endif()
 
@@ -76,7 +76,12 @@ endif()
 
 if(TARGET wordcount) # against cat, tr, sort and uniq
   add_test(NAME wordcount COMMAND sh ${CMAKE_SOURCE_DIR}/tests/c/wordcount.sh $<TARGET_FILE:wordcount>)
-  set_tests_properties(wordcount PROPERTIES LABELS unit TIMEOUT 120)
+  set_tests_properties(wordcount PROPERTIES LABELS unit TIMEOUT 120 ENVIRONMENT "SK_EMULATOR=$<JOIN:${CMAKE_CROSSCOMPILING_EMULATOR}, >")
+endif()
+
+if(TARGET cloudsort)
+  add_test(NAME cloudsort COMMAND sh ${CMAKE_SOURCE_DIR}/tests/c/cloudsort.sh ${CMAKE_BINARY_DIR}/bin)
+  set_tests_properties(cloudsort PROPERTIES LABELS unit TIMEOUT 120 ENVIRONMENT "SK_EMULATOR=$<JOIN:${CMAKE_CROSSCOMPILING_EMULATOR}, >")
 endif()
 
 # Fuzz targets that bring their own driver run some rounds of it.
