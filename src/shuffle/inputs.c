@@ -89,7 +89,7 @@ static sk_rc push(struct sk_inputs *in, struct opened **out, struct sk_err *err)
 
 sk_rc sk_inputs_batch(struct sk_inputs *in, const struct ArrowSchema *schema,
                       const struct ArrowArray *array, struct sk_err *err) {
-    struct opened *b;
+    struct opened *b = NULL;
     SK_TRY(push(in, &b, err));
     b->schema = schema;
     b->array = array;
@@ -101,7 +101,7 @@ sk_rc sk_inputs_blocks(struct sk_inputs *in, struct sk_bytes blocks, struct sk_e
     const uint8_t *p = blocks.p;
     for (size_t left = blocks.n; left;) {
         struct sk_block_info info;
-        struct opened *b;
+        struct opened *b = NULL;
         SK_TRY(sk_block_info(p, left, &info, err));
         SK_TRY(push(in, &b, err));
         SK_TRY(sk_block_export(p, left, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL},
