@@ -18,7 +18,7 @@ import weakref
 from _thread import allocate_lock, get_ident
 
 _locks = weakref.WeakSet()
-_under_way = _frozen_importlib._module_locks  # locks of unfinished imports
+_under_way = _frozen_importlib._module_locks  # locks of unfinished imports  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def lock(make=allocate_lock):
