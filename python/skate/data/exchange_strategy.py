@@ -18,11 +18,9 @@ class Sizes(NamedTuple):
     """The facts about an exchange that are known so far; numbers of bytes are rounded to 1/32."""
 
     memory_bytes: int  # memory budget of the run
-    # whether data beyond the memory budget is written to disk; if not, all data must fit into
-    # memory
-    spills: bool
-    runs: bool  # whether packs are sorted runs (for a sort or groups)
-    merges: bool  # whether packs can be merged; if not (for aggregates), only values() is called
+    spills: bool  # whether data beyond the memory budget goes to disk; if not, all data must fit
+    runs: bool  # whether packs are sorted runs (a sort, groups)
+    merges: bool  # whether packs can be merged; if not, only values() is called
     slots: int  # number of reduces that can run at once
     nodes: int  # number of nodes, at least 1
     bytes: int  # bytes of all packs, approximate
