@@ -4,9 +4,8 @@
  * A block whose values are all finite and raise no top bin needs no look at single values: digits
  * (fsum.h) are sums and differences of doubles, and null values are masked to zero. Every other
  * block is cleaned first: what is not finite becomes a flag, and tops are raised to the block's
- * largest value. Values near the ends of what doubles are go to the state one by one. With AVX2 and
- * FMA, which are detected at run time, a sum costs 0.4 ns a value and moments 1.2 ns; both ways
- * give the same bits. */
+ * largest value. Values near the ends of what doubles are go to the state one by one. AVX2 and FMA
+ * are detected at run time; both ways give the same bits. */
 #include "kernel/agg/agg.h"
 
 enum { WORDS = 8, BLOCK = 64 * WORDS, LANES = 4, BINS = 4 };
