@@ -25,8 +25,7 @@ class Join(Operator):
         join, n = (
             params["join"],
             params["n"] or _skate.PARTITIONS,
-            # one reduce for each: their number is fixed, so the order of rows follows from the data
-            # alone
+            # a fixed number of partitions, so that the order of rows follows from the data alone
         )
         spread = {
             "spread": 1 + params.get("larger", LARGER),
