@@ -13,7 +13,7 @@ enum { TIMES = 5 };
 static int leash[2], n_gone, n_late;
 
 static void leash_make(void) {
-    CHECK_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) test_skip("no subreaper here (qemu)");
     CHECK_EQ(pipe2(leash, O_CLOEXEC), 0);
 }
 
