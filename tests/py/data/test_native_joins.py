@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 import skate as ray
 from skate import _skate
-from skate.data import DataContext, from_blocks, join_args
+from skate.data import DataContext, from_blocks
+from skate.data.by_key import join_args
 
 ROWS, OTHERS, PARTS = 160, 90, 4
 LITTLE = 2 << 20

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from skate import _skate
-from skate.data import kernel_aggregates
+from skate.data.by_key import kernel_aggregates
 from skate.data.op import Params
 from skate.data.op.aggregate_map import kernel
 from skate.data.op.exchange_merge import ExchangeMerge
@@ -17,7 +17,7 @@ class AggregateMerge(ExchangeMerge):
     combines = True
 
     def modules(self, params: Params) -> tuple[str, ...]:
-        return ("skate.data.kernel_aggregates",)
+        return ("skate.data.by_key.kernel_aggregates",)
 
     def cast(self, params: Params, x: Any, task: Any) -> Any:
         """Makes states of all batches, also of rows, in the types that hold all of them."""
