@@ -23,6 +23,8 @@
  *     difference in the notes is an error at once.
  *  7. After engine close every call returns SK_ECLOSED and every wait ends. Views that are not
  *     released by then stay readable for ever: their memory is left mapped, and nobody releases it.
+ *     The sink of a task that has not ended gets SK_EV_FAILED with SK_ECLOSED and without an
+ * object; it may be called while the engine closes, and must not call the engine then.
  *  8. An sk_aid is an object id, too, and a handle of an actor is a reference to that object. An
  *     actor lives while a handle is counted or its `ready` object lives: a handle inside a value
  *     travels as contains = ready. Calls of an actor whose constructor failed end with the

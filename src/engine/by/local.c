@@ -68,6 +68,7 @@ static void l_close(struct sk_engine *e) {
     }
     (void)sk_lgraphs_end(l, "the engine is shut down");
     sk_req_fire_all(l);
+    sk_ltasks_abandon(l);
     sk_driver_unlock(e);
     sk_look_close();
     sk_host_stop(l);

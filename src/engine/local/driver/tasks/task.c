@@ -41,6 +41,16 @@ static void free_parts(struct sk_ltask *t) {
     sk_free(t);
 }
 
+void sk_ltasks_abandon(struct sk_local *l) {
+    uint64_t id;
+    void *v;
+    struct sk_err e = {.code = SK_ECLOSED, .msg = "the engine was shut down"};
+    for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &id, &v);) {
+        struct sk_event ev = {.kind = SK_EV_FAILED, .err = &e};
+        if (((struct sk_ltask *)v)->state < SK_T_DONE) sk_ltask_emit(v, &ev);
+    }
+}
+
 void sk_ltasks_free(struct sk_local *l) {
     uint64_t id;
     void *v;

@@ -209,6 +209,8 @@ void sk_ltask_queue(struct sk_local *l, struct sk_ltask *t);
 
 /* retries: max_retries of tasks that do not set it. */
 void sk_ltasks_init(struct sk_local *l, int32_t retries);
+/* The engine closes: tells the sinks of tasks that have not ended that they never will. */
+void sk_ltasks_abandon(struct sk_local *l);
 void sk_ltasks_free(struct sk_local *l);
 sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base_id,
                     struct sk_bytes spec, struct sk_sink *sink, struct sk_ltask **out,
