@@ -292,3 +292,19 @@ sk_rc sk_native_run(struct sk_task *t, enum sk_native *how, struct sk_err *err) 
     close_run(&r);
     return rc;
 }
+
+sk_rc sk_native_reduce(struct sk_task *t,
+                       sk_rc (*sink)(void *ctx, const struct sk_value *v, struct sk_err *err),
+                       void *ctx, bool *fits, struct sk_err *err) {
+    struct run r = {.t = t};
+    struct sk_value *v = NULL;
+    *fits = true;
+    if (!read_args(t, &r.asked)) return damaged(t, 0, err);
+    sk_rc rc = make_work(&r, fits, err);
+    while (rc == SK_OK && r.work && (rc = sk_work_next(r.work, &v, err)) == SK_OK && v) {
+        rc = sink(ctx, v, err);
+        sk_value_destroy(v);
+    }
+    close_run(&r);
+    return rc;
+}

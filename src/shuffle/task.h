@@ -48,5 +48,12 @@ enum sk_native {
 bool sk_native_may(const struct sk_task *t);
 /* Runs the task. *how is SK_NATIVE_NOT also if batches have to be cast to one schema first. */
 sk_rc sk_native_run(struct sk_task *t, enum sk_native *how, struct sk_err *err) SK_MUST_USE;
+/* Runs a reduce whose rows go to operators that are fused behind it: gives each value of the work,
+ * in order, to sink(ctx, ...), which must be done with it when it returns. Values are blocks; the
+ * first one of a split reduce is its match report. SK_EDONE from sink: no more rows are needed.
+ * *fits false: as SK_NATIVE_NOT of sk_native_run. */
+sk_rc sk_native_reduce(struct sk_task *t,
+                       sk_rc (*sink)(void *ctx, const struct sk_value *v, struct sk_err *err),
+                       void *ctx, bool *fits, struct sk_err *err) SK_MUST_USE;
 
 #endif
