@@ -265,6 +265,34 @@ static sk_rc feed_blocks(struct sk_data_chain *c, uint32_t first, struct sk_rd *
     return SK_OK;
 }
 
+static void free_value(void *p) { sk_free(p); }
+
+/* Sends a value of a reduce to the operators behind it. A match report is no rows: it is yielded. */
+static sk_rc from_reduce(void *ctx, const struct sk_value *v, struct sk_err *err) {
+    struct sk_data_node *n = &((struct sk_data_chain *)ctx)->nodes[0];
+    struct sk_batch *b;
+    if (v->kind != SK_VALUE_BLOCK) return sk_data_yield(n, v, err);
+    uint8_t *p = sk_alloc_aligned(TAG, SK_BLOCK_ALIGN, SK_MAX(v->size, SK_BLOCK_ALIGN));
+    if (!p)
+        return SK_ERR(err, SK_ENOMEM, "no memory for a block of %llu bytes",
+                      (unsigned long long)v->size);
+    sk_value_write(v, p);
+    SK_TRY(sk_batch_open(p, v->size, 0, UINT64_MAX, (struct sk_block_owner){free_value, p}, &b,
+                         err));
+    return sk_data_send(n, b, err);
+}
+
+static sk_rc feed_reduce(struct sk_data_chain *c, struct sk_err *err) {
+    bool fits;
+    struct sk_data_node *n = &c->nodes[0];
+    sk_rc rc = TIMED(n, sk_native_reduce(c->task.t, from_reduce, c, &fits, err));
+    if (rc == SK_OK && !fits)
+        rc = SK_ERR(err, SK_EINVAL,
+                    "the schema differs between the batches of an exchange: cast them to one "
+                    "schema before it");
+    return blame(n, rc, err);
+}
+
 /* Ends the operators from number i on, each after it has got all that those before it send. */
 static sk_rc end_from(struct sk_data_chain *c, uint32_t i, struct sk_err *err) {
     for (; i < c->n; i++) {
@@ -315,7 +343,8 @@ sk_rc sk_data_chain_run(struct sk_data_chain *c, struct sk_task *t, uint32_t fir
     c->task = (struct sk_data_task){.t = t, .d = sk_stage_task_read(&r)};
     if (!sk_rd_ok(&r) || c->task.d.n_blocks != t->n_args - first - 1) return damaged(c, err);
     sk_rc rc = begin_task(c, err);
-    if (rc == SK_OK && c->nodes[0].op->push) rc = feed_blocks(c, first + 1, &r, err);
+    if (rc == SK_OK && c->nodes[0].op->exchange) rc = feed_reduce(c, err);
+    else if (rc == SK_OK && c->nodes[0].op->push) rc = feed_blocks(c, first + 1, &r, err);
     if (rc == SK_OK || rc == SK_EDONE) rc = end_from(c, 0, err);
     end_task(c);
     if (rc == SK_OK) set_note(c);

@@ -30,6 +30,8 @@ struct sk_data_op { /* an operator; a constant */
     const char *name;
     /* The operator sends no batches but yields values itself (sk_data_yield); it is the last. */
     bool yields;
+    /* The second half of an exchange: its rows come from shuffle/task.c. It has no other calls. */
+    bool exchange;
     /* Each batch that the operator sends becomes one block: the cutter leaves it as it is. */
     bool makes_blocks;
     uint32_t state_bytes; /* size of sk_data_state, zeroed before open */

@@ -1,4 +1,5 @@
-/* exchange_reduce.c - the second half of an exchange: its tasks run in shuffle/task.c. */
+/* exchange_reduce.c - the second half of an exchange. Its tasks run in
+ * shuffle/task.c; where operators are fused behind it, the chain sends them its rows. */
 #include "data/data.h"
 
-const struct sk_data_op sk_data_by_exchange_reduce = {.name = "exchange_reduce"};
+const struct sk_data_op sk_data_by_exchange_reduce = {.name = "exchange_reduce", .exchange = true};
