@@ -250,7 +250,7 @@ SKATE_API skate_dataset *skate_groupby(skate_dataset *ds, const char *const *key
 SKATE_API skate_dataset *skate_map_groups(skate_dataset *ds, const char *const *keys, size_t n_keys,
                                           const char *name, const struct skate_map_opts *m,
                                           const struct skate_exchange_opts *o);
-/* The first row of each key, in the order of the keys. n_keys 0: all columns. */
+/* The first row of each key, in the order of the keys. */
 SKATE_API skate_dataset *skate_distinct(skate_dataset *ds, const char *const *keys, size_t n_keys,
                                         const struct skate_exchange_opts *o);
 enum skate_join_kind {
@@ -263,10 +263,20 @@ enum skate_join_kind {
     SKATE_JOIN_LEFT_ANTI,
     SKATE_JOIN_RIGHT_ANTI
 };
-/* Rows of both sides whose keys are equal. right_keys NULL: the same names as the left keys. */
+struct skate_join {
+    size_t size;
+    enum skate_join_kind kind;
+    const char *const *left_keys;
+    const char *const *right_keys; /* NULL: the same names */
+    size_t n_keys;
+    /* What is appended to names of columns that both sides have, apart from keys; NULL: nothing, and
+     * such a name is an error. */
+    const char *left_suffix, *right_suffix;
+};
+/* The rows of both sides whose keys are equal, side by side; which rows without a partner there are
+ * is the kind's. A null equals nothing; NaN equals NaN. */
 SKATE_API skate_dataset *skate_join(skate_dataset *left, skate_dataset *right,
-                                    enum skate_join_kind kind, const char *const *left_keys,
-                                    const char *const *right_keys, size_t n_keys,
+                                    const struct skate_join *join,
                                     const struct skate_exchange_opts *o);
 /* A random order of all rows, the same for the same seed and input. */
 SKATE_API skate_dataset *skate_random_shuffle(skate_dataset *ds, uint64_t seed,

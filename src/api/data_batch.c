@@ -9,7 +9,7 @@
 
 #include "api/data_int.h"
 #include "base/containers/vec.h"
-#include "base/hash.h"
+#include "data/groups.h"
 
 #define TAG SK_TAG_EXEC
 
@@ -60,6 +60,7 @@ size_t sk_batch_call_write(const struct sk_batch_call *c, void *buf, size_t cap)
     sk_wr_u64(&w, c->write);
     sk_wr_bytes(&w, c->name, strlen(c->name) + 1);
     sk_wr_bytes(&w, c->arg.p, c->arg.n);
+    sk_wr_bytes(&w, c->keys.p, c->keys.n);
     return w.n;
 }
 
@@ -70,6 +71,7 @@ static bool call_read(struct sk_bytes wire, struct sk_batch_call *c) {
     c->write = sk_rd_u64(&r);
     struct sk_bytes name = sk_rd_bytes(&r);
     c->arg = sk_rd_bytes(&r);
+    c->keys = sk_rd_bytes(&r);
     c->name = name.p;
     return sk_rd_ok(&r) && name.n && !c->name[name.n - 1];
 }
@@ -90,6 +92,7 @@ struct op {
     int64_t in_rows;
     SK_VEC(struct letter) letters;
     bool begun; /* f->begin was called for this task */
+    struct sk_groups *groups; /* of map_groups */
 };
 
 static struct op *op_of(struct sk_data_node *n) { return sk_data_state(n); }
@@ -154,6 +157,7 @@ static void close_op(struct sk_data_node *n) {
     if (o->f && o->f->fini && o->ctx.state) o->f->fini(o->ctx.state);
     sk_schema_drop(o->ctx.emitted);
     sk_free(o->ctx.held);
+    sk_groups_destroy(o->groups);
 }
 
 /* ---- what functions call --------------------------------------------------------------------- */
@@ -548,6 +552,38 @@ static const struct sk_data_op map_op = {.name = "map",
                                          .reset = reset,
                                          .close = close_op};
 
+/* ---- map_groups ------------------------------------------------------------------------------ */
+
+static sk_rc groups_open(struct sk_data_node *n, struct sk_err *err) {
+    SK_TRY(open_batches(n, err));
+    return sk_groups_read(op_of(n)->call.keys, &op_of(n)->groups, err);
+}
+
+/* Batches have whole groups. */
+static sk_rc groups_push(struct sk_data_node *n, struct sk_batch *b, struct sk_err *err) {
+    struct op *o = op_of(n);
+    const uint32_t *start;
+    uint32_t groups = 0;
+    sk_rc rc = sk_groups_find(o->groups, b, &start, &groups, err);
+    for (uint32_t i = 0; rc == SK_OK && i < groups; i++) {
+        struct sk_batch *group;
+        int64_t from = start[i], to = i + 1 < groups ? start[i + 1] : b->array.length;
+        rc = sk_batch_slice(b, from, to - from, &group, err);
+        if (rc == SK_OK) rc = call(n, group, err);
+    }
+    sk_batch_destroy(b);
+    return rc;
+}
+
+static const struct sk_data_op groups_op = {.name = "map_groups",
+                                            .state_bytes = sizeof(struct op),
+                                            .open = groups_open,
+                                            .begin = map_begin,
+                                            .push = groups_push,
+                                            .end = map_end,
+                                            .reset = reset,
+                                            .close = close_op};
+
 /* ---- filter ---------------------------------------------------------------------------------- */
 
 /* Sends the rows of b that `keep` names. Takes b over. */
@@ -625,7 +661,7 @@ static const struct sk_data_op source_op = {.name = "source",
                                             .close = close_op};
 
 const struct sk_data_op *sk_batch_op_find(const char *name, size_t n) {
-    static const struct sk_data_op *const ops[] = {&map_op, &filter_op, &source_op};
+    static const struct sk_data_op *const ops[] = {&map_op, &filter_op, &groups_op, &source_op};
     for (size_t i = 0; i < SK_COUNT(ops); i++)
         if (strlen(ops[i]->name) == n && memcmp(ops[i]->name, name, n) == 0) return ops[i];
     return NULL;

@@ -10,6 +10,8 @@
 #include "base/mem.h"
 #include "base/wire.h"
 #include "data/columns.h"
+#include "data/groups.h"
+#include "shuffle/join_sizing.h"
 
 #define TAG SK_TAG_PLAN
 
@@ -154,9 +156,11 @@ static bool set_opts(skate_dataset *ds, const char *call, const struct skate_map
     return true;
 }
 
+static const struct sk_bytes none;
+
 static bool set_call(skate_dataset *ds, const char *name, const struct skate_map_opts *o,
-                     uint64_t write) {
-    struct sk_batch_call c = {.name = name, .write = write};
+                     uint64_t write, struct sk_bytes keys) {
+    struct sk_batch_call c = {.name = name, .write = write, .keys = keys};
     if (o) {
         c.arg = (struct sk_bytes){o->arg, o->arg_size};
         c.batch_rows = o->batch_rows;
@@ -172,29 +176,29 @@ static bool set_call(skate_dataset *ds, const char *name, const struct skate_map
 /* A node that calls the function of batches `name`. */
 static skate_dataset *calls(skate_dataset *ds, const char *op, const char *call, const char *label,
                             uint32_t props, const char *name, const struct skate_map_opts *o,
-                            uint64_t write) {
+                            uint64_t write, struct sk_bytes keys) {
     const struct skate_batch_fns *f;
     if (!name) name = "(null)";
     if (!(ds = node(op, props, &ds, 1))) return NULL;
     LABEL(ds, "%s(%s)", label, name);
     if (sk_batches_find(name, &f, sk_api_err()) != SK_OK || !set_opts(ds, call, o) ||
-        !set_call(ds, name, o, write))
+        !set_call(ds, name, o, write, keys))
         return refuse(ds);
     if (f->init && !ds->pool_max) ds->pool_max = ds->pool_min = 1;
     return ds;
 }
 
 skate_dataset *skate_map(skate_dataset *ds, const char *name, const struct skate_map_opts *o) {
-    return calls(ds, "map", "map", "Map", 0, name, o, 0);
+    return calls(ds, "map", "map", "Map", 0, name, o, 0, none);
 }
 
 skate_dataset *skate_filter(skate_dataset *ds, const char *name, const struct skate_map_opts *o) {
-    return calls(ds, "filter", "filter", "Filter", SK_OP_NO_MORE, name, o, 0);
+    return calls(ds, "filter", "filter", "Filter", SK_OP_NO_MORE, name, o, 0, none);
 }
 
 skate_dataset *sk_dataset_writes(skate_dataset *ds, const char *name,
                                  const struct skate_map_opts *o, uint64_t number) {
-    return calls(ds, "map", "write", "Write", SK_OP_WRITES, name, o, number);
+    return calls(ds, "map", "write", "Write", SK_OP_WRITES, name, o, number, none);
 }
 
 /* ---- sources --------------------------------------------------------------------------------- */
@@ -211,7 +215,7 @@ skate_dataset *skate_source(const char *name, const struct skate_unit *units, si
         return refuse(ds);
     }
     if (sk_api_fn_find(name, &f, sk_api_err()) != SK_OK || !set_opts(ds, "source", o) ||
-        !set_call(ds, name, o, 0))
+        !set_call(ds, name, o, 0, none))
         return refuse(ds);
     if (!(ds->units = sk_calloc(TAG, (n + 1) * sizeof *ds->units))) {
         no_memory();
@@ -637,5 +641,121 @@ skate_dataset *skate_groupby(skate_dataset *ds, const char *const *keys, size_t 
     }
     aggs_free(&a);
     sk_free(w.keys);
+    return ds;
+}
+
+/* The rows in the order of keys, where equal keys are in one task; keys are also *wire, which the
+ * caller frees, as the operators behind need them (data/groups.h). */
+static skate_dataset *by_order(const char *name, const char *call, skate_dataset *ds,
+                               const char *const *keys, size_t n,
+                               const struct skate_exchange_opts *o, struct sk_bytes *wire) {
+    char by[60];
+    struct sk_what w = {.kind = SK_WHAT_SORT, .groups = true, .n_keys = (uint32_t)n};
+    *wire = none;
+    if (!n || n > KEYS_MAX || !keys) return bad_keys(call, n, &ds, 1);
+    if (!ds || !(w.keys = keys_of(keys, NULL, n))) return refuse(ds);
+    keys_text(by, sizeof by, w.keys, n);
+    ds = exchange(name, call, "exchange_map", "exchange_reduce", &ds, 1, by, o);
+    if (ds) {
+        ds->exchange->desc.cut = true;
+        struct sk_wr m = sk_wr_init(NULL, 0);
+        sk_groups_write(&m, keys, (uint32_t)n);
+        void *p = sk_alloc(TAG, m.n);
+        m = sk_wr_init(p, p ? m.n : 0);
+        if (p) sk_groups_write(&m, keys, (uint32_t)n);
+        else no_memory();
+        *wire = (struct sk_bytes){p, p ? m.n : 0};
+        if (!p || !set_whats(ds, &w)) ds = refuse(ds);
+    }
+    sk_free(w.keys);
+    return ds;
+}
+
+/* A node behind by_order; takes wire over. */
+static skate_dataset *behind(skate_dataset *ds, const char *op, const char *label, uint32_t props,
+                             struct sk_bytes wire) {
+    ds = node(op, props, &ds, 1);
+    if (!ds) free_bytes(wire);
+    else ds->params = wire;
+    if (ds) LABEL(ds, "%s", label);
+    return ds;
+}
+
+skate_dataset *skate_distinct(skate_dataset *ds, const char *const *keys, size_t n,
+                              const struct skate_exchange_opts *o) {
+    struct sk_bytes wire;
+    ds = by_order("Distinct", "distinct", ds, keys, n, o, &wire);
+    return behind(ds, "distinct_rows", "Distinct", SK_OP_NO_MORE, wire);
+}
+
+skate_dataset *skate_map_groups(skate_dataset *ds, const char *const *keys, size_t n,
+                                const char *name, const struct skate_map_opts *m,
+                                const struct skate_exchange_opts *o) {
+    struct sk_bytes wire;
+    ds = by_order("Group", "map_groups", ds, keys, n, o, &wire);
+    struct sk_bytes again = none;
+    if (ds && !set_bytes(&again, wire.p, wire.n)) {
+        skate_dataset_release(ds);
+        ds = NULL;
+    }
+    ds = behind(ds, "whole_groups", "WholeGroups", SK_OP_ONE_TO_ONE, wire);
+    ds = calls(ds, "map_groups", "map_groups", "MapGroups", 0, name, m, 0, again);
+    free_bytes(again);
+    return ds;
+}
+
+/* ---- join ------------------------------------------------------------------------------------ */
+
+skate_dataset *skate_join(skate_dataset *left, skate_dataset *right, const struct skate_join *j,
+                          const struct skate_exchange_opts *o) {
+    static const char *const kinds[] = {"inner",      "left_outer", "right_outer", "full_outer",
+                                        "left_semi",  "right_semi", "left_anti",   "right_anti"};
+    enum { LARGER = 2 }; /* the order is that of the side with more rows of a partition */
+    skate_dataset *sides[] = {left, right}, *ds = NULL;
+    char by[60];
+    struct sk_what w = {.kind = SK_WHAT_JOIN}, side = {.kind = SK_WHAT_HASH};
+    if (!j || j->size != sizeof *j || (unsigned)j->kind >= SK_COUNT(kinds) || !j->n_keys ||
+        j->n_keys > KEYS_MAX || !j->left_keys) {
+        if (left && right)
+            SK_ERR(sk_api_err(), SK_EINVAL,
+                   "join: a description is needed that begins with its size, %zu, and has a kind "
+                   "and keys",
+                   sizeof *j);
+        release_all(sides, 2);
+        return NULL;
+    }
+    const char *const *right_keys = j->right_keys ? j->right_keys : j->left_keys;
+    const char *const *keys[] = {j->left_keys, right_keys};
+    uint32_t n = o && o->size == sizeof *o && o->partitions ? o->partitions : SK_WHAT_PARTITIONS;
+    (void)sk_join_kind_find(kinds[j->kind], &w.join.kind);
+    w.join.right = (char **)(uintptr_t)right_keys;
+    w.join.suffix[0] = (char *)(uintptr_t)(j->left_suffix ? j->left_suffix : "");
+    w.join.suffix[1] = (char *)(uintptr_t)(j->right_suffix ? j->right_suffix : "");
+    w.n_keys = side.n_keys = (uint32_t)j->n_keys;
+    side.n_partitions = n;
+    struct sk_what_key *both[2] = {keys_of(keys[0], NULL, j->n_keys),
+                                   keys_of(keys[1], NULL, j->n_keys)};
+    w.keys = both[0];
+    if (both[0] && both[1]) {
+        keys_text(by, sizeof by, both[0], j->n_keys);
+        ds = exchange("Join", "join", "exchange_map", "join_reduce", sides, 2, by, o);
+    } else {
+        release_all(sides, 2);
+    }
+    if (ds) {
+        struct sk_exchange_desc *d = &ds->exchange->desc;
+        *d = (struct sk_exchange_desc){.strategy = d->strategy,
+                                       .n_partitions = n,
+                                       .spread = 1 + LARGER,
+                                       .tells = sk_side_tells(w.join.kind)};
+        bool ok = set_what(&ds->what, &w);
+        for (int i = 0; ok && i < 2; i++) {
+            side.keys = both[i];
+            ok = set_what(&ds->exchange->map_what[i], &side);
+        }
+        if (!ok) ds = refuse(ds);
+    }
+    sk_free(both[0]);
+    sk_free(both[1]);
     return ds;
 }
