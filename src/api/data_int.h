@@ -45,7 +45,7 @@ struct skate_dataset {
 /* Existing blocks of the store, put there by this process. */
 struct sk_dataset_blocks {
     struct ArrowArrayStream stream; /* release NULL: read, or none */
-    uint64_t engine;                /* number of the engine whose blocks they are; 0: none yet */
+    uint64_t engine; /* number of the engine that has the blocks of `refs`; 0: none yet */
     struct sk_bref *refs;
     uint32_t n, cap;
 };

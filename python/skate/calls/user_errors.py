@@ -11,7 +11,7 @@ from skate._deps import traceback
 from skate.calls import ambient_environment, in_actor
 from skate.calls.causes import ERROR_MAX, cause_bytes, load_cause, short
 
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep  # python/skate/
 
 
 def _frames(tb):
@@ -79,8 +79,9 @@ _READ_ONLY = "\n(values from the object store are shared, and so read-only: writ
 
 
 def install_hint():
-    """Adds the same hint to an exception that ends the program in this process. No value is wrapped
-    for this: an array from get() is a plain NumPy array."""
+    """Installs an excepthook that adds _READ_ONLY as a note to the ValueError by which NumPy refuses
+    a write into a shared array, if that error ends the program. Arrays from get() stay plain NumPy
+    arrays, so the error itself cannot carry the hint."""
     before = sys.excepthook
 
     def hook(cls, e, tb):

@@ -173,7 +173,8 @@ void sk_place_deinit(struct sk_place *p);
 sk_rc sk_place_shape(struct sk_place *p, const struct sk_res *r, sk_shape *out,
                      struct sk_err *err) SK_MUST_USE;
 #define SK_PLACE_SHAPE_BITS 16u
-/* Returns the entry of a shape that is not dead, or that a worker holds. */
+/* Returns the entry of a shape. Its placement group must exist, or a worker must still run in the
+ * shape: only then is the entry kept. */
 static inline struct sk_place_shape *sk_place_shape_at(const struct sk_place *p, sk_shape s) {
     return p->shapes[s & ((1u << SK_PLACE_SHAPE_BITS) - 1)];
 }

@@ -7,6 +7,7 @@ overrides must all agree, also with plain Python where that can compute the resu
 import datetime
 import decimal
 import math
+import operator
 import random
 
 import numpy as np
@@ -152,6 +153,15 @@ def by_method(ds, name, ignore_nulls):
     return getattr(ds, name)("x", ignore_nulls=ignore_nulls)
 
 
+def near(some, others):
+    """Whether two outcomes of approximate quantiles agree within the error of the coarser one."""
+    if not isinstance(some, list) or not isinstance(others, list):
+        return some == others
+    return len(some) == len(others) and all(
+        a == b or math.isclose(float(a), float(b), rel_tol=2**-11) for a, b in zip(some, others)
+    )
+
+
 def missing(v):
     return v is None or isinstance(v, float) and math.isnan(v)
 
@@ -189,13 +199,15 @@ def test_all_rows_are_a_group_without_a_key():
                 everything = outcome(over_all, ds, a)
                 grouped = outcome(by_group, ds, None, a)
                 keyed = outcome(by_group, ds, "k", a)
-                assert grouped == keyed
+                # an approximate quantile has more digits where there is no key
+                same = near if a.kind == "approx_quantile" else operator.eq
+                assert same(grouped, keyed)
                 if a.kind == "sum" and grouped == "OverflowError":  # the column has 64-bit integers
                     assert everything == plain(sum(v for v in values if v is not None))
                 else:
-                    assert everything == grouped
+                    assert same(everything, grouped)
                 if r.random() < 0.3:
-                    assert outcome(over_all, ds, of_user(a)) == everything
+                    assert same(outcome(over_all, ds, of_user(a)), everything)
                 said = by_python(a, values)
                 # strings have a minimum, but no sum
                 if said is not None and everything not in ("TypeError", "OverflowError"):

@@ -1,4 +1,4 @@
-"""What a user sees of a run while it goes on: a progress line 
+"""What a user sees of a run while it goes on: a progress line
 (skate/terminal/progress_line.py; none if DataContext.enable_progress_bars is False), and a warning
 in the log if nothing has moved for some seconds, which says which operator waits for what
 (stall.py)."""
