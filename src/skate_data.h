@@ -269,8 +269,8 @@ struct skate_join {
     const char *const *left_keys;
     const char *const *right_keys; /* NULL: the same names */
     size_t n_keys;
-    /* What is appended to names of columns that both sides have, apart from keys; NULL: nothing, and
-     * such a name is an error. */
+    /* What is appended to names of columns that both sides have, apart from keys; NULL: nothing,
+     * and such a name is an error. */
     const char *left_suffix, *right_suffix;
 };
 /* The rows of both sides whose keys are equal, side by side; which rows without a partner there are

@@ -91,7 +91,7 @@ struct op {
     SK_VEC(struct sk_batch *) in; /* batches that wait to make one of batch_rows rows */
     int64_t in_rows;
     SK_VEC(struct letter) letters;
-    bool begun; /* f->begin was called for this task */
+    bool begun;               /* f->begin was called for this task */
     struct sk_groups *groups; /* of map_groups */
 };
 

@@ -75,7 +75,7 @@ struct sk_batch_call {
     struct sk_bytes arg;
     int64_t batch_rows;
     uint32_t on_error;
-    uint64_t write; /* number of the write that the call is part of; 0: none */
+    uint64_t write;       /* number of the write that the call is part of; 0: none */
     struct sk_bytes keys; /* of map_groups (data/groups.h) */
 };
 size_t sk_batch_call_write(const struct sk_batch_call *c, void *buf, size_t cap);

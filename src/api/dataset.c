@@ -708,8 +708,8 @@ skate_dataset *skate_map_groups(skate_dataset *ds, const char *const *keys, size
 
 skate_dataset *skate_join(skate_dataset *left, skate_dataset *right, const struct skate_join *j,
                           const struct skate_exchange_opts *o) {
-    static const char *const kinds[] = {"inner",      "left_outer", "right_outer", "full_outer",
-                                        "left_semi",  "right_semi", "left_anti",   "right_anti"};
+    static const char *const kinds[] = {"inner",     "left_outer", "right_outer", "full_outer",
+                                        "left_semi", "right_semi", "left_anti",   "right_anti"};
     enum { LARGER = 2 }; /* the order is that of the side with more rows of a partition */
     skate_dataset *sides[] = {left, right}, *ds = NULL;
     char by[60];

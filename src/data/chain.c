@@ -267,7 +267,8 @@ static sk_rc feed_blocks(struct sk_data_chain *c, uint32_t first, struct sk_rd *
 
 static void free_value(void *p) { sk_free(p); }
 
-/* Sends a value of a reduce to the operators behind it. A match report is no rows: it is yielded. */
+/* Sends a value of a reduce to the operators behind it. A match report is no rows: it is yielded.
+ */
 static sk_rc from_reduce(void *ctx, const struct sk_value *v, struct sk_err *err) {
     struct sk_data_node *n = &((struct sk_data_chain *)ctx)->nodes[0];
     struct sk_batch *b;
@@ -277,8 +278,8 @@ static sk_rc from_reduce(void *ctx, const struct sk_value *v, struct sk_err *err
         return SK_ERR(err, SK_ENOMEM, "no memory for a block of %llu bytes",
                       (unsigned long long)v->size);
     sk_value_write(v, p);
-    SK_TRY(sk_batch_open(p, v->size, 0, UINT64_MAX, (struct sk_block_owner){free_value, p}, &b,
-                         err));
+    SK_TRY(
+        sk_batch_open(p, v->size, 0, UINT64_MAX, (struct sk_block_owner){free_value, p}, &b, err));
     return sk_data_send(n, b, err);
 }
 

@@ -38,7 +38,8 @@ static sk_rc split(struct sk_data_node *n, struct sk_batch *b, uint32_t begins, 
     uint64_t bytes = 0;
     struct sk_batch *head, *tail;
     SK_TRY(sk_data_nbytes(b, &bytes, err));
-    bool enough = (begins || !goes_on) && s->held.bytes + bytes >= sk_data_task_of(n)->d.target_bytes;
+    bool enough =
+        (begins || !goes_on) && s->held.bytes + bytes >= sk_data_task_of(n)->d.target_bytes;
     if (!enough || (!begins && !s->held.held.n)) {
         SK_TRY(sk_batch_slice(b, 0, b->array.length, &head, err));
         return hold(s, head, err);
