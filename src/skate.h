@@ -36,9 +36,25 @@
  * - An actor lives while a handle to it exists; when the last handle is released, the actor
  *   finishes the calls already made, then its process ends.
  *
- * Calls may be made from any thread: in the driver after skate_init, in workers inside tasks. Do
- * not fork a process that has called skate_init and then call skate in the child. Linux only. Link
- * with -lskate. */
+ * Options. Every struct of options begins with its size: fill it from SKATE_OPTS(type), or pass
+ * SKATE_WITH(type, .field = value, ...). NULL: all defaults. SKATE_EINVAL: the size is none that
+ * this library knows.
+ *
+ * Threads. Any thread may make any call at any time between the return of skate_init and the call
+ * of skate_shutdown (in a worker: while a task function runs), with these exceptions:
+ * - skate_register and skate_worker_main: before the program starts threads.
+ * - skate_init and skate_shutdown: one thread at a time. While skate_shutdown runs, calls that wait
+ *   end with SKATE_ECLOSED, and no other thread may begin a call. Release calls after it have no
+ *   effect, and all others fail with SKATE_ECLOSED.
+ * - Calls that take a struct skate_task: only the thread that runs the task function, but for
+ *   skate_cancelled, which any thread may make until the function returns.
+ * - skate_value_release, skate_buf_*: one thread at a time for the same struct.
+ * - skate_gen_next: one thread at a time for the same stream.
+ * - skate_error, skate_code_name: the text belongs to the calling thread, until its next call.
+ * - Records of fixed width, skate_version and skate_has: at any time, by any thread.
+ *
+ * A child that was forked from a process with an open engine gets SKATE_ECLOSED from every call
+ * until it executes a program. Linux only. Link with -lskate. */
 #ifndef SKATE_H
 #define SKATE_H
 
@@ -51,6 +67,26 @@ extern "C" {
 #endif
 
 #define SKATE_API __attribute__((visibility("default")))
+
+/* The version of this header; skate_version has that of the library. */
+#define SKATE_VERSION_MAJOR 0
+#define SKATE_VERSION_MINOR 1
+#define SKATE_VERSION_PATCH 0
+#define SKATE_VERSION "0.1.0"
+/* For #if: SKATE_VERSION_NUMBER >= SKATE_VERSION_OF(0, 2, 0) */
+#define SKATE_VERSION_OF(major, minor, patch) ((major) * 1000000 + (minor) * 1000 + (patch))
+#define SKATE_VERSION_NUMBER \
+    SKATE_VERSION_OF(SKATE_VERSION_MAJOR, SKATE_VERSION_MINOR, SKATE_VERSION_PATCH)
+SKATE_API const char *skate_version(void);
+/* True if the library has the feature. Programs that run with older libraries ask for it by name;
+ * skate_feature_name lists the names (NULL behind the last one). An unknown name gives false. */
+SKATE_API bool skate_has(const char *feature);
+SKATE_API const char *skate_feature_name(unsigned i);
+
+/* Initialises a struct of options: struct skate_opts o = SKATE_OPTS(struct skate_opts); */
+#define SKATE_OPTS(type) {.size = sizeof(type)}
+/* A pointer to options: skate_init(SKATE_WITH(struct skate_opts, .cpus = 2)) */
+#define SKATE_WITH(type, ...) (&(type){.size = sizeof(type), __VA_ARGS__})
 
 enum {
     SKATE_OK = 0,
@@ -97,15 +133,22 @@ SKATE_API int skate_register(const char *name, skate_fn fn);
  * should return at once) or a negative code. */
 SKATE_API int skate_worker_main(int argc, char **argv);
 
+struct skate_resource { /* an amount of a resource that the program has named */
+    const char *name;
+    double amount;
+};
 struct skate_opts { /* a zero field means its default */
+    size_t size;
     /* number of tasks of one CPU each that run at a time; 0: the number of CPUs of the machine */
     double cpus;
+    double gpus; /* number of GPUs that tasks may ask for, at most 16 */
     /* Limit in bytes of shared memory for objects, which is used only as objects need it; 0: a
      * third of the memory of the machine or the cgroup. */
     uint64_t store_bytes;
     uint32_t max_workers; /* most worker processes; 0: chosen by the engine */
-    const char *resource; /* name of one custom resource; NULL: none */
-    double resource_amount;
+    /* Resources of the program's own that tasks may ask for; at most 13. Copied. */
+    const struct skate_resource *resources;
+    size_t n_resources;
     /* Folder for unnamed files to which objects are written when the store is full; NULL: calls
      * then fail with SKATE_EFULL. */
     const char *spill_dir;
@@ -169,10 +212,13 @@ struct skate_arg { /* an argument: a reference, bytes, or an actor's handle */
 #define SKATE_ACTOR(a) ((struct skate_arg){.actor = (a)})
 
 struct skate_call_opts { /* NULL: all fields 0 */
+    size_t size;
     /* CPUs: 0 means one for a task and none for an actor, below 0 means none. Calls of an actor
      * always use the resources of the actor. */
     double cpus;
-    double resource; /* amount of the resource that skate_opts names */
+    double gpus; /* a part of one GPU, or whole ones; see skate_gpus */
+    const struct skate_resource *resources;
+    size_t n_resources;
     /* How often a task or call is run again after its worker died. 0: three times (a task) or never
      * (a call of an actor); -1: without limit; -2: never. */
     int32_t max_retries;
@@ -215,6 +261,11 @@ SKATE_API int skate_return_buf(struct skate_task *t, size_t i, struct skate_buf 
  * "...")`. */
 SKATE_API int skate_fail(struct skate_task *t, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Writes the numbers of the GPUs that are given to the task (or to its actor), at most cap, in
+ * ascending order, and returns how many there are. A task with a part of a GPU has that GPU's
+ * number. The function chooses the device itself, for example by cudaSetDevice. */
+SKATE_API size_t skate_gpus(const struct skate_task *t, uint32_t *gpus, size_t cap);
 
 /* ---- records of fixed width ------------------------------------------------------------------
  *

@@ -35,9 +35,7 @@
  * Batches are structs of the Arrow C Data Interface: a struct array (format "+s") with a column a
  * child. Whoever gets a struct with a release callback owns it.
  *
- * Options. Every struct of options begins with its size: fill it from SKATE_OPTS(type), then set
- * what differs from the defaults. NULL: all defaults. SKATE_EINVAL: the size is none that this
- * library knows.
+ * Options are as in skate.h: each struct begins with its size.
  *
  * Threads: a dataset may be used by any thread, one at a time; a stream belongs to one thread at a
  * time. Needs skate_init; SKATE_ECLOSED after skate_shutdown. */
@@ -81,8 +79,6 @@ struct ArrowArrayStream {
     void *private_data;
 };
 #endif
-
-#define SKATE_OPTS(type) {.size = sizeof(type)}
 
 typedef struct skate_dataset skate_dataset;
 SKATE_API skate_dataset *skate_dataset_retain(skate_dataset *ds); /* returns ds; NULL is fine */
@@ -160,9 +156,10 @@ struct skate_map_opts {
     size_t size;
     const void *arg; /* bytes for the function (skate_arg), copied */
     size_t arg_size;
-    /* CPUs of a task: 0 means 1; below 0 means none. gpus, resource: amounts of the GPUs and of the
-     * custom resource that skate_opts names. */
-    double cpus, gpus, resource;
+    /* CPUs of a task: 0 means 1; below 0 means none. gpus and resources as in skate_call_opts. */
+    double cpus, gpus;
+    const struct skate_resource *resources; /* copied */
+    size_t n_resources;
     /* Size of a pool of actors, which keep their state between batches; 0: tasks, which have no
      * state (a function with init always has a pool; then 0 means 1). actors_max: the most that it
      * grows to; 0: actors. */

@@ -191,7 +191,7 @@ int main(int argc, char **argv) {
     uint64_t chunk_bytes = argc > 4 ? strtoull(argv[4], NULL, 10) : 1 << 20;
     if (argc < 2 || n_reduce < 1 || n_reduce > 1000 || chunk_bytes < 1)
         return fprintf(stderr, "usage: %s FOLDER [CPUS [REDUCERS [CHUNK_BYTES]]]\n", argv[0]), 2;
-    ok(skate_init(&(struct skate_opts){.cpus = argc > 2 ? atof(argv[2]) : 0}));
+    ok(skate_init(SKATE_WITH(struct skate_opts, .cpus = argc > 2 ? atof(argv[2]) : 0)));
     skate_actor progress;
     ok(skate_actor_create("progress_new", NULL, 0, NULL, &progress));
     skate_ref *parts = need(malloc(cap * n_reduce * sizeof *parts)),

@@ -41,11 +41,24 @@ sk_rc sk_api_define(struct sk_engine *e, const char *name, sk_fid *out) SK_MUST_
 struct sk_api_fn;
 sk_rc sk_api_fn_find(const char *name, struct sk_api_fn **out, struct sk_err *err) SK_MUST_USE;
 int sk_api_fn_call(const struct sk_api_fn *f, struct skate_task *t);
-/* Interns a need of resources. cpus below 0: none. */
-sk_rc sk_api_shape(struct sk_engine *e, double cpus, double gpus, double resource, sk_shape *out,
+/* Checks the size that a struct of options begins with; opts may be NULL. */
+sk_rc sk_api_sized(const char *call, const void *opts, size_t known,
                    struct sk_err *err) SK_MUST_USE;
-/* Index of the resource that skate_init was given; 0: none. */
-uint32_t sk_api_resource(void);
+struct sk_api_amounts { /* cpus below 0: none */
+    double cpus, gpus;
+    const struct skate_resource *resources;
+    size_t n_resources;
+};
+sk_rc sk_api_amounts(struct sk_engine *e, const struct sk_api_amounts *a, struct sk_res *out,
+                     struct sk_err *err) SK_MUST_USE;
+/* Interns a need of resources. */
+sk_rc sk_api_shape(struct sk_engine *e, const struct sk_api_amounts *a, sk_shape *out,
+                   struct sk_err *err) SK_MUST_USE;
+/* Ends the calling function with SK_EINVAL if an argument is NULL. */
+#define SK_API_GIVEN(call, p) \
+    if (SK_UNLIKELY(!(p))) return SK_ERR(sk_api_err(), SK_EINVAL, call ": " #p " is NULL")
+/* The task that this thread runs; 0: none. */
+sk_tid sk_api_current(void);
 int64_t sk_api_deadline(int64_t timeout_ms);
 
 #endif

@@ -33,7 +33,9 @@ struct skate_dataset {
     struct skate_dataset **inputs;        /* owned, with a reference each */
     struct sk_dataset_exchange *exchange; /* owned; NULL: the node is no exchange */
     /* resources */
-    double cpus, gpus, resource; /* cpus: 0: none */
+    double cpus, gpus;                /* cpus: 0: none */
+    struct skate_resource *resources; /* owned, with the names behind them */
+    size_t n_resources;
     uint32_t pool_min, pool_max, max_tasks;
     int32_t max_retries; /* as in skate_call_opts */
     int64_t limit, batch_rows;

@@ -28,7 +28,7 @@ static const struct done *found(const struct lowering *l, const skate_dataset *d
  * its CPUs (exec.h). */
 static sk_rc resources(const struct lowering *l, const skate_dataset *ds, struct sk_node_desc *d,
                        struct sk_err *err) {
-    bool plain = ds->cpus == 1 && ds->gpus == 0 && ds->resource == 0 && !ds->pool_max;
+    bool plain = ds->cpus == 1 && ds->gpus == 0 && ds->n_resources == 0 && !ds->pool_max;
     d->cpu_e4 = (int64_t)(ds->cpus * SK_RES_UNIT + 0.5);
     d->gpu_e4 = (int64_t)(ds->gpus * SK_RES_UNIT + 0.5);
     d->pool_min = ds->pool_min;
@@ -37,7 +37,9 @@ static sk_rc resources(const struct lowering *l, const skate_dataset *ds, struct
     if (ds->max_retries)
         d->retries = (struct sk_times){true, ds->max_retries == -2 ? 0 : ds->max_retries};
     if (plain) return SK_OK;
-    return sk_api_shape(l->e, ds->pool_max ? 0 : ds->cpus, ds->gpus, ds->resource, &d->shape, err);
+    struct sk_api_amounts a = {ds->pool_max ? 0 : ds->cpus, ds->gpus, ds->resources,
+                               ds->n_resources};
+    return sk_api_shape(l->e, &a, &d->shape, err);
 }
 
 /* Adds the map of an exchange's input, and a merge if the strategy may merge. */

@@ -96,11 +96,7 @@ static sk_rc opts_of(const struct skate_run_opts *o, struct sk_exec_conf *c,
                      const struct sk_shuffle_ops **strategy, struct sk_err *err) {
     static const struct skate_run_opts none = SKATE_OPTS(struct skate_run_opts);
     if (!o) o = &none;
-    if (o->size != sizeof *o)
-        return SK_ERR(err, SK_EINVAL,
-                      "run: the options begin with size %zu, and this library knows %zu: fill them "
-                      "from SKATE_OPTS()",
-                      o->size, sizeof *o);
+    SK_TRY(sk_api_sized("run", o, sizeof *o, err));
     *strategy = sk_shuffle_find(o->strategy ? o->strategy : "auto");
     if (!*strategy)
         return SK_ERR(err, SK_EINVAL,

@@ -30,6 +30,7 @@ static void free_node(struct skate_dataset *ds) {
     for (uint32_t i = 0; i < ds->n_units; i++) free_bytes(ds->units[i].params);
     sk_dataset_blocks_free(ds->blocks);
     sk_free(ds->exchange);
+    sk_free(ds->resources);
     sk_free(ds->units);
     sk_free(ds->inputs);
     sk_free(ds);
@@ -115,20 +116,39 @@ static skate_dataset *refuse(skate_dataset *ds) {
 
 /* Checks the size that a struct of options begins with. */
 static bool opts_ok(const char *call, const void *o, size_t want) {
-    size_t size = want;
-    if (o) memcpy(&size, o, sizeof size);
-    if (size == want) return true;
-    SK_ERR(sk_api_err(), SK_EINVAL,
-           "%s: the options begin with size %zu, and this library knows %zu: fill them from "
-           "SKATE_OPTS()",
-           call, size, want);
-    return false;
+    return sk_api_sized(call, o, want, sk_api_err()) == SK_OK;
 }
 
 static bool set_bytes(struct sk_bytes *to, const void *p, size_t n) {
     void *copy = sk_memdup(TAG, n ? p : "", SK_MAX(n, 1));
     if (!copy) return no_memory() != NULL;
     *to = (struct sk_bytes){copy, n};
+    return true;
+}
+
+static bool set_resources(skate_dataset *ds, const char *call, const struct skate_resource *r,
+                          size_t n) {
+    size_t bytes = n * sizeof *r;
+    if (!n) return true;
+    for (size_t i = 0; i < n; i++) {
+        if (!r || !r[i].name || !(r[i].amount >= 0) || n > SK_RES_MAX) {
+            SK_ERR(sk_api_err(), SK_EINVAL,
+                   "%s: %zu resources (at most %d): the array or a name is NULL, or an amount is "
+                   "below 0",
+                   call, n, SK_RES_MAX - SK_RES_CUSTOM);
+            return false;
+        }
+        bytes += strlen(r[i].name) + 1;
+    }
+    ds->resources = sk_alloc(TAG, bytes);
+    if (!ds->resources) return no_memory() != NULL;
+    ds->n_resources = n;
+    char *to = (char *)(ds->resources + n);
+    for (size_t i = 0; i < n; i++) {
+        size_t len = strlen(r[i].name) + 1;
+        ds->resources[i] = (struct skate_resource){memcpy(to, r[i].name, len), r[i].amount};
+        to += len;
+    }
     return true;
 }
 
@@ -139,21 +159,20 @@ static bool set_opts(skate_dataset *ds, const char *call, const struct skate_map
     if (!opts_ok(call, o, sizeof *o)) return false;
     uint32_t most = SK_MAX(o->actors, o->actors_max);
     if (o->batch_rows < 0 || o->on_error < SKATE_RAISE || o->on_error > SKATE_QUARANTINE ||
-        o->gpus < 0 || o->resource < 0 || (o->arg_size && !o->arg) || most > 100000) {
+        o->gpus < 0 || (o->arg_size && !o->arg) || most > 100000) {
         SK_ERR(sk_api_err(), SK_EINVAL,
-               "%s: batch_rows %lld, on_error %d, gpus %g, resource %g, actors %u: out of range",
-               call, (long long)o->batch_rows, o->on_error, o->gpus, o->resource, most);
+               "%s: batch_rows %lld, on_error %d, gpus %g, actors %u: out of range",
+               call, (long long)o->batch_rows, o->on_error, o->gpus, most);
         return false;
     }
     ds->cpus = o->cpus < 0 ? 0 : o->cpus > 0 ? o->cpus : 1;
     ds->gpus = o->gpus;
-    ds->resource = o->resource;
     ds->pool_max = most;
     ds->pool_min = most ? SK_MAX(o->actors, 1) : 0;
     ds->max_tasks = o->concurrency;
     ds->max_retries = o->max_retries;
     ds->batch_rows = o->batch_rows;
-    return true;
+    return set_resources(ds, call, o->resources, o->n_resources);
 }
 
 static const struct sk_bytes none;

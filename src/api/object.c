@@ -12,6 +12,8 @@ _Static_assert(sizeof(struct sk_buf) <= sizeof(uint64_t[3]), "a buffer fits");
 int skate_put(const void *data, size_t size, skate_ref *out) {
     struct sk_engine *e = sk_api_engine();
     if (!e) return SK_ECLOSED;
+    SK_API_GIVEN("skate_put", out);
+    if (size) SK_API_GIVEN("skate_put", data);
     struct sk_payload p = {.kind = KIND_BYTES, .bytes = {size ? data : "", size}};
     sk_oid o;
     SK_TRY(e->ops->put(e, &p, &o, sk_api_err()));
@@ -22,6 +24,7 @@ int skate_put(const void *data, size_t size, skate_ref *out) {
 int skate_buf_alloc(size_t size, struct skate_buf *out) {
     struct sk_engine *e = sk_api_engine();
     if (!e) return SK_ECLOSED;
+    SK_API_GIVEN("skate_buf_alloc", out);
     struct sk_buf b;
     SK_TRY(e->ops->buf_alloc(e, size, &b, sk_api_err()));
     /* the pages are made present as huge pages first, since page faults of 4 KiB would cost more
@@ -44,6 +47,8 @@ int skate_buf_seal(struct skate_buf *b, size_t used, skate_ref *out) {
     struct sk_engine *e = sk_api_engine();
     struct sk_buf x;
     if (!e) return SK_ECLOSED;
+    SK_API_GIVEN("skate_buf_seal", b);
+    SK_API_GIVEN("skate_buf_seal", out);
     if (!buf_of(b, used, &x)) return SK_EINVAL;
     struct sk_payload p = {.kind = KIND_BYTES, .buf = &x, .buf_len = used};
     sk_oid o;
@@ -84,6 +89,7 @@ sk_rc sk_api_failure(const struct sk_view *v, struct sk_err *err) {
 int skate_get(skate_ref r, int64_t timeout_ms, struct skate_value *out) {
     struct sk_engine *e = sk_api_engine();
     if (!e) return SK_ECLOSED;
+    SK_API_GIVEN("skate_get", out);
     struct sk_view v;
     sk_oid o = {r.id};
     SK_TRY(e->ops->get(e, &o, 1, sk_api_deadline(timeout_ms), &v, sk_api_err()));
@@ -110,6 +116,8 @@ int skate_wait(const skate_ref *r, size_t n, size_t want, int64_t timeout_ms, bo
     _Static_assert(sizeof(skate_ref) == sizeof(sk_oid), "the same thing");
     struct sk_engine *e = sk_api_engine();
     if (!e) return SK_ECLOSED;
+    if (n) SK_API_GIVEN("skate_wait", r);
+    if (n) SK_API_GIVEN("skate_wait", ready);
     return e->ops->wait(e, (const sk_oid *)(const void *)r, n, want, sk_api_deadline(timeout_ms),
                         ready, sk_api_err());
 }

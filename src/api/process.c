@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 
-enum { MAX_FNS = 1024 };
+enum { MAX_FNS = 1024, MOST_GPUS = 16 };
 
 struct sk_api_fn {
     const char *name;
@@ -29,14 +29,15 @@ static struct sk_engine *engine;
 static uint64_t number; /* of the engine that was opened last */
 static void (*before_shutdown)(void);
 static char exe[4096];
-static uint32_t resource;
+static bool forked; /* this process was forked from one whose engine was open */
 /* guards init, shutdown and the table of functions */
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local struct sk_err last;
+static _Thread_local struct sk_task *current; /* the task that this thread runs */
 
 struct sk_err *sk_api_err(void) { return &last; }
+sk_tid sk_api_current(void) { return current ? current->id : (sk_tid){0}; }
 const char *skate_error(void) { return last.msg; }
-uint32_t sk_api_resource(void) { return resource; }
 
 const char *skate_code_name(int code) {
     static _Thread_local char name[40];
@@ -44,10 +45,16 @@ const char *skate_code_name(int code) {
     return name;
 }
 
+static sk_rc closed(void) {
+    return SK_ERR(&last, SK_ECLOSED,
+                  forked ? "this process was forked from one that uses skate, which only the "
+                           "parent may call: execute a program in the child first"
+                         : "skate is not initialised (or shut down): call skate_init first");
+}
+
 struct sk_engine *sk_api_engine(void) {
     struct sk_engine *e = __atomic_load_n(&engine, __ATOMIC_ACQUIRE);
-    if (!e)
-        SK_ERR(&last, SK_ECLOSED, "skate is not initialised (or shut down): call skate_init first");
+    if (!e) SK_IGNORE(closed());
     return e;
 }
 
@@ -120,7 +127,9 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
     struct sk_api_fn *f = by_id(t->fn.v);
     if (!f) return SK_ERR(err, SK_ENOENT, "function '%s' is not registered in the worker", t->name);
     last.msg[0] = 0;
+    current = t;
     int rc = f->fn(&task);
+    current = NULL;
     if (rc == 0 || task.failed) {
         if (rc == 0 && t->is_actor_init && t->n_returns == 1 && !task.failed) {
             /* a constructor returns nothing, so its result is an empty value */
@@ -134,8 +143,21 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
                   last.msg[0] ? ": " : "", last.msg);
 }
 
+/* In a child of fork: locks and threads of the engine are the parent's. */
+static void in_child(void) {
+    if (!engine) return;
+    engine = NULL;
+    forked = true;
+}
+
+static void watch_forks(void) {
+    static bool done;
+    if (!done) done = pthread_atfork(NULL, NULL, in_child) == 0;
+}
+
 static sk_rc begin(void *ctx, struct sk_engine *client, struct sk_err *err) {
     (void)ctx, (void)err;
+    watch_forks();
     engine = client;
     return SK_OK;
 }
@@ -158,41 +180,69 @@ int skate_worker_main(int argc, char **argv) {
 
 /* ---- starting and ending the engine ---------------------------------------------------------- */
 
+/* Names and amounts of the program's own resources. */
+static sk_rc resources_of(const struct skate_opts *o, const char **names, struct sk_res *total) {
+    enum { MOST = SK_RES_MAX - SK_RES_CUSTOM };
+    if (o->n_resources > MOST || (o->n_resources && !o->resources))
+        return SK_ERR(&last, SK_EINVAL, "skate_init: %zu resources (at most %d) at %p",
+                      o->n_resources, MOST, (const void *)o->resources);
+    for (size_t i = 0; i < o->n_resources; i++) {
+        const struct skate_resource *r = &o->resources[i];
+        if (!r->name || !*r->name || !(r->amount >= 0 && r->amount <= 1e12))
+            return SK_ERR(&last, SK_EINVAL,
+                          "skate_init: resource %zu ('%s', amount %g): it needs a name and an "
+                          "amount of 0 to 1e12",
+                          i, r->name ? r->name : "NULL", r->amount);
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(names[j], r->name) == 0)
+                return SK_ERR(&last, SK_EINVAL, "skate_init: two resources are named '%s'",
+                              r->name);
+        names[i] = r->name;
+        total->amount[SK_RES_CUSTOM + i] = (int64_t)(r->amount * SK_RES_UNIT + 0.5);
+    }
+    return SK_OK;
+}
+
+static sk_rc open_engine(const struct sk_engine_conf *c) {
+    struct sk_engine *e = NULL;
+    if (engine) return SK_ERR(&last, SK_EINVAL, "skate_init: already initialised");
+    if (!exe[0])
+        return SK_ERR(&last, SK_EINVAL, "skate_init: call skate_worker_main first thing in main");
+    SK_TRY(sk_engine_find("local")->open(c, &e, &last));
+    watch_forks();
+    for (uint32_t i = 0; i < n_fns; i++) fns[i].defined = false;
+    __atomic_add_fetch(&number, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&engine, e, __ATOMIC_RELEASE);
+    return SK_OK;
+}
+
 int skate_init(const struct skate_opts *o) {
-    static const struct skate_opts none;
-    if (!o) o = &none;
+    static const struct skate_opts none = SKATE_OPTS(struct skate_opts);
+    const char *names[SK_RES_MAX];
     char *argv[] = {exe, NULL};
-    const char *names[] = {o->resource};
     struct sk_res machine;
+    if (forked) return closed();
+    SK_TRY(sk_api_sized("skate_init", o, sizeof *o, &last));
+    if (!o) o = &none;
     struct sk_engine_conf c = {.store_bytes = o->store_bytes,
                                .max_workers = o->max_workers,
                                .spin_ns = -1,
                                .custom_names = names,
-                               .n_custom = o->resource != NULL,
+                               .n_custom = (uint32_t)o->n_resources,
                                .spill_dirs = &o->spill_dir,
                                .n_spill_dirs = o->spill_dir != NULL,
                                .spawn_argv = argv};
-    if (o->cpus < 0 || o->cpus > 100000 || o->resource_amount < 0 || o->resource_amount > 1e12)
-        return SK_ERR(&last, SK_EINVAL, "skate_init: %g cpus, %g of the resource: out of range",
-                      o->cpus, o->resource_amount);
+    if (!(o->cpus >= 0 && o->cpus <= 100000 && o->gpus >= 0 && o->gpus <= MOST_GPUS))
+        return SK_ERR(&last, SK_EINVAL, "skate_init: %g cpus and %g gpus: out of range", o->cpus,
+                      o->gpus);
+    SK_TRY(resources_of(o, names, &c.total));
     SK_TRY(sk_engine_machine(&machine, &last));
     c.total.amount[SK_RES_CPU] =
         o->cpus > 0 ? (int64_t)(o->cpus * SK_RES_UNIT + 0.5) : machine.amount[SK_RES_CPU];
-    c.total.amount[SK_RES_CUSTOM] = (int64_t)(o->resource_amount * SK_RES_UNIT + 0.5);
+    c.total.amount[SK_RES_GPU] = (int64_t)(o->gpus * SK_RES_UNIT + 0.5);
     if (!c.store_bytes) c.store_bytes = (uint64_t)machine.amount[SK_RES_MEMORY] / 3;
     pthread_mutex_lock(&mu);
-    sk_rc rc = SK_OK;
-    struct sk_engine *e = NULL;
-    if (engine) rc = SK_ERR(&last, SK_EINVAL, "skate_init: already initialised");
-    else if (!exe[0])
-        rc = SK_ERR(&last, SK_EINVAL, "skate_init: call skate_worker_main first thing in main");
-    else rc = sk_engine_find("local")->open(&c, &e, &last);
-    if (rc == SK_OK) {
-        resource = o->resource ? SK_RES_CUSTOM : 0;
-        for (uint32_t i = 0; i < n_fns; i++) fns[i].defined = false;
-        __atomic_add_fetch(&number, 1, __ATOMIC_RELEASE);
-        __atomic_store_n(&engine, e, __ATOMIC_RELEASE);
-    }
+    sk_rc rc = open_engine(&c);
     pthread_mutex_unlock(&mu);
     return rc;
 }
@@ -207,6 +257,7 @@ void sk_api_before_shutdown(void (*fn)(void)) {
 }
 
 void skate_shutdown(void) {
+    if (forked) return;
     void (*before)(void) = __atomic_load_n(&before_shutdown, __ATOMIC_ACQUIRE);
     if (before) before();
     pthread_mutex_lock(&mu);

@@ -221,7 +221,7 @@ static void submit(enum kind kind, uint32_t at, struct job *j, const skate_ref *
     args[n++] = SKATE_REF(c.plan);
     for (size_t i = 0; i < n_in; i++) args[n++] = SKATE_REF(in[i]);
     ok(skate_submit(name[kind], args, n, n_out + 1,
-                    &(struct skate_call_opts){.max_retries = RETRIES}, made));
+                    SKATE_WITH(struct skate_call_opts, .max_retries = RETRIES), made));
     /* the submitted task has its own references to the inputs */
     for (size_t i = 0; i < n_in; i++) skate_release(in[i]);
     for (size_t i = 0; i < n_out; i++) result[i * step] = made[i];
@@ -313,7 +313,7 @@ static const char usage[] = "usage: cloudsort [options] OUTPUT INPUT...      a f
 int main(int argc, char **argv) {
     int worker = skate_worker_main(argc, argv), flag;
     if (worker) return worker < 0;
-    struct skate_opts engine = {0};
+    struct skate_opts engine = SKATE_OPTS(struct skate_opts);
     char *journal = NULL, url[URL];
     uint64_t size, version;
     while ((flag = getopt(argc, argv, "+t:s:d:m:p:f:j:u")) != -1) {

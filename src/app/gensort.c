@@ -127,7 +127,7 @@ int main(int argc, char **argv) {
             p[i].at = i * PART * SORTREC_SIZE;
             p[i].n = all.n - i * PART < PART ? all.n - i * PART : PART;
         }
-        int rc = skate_init(&(struct skate_opts){.cpus = cpus, .store_bytes = 16 << 20});
+        int rc = skate_init(SKATE_WITH(struct skate_opts, .cpus = cpus, .store_bytes = 16 << 20));
         if (rc) undo(&out);
         tool_ok(rc);
         tool_parts("generate_part", p, sizeof *p, parts, take, undo, &out);

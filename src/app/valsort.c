@@ -74,7 +74,7 @@ static struct sortrec_summary of_records(const char *path, uint64_t size, double
             i * PART * SORTREC_SIZE, n - i * PART < PART ? n - i * PART : PART, ignore_case, {0}};
         memcpy(p[i].path, path, strlen(path) + 1);
     }
-    tool_ok(skate_init(&(struct skate_opts){.cpus = cpus, .store_bytes = 16 << 20}));
+    tool_ok(skate_init(SKATE_WITH(struct skate_opts, .cpus = cpus, .store_bytes = 16 << 20)));
     tool_parts("summarize_part", p, sizeof *p, parts, take, NULL, &sum);
     skate_shutdown();
     free(p);

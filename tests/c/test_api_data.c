@@ -44,7 +44,7 @@ SKATE_BATCHES(fails_at_77) {
 /* ---- help ------------------------------------------------------------------------------------ */
 
 static void open_engine(void) {
-    CHECK_EQ(skate_init(&(struct skate_opts){.cpus = 2, .store_bytes = 256 << 20}), 0);
+    CHECK_EQ(skate_init(SKATE_WITH(struct skate_opts, .cpus = 2, .store_bytes = 256 << 20)), 0);
 }
 
 /* Reads one int64 column of a whole run. */

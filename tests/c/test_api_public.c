@@ -3,8 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "skate.h"
-#include "test.h"
+#include "api_help.h"
 
 /* ---- task functions -------------------------------------------------------------------------- */
 
@@ -106,35 +105,9 @@ __attribute__((constructor)) static void serve(void) {
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 
-#define OK(x)                                                                       \
-    do {                                                                            \
-        int rc_ = (x);                                                              \
-        CHECK_MSG(rc_ == 0, "%s: %s: %s", #x, skate_code_name(rc_), skate_error()); \
-    } while (0)
-
-/* Returns the value of an object and releases it. */
-static int64_t number(skate_ref r) {
-    struct skate_value v;
-    int64_t x;
-    OK(skate_get(r, 20000, &v));
-    CHECK_EQ(v.size, 8);
-    memcpy(&x, v.data, 8);
-    skate_value_release(&v);
-    skate_release(r);
-    return x;
-}
 static void start(void) {
-    OK(skate_init(&(struct skate_opts){
-        .cpus = 2, .store_bytes = 64 << 20, .resource = "slot", .resource_amount = 1}));
+    OK(skate_init(SKATE_WITH(struct skate_opts, .cpus = 2, .store_bytes = 64 << 20, .resources = &(struct skate_resource){"slot", 1}, .n_resources = 1)));
 }
-static int failure_of(skate_ref r) {
-    struct skate_value v;
-    int rc = skate_get(r, 20000, &v);
-    CHECK_LT(rc, 0);
-    skate_release(r);
-    return rc;
-}
-
 /* ---- tests ----------------------------------------------------------------------------------- */
 
 TEST(api_tasks) {
@@ -210,8 +183,7 @@ TEST(api_spill) { /* a full store is an error, or objects go to disk */
     skate_ref r[32];
     struct skate_value v;
     for (int spill = 0; spill < 2; spill++) {
-        OK(skate_init(&(struct skate_opts){
-            .cpus = 1, .store_bytes = 64 << 20, .spill_dir = spill ? test_dir() : NULL}));
+        OK(skate_init(SKATE_WITH(struct skate_opts, .cpus = 1, .store_bytes = 64 << 20, .spill_dir = spill ? test_dir() : NULL)));
         int rc = 0, n = 0;
         for (; n < 32 && !rc; n += !rc) {
             memset(big, n, sizeof big);
@@ -246,20 +218,20 @@ TEST(api_failures) {
     CHECK_STR_EQ(skate_error(), "task fails_by_code failed: argument 0 of 0");
     OK(skate_submit("forgets", NULL, 0, 1, NULL, &r));
     CHECK_EQ(failure_of(r), SKATE_EINVAL);
-    OK(skate_submit("dies", NULL, 0, 1, &(struct skate_call_opts){.max_retries = 1}, &r));
+    OK(skate_submit("dies", NULL, 0, 1, SKATE_WITH(struct skate_call_opts, .max_retries = 1), &r));
     CHECK_EQ(failure_of(r), SKATE_EDEAD);
     CHECK_STR_HAS(skate_error(), "attempt 2");
-    OK(skate_submit("dies", NULL, 0, 1, &(struct skate_call_opts){.max_retries = -2}, &r));
+    OK(skate_submit("dies", NULL, 0, 1, SKATE_WITH(struct skate_call_opts, .max_retries = -2), &r));
     CHECK_EQ(failure_of(r), SKATE_EDEAD);
     CHECK_STR_HAS(skate_error(), "attempt 1");
     CHECK_EQ(skate_submit("no_such", NULL, 0, 1, NULL, &r), SKATE_ENOENT);
     CHECK_STR_HAS(skate_error(), "no_such");
     CHECK_EQ(skate_submit("add", NULL, 0, 1 << 20, NULL, &r), SKATE_EINVAL);
-    CHECK_EQ(skate_submit("add", NULL, 0, 1, &(struct skate_call_opts){.cpus = 3}, &r),
+    CHECK_EQ(skate_submit("add", NULL, 0, 1, SKATE_WITH(struct skate_call_opts, .cpus = 3), &r),
              SKATE_EINFEASIBLE);
-    CHECK_EQ(skate_submit("add", NULL, 0, 1, &(struct skate_call_opts){.resource = 2}, &r),
+    CHECK_EQ(skate_submit("add", NULL, 0, 1, SKATE_WITH(struct skate_call_opts, .resources = &(struct skate_resource){"slot", 2}, .n_resources = 1), &r),
              SKATE_EINFEASIBLE);
-    OK(skate_submit("add", NULL, 0, 1, &(struct skate_call_opts){.cpus = 0.5, .resource = 1}, &r));
+    OK(skate_submit("add", NULL, 0, 1, SKATE_WITH(struct skate_call_opts, .cpus = 0.5, .resources = &(struct skate_resource){"slot", 1}, .n_resources = 1), &r));
     CHECK_EQ(number(r), 0);
     OK(skate_submit("sleeps_for_ever", NULL, 0, 1, NULL, &r));
     CHECK_EQ(skate_get(r, 20, &v), SKATE_ETIMEOUT);
@@ -293,7 +265,7 @@ TEST(api_actors) {
     CHECK_STR_EQ(skate_error(), "cannot start");
     skate_actor_release(a);
     OK(skate_actor_create("counter_new", &SKATE_BYTES(&(int64_t){7}, 8), 1,
-                          &(struct skate_call_opts){.max_restarts = 1}, &b));
+                          SKATE_WITH(struct skate_call_opts, .max_restarts = 1), &b));
     OK(skate_actor_call(b, "dies", NULL, 0, 1, NULL, &r));
     CHECK_EQ(failure_of(r), SKATE_EACTOR);
     OK(skate_actor_call(b, "counter_add", &SKATE_BYTES(&(int64_t){1}, 8), 1, 1, NULL, &r));
@@ -313,7 +285,7 @@ TEST(api_life) {
     CHECK_EQ(skate_put("x", 1, &r), SKATE_ECLOSED);
     CHECK_STR_HAS(skate_error(), "skate_init");
     CHECK_STR_EQ(skate_code_name(SKATE_ECLOSED), "SKATE_ECLOSED");
-    CHECK_EQ(skate_init(&(struct skate_opts){.cpus = -1}), SKATE_EINVAL);
+    CHECK_EQ(skate_init(SKATE_WITH(struct skate_opts, .cpus = -1)), SKATE_EINVAL);
     for (int i = 0; i < 3; i++) {
         OK(skate_init(NULL));
         CHECK_EQ(skate_init(NULL), SKATE_EINVAL);

@@ -1,6 +1,7 @@
 """libskate keeps the interface that tests/c/abi.txt lists (tests/abi.py)."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -23,6 +24,16 @@ def test_what_headers_declare_is_exported_and_nothing_else():
     }
     assert {s.split()[1].partition("@")[0] for s in abi.exported()} == functions
     assert all(s.endswith("@SKATE_0") for s in abi.exported())
+
+
+def test_the_header_has_the_version_of_the_project():
+    cmake = (ROOT / "CMakeLists.txt").read_text()
+    found = re.search(r"project\(skate VERSION (\d+)\.(\d+)\.(\d+)", cmake)
+    assert found
+    header = (ROOT / "src" / "skate.h").read_text()
+    for name, value in zip(("MAJOR", "MINOR", "PATCH"), found.groups(), strict=True):
+        assert f"#define SKATE_VERSION_{name} {value}\n" in header, f"{name} is not {value}"
+    assert f'#define SKATE_VERSION "{".".join(found.groups())}"\n' in header
 
 
 def test_what_a_change_is():
