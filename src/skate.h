@@ -93,8 +93,9 @@ enum {
     SKATE_ENOMEM = -1,
     SKATE_EINVAL = -2, /* an argument of the call is wrong */
     SKATE_ENOSYS = -3,
-    SKATE_EIO = -4,   /* a system call failed */
-    SKATE_EFULL = -6, /* the object store is full */
+    SKATE_EIO = -4,    /* a system call failed */
+    SKATE_ENOSPC = -5, /* the disk is full */
+    SKATE_EFULL = -6,  /* the object store is full */
     SKATE_ETIMEOUT = -7,
     SKATE_EDEAD = -9,  /* the worker died, and its retries are used up */
     SKATE_ETASK = -10, /* the task function failed; the message is the function's */
@@ -104,7 +105,11 @@ enum {
     SKATE_EINFEASIBLE = -14,
     SKATE_ECLOSED = -15, /* not initialised, or shut down */
     SKATE_EACTOR = -16,  /* the actor is dead */
-    SKATE_ENOENT = -17   /* no such function is registered */
+    SKATE_ENOENT = -17,  /* no function or actor has this name */
+    SKATE_EDONE = -18,   /* the stream is over */
+    SKATE_EEXIST = -20,  /* the name is in use */
+    SKATE_EGROUP = -21,  /* the placement group was removed */
+    SKATE_EOOM = -24     /* the worker was stopped because memory was short */
 };
 /* The message of this thread's last failed call; never NULL. */
 SKATE_API const char *skate_error(void);
@@ -225,11 +230,49 @@ struct skate_call_opts { /* NULL: all fields 0 */
     bool retry_failures; /* also run again after a failure of the function itself */
     /* for an actor: number of restarts after a death; -1: without limit */
     int32_t max_restarts;
+    /* for a stream: the number of values that may wait to be taken; then skate_yield waits. 0: no
+     * limit */
+    uint32_t window;
 };
 
 /* Submits a task without waiting for it. returns[0, n_returns) get references to its results. */
 SKATE_API int skate_submit(const char *name, const struct skate_arg *args, size_t n_args,
                            size_t n_returns, const struct skate_call_opts *o, skate_ref *returns);
+
+/* Cancels the task, or the call of an actor, that makes r. If it has not begun, its results become
+ * errors with SKATE_ECANCEL. If it runs, it is asked to end: skate_cancelled is true from then on,
+ * a system call in which it sleeps ends with EINTR, and skate_yield fails; if it then returns
+ * normally, its results stand. Calls of actors that run are not asked. A task that has ended stays
+ * as it is. flags: SKATE_CANCEL_FORCE kills the worker of a running task (SKATE_EDEAD or
+ * SKATE_ECANCEL; no effect on calls of actors); SKATE_CANCEL_CHILDREN cancels also all tasks that
+ * the task has submitted, and so on. */
+enum { SKATE_CANCEL_FORCE = 1, SKATE_CANCEL_CHILDREN = 2 };
+SKATE_API int skate_cancel(skate_ref r, unsigned flags);
+
+/* ---- streams of values ----------------------------------------------------------------------- */
+
+/* The values that a task yields, in order, while it runs. Each stream must be given back by
+ * skate_gen_drop. A task that runs again after a death of its worker yields the same values again;
+ * the caller gets each of them once. */
+typedef struct {
+    uint64_t id;
+} skate_gen;
+/* Submits a task, or a call of an actor, whose function calls skate_yield. */
+SKATE_API int skate_gen_submit(const char *name, const struct skate_arg *args, size_t n_args,
+                               const struct skate_call_opts *o, skate_gen *out);
+SKATE_API int skate_gen_call(skate_actor a, const char *name, const struct skate_arg *args,
+                             size_t n_args, const struct skate_call_opts *o, skate_gen *out);
+/* Takes the next value, waiting at most timeout_ms for it (-1: for ever). The caller gets the
+ * reference. SKATE_EDONE: the stream is over. SKATE_ETIMEOUT. If the task failed, returns its code,
+ * once, behind the values that it has yielded; then SKATE_EDONE. */
+SKATE_API int skate_gen_next(skate_gen g, int64_t timeout_ms, skate_ref *out);
+/* Cancels the task, as skate_cancel does. */
+SKATE_API int skate_gen_cancel(skate_gen g, unsigned flags);
+/* Gives the stream back: values that were not taken are released, and a task that has not ended is
+ * cancelled. */
+SKATE_API void skate_gen_drop(skate_gen g);
+
+/* ---- actors ---------------------------------------------------------------------------------- */
 
 /* An actor is a process of its own. It runs the constructor `name` and then, in order, the
  * functions that it is called with; its state is in static variables of these functions. */
@@ -245,7 +288,7 @@ SKATE_API int skate_actor_kill(skate_actor a);
 /* ---- inside a task function ------------------------------------------------------------------ */
 
 SKATE_API size_t skate_n_args(const struct skate_task *t);
-SKATE_API size_t skate_n_returns(const struct skate_task *t);
+SKATE_API size_t skate_n_returns(const struct skate_task *t); /* of a stream: 0 */
 /* The bytes of argument i, valid until the function returns; NULL: no such argument. */
 SKATE_API const void *skate_arg_data(const struct skate_task *t, size_t i, size_t *size);
 /* Copies argument i. SKATE_EINVAL: it does not have exactly `size` bytes. */
@@ -257,6 +300,15 @@ SKATE_API int skate_return(struct skate_task *t, size_t i, const void *data, siz
 /* Sets result i to the first used_bytes of the buffer, which the call takes over. */
 SKATE_API int skate_return_buf(struct skate_task *t, size_t i, struct skate_buf *b,
                                size_t used_bytes);
+/* Yields the next value of a stream: a copy of the bytes, or the first used_bytes of the buffer,
+ * which the call takes over. Waits while skate_call_opts.window values wait to be taken.
+ * SKATE_ECANCEL: nobody wants the rest; return it at once. SKATE_EINVAL: the task was not submitted
+ * as a stream. */
+SKATE_API int skate_yield(struct skate_task *t, const void *data, size_t size);
+SKATE_API int skate_yield_buf(struct skate_task *t, struct skate_buf *b, size_t used_bytes);
+/* True if the task was cancelled: a long function asks from time to time and then returns
+ * SKATE_ECANCEL. Costs some nanoseconds. */
+SKATE_API bool skate_cancelled(const struct skate_task *t);
 /* Ends the task as failed, with this message. Returns SKATE_ETASK, for `return skate_fail(t,
  * "...")`. */
 SKATE_API int skate_fail(struct skate_task *t, const char *fmt, ...)

@@ -30,6 +30,8 @@ struct sk_engine *sk_api_engine(void);
 uint64_t sk_api_number(void);
 /* Fills *err with the code and message of an error value, and returns the code. */
 sk_rc sk_api_failure(const struct sk_view *v, struct sk_err *err);
+/* Opens the buffer that b holds. False: it is not open, or has less than `used` bytes. */
+bool sk_api_buf_of(const struct skate_buf *b, size_t used, struct sk_buf *out);
 /* Has skate_shutdown call fn before it closes the engine; one function a process. */
 void sk_api_before_shutdown(void (*fn)(void));
 /* Returns the last error of this thread. */

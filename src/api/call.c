@@ -94,3 +94,11 @@ sk_rc sk_api_call_submit(struct sk_api_call *c, size_t n_returns, skate_ref *ret
     for (size_t i = 0; i < n_returns; i++) returns[i].id = first.v + i;
     return SK_OK;
 }
+
+sk_rc sk_api_cancel(struct sk_engine *e, uint64_t id, unsigned flags) {
+    _Static_assert(SKATE_CANCEL_FORCE == (int)SK_CANCEL_FORCE, "the same flags");
+    _Static_assert(SKATE_CANCEL_CHILDREN == (int)SK_CANCEL_CHILDREN, "the same flags");
+    if (flags & ~(unsigned)(SKATE_CANCEL_FORCE | SKATE_CANCEL_CHILDREN))
+        return SK_ERR(sk_api_err(), SK_EINVAL, "cancel: flags %#x are unknown", flags);
+    return e->ops->cancel(e, (sk_tid){id}, flags, sk_api_err());
+}

@@ -29,5 +29,7 @@ sk_rc sk_api_call_shape(struct sk_api_call *c, const struct skate_call_opts *o,
 /* The engine's number of retries; `otherwise` if the options leave it open. */
 int32_t sk_api_retries(const struct skate_call_opts *o, int32_t otherwise);
 sk_rc sk_api_call_submit(struct sk_api_call *c, size_t n_returns, skate_ref *returns) SK_MUST_USE;
+/* id: of a task, or of one of its results */
+sk_rc sk_api_cancel(struct sk_engine *e, uint64_t id, unsigned flags) SK_MUST_USE;
 
 #endif

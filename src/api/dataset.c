@@ -161,8 +161,8 @@ static bool set_opts(skate_dataset *ds, const char *call, const struct skate_map
     if (o->batch_rows < 0 || o->on_error < SKATE_RAISE || o->on_error > SKATE_QUARANTINE ||
         o->gpus < 0 || (o->arg_size && !o->arg) || most > 100000) {
         SK_ERR(sk_api_err(), SK_EINVAL,
-               "%s: batch_rows %lld, on_error %d, gpus %g, actors %u: out of range",
-               call, (long long)o->batch_rows, o->on_error, o->gpus, most);
+               "%s: batch_rows %lld, on_error %d, gpus %g, actors %u: out of range", call,
+               (long long)o->batch_rows, o->on_error, o->gpus, most);
         return false;
     }
     ds->cpus = o->cpus < 0 ? 0 : o->cpus > 0 ? o->cpus : 1;

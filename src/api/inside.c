@@ -45,6 +45,11 @@ int skate_return(struct skate_task *t, size_t i, const void *data, size_t size) 
     return sk_task_return(t->t, i > UINT32_MAX ? UINT32_MAX : (uint32_t)i, &p, sk_api_err());
 }
 
+static sk_rc not_a_stream(const struct skate_task *t) {
+    return SK_ERR(sk_api_err(), SK_EINVAL, "task %s yields, but was not submitted as a stream",
+                  t->t->name);
+}
+
 int skate_fail(struct skate_task *t, const char *fmt, ...) {
     char buf[4 + 1000];
     int32_t code = SK_ETASK;
@@ -72,4 +77,27 @@ size_t skate_gpus(const struct skate_task *t, uint32_t *gpus, size_t cap) {
             n++;
         }
     return n;
+}
+
+int skate_yield(struct skate_task *t, const void *data, size_t size) {
+    if (size) SK_API_GIVEN("skate_yield", data);
+    if (t->t->n_returns != SK_STREAMING) return not_a_stream(t);
+    struct sk_payload p = {.kind = KIND_BYTES, .bytes = {size ? data : "", size}};
+    return sk_task_yield(t->t, &p, sk_api_err());
+}
+
+int skate_yield_buf(struct skate_task *t, struct skate_buf *b, size_t used) {
+    struct sk_buf x;
+    SK_API_GIVEN("skate_yield_buf", b);
+    if (!sk_api_buf_of(b, used, &x)) return SK_EINVAL;
+    if (t->t->n_returns != SK_STREAMING) return not_a_stream(t);
+    struct sk_payload p = {.kind = KIND_BYTES, .buf = &x, .buf_len = used};
+    b->data = NULL;
+    return sk_task_yield(t->t, &p, sk_api_err());
+}
+
+bool skate_cancelled(const struct skate_task *t) {
+    if (!sk_task_cancelled(t->t)) return false;
+    (void)sk_task_interrupt(t->t); /* the engine need not send the signal again */
+    return true;
 }

@@ -27,8 +27,10 @@ sk_rc sk_api_amounts(struct sk_engine *e, const struct sk_api_amounts *a, struct
         const struct skate_resource *r = &a->resources[i];
         uint32_t at;
         if (!r->name || !(r->amount >= 0 && r->amount <= 1e12))
-            return SK_ERR(err, SK_EINVAL, "resource %zu ('%s'): amount %g is out of range, or the "
-                          "name is NULL", i, r->name ? r->name : "NULL", r->amount);
+            return SK_ERR(err, SK_EINVAL,
+                          "resource %zu ('%s'): amount %g is out of range, or the "
+                          "name is NULL",
+                          i, r->name ? r->name : "NULL", r->amount);
         if (!e->custom) return SK_ERR(err, SK_ENOSYS, "this engine has no resources by name");
         SK_TRY(e->custom->index(e, r->name, &at, err));
         SK_ASSERT(at < SK_RES_MAX); /* skate_init takes no more */

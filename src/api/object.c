@@ -35,7 +35,7 @@ int skate_buf_alloc(size_t size, struct skate_buf *out) {
     return SK_OK;
 }
 
-static bool buf_of(const struct skate_buf *b, size_t used, struct sk_buf *out) {
+bool sk_api_buf_of(const struct skate_buf *b, size_t used, struct sk_buf *out) {
     memcpy(out, b->priv, sizeof *out);
     if (b->data && used <= b->size) return true;
     SK_ERR(sk_api_err(), SK_EINVAL,
@@ -49,7 +49,7 @@ int skate_buf_seal(struct skate_buf *b, size_t used, skate_ref *out) {
     if (!e) return SK_ECLOSED;
     SK_API_GIVEN("skate_buf_seal", b);
     SK_API_GIVEN("skate_buf_seal", out);
-    if (!buf_of(b, used, &x)) return SK_EINVAL;
+    if (!sk_api_buf_of(b, used, &x)) return SK_EINVAL;
     struct sk_payload p = {.kind = KIND_BYTES, .buf = &x, .buf_len = used};
     sk_oid o;
     b->data = NULL;
@@ -60,7 +60,7 @@ int skate_buf_seal(struct skate_buf *b, size_t used, skate_ref *out) {
 
 int skate_return_buf(struct skate_task *t, size_t i, struct skate_buf *b, size_t used) {
     struct sk_buf x;
-    if (!buf_of(b, used, &x)) return SK_EINVAL;
+    if (!sk_api_buf_of(b, used, &x)) return SK_EINVAL;
     struct sk_payload p = {.kind = KIND_BYTES, .buf = &x, .buf_len = used};
     b->data = NULL;
     return sk_task_return(t->t, i > UINT32_MAX ? UINT32_MAX : (uint32_t)i, &p, sk_api_err());

@@ -6,6 +6,7 @@
  * afterwards, but for `defined`, which two threads may set at once, with the same effect. */
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -155,8 +156,14 @@ static void watch_forks(void) {
     if (!done) done = pthread_atfork(NULL, NULL, in_child) == 0;
 }
 
+/* SIGINT asks a cancelled task to end. The handler does nothing: it is there for the EINTR of
+ * sleeping system calls. The engine sends the signal until skate_cancelled has told the task. */
+static void on_interrupt(int sig) { (void)sig; }
+
 static sk_rc begin(void *ctx, struct sk_engine *client, struct sk_err *err) {
     (void)ctx, (void)err;
+    struct sigaction a = {.sa_handler = on_interrupt}; /* without SA_RESTART */
+    (void)sigaction(SIGINT, &a, NULL);
     watch_forks();
     engine = client;
     return SK_OK;

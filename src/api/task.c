@@ -1,4 +1,4 @@
-/* task.c - the public C API: submitting tasks. */
+/* task.c - the public C API: submitting and cancelling tasks. */
 #include "api/call.h"
 
 int skate_submit(const char *name, const struct skate_arg *args, size_t n_args, size_t n_returns,
@@ -10,4 +10,11 @@ int skate_submit(const char *name, const struct skate_arg *args, size_t n_args, 
     if (rc == SK_OK) rc = sk_api_call_submit(&c, n_returns, returns);
     sk_api_call_end(&c);
     return rc;
+}
+
+int skate_cancel(skate_ref r, unsigned flags) {
+    struct sk_engine *e = sk_api_engine();
+    if (!e) return SK_ECLOSED;
+    if (!r.id) return SK_ERR(sk_api_err(), SK_EINVAL, "skate_cancel: no object");
+    return sk_api_cancel(e, r.id, flags);
 }

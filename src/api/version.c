@@ -1,8 +1,8 @@
 /* version.c - the public C API: the library's version and what it can do. */
 #include "api/api_int.h"
 
-static const char *const feature[] = {"tasks",   "actors",    "objects", "records",
-                                      "datasets", "resources", "gpus"};
+static const char *const feature[] = {"tasks",     "actors", "objects", "records", "datasets",
+                                      "resources", "gpus",   "streams", "cancel"};
 
 const char *skate_version(void) { return SKATE_VERSION; }
 

@@ -46,7 +46,7 @@ TEST(api_sized_options) {
     skate_shutdown();
 }
 
-#define RESOURCES(...)                               \
+#define RESOURCES(...)                                   \
     .resources = (struct skate_resource[]){__VA_ARGS__}, \
     .n_resources = sizeof((struct skate_resource[]){__VA_ARGS__}) / sizeof(struct skate_resource)
 
@@ -68,8 +68,7 @@ TEST(api_resources) {
              SKATE_EINVAL);
     CHECK_STR_HAS(skate_error(), "two resources are named 'a'");
     CHECK_EQ(skate_init(SKATE_WITH(struct skate_opts, .gpus = 17)), SKATE_EINVAL);
-    OK(skate_init(
-        SKATE_WITH(struct skate_opts, .cpus = 1, .resources = many, .n_resources = 13)));
+    OK(skate_init(SKATE_WITH(struct skate_opts, .cpus = 1, .resources = many, .n_resources = 13)));
     OK(skate_submit("my_gpus", NULL, 0, 1,
                     SKATE_WITH(struct skate_call_opts, RESOURCES({"r3", 3}, {"r12", 0.5})), &r));
     OK(skate_wait(&r, 1, 1, 20000, (bool[1]){0}));

@@ -106,7 +106,8 @@ __attribute__((constructor)) static void serve(void) {
 /* ---- helpers --------------------------------------------------------------------------------- */
 
 static void start(void) {
-    OK(skate_init(SKATE_WITH(struct skate_opts, .cpus = 2, .store_bytes = 64 << 20, .resources = &(struct skate_resource){"slot", 1}, .n_resources = 1)));
+    OK(skate_init(SKATE_WITH(struct skate_opts, .cpus = 2, .store_bytes = 64 << 20,
+                             .resources = &(struct skate_resource){"slot", 1}, .n_resources = 1)));
 }
 /* ---- tests ----------------------------------------------------------------------------------- */
 
@@ -183,7 +184,8 @@ TEST(api_spill) { /* a full store is an error, or objects go to disk */
     skate_ref r[32];
     struct skate_value v;
     for (int spill = 0; spill < 2; spill++) {
-        OK(skate_init(SKATE_WITH(struct skate_opts, .cpus = 1, .store_bytes = 64 << 20, .spill_dir = spill ? test_dir() : NULL)));
+        OK(skate_init(SKATE_WITH(struct skate_opts, .cpus = 1, .store_bytes = 64 << 20,
+                                 .spill_dir = spill ? test_dir() : NULL)));
         int rc = 0, n = 0;
         for (; n < 32 && !rc; n += !rc) {
             memset(big, n, sizeof big);
@@ -229,9 +231,16 @@ TEST(api_failures) {
     CHECK_EQ(skate_submit("add", NULL, 0, 1 << 20, NULL, &r), SKATE_EINVAL);
     CHECK_EQ(skate_submit("add", NULL, 0, 1, SKATE_WITH(struct skate_call_opts, .cpus = 3), &r),
              SKATE_EINFEASIBLE);
-    CHECK_EQ(skate_submit("add", NULL, 0, 1, SKATE_WITH(struct skate_call_opts, .resources = &(struct skate_resource){"slot", 2}, .n_resources = 1), &r),
-             SKATE_EINFEASIBLE);
-    OK(skate_submit("add", NULL, 0, 1, SKATE_WITH(struct skate_call_opts, .cpus = 0.5, .resources = &(struct skate_resource){"slot", 1}, .n_resources = 1), &r));
+    CHECK_EQ(
+        skate_submit("add", NULL, 0, 1,
+                     SKATE_WITH(struct skate_call_opts,
+                                .resources = &(struct skate_resource){"slot", 2}, .n_resources = 1),
+                     &r),
+        SKATE_EINFEASIBLE);
+    OK(skate_submit("add", NULL, 0, 1,
+                    SKATE_WITH(struct skate_call_opts, .cpus = 0.5,
+                               .resources = &(struct skate_resource){"slot", 1}, .n_resources = 1),
+                    &r));
     CHECK_EQ(number(r), 0);
     OK(skate_submit("sleeps_for_ever", NULL, 0, 1, NULL, &r));
     CHECK_EQ(skate_get(r, 20, &v), SKATE_ETIMEOUT);
