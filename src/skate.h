@@ -216,6 +216,11 @@ struct skate_arg { /* an argument: a reference, bytes, or an actor's handle */
 #define SKATE_BYTES(p, n) ((struct skate_arg){.data = (p), .size = (n)})
 #define SKATE_ACTOR(a) ((struct skate_arg){.actor = (a)})
 
+typedef struct {
+    uint64_t id;
+    skate_ref ready;
+} skate_group; /* a placement group, see skate_group_create */
+
 struct skate_call_opts { /* NULL: all fields 0 */
     size_t size;
     /* CPUs: 0 means one for a task and none for an actor, below 0 means none. Calls of an actor
@@ -230,6 +235,14 @@ struct skate_call_opts { /* NULL: all fields 0 */
     bool retry_failures; /* also run again after a failure of the function itself */
     /* for an actor: number of restarts after a death; -1: without limit */
     int32_t max_restarts;
+    /* for an actor: its name, unique in its namespace among living actors (SKATE_EEXIST), for
+     * skate_actor_find. NULL: no name; the namespace with the name "". At most 1024 bytes. */
+    const char *name, *space;
+    bool detached; /* for an actor: lives without handles, until it is killed */
+    /* Placement group whose bundle the task or actor runs in, with its resources; {0}: none.
+     * bundle: its index; -1: any bundle of the group. Calls of an actor run where the actor is. */
+    skate_group group;
+    int32_t bundle;
     /* for a stream: the number of values that may wait to be taken; then skate_yield waits. 0: no
      * limit */
     uint32_t window;
@@ -281,9 +294,76 @@ SKATE_API int skate_actor_create(const char *name, const struct skate_arg *args,
 SKATE_API int skate_actor_call(skate_actor a, const char *name, const struct skate_arg *args,
                                size_t n_args, size_t n_returns, const struct skate_call_opts *o,
                                skate_ref *returns);
+/* Finds the living actor with this name and gives a handle to it, which is released by
+ * skate_actor_release. space NULL: "". SKATE_ENOENT: there is none. */
+SKATE_API int skate_actor_find(const char *name, const char *space, skate_actor *out);
 SKATE_API void skate_actor_release(skate_actor a);
 /* Ends the actor's process at once; the actor is not restarted. */
 SKATE_API int skate_actor_kill(skate_actor a);
+
+/* ---- placement groups ------------------------------------------------------------------------ */
+
+struct skate_bundle { /* what one bundle of a group reserves; cpus 0: none */
+    double cpus, gpus;
+    const struct skate_resource *resources;
+    size_t n_resources;
+};
+/* On one machine all strategies place alike, but SKATE_GROUP_STRICT_SPREAD has one bundle only. */
+enum skate_group_strategy {
+    SKATE_GROUP_PACK,
+    SKATE_GROUP_SPREAD,
+    SKATE_GROUP_STRICT_PACK,
+    SKATE_GROUP_STRICT_SPREAD
+};
+/* Reserves bundles of resources, all or none, as soon as they are free; out->ready becomes ready
+ * then (skate_wait, skate_on_ready). Tasks run in a bundle by skate_call_opts.group. name may be
+ * NULL. The group exists until skate_group_remove. SKATE_EINFEASIBLE: the machine can never have
+ * them. */
+SKATE_API int skate_group_create(const struct skate_bundle *bundles, size_t n,
+                                 enum skate_group_strategy strategy, const char *name,
+                                 skate_group *out);
+/* Waits until the group has its bundles. SKATE_ETIMEOUT, SKATE_EGROUP. */
+SKATE_API int skate_group_wait(skate_group g, int64_t timeout_ms);
+/* Gives the bundles and the reference g.ready back. Tasks and actors that run in the group are
+ * killed; those that wait for it fail with SKATE_EGROUP. SKATE_ENOENT: it was removed already. */
+SKATE_API int skate_group_remove(skate_group g);
+
+/* ---- event loops ----------------------------------------------------------------------------- */
+
+/* For programs with a loop of their own (poll, epoll, libuv): the loop watches skate_event_fd, and
+ * calls skate_process when it is readable. */
+
+/* Called by skate_process, in its thread, without locks of skate: it may call everything. code: 0,
+ * or SKATE_ECLOSED after skate_shutdown. */
+typedef void (*skate_ready_fn)(int code, void *ctx);
+/* Has fn called once, by a later skate_process, when the object is ready as a value or as an error:
+ * then skate_get returns at once. Holds a reference to the object until fn has returned. Also after
+ * a shutdown fn is called, so it may free ctx. */
+SKATE_API int skate_on_ready(skate_ref r, skate_ready_fn fn, void *ctx);
+/* The same for a stream: fn is called when skate_gen_next would return at once. */
+SKATE_API int skate_gen_on_ready(skate_gen g, skate_ready_fn fn, void *ctx);
+/* A descriptor that is readable while callbacks wait for skate_process. It belongs to skate and is
+ * valid until the process ends; each call returns the same one. Below 0: a failure. */
+SKATE_API int skate_event_fd(void);
+/* Calls the callbacks that wait, and returns their number without waiting for more. */
+SKATE_API int skate_process(void);
+
+/* ---- log ------------------------------------------------------------------------------------- */
+
+enum skate_log_level {
+    SKATE_LOG_OFF,
+    SKATE_LOG_ERROR,
+    SKATE_LOG_WARN,
+    SKATE_LOG_INFO,
+    SKATE_LOG_DEBUG
+};
+/* A line of n bytes without its newline (NUL-terminated): "t=.. pid=.. lvl=.. at=file:line event
+ * key=value ...". Called by any thread, with locks of skate held: it must not call skate. */
+typedef void (*skate_log_fn)(enum skate_log_level level, const char *line, size_t n, void *ctx);
+/* Gives lines up to `level` that this process logs to fn; NULL: writes them to stderr. The default
+ * is SKATE_LOG_OFF. Call it before skate_init (SKATE_EINVAL); called before skate_worker_main, it
+ * holds in workers, too. */
+SKATE_API int skate_set_log(enum skate_log_level level, skate_log_fn fn, void *ctx);
 
 /* ---- inside a task function ------------------------------------------------------------------ */
 

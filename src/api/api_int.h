@@ -25,6 +25,12 @@ struct skate_task {
 /* Returns the engine of this process. NULL: no engine is open (SKATE_ECLOSED); the last error has
  * the reason. */
 struct sk_engine *sk_api_engine(void);
+/* True in a child that was forked from a process with an open engine: it may not touch locks. */
+bool sk_api_forked(void);
+/* Sets the last error to the reason why no engine is open; returns SK_ECLOSED. */
+sk_rc sk_api_closed(void);
+/* True if an engine is open; leaves the last error as it is. */
+bool sk_api_is_open(void);
 /* Number of the engine that is open, from 1 on; 0: none is. Values of an engine may be released as
  * long as its number is the same. */
 uint64_t sk_api_number(void);
@@ -50,6 +56,8 @@ struct sk_api_amounts { /* cpus below 0: none */
     double cpus, gpus;
     const struct skate_resource *resources;
     size_t n_resources;
+    uint64_t group; /* 0: none */
+    int32_t bundle; /* -1: any */
 };
 sk_rc sk_api_amounts(struct sk_engine *e, const struct sk_api_amounts *a, struct sk_res *out,
                      struct sk_err *err) SK_MUST_USE;

@@ -69,12 +69,16 @@ sk_rc sk_api_call_begin(struct sk_api_call *c, const char *name, const struct sk
 }
 
 sk_rc sk_api_call_shape(struct sk_api_call *c, const struct skate_call_opts *o, double cpus) {
-    struct sk_api_amounts a = {cpus, 0, NULL, 0};
+    struct sk_api_amounts a = {.cpus = cpus};
     if (o)
         a = (struct sk_api_amounts){o->cpus < 0   ? 0
                                     : o->cpus > 0 ? o->cpus
                                                   : cpus,
-                                    o->gpus, o->resources, o->n_resources};
+                                    o->gpus,
+                                    o->resources,
+                                    o->n_resources,
+                                    o->group.id,
+                                    o->bundle};
     return sk_api_shape(c->e, &a, &c->s.shape, sk_api_err());
 }
 

@@ -37,8 +37,10 @@ static sk_rc resources(const struct lowering *l, const skate_dataset *ds, struct
     if (ds->max_retries)
         d->retries = (struct sk_times){true, ds->max_retries == -2 ? 0 : ds->max_retries};
     if (plain) return SK_OK;
-    struct sk_api_amounts a = {ds->pool_max ? 0 : ds->cpus, ds->gpus, ds->resources,
-                               ds->n_resources};
+    struct sk_api_amounts a = {.cpus = ds->pool_max ? 0 : ds->cpus,
+                               .gpus = ds->gpus,
+                               .resources = ds->resources,
+                               .n_resources = ds->n_resources};
     return sk_api_shape(l->e, &a, &d->shape, err);
 }
 

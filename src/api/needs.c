@@ -1,6 +1,7 @@
 /* needs.c - the public C API: structs of options, and what tasks ask for in the engine's form. */
 #include "api/api_int.h"
 #include "engine/custom.h"
+#include "engine/groups.h"
 
 sk_rc sk_api_sized(const char *call, const void *opts, size_t known, struct sk_err *err) {
     size_t size = known;
@@ -41,7 +42,9 @@ sk_rc sk_api_amounts(struct sk_engine *e, const struct sk_api_amounts *a, struct
 
 sk_rc sk_api_shape(struct sk_engine *e, const struct sk_api_amounts *a, sk_shape *out,
                    struct sk_err *err) {
-    struct sk_res r;
-    SK_TRY(sk_api_amounts(e, a, &r, err));
-    return sk_shape_of(e, &r, out, err);
+    struct sk_need n = {.group = a->group, .bundle = a->group ? a->bundle : 0};
+    if (a->group && !e->groups)
+        return SK_ERR(err, SK_ENOSYS, "this engine has no placement groups");
+    SK_TRY(sk_api_amounts(e, a, &n.res, err));
+    return e->ops->shape(e, &n, out, err);
 }

@@ -46,7 +46,10 @@ const char *skate_code_name(int code) {
     return name;
 }
 
-static sk_rc closed(void) {
+bool sk_api_forked(void) { return forked; }
+bool sk_api_is_open(void) { return __atomic_load_n(&engine, __ATOMIC_ACQUIRE) != NULL; }
+
+sk_rc sk_api_closed(void) {
     return SK_ERR(&last, SK_ECLOSED,
                   forked ? "this process was forked from one that uses skate, which only the "
                            "parent may call: execute a program in the child first"
@@ -55,7 +58,7 @@ static sk_rc closed(void) {
 
 struct sk_engine *sk_api_engine(void) {
     struct sk_engine *e = __atomic_load_n(&engine, __ATOMIC_ACQUIRE);
-    if (!e) SK_IGNORE(closed());
+    if (!e) SK_IGNORE(sk_api_closed());
     return e;
 }
 
@@ -228,7 +231,7 @@ int skate_init(const struct skate_opts *o) {
     const char *names[SK_RES_MAX];
     char *argv[] = {exe, NULL};
     struct sk_res machine;
-    if (forked) return closed();
+    if (forked) return sk_api_closed();
     SK_TRY(sk_api_sized("skate_init", o, sizeof *o, &last));
     if (!o) o = &none;
     struct sk_engine_conf c = {.store_bytes = o->store_bytes,

@@ -2,7 +2,8 @@
 #include "api/api_int.h"
 
 static const char *const feature[] = {"tasks",     "actors", "objects", "records", "datasets",
-                                      "resources", "gpus",   "streams", "cancel"};
+                                      "resources", "gpus",   "streams", "cancel",  "named_actors",
+                                      "groups",    "events", "log"};
 
 const char *skate_version(void) { return SKATE_VERSION; }
 

@@ -18,6 +18,8 @@ enum { LINE_BYTES = 512, RING_LINES = 32 };
 
 int sk_log_level_ = SK_LOG_OFF;
 static int log_fd = STDERR_FILENO;
+static void (*log_fn)(enum sk_log_level level, const char *line, size_t n, void *ctx);
+static void *log_ctx;
 static const char *const level_name[] = {"off", "error", "warn", "info", "debug"};
 
 static struct {
@@ -29,6 +31,12 @@ static struct {
 void sk_log_set(enum sk_log_level level, int fd) {
     sk_log_level_ = (int)level;
     log_fd = fd;
+}
+
+void sk_log_to(void (*fn)(enum sk_log_level level, const char *line, size_t n, void *ctx),
+               void *ctx) {
+    log_fn = fn;
+    log_ctx = ctx;
 }
 
 enum sk_log_level sk_log_parse(const char *name) {
@@ -71,7 +79,12 @@ void sk_log_line(enum sk_log_level level, const char *file, int line, const char
         memcpy(ring.text[slot], text, len);
         sk_store_rel(&ring.len[slot], (uint32_t)len);
     }
-    if ((int)level <= sk_log_level_) put_all(log_fd, text, len);
+    if ((int)level <= sk_log_level_ && log_fn) {
+        text[--len] = 0;
+        log_fn(level, text, len, log_ctx);
+    } else if ((int)level <= sk_log_level_) {
+        put_all(log_fd, text, len);
+    }
     errno = keep;
 }
 

@@ -19,6 +19,11 @@ extern int sk_log_level_; /* messages up to this level are printed; read through
 /* Prints messages up to `level` to fd, which the caller keeps and closes. Call before threads
  * start. */
 void sk_log_set(enum sk_log_level level, int fd);
+/* Gives the lines that would be printed, NUL-terminated and without their newline, to fn instead;
+ * NULL: prints them. fn is called by any thread, with any locks held: it must not block. Call
+ * before threads start. */
+void sk_log_to(void (*fn)(enum sk_log_level level, const char *line, size_t n, void *ctx),
+               void *ctx);
 /* Parses "off", "error", ...; an unknown name gives SK_LOG_OFF. */
 enum sk_log_level sk_log_parse(const char *name);
 void sk_log_line(enum sk_log_level level, const char *file, int line, const char *fmt, ...)
