@@ -4,12 +4,16 @@
 
 #include "api/api_int.h"
 
-size_t skate_n_args(const struct skate_task *t) { return t->t->n_args; }
+size_t skate_n_args(const struct skate_task *t) { return t ? t->t->n_args : 0; }
 size_t skate_n_returns(const struct skate_task *t) {
-    return t->t->n_returns == SK_STREAMING ? 0 : t->t->n_returns;
+    return !t || t->t->n_returns == SK_STREAMING ? 0 : t->t->n_returns;
 }
 
 const void *skate_arg_data(const struct skate_task *t, size_t i, size_t *size) {
+    if (!t) {
+        SK_ERR(sk_api_err(), SK_EINVAL, "skate_arg_data: t is NULL");
+        return NULL;
+    }
     if (i >= t->t->n_args) {
         SK_ERR(sk_api_err(), SK_EINVAL, "argument %zu of %u", i, t->t->n_args);
         return NULL;
@@ -30,6 +34,7 @@ int skate_arg_copy(const struct skate_task *t, size_t i, void *to, size_t size) 
 }
 
 int skate_arg_actor(const struct skate_task *t, size_t i, skate_actor *out) {
+    SK_API_GIVEN("skate_arg_actor", t);
     SK_API_GIVEN("skate_arg_actor", out);
     if (i >= t->t->n_args || t->t->args[i].kind != KIND_ACTOR)
         return SK_ERR(sk_api_err(), SK_EINVAL, "argument %zu is no handle of an actor", i);
@@ -40,6 +45,7 @@ int skate_arg_actor(const struct skate_task *t, size_t i, skate_actor *out) {
 }
 
 int skate_return(struct skate_task *t, size_t i, const void *data, size_t size) {
+    SK_API_GIVEN("skate_return", t);
     if (size) SK_API_GIVEN("skate_return", data);
     struct sk_payload p = {.kind = KIND_BYTES, .bytes = {size ? data : "", size}};
     return sk_task_return(t->t, i > UINT32_MAX ? UINT32_MAX : (uint32_t)i, &p, sk_api_err());
@@ -54,6 +60,8 @@ int skate_fail(struct skate_task *t, const char *fmt, ...) {
     char buf[4 + 1000];
     int32_t code = SK_ETASK;
     va_list ap;
+    SK_API_GIVEN("skate_fail", t);
+    SK_API_GIVEN("skate_fail", fmt);
     va_start(ap, fmt);
     if (t->batch) { /* the operator decides what a failure of its function does */
         vsnprintf(buf, sizeof buf, fmt, ap);
@@ -71,7 +79,7 @@ int skate_fail(struct skate_task *t, const char *fmt, ...) {
 
 size_t skate_gpus(const struct skate_task *t, uint32_t *gpus, size_t cap) {
     size_t n = 0;
-    for (uint32_t i = 0; i < 16; i++) /* the higher bits are devices of another kind */
+    for (uint32_t i = 0; t && i < 16; i++) /* the higher bits are devices of another kind */
         if (t->t->gpus >> i & 1) {
             if (n < cap && gpus) gpus[n] = i;
             n++;
@@ -80,6 +88,7 @@ size_t skate_gpus(const struct skate_task *t, uint32_t *gpus, size_t cap) {
 }
 
 int skate_yield(struct skate_task *t, const void *data, size_t size) {
+    SK_API_GIVEN("skate_yield", t);
     if (size) SK_API_GIVEN("skate_yield", data);
     if (t->t->n_returns != SK_STREAMING) return not_a_stream(t);
     struct sk_payload p = {.kind = KIND_BYTES, .bytes = {size ? data : "", size}};
@@ -88,6 +97,7 @@ int skate_yield(struct skate_task *t, const void *data, size_t size) {
 
 int skate_yield_buf(struct skate_task *t, struct skate_buf *b, size_t used) {
     struct sk_buf x;
+    SK_API_GIVEN("skate_yield_buf", t);
     SK_API_GIVEN("skate_yield_buf", b);
     if (!sk_api_buf_of(b, used, &x)) return SK_EINVAL;
     if (t->t->n_returns != SK_STREAMING) return not_a_stream(t);
@@ -97,7 +107,7 @@ int skate_yield_buf(struct skate_task *t, struct skate_buf *b, size_t used) {
 }
 
 bool skate_cancelled(const struct skate_task *t) {
-    if (!sk_task_cancelled(t->t)) return false;
+    if (!t || !sk_task_cancelled(t->t)) return false;
     (void)sk_task_interrupt(t->t); /* the engine need not send the signal again */
     return true;
 }

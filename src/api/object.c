@@ -60,6 +60,8 @@ int skate_buf_seal(struct skate_buf *b, size_t used, skate_ref *out) {
 
 int skate_return_buf(struct skate_task *t, size_t i, struct skate_buf *b, size_t used) {
     struct sk_buf x;
+    SK_API_GIVEN("skate_return_buf", t);
+    SK_API_GIVEN("skate_return_buf", b);
     if (!sk_api_buf_of(b, used, &x)) return SK_EINVAL;
     struct sk_payload p = {.kind = KIND_BYTES, .buf = &x, .buf_len = used};
     b->data = NULL;
@@ -67,8 +69,9 @@ int skate_return_buf(struct skate_task *t, size_t i, struct skate_buf *b, size_t
 }
 
 void skate_buf_abort(struct skate_buf *b) {
-    struct sk_engine *e = b->data ? sk_api_engine() : NULL;
+    struct sk_engine *e = b && b->data ? sk_api_engine() : NULL;
     struct sk_buf x;
+    if (!b) return;
     memcpy(&x, b->priv, sizeof x);
     b->data = NULL;
     if (e) e->ops->buf_abort(e, &x);
@@ -104,8 +107,9 @@ int skate_get(skate_ref r, int64_t timeout_ms, struct skate_value *out) {
 }
 
 void skate_value_release(struct skate_value *v) {
-    struct sk_engine *e = v->data ? sk_api_engine() : NULL;
+    struct sk_engine *e = v && v->data ? sk_api_engine() : NULL;
     struct sk_view x;
+    if (!v) return;
     memcpy(&x, v->priv, sizeof x);
     v->data = NULL;
     v->size = 0;

@@ -19,6 +19,33 @@ SKATE_TASK(yields_two) {
     int rc = skate_yield(t, &(int64_t){5}, 8);
     return rc ? rc : skate_yield(t, &(int64_t){6}, 8);
 }
+static void count_calls(int code, void *ctx) { *(int *)ctx += code == 0; }
+/* A task uses a stream, a callback and a placement group. */
+SKATE_TASK(uses_all_from_a_worker) {
+    struct skate_bundle b = {.cpus = 1};
+    struct skate_call_opts o = SKATE_OPTS(struct skate_call_opts);
+    skate_gen gen;
+    skate_ref r;
+    int rc, calls = 0;
+    int64_t n = 0;
+    if ((rc = skate_gen_submit("yields_two", NULL, 0, NULL, &gen))) return rc;
+    for (; (rc = skate_gen_next(gen, 20000, &r)) == 0; n++) skate_release(r);
+    skate_gen_drop(gen);
+    if (rc != SKATE_EDONE) return rc;
+    if ((rc = skate_group_create(&b, 1, SKATE_GROUP_PACK, NULL, &o.group)) ||
+        (rc = skate_group_wait(o.group, 20000)) ||
+        (rc = skate_submit("echo", &SKATE_BYTES("x", 1), 1, 1, &o, &r)) ||
+        (rc = skate_on_ready(r, count_calls, &calls)))
+        return rc;
+    while (calls < 1) {
+        struct pollfd p = {.fd = skate_event_fd(), .events = POLLIN};
+        if (poll(&p, 1, 20000) != 1) return SKATE_ETIMEOUT;
+        (void)skate_process();
+    }
+    skate_release(r);
+    if ((rc = skate_group_remove(o.group))) return rc;
+    return skate_return(t, 0, &n, sizeof n);
+}
 /* Waits until somebody reads the pipe. */
 SKATE_TASK(waits_for_a_reader) {
     int fd = open(skate_arg_data(t, 0, NULL), O_WRONLY | O_CLOEXEC);
@@ -103,6 +130,14 @@ TEST(api_events) {
     }
     CHECK_EQ(rc, SKATE_EDONE);
     skate_gen_drop(g);
+    skate_shutdown();
+}
+
+TEST(api_from_a_worker) {
+    skate_ref r;
+    start();
+    OK(skate_submit("uses_all_from_a_worker", NULL, 0, 1, NULL, &r));
+    CHECK_EQ(number(r), 2);
     skate_shutdown();
 }
 

@@ -129,6 +129,16 @@ TEST(api_null) {
     CHECK_STR_HAS(skate_error(), "argument 0 has 3 bytes at NULL");
     CHECK_EQ(skate_actor_create("my_gpus", NULL, 0, NULL, NULL), SKATE_EINVAL);
     CHECK_EQ(skate_actor_kill((skate_actor){0, 0}), SKATE_EINVAL);
+    /* outside of a task */
+    CHECK_EQ(skate_return(NULL, 0, "x", 1), SKATE_EINVAL);
+    CHECK_STR_EQ(skate_error(), "skate_return: t is NULL");
+    CHECK_EQ(skate_yield(NULL, "x", 1), SKATE_EINVAL);
+    CHECK_EQ(skate_fail(NULL, "x"), SKATE_EINVAL);
+    CHECK_EQ(skate_arg_copy(NULL, 0, &v, 1), SKATE_EINVAL);
+    CHECK(!skate_arg_data(NULL, 0, NULL) && !skate_n_args(NULL) && !skate_n_returns(NULL));
+    CHECK(!skate_cancelled(NULL) && !skate_gpus(NULL, NULL, 0));
+    skate_value_release(NULL);
+    skate_buf_abort(NULL);
     skate_release((skate_ref){0});
     skate_actor_release((skate_actor){0, 0});
     skate_shutdown();
