@@ -42,7 +42,7 @@
  *
  * Threads. Any thread may make any call at any time between the return of skate_init and the call
  * of skate_shutdown (in a worker: while a task function runs), with these exceptions:
- * - skate_register and skate_worker_main: before the program starts threads.
+ * - skate_register, skate_set_log and skate_worker_main: before the program starts threads.
  * - skate_init and skate_shutdown: one thread at a time. While skate_shutdown runs, calls that wait
  *   end with SKATE_ECLOSED, and no other thread may begin a call. Release calls after it have no
  *   effect, and all others fail with SKATE_ECLOSED.
@@ -256,9 +256,9 @@ SKATE_API int skate_submit(const char *name, const struct skate_arg *args, size_
  * errors with SKATE_ECANCEL. If it runs, it is asked to end: skate_cancelled is true from then on,
  * a system call in which it sleeps ends with EINTR, and skate_yield fails; if it then returns
  * normally, its results stand. Calls of actors that run are not asked. A task that has ended stays
- * as it is. flags: SKATE_CANCEL_FORCE kills the worker of a running task (SKATE_EDEAD or
- * SKATE_ECANCEL; no effect on calls of actors); SKATE_CANCEL_CHILDREN cancels also all tasks that
- * the task has submitted, and so on. */
+ * as it is. flags: SKATE_CANCEL_FORCE kills the worker of a running task (no effect on calls of
+ * actors); SKATE_CANCEL_CHILDREN cancels also all tasks that the task has submitted, recursively.
+ */
 enum { SKATE_CANCEL_FORCE = 1, SKATE_CANCEL_CHILDREN = 2 };
 SKATE_API int skate_cancel(skate_ref r, unsigned flags);
 
