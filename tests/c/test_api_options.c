@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "api_help.h"
+#include "skate_data.h"
 
 SKATE_TASK(my_gpus) {
     uint32_t g[16];
@@ -88,6 +89,37 @@ TEST(api_resources) {
     CHECK_EQ(skate_submit("my_gpus", NULL, 0, 1,
                           SKATE_WITH(struct skate_call_opts, .n_resources = 2), &s),
              SKATE_EINVAL);
+    skate_shutdown();
+}
+
+SKATE_BATCHES(with_a_slot) {
+    uint32_t gpu;
+    return skate_gpus(t, &gpu, 1) == 1 ? skate_emit(t, schema, batch) : skate_fail(t, "no GPU");
+}
+
+TEST(api_resources_of_a_map) {
+    int64_t rows;
+    OK(skate_init(SKATE_WITH(struct skate_opts, .cpus = 2, .gpus = 1, .store_bytes = 64 << 20,
+                             RESOURCES({"seat", 1}, {"slot", 1}))));
+    char name[8] = "slot"; /* copied by the call */
+    for (unsigned actors = 0; actors < 2; actors++) {
+        skate_dataset *ds = skate_map(
+            skate_range(1000, NULL, NULL), "with_a_slot",
+            SKATE_WITH(struct skate_map_opts, .gpus = 1, .actors = actors, RESOURCES({name, 1})));
+        CHECK(ds);
+        name[0] = 'x';
+        OK(skate_count(ds, NULL, &rows));
+        CHECK_EQ(rows, 1000);
+        skate_dataset_release(ds);
+        name[0] = 's';
+    }
+    skate_dataset *ds = skate_map(skate_range(10, NULL, NULL), "with_a_slot",
+                                  SKATE_WITH(struct skate_map_opts, RESOURCES({"slots", 1})));
+    CHECK_EQ(skate_count(ds, NULL, &rows), SKATE_EINFEASIBLE);
+    CHECK_STR_HAS(skate_error(), "'slots'");
+    skate_dataset_release(ds);
+    CHECK(!skate_map(skate_range(10, NULL, NULL), "with_a_slot",
+                     SKATE_WITH(struct skate_map_opts, RESOURCES({NULL, 1}))));
     skate_shutdown();
 }
 
