@@ -79,6 +79,11 @@ if(TARGET wordcount) # against cat, tr, sort and uniq
   set_tests_properties(wordcount PROPERTIES LABELS unit TIMEOUT 120 ENVIRONMENT "SK_EMULATOR=$<JOIN:${CMAKE_CROSSCOMPILING_EMULATOR}, >")
 endif()
 
+if(TARGET pipeline) # the other examples, against awk and seq
+  add_test(NAME examples COMMAND sh ${CMAKE_SOURCE_DIR}/tests/c/examples.sh ${CMAKE_BINARY_DIR}/bin)
+  set_tests_properties(examples PROPERTIES LABELS unit TIMEOUT 120 ENVIRONMENT "SK_EMULATOR=$<JOIN:${CMAKE_CROSSCOMPILING_EMULATOR}, >")
+endif()
+
 if(TARGET cloudsort)
   add_test(NAME cloudsort COMMAND sh ${CMAKE_SOURCE_DIR}/tests/c/cloudsort.sh ${CMAKE_BINARY_DIR}/bin)
   set_tests_properties(cloudsort PROPERTIES LABELS unit TIMEOUT 120 ENVIRONMENT "SK_EMULATOR=$<JOIN:${CMAKE_CROSSCOMPILING_EMULATOR}, >")
