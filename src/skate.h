@@ -133,9 +133,10 @@ SKATE_API int skate_register(const char *name, skate_fn fn);
     }                                                                      \
     static int name(__attribute__((unused)) struct skate_task *t)
 
-/* Call this first in main. In the program itself the call records how to start workers and returns
- * 0. In a worker process it runs tasks until the engine ends the worker, then returns 1 (main
- * should return at once) or a negative code. */
+/* Call this first in main. In the program itself the call records how to start workers, by the same
+ * program with the same arguments, and returns 0. In a worker process it runs tasks until the
+ * engine ends the worker, then returns 1 (main should return at once) or a negative code. An
+ * interpreter gives its own command line: its absolute path, then what led to the program. */
 SKATE_API int skate_worker_main(int argc, char **argv);
 
 struct skate_resource { /* an amount of a resource that the program has named */

@@ -9,6 +9,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "api/api_int.h"
@@ -29,7 +31,8 @@ static uint32_t n_fns;
 static struct sk_engine *engine;
 static uint64_t number; /* of the engine that was opened last */
 static void (*before_shutdown)(void);
-static char exe[4096];
+/* The command line of workers: that of the program. Set by skate_worker_main; NULL: not called. */
+static char **command;
 static bool forked; /* this process was forked from one whose engine was open */
 /* guards init, shutdown and the table of functions */
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
@@ -172,11 +175,34 @@ static sk_rc begin(void *ctx, struct sk_engine *client, struct sk_err *err) {
     return SK_OK;
 }
 
+/* The path by which this program is started again: argv[0] if it is an absolute path of the
+ * program's file (an interpreter may look for its library beside a symbolic link), else the file
+ * itself. */
+static const char *path_of_program(const char *arg0, char *buf, size_t cap) {
+    struct stat a, b;
+    if (arg0 && arg0[0] == '/' && stat(arg0, &a) == 0 && stat("/proc/self/exe", &b) == 0 &&
+        a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+        return arg0;
+    ssize_t n = readlink("/proc/self/exe", buf, cap - 1);
+    buf[SK_MAX(n, 0)] = 0;
+    return n > 0 ? buf : arg0;
+}
+
+/* Keeps a copy of the command line, which stays until the process ends. */
+static sk_rc keep_command(int argc, char **argv) {
+    char buf[4096];
+    size_t n = argv && argc > 0 ? (size_t)argc : 1;
+    const char *path = path_of_program(argv && argc > 0 ? argv[0] : NULL, buf, sizeof buf);
+    char **copy = path ? calloc(n + 1, sizeof *copy) : NULL;
+    bool fine = copy && (copy[0] = strdup(path));
+    for (size_t i = 1; fine && i < n; i++) fine = (copy[i] = strdup(argv[i])) != NULL;
+    if (!fine) return SK_ERR(&last, SK_ENOMEM, "skate_worker_main: no memory for the command line");
+    command = copy;
+    return SK_OK;
+}
+
 int skate_worker_main(int argc, char **argv) {
-    (void)argc;
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    if (n > 0) exe[n] = 0;
-    else snprintf(exe, sizeof exe, "%s", argv && argv[0] ? argv[0] : "");
+    if (!command) SK_TRY(keep_command(argc, argv));
     struct sk_runner r = {.define = define, .run = run};
     struct sk_worker_hooks h = {.begin = begin};
     bool was = false;
@@ -216,7 +242,7 @@ static sk_rc resources_of(const struct skate_opts *o, const char **names, struct
 static sk_rc open_engine(const struct sk_engine_conf *c) {
     struct sk_engine *e = NULL;
     if (engine) return SK_ERR(&last, SK_EINVAL, "skate_init: already initialised");
-    if (!exe[0])
+    if (!command)
         return SK_ERR(&last, SK_EINVAL, "skate_init: call skate_worker_main first thing in main");
     SK_TRY(sk_engine_find("local")->open(c, &e, &last));
     watch_forks();
@@ -229,7 +255,6 @@ static sk_rc open_engine(const struct sk_engine_conf *c) {
 int skate_init(const struct skate_opts *o) {
     static const struct skate_opts none = SKATE_OPTS(struct skate_opts);
     const char *names[SK_RES_MAX];
-    char *argv[] = {exe, NULL};
     struct sk_res machine;
     if (forked) return sk_api_closed();
     SK_TRY(sk_api_sized("skate_init", o, sizeof *o, &last));
@@ -241,7 +266,7 @@ int skate_init(const struct skate_opts *o) {
                                .n_custom = (uint32_t)o->n_resources,
                                .spill_dirs = &o->spill_dir,
                                .n_spill_dirs = o->spill_dir != NULL,
-                               .spawn_argv = argv};
+                               .spawn_argv = command};
     if (!(o->cpus >= 0 && o->cpus <= 100000 && o->gpus >= 0 && o->gpus <= MOST_GPUS))
         return SK_ERR(&last, SK_EINVAL, "skate_init: %g cpus and %g gpus: out of range", o->cpus,
                       o->gpus);
