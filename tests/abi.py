@@ -50,13 +50,17 @@ def without_names(parameters):
 def fields(body):
     """(type, name) of each field of a struct."""
     for one in filter(str.strip, body.split(";")):
+        callback = re.match(r"\s*([^(]*?)\s*\(\*(\w+)\)\((.*)\)\s*$", one, re.S)
+        if callback:
+            yield f"{' '.join(callback[1].split())} (*)({without_names(callback[3])})", callback[2]
+            continue
         first, *more = one.split(",")
         found = re.match(r"\s*(.*?[\s*])(\w+)\s*((?:\[[^]]*\])*)\s*$", first, re.S)
         assert found, f"a field that tests/abi.py cannot read: {one!r}"
         kind = " ".join(found[1].split())
         yield kind + found[3], found[2]
         for name in more:
-            yield kind.rstrip("* "), name.strip(" *")
+            yield kind.rstrip("* ") + " *" * name.count("*"), name.strip(" *")
 
 
 def declared(text):

@@ -14,13 +14,22 @@ enum {
     KIND_FAILURE = 0xE2 /* kind of an error value: the code in 4 bytes, then the text without NUL */
 };
 
-struct sk_batch_ctx; /* data_int.h */
+struct sk_batch_ctx;  /* data_int.h */
+struct sk_graph_call; /* graph_loop.c */
 struct skate_task {
     struct sk_task *t;
     bool failed;
     /* While a function of batches or of a source runs: what it was called for. */
     struct sk_batch_ctx *batch;
+    /* While a function of a compiled graph runs: where its result goes. */
+    struct sk_graph_call *graph;
 };
+/* Sets the result of a function of a graph. */
+sk_rc sk_graph_return(struct sk_graph_call *c, size_t i, const void *data, size_t size,
+                      struct sk_err *err) SK_MUST_USE;
+/* An actor calls both around each function that it runs, so that it runs one at a time. */
+void sk_api_turn_begin(void);
+void sk_api_turn_end(void);
 
 /* Returns the engine of this process. NULL: no engine is open (SKATE_ECLOSED); the last error has
  * the reason. */

@@ -47,6 +47,7 @@ int skate_arg_actor(const struct skate_task *t, size_t i, skate_actor *out) {
 int skate_return(struct skate_task *t, size_t i, const void *data, size_t size) {
     SK_API_GIVEN("skate_return", t);
     if (size) SK_API_GIVEN("skate_return", data);
+    if (t->graph) return sk_graph_return(t->graph, i, data, size, sk_api_err());
     struct sk_payload p = {.kind = KIND_BYTES, .bytes = {size ? data : "", size}};
     return sk_task_return(t->t, i > UINT32_MAX ? UINT32_MAX : (uint32_t)i, &p, sk_api_err());
 }
@@ -63,9 +64,10 @@ int skate_fail(struct skate_task *t, const char *fmt, ...) {
     SK_API_GIVEN("skate_fail", t);
     SK_API_GIVEN("skate_fail", fmt);
     va_start(ap, fmt);
-    if (t->batch) { /* the operator decides what a failure of its function does */
+    if (t->batch || t->graph) { /* the operator or the graph decides what a failure does */
         vsnprintf(buf, sizeof buf, fmt, ap);
         va_end(ap);
+        t->failed = t->graph != NULL;
         return SK_ERR(sk_api_err(), SK_ETASK, "%s", buf);
     }
     int n = vsnprintf(buf + 4, sizeof buf - 4, fmt, ap);

@@ -16,6 +16,8 @@
 #include "api/api_int.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "dag/graph.h"
+#include "engine/channels.h"
 
 enum { MAX_FNS = 1024, MOST_GPUS = 16 };
 
@@ -135,7 +137,9 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
     if (!f) return SK_ERR(err, SK_ENOENT, "function '%s' is not registered in the worker", t->name);
     last.msg[0] = 0;
     current = t;
+    if (t->actor.v) sk_api_turn_begin();
     int rc = f->fn(&task);
+    if (t->actor.v) sk_api_turn_end();
     current = NULL;
     if (rc == 0 || task.failed) {
         if (rc == 0 && t->is_actor_init && t->n_returns == 1 && !task.failed) {
@@ -214,6 +218,15 @@ int skate_worker_main(int argc, char **argv) {
     return was;
 }
 
+/* ---- graphs' memory, when actors die --------------------------------------------------------- */
+
+static void bury(void *head, sk_aid a, const char *how, bool restarts) {
+    sk_dag_bury(head, a.v, how, restarts);
+}
+static void condemn(void *head, sk_aid a, const char *how) { sk_dag_condemn(head, a.v, how); }
+static const struct sk_graph_hooks graph_hooks = {
+    .bury = bury, .condemn = condemn, .in_use = sk_dag_in_use};
+
 /* ---- starting and ending the engine ---------------------------------------------------------- */
 
 /* Names and amounts of the program's own resources. */
@@ -266,7 +279,8 @@ int skate_init(const struct skate_opts *o) {
                                .n_custom = (uint32_t)o->n_resources,
                                .spill_dirs = &o->spill_dir,
                                .n_spill_dirs = o->spill_dir != NULL,
-                               .spawn_argv = command};
+                               .spawn_argv = command,
+                               .graphs = &graph_hooks};
     if (!(o->cpus >= 0 && o->cpus <= 100000 && o->gpus >= 0 && o->gpus <= MOST_GPUS))
         return SK_ERR(&last, SK_EINVAL, "skate_init: %g cpus and %g gpus: out of range", o->cpus,
                       o->gpus);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# examples.sh BIN - the programs of examples/c on skate_data.h against awk, seq and cat.
+# examples.sh BIN - programs of examples/c against awk, seq and cat.
 set -eu
 SK_EMULATOR=${SK_EMULATOR:-} # what runs the programs, if this machine cannot
 export LC_ALL=C
@@ -38,4 +38,7 @@ cat "$dir/out"/part-* | diff "$dir/want" -
 [ -z "$(find "$dir/out" -name 'tmp-*')" ]
 if run write "$dir/no_such_folder"; then exit 1; fi
 grep -q "cannot write" "$dir/err"
-echo "pipeline, join, actors and write are right"
+
+run graph 100
+echo 5550 | diff - "$dir/got" # 0 + ... + 99, and 100 times 1 + 2 + 3
+echo "pipeline, join, actors, write and graph are right"
