@@ -48,14 +48,18 @@ def lib(prefix):
     return pc.parent.parent
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory):
-    """The example of skate(3)."""
-    page = (ROOT / "docs" / "man" / "skate.3").read_text()
-    text = re.search(r"^\.Sh EXAMPLES\n\.Bd[^\n]*\n(.*?)^\.Ed", page, re.S | re.M)[1]
-    path = tmp_path_factory.mktemp("program") / "square.c"
+def example(page, folder):
+    """The example of a page as a file."""
+    text = (ROOT / "docs" / "man" / page).read_text()
+    text = re.search(r"^\.Sh EXAMPLES\n\.Bd[^\n]*\n(.*?)^\.Ed", text, re.S | re.M)[1]
+    path = folder / "example.c"
     path.write_text(text.replace("\\e", "\\"))
     return path
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    return example("skate.3", tmp_path_factory.mktemp("program"))
 
 
 def pkg_config(lib, *args):
@@ -78,10 +82,15 @@ def test_files_under_the_prefix(prefix, lib):
     assert not [f for f in there if re.search(r"_skate|\.pyi?$|_int\.h", f)]
 
 
-def test_pkg_config(lib, program, tmp_path):
+@pytest.mark.parametrize(
+    ("page", "prints"),
+    [("skate.3", "9\n"), ("skate_data.3", "500000\n"), ("skate_graph.3", "81\n")],
+)
+def test_pkg_config(lib, tmp_path, page, prints):
+    program = example(page, tmp_path)
     flags = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
     run("cc", *flags, program, "-o", tmp_path / "p", *pkg_config(lib, "--cflags", "--libs"))
-    assert run(tmp_path / "p", env={"LD_LIBRARY_PATH": str(lib)}) == "9\n"
+    assert run(tmp_path / "p", env={"LD_LIBRARY_PATH": str(lib)}) == prints
 
 
 def test_pkg_config_static(lib, program, tmp_path):
