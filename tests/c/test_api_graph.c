@@ -184,6 +184,23 @@ TEST(values_of_all_sizes) {
     skate_shutdown();
 }
 
+TEST(a_released_graph_gives_its_memory_back) {
+    open_engine();
+    skate_actor a = actor(0), b = actor(0);
+    uint32_t in[] = {SKATE_INPUT}, zero[] = {0}, output = 1;
+    struct skate_node nodes[] = {{a, "repeats", in, 1}, {b, "repeats", zero, 1}};
+    static char bytes[400];
+    skate_graph *g;
+    struct skate_arg out;
+    for (int round = 0; round < 50; round++) { /* 4 MB each, in a store of 64 */
+        OK(skate_graph_compile(nodes, 2, &output, 1, NULL, &g));
+        OK(skate_graph_execute(g, bytes, sizeof bytes, -1));
+        if (round % 3) OK(skate_graph_get(g, 20000, &out));
+        skate_graph_release(g);
+    }
+    skate_shutdown();
+}
+
 TEST(the_death_of_an_actor_ends_the_graph) {
     for (int restarts = 0; restarts < 2; restarts++) {
         open_engine();
