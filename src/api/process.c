@@ -200,9 +200,13 @@ static sk_rc keep_command(int argc, char **argv) {
     char **copy = path ? calloc(n + 1, sizeof *copy) : NULL;
     bool fine = copy && (copy[0] = strdup(path));
     for (size_t i = 1; fine && i < n; i++) fine = (copy[i] = strdup(argv[i])) != NULL;
-    if (!fine) return SK_ERR(&last, SK_ENOMEM, "skate_worker_main: no memory for the command line");
-    command = copy;
-    return SK_OK;
+    if (fine) {
+        command = copy;
+        return SK_OK;
+    }
+    for (size_t i = 0; copy && i < n; i++) free(copy[i]);
+    free(copy);
+    return SK_ERR(&last, SK_ENOMEM, "skate_worker_main: no memory for the command line");
 }
 
 int skate_worker_main(int argc, char **argv) {
