@@ -1,5 +1,7 @@
 /* test_api_graph.c - compiled graphs by skate_graph.h. */
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "skate_graph.h"
@@ -43,6 +45,27 @@ SKATE_TASK(dies_on_7) {
     int rc = skate_arg_copy(t, 0, &x, sizeof x);
     if (!rc && x == 7) kill(getpid(), SIGKILL);
     return rc ? rc : skate_return(t, 0, &x, sizeof x);
+}
+
+static int meet(const char *folder, const char *pipe, int flags) { /* at a named pipe */
+    char path[60];
+    snprintf(path, sizeof path, "%s/%s", folder, pipe);
+    int fd = open(path, flags | O_CLOEXEC);
+    if (fd >= 0) close(fd);
+    return fd < 0 ? SKATE_EIO : SKATE_OK;
+}
+SKATE_TASK(waits_to_go) {
+    const char *folder = skate_arg_data(t, 0, NULL);
+    if (meet(folder, "begun", O_WRONLY) || meet(folder, "go", O_RDONLY))
+        return skate_fail(t, "no pipes");
+    return skate_return(t, 0, NULL, 0);
+}
+SKATE_TASK(compiles) { /* in a worker, which may not */
+    uint32_t in[] = {SKATE_INPUT}, output = 0;
+    struct skate_node node = {{1, 1}, "compiles", in, 1};
+    skate_graph *g;
+    int rc = skate_graph_compile(&node, 1, &output, 1, NULL, &g);
+    return skate_return(t, 0, &rc, sizeof rc);
 }
 
 static void open_engine(void) {
@@ -153,6 +176,43 @@ TEST(a_failure_of_a_function_fails_one_execution) {
     CHECK_STR_EQ(skate_error(),
                  "task returns_two failed: result 1: a function of a graph has one result");
     skate_graph_release(g);
+    skate_shutdown();
+}
+
+TEST(a_call_and_the_graph_take_turns) {
+    open_engine();
+    skate_actor a = actor(0), b = actor(0);
+    uint32_t in[] = {SKATE_INPUT}, outputs[] = {0, 1};
+    struct skate_node nodes[] = {{b, "sum_of_all", in, 1}, {a, "sum_of_all", in, 1}};
+    skate_graph *g;
+    struct skate_arg out[2];
+    skate_ref r;
+    struct skate_value v;
+    char folder[] = "/tmp/skate-graph-XXXXXX", begun[60], go[60];
+    CHECK(mkdtemp(folder) != NULL);
+    snprintf(begun, sizeof begun, "%s/begun", folder);
+    snprintf(go, sizeof go, "%s/go", folder);
+    OK(mkfifo(begun, 0600));
+    OK(mkfifo(go, 0600));
+    OK(skate_graph_compile(nodes, 2, outputs, 2, NULL, &g));
+    OK(skate_actor_call(a, "waits_to_go", &SKATE_BYTES(folder, sizeof folder), 1, 1, NULL, &r));
+    OK(meet(folder, "begun", O_RDONLY)); /* the call has the turn */
+    execute(g, 5);
+    CHECK_EQ(skate_graph_get(g, 0, out), SKATE_ETIMEOUT);
+    OK(meet(folder, "go", O_WRONLY));
+    OK(skate_graph_get(g, 20000, out));
+    CHECK_EQ(*(const int64_t *)out[0].data, 5);
+    CHECK_EQ(*(const int64_t *)out[1].data, 5);
+    skate_graph_release(g);
+    OK(skate_get(r, 20000, &v));
+    skate_value_release(&v);
+    unlink(begun);
+    unlink(go);
+    rmdir(folder);
+    OK(skate_submit("compiles", NULL, 0, 1, NULL, &r));
+    OK(skate_get(r, 20000, &v));
+    CHECK_EQ(*(const int *)v.data, SKATE_ENOSYS);
+    skate_value_release(&v);
     skate_shutdown();
 }
 
