@@ -14,8 +14,12 @@ enum {
     KIND_FAILURE = 0xE2 /* kind of an error value: the code in 4 bytes, then the text without NUL */
 };
 
-struct sk_batch_ctx;  /* data_int.h */
-struct sk_graph_call; /* graph_loop.c */
+struct sk_batch_ctx; /* data_int.h */
+/* A function of a compiled graph that runs: sets its result. */
+struct sk_graph_call {
+    sk_rc (*set)(struct sk_graph_call *c, size_t i, const void *data, size_t size,
+                 struct sk_err *err);
+};
 struct skate_task {
     struct sk_task *t;
     bool failed;
@@ -24,9 +28,6 @@ struct skate_task {
     /* While a function of a compiled graph runs: where its result goes. */
     struct sk_graph_call *graph;
 };
-/* Sets the result of a function of a graph. */
-sk_rc sk_graph_return(struct sk_graph_call *c, size_t i, const void *data, size_t size,
-                      struct sk_err *err) SK_MUST_USE;
 /* An actor calls both around each function that it runs, so that it runs one at a time. */
 void sk_api_turn_begin(void);
 void sk_api_turn_end(void);

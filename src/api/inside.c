@@ -47,7 +47,7 @@ int skate_arg_actor(const struct skate_task *t, size_t i, skate_actor *out) {
 int skate_return(struct skate_task *t, size_t i, const void *data, size_t size) {
     SK_API_GIVEN("skate_return", t);
     if (size) SK_API_GIVEN("skate_return", data);
-    if (t->graph) return sk_graph_return(t->graph, i, data, size, sk_api_err());
+    if (t->graph) return t->graph->set(t->graph, i, data, size, sk_api_err());
     struct sk_payload p = {.kind = KIND_BYTES, .bytes = {size ? data : "", size}};
     return sk_task_return(t->t, i > UINT32_MAX ? UINT32_MAX : (uint32_t)i, &p, sk_api_err());
 }

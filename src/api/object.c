@@ -64,7 +64,7 @@ int skate_return_buf(struct skate_task *t, size_t i, struct skate_buf *b, size_t
     SK_API_GIVEN("skate_return_buf", b);
     if (!sk_api_buf_of(b, used, &x)) return SK_EINVAL;
     if (t->graph) { /* a value of a graph lies in the graph's memory */
-        sk_rc rc = sk_graph_return(t->graph, i, b->data, used, sk_api_err());
+        sk_rc rc = t->graph->set(t->graph, i, b->data, used, sk_api_err());
         skate_buf_abort(b);
         return rc;
     }

@@ -35,11 +35,16 @@ static uint64_t number; /* of the engine that was opened last */
 static void (*before_shutdown)(void);
 /* The command line of workers: that of the program. Set by skate_worker_main; NULL: not called. */
 static char **command;
+/* Held while a function of this actor runs, for a call or for a graph. */
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 static bool forked; /* this process was forked from one whose engine was open */
 /* guards init, shutdown and the table of functions */
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local struct sk_err last;
 static _Thread_local struct sk_task *current; /* the task that this thread runs */
+
+void sk_api_turn_begin(void) { pthread_mutex_lock(&turn); }
+void sk_api_turn_end(void) { pthread_mutex_unlock(&turn); }
 
 struct sk_err *sk_api_err(void) { return &last; }
 sk_tid sk_api_current(void) { return current ? current->id : (sk_tid){0}; }

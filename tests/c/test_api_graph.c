@@ -69,11 +69,12 @@ SKATE_TASK(compiles) { /* in a worker, which may not */
 }
 
 static void open_engine(void) {
-    OK(skate_init(&(struct skate_opts){.cpus = 2, .store_bytes = 64 << 20}));
+    OK(skate_init(SKATE_WITH(struct skate_opts, .cpus = 2, .store_bytes = 64 << 20)));
 }
 static skate_actor actor(int32_t max_restarts) {
     skate_actor a;
-    struct skate_call_opts o = {.max_restarts = max_restarts};
+    struct skate_call_opts o = SKATE_OPTS(struct skate_call_opts);
+    o.max_restarts = max_restarts;
     OK(skate_actor_create("holder", NULL, 0, &o, &a));
     return a;
 }

@@ -1,4 +1,4 @@
-/* graph_owner.c - a compiled graph in the process that compiled it: its memory, the plans of its
+/* owner.c - a compiled graph in the process that compiled it: its memory, the plans of its
  * actors, executions and their results, its end.
  *
  * Nodes are numbered for src/dag: 0 is the input, 1 + i is node i of the caller, and the last one
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "api/graph_int.h"
+#include "api/graph/graph_int.h"
 #include "base/atomic.h"
 #include "base/mem.h"
 #include "base/wire.h"

@@ -1,4 +1,4 @@
-/* graph_loop.c - an actor's part of a compiled graph: the actions of dag/loop.h over values that
+/* loop.c - an actor's part of a compiled graph: the actions of dag/loop.h over values that
  * are bytes, and the actor's turn.
  *
  * The loop is a thread of the actor's process beside the one that runs its calls; around each
@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "api/graph_int.h"
+#include "api/graph/graph_int.h"
 #include "base/arena.h"
 #include "base/mem.h"
 #include "base/wire.h"
@@ -45,7 +45,8 @@ struct loop {
     struct sk_arena arena; /* of everything but the heaps of slots */
 };
 
-struct sk_graph_call { /* a function of a graph that runs */
+struct running {               /* a function of a graph that runs */
+    struct sk_graph_call call; /* must be first */
     struct loop *l;
     uint32_t node;
     bool returned;
@@ -60,11 +61,6 @@ void sk_graph_free(void *memory, sk_off off, uint64_t cap) {
     struct sk_graph_memory *m = memory;
     m->e->channels->free(m->e, m->graph, off);
 }
-
-/* Held while a function of the actor runs. */
-static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
-void sk_api_turn_begin(void) { pthread_mutex_lock(&turn); }
-void sk_api_turn_end(void) { pthread_mutex_unlock(&turn); }
 
 /* ---- values of nodes ------------------------------------------------------------------------- */
 
@@ -104,8 +100,9 @@ static sk_rc set_failure(struct loop *l, uint32_t node, const void *p, size_t n,
     return SK_OK;
 }
 
-sk_rc sk_graph_return(struct sk_graph_call *c, size_t i, const void *data, size_t size,
-                      struct sk_err *err) {
+static sk_rc set_result(struct sk_graph_call *call, size_t i, const void *data, size_t size,
+                        struct sk_err *err) {
+    struct running *c = (struct running *)(void *)call;
     void *room;
     if (i) return SK_ERR(err, SK_EINVAL, "result %zu: a function of a graph has one result", i);
     if (c->returned) return SK_ERR(err, SK_EINVAL, "result 0 was set before");
@@ -133,13 +130,13 @@ static sk_rc take(void *ctx, uint32_t port, const struct sk_chan_msg *m, struct 
 /* Calls the function; makes what it says, or its failure, the value of its node. */
 static sk_rc run(struct loop *l, uint32_t node, struct sk_err *err) {
     const struct node_call *c = &l->calls[node];
-    struct sk_graph_call call = {.l = l, .node = node};
+    struct running call = {.call = {set_result}, .l = l, .node = node};
     struct sk_task t = {.engine = l->memory.e,
                         .n_args = c->n_args,
                         .args = l->views,
                         .n_returns = 1,
                         .name = c->name};
-    struct skate_task task = {.t = &t, .graph = &call};
+    struct skate_task task = {.t = &t, .graph = &call.call};
     struct sk_err *last = sk_api_err();
     for (uint32_t i = 0; i < c->n_args; i++) {
         const struct slot *s = &l->slots[c->args[i]];
