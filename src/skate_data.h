@@ -1,22 +1,30 @@
 /* skate_data.h - streaming batch pipelines from C: datasets of Arrow record batches, on the engine
  * of skate.h.
  *
- *     SKATE_BATCHES(halve) {                                // runs in worker processes
- *         struct skate_column c = {.name = "x"};
- *         int rc = skate_columns_of(t, schema, batch, &c, 1); // c.data: the values
- *         double *x = c.data;
- *         for (size_t i = 0; rc == 0 && i < skate_rows(batch); i++) x[i] /= 2;
- *         ...
+ *     SKATE_BATCHES(halve) {                               // runs in worker processes
+ *         struct skate_column in = {.name = "id"}, out = {.name = "half", .format = "g"};
+ *         struct ArrowSchema s;
+ *         struct ArrowArray a;
+ *         int rc = skate_columns(t, schema, batch, &in, 1);
+ *         if (rc || (rc = skate_batch_new(&out, 1, (size_t)batch->length, &s, &a))) return rc;
+ *         for (int64_t i = 0; i < batch->length; i++)
+ *             ((double *)out.data)[i] = 0.5 * (double)((const int64_t *)in.data)[i];
+ *         rc = skate_emit(t, &s, &a);
+ *         s.release(&s);
+ *         return rc;
  *     }
  *     int main(int argc, char **argv) {
+ *         struct ArrowArrayStream out;
+ *         struct ArrowArray a;
  *         if (skate_worker_main(argc, argv)) return 0;
  *         if (skate_init(NULL)) return puts(skate_error()), 1;
- *         skate_dataset *ds = skate_range(100000000, "id", NULL);
- *         ds = skate_map(ds, "halve", NULL);
- *         ds = skate_sort(ds, (struct skate_key[]){{"x"}}, 1, NULL);
- *         struct ArrowArrayStream out;
+ *         skate_dataset *ds = skate_map(skate_range(1000000, "id", NULL), "halve", NULL);
+ *         ds = skate_sort(ds, (struct skate_key[]){{"half", true, false}}, 1, NULL);
  *         if (skate_stream(ds, NULL, &out)) return puts(skate_error()), 1;
- *         ...                                               // out.get_next(&out, &batch)
+ *         while (out.get_next(&out, &a) == 0 && a.release) {
+ *             printf("%lld rows\n", (long long)a.length);
+ *             a.release(&a);
+ *         }
  *         out.release(&out);
  *         skate_dataset_release(ds);
  *         skate_shutdown();
