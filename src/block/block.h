@@ -156,6 +156,13 @@ sk_rc sk_block_plan_join(const struct sk_block_plan *const *parts, size_t n,
 sk_rc sk_block_nbytes(const struct ArrowSchema *schema, const struct ArrowArray *array,
                       uint64_t *out, struct sk_err *err) SK_MUST_USE;
 
+/* Checks a batch that came from outside skate: the schema, the shape of all arrays, and all values
+ * on which the memory safety of later readers depends (offsets, views, type ids, dictionary
+ * indices). SK_EINVAL; the message names the column. Not found: a buffer that is too short. Cost:
+ * O(columns), plus one pass over offsets, views, type ids and indices. */
+sk_rc sk_block_check_batch(const struct ArrowSchema *schema, const struct ArrowArray *array,
+                           struct sk_err *err) SK_MUST_USE;
+
 struct sk_block_info {
     uint64_t n_rows, n_columns, total_bytes;
 };
