@@ -127,6 +127,51 @@ sk_rc sk_schema_no_column(const struct ArrowSchema *s, const char *name, struct 
                   at ? list : "none");
 }
 
+static const char *text_of(const char *s) { return s ? s : ""; }
+
+static sk_rc changed(const struct ArrowSchema *was, const struct ArrowSchema *is, const char *name,
+                     struct sk_err *err) {
+    if (strcmp(was->format, is->format) != 0 || !was->dictionary != !is->dictionary)
+        return SK_ERR(
+            err, SK_EINVAL,
+            "the schema changes between batches: column '%s' has format \"%s\"%s, and had "
+            "\"%s\"%s before",
+            name, is->format, is->dictionary ? " with a dictionary" : "", was->format,
+            was->dictionary ? " with a dictionary" : "");
+    if ((was->flags ^ is->flags) & ARROW_FLAG_NULLABLE)
+        return SK_ERR(err, SK_EINVAL,
+                      "the schema changes between batches: column '%s' (format \"%s\") %s", name,
+                      is->format,
+                      is->flags & ARROW_FLAG_NULLABLE ? "may have nulls, and could not before"
+                                                      : "may have no nulls, and could before");
+    bool top = !*name;
+    for (int64_t i = 0; i < was->n_children && i < is->n_children; i++) {
+        const struct ArrowSchema *x = was->children[i], *y = is->children[i];
+        if (strcmp(text_of(x->name), text_of(y->name)) != 0)
+            return SK_ERR(
+                err, SK_EINVAL,
+                "the schema changes between batches: %s %lld is '%s' (format \"%s\"), and "
+                "was '%s' (format \"%s\") before",
+                top ? "column" : "field", (long long)i, text_of(y->name), y->format,
+                text_of(x->name), x->format);
+        SK_TRY(changed(x, y, top ? text_of(y->name) : name, err));
+    }
+    if (was->n_children != is->n_children)
+        return SK_ERR(err, SK_EINVAL,
+                      "the schema changes between batches: %s%s%s%lld columns, and %lld before",
+                      top ? "" : "column '", name, top ? "" : "' has ", (long long)is->n_children,
+                      (long long)was->n_children);
+    return was->dictionary ? changed(was->dictionary, is->dictionary, name, err) : SK_OK;
+}
+
+sk_rc sk_schema_changed(const struct ArrowSchema *was, const struct ArrowSchema *is,
+                        struct sk_err *err) {
+    /* The flags of the whole batch mean nothing. */
+    struct ArrowSchema x = *was, y = *is;
+    x.flags = y.flags = 0;
+    return changed(&x, &y, "", err);
+}
+
 /* ---- shared arrays --------------------------------------------------------------------------- */
 
 struct sk_shared {

@@ -23,6 +23,10 @@ void sk_schema_drop(struct sk_schema *s);              /* NULL is fine */
 int64_t sk_schema_find(const struct ArrowSchema *s, const char *name);
 /* Returns SK_EINVAL with a message that there is no such column, and which there are. */
 sk_rc sk_schema_no_column(const struct ArrowSchema *s, const char *name, struct sk_err *err);
+/* SK_EINVAL if the columns, types or nullability of two schemas differ: the message names the
+ * column and both formats. Metadata may differ. */
+sk_rc sk_schema_changed(const struct ArrowSchema *was, const struct ArrowSchema *is,
+                        struct sk_err *err) SK_MUST_USE;
 /* Fills a plain copy of the schema, which the caller releases. */
 sk_rc sk_schema_export(const struct ArrowSchema *from, struct ArrowSchema *out,
                        struct sk_err *err) SK_MUST_USE;

@@ -29,18 +29,8 @@ static sk_rc one(struct sk_gathered *g, struct sk_batch **out, struct sk_err *er
 }
 
 static sk_rc differs(const struct sk_batch *a, const struct sk_batch *b, struct sk_err *err) {
-    for (int64_t i = 0; i < a->schema->s.n_children && i < b->schema->s.n_children; i++) {
-        const struct ArrowSchema *x = a->schema->s.children[i], *y = b->schema->s.children[i];
-        if (strcmp(x->name, y->name) != 0 || strcmp(x->format, y->format) != 0)
-            return SK_ERR(err, SK_EINVAL,
-                          "the schema changes between batches: column %lld is '%s' (format %s), "
-                          "and was '%s' (format %s) before",
-                          (long long)i, y->name, y->format, x->name, x->format);
-    }
-    return SK_ERR(err, SK_EINVAL,
-                  "the schema changes between batches: from %lld columns to %lld, or in flags or "
-                  "metadata",
-                  (long long)a->schema->s.n_children, (long long)b->schema->s.n_children);
+    SK_TRY(sk_schema_changed(&a->schema->s, &b->schema->s, err));
+    return SK_ERR(err, SK_EINVAL, "the schema changes between batches: its metadata or flags");
 }
 
 sk_rc sk_gathered_add(struct sk_gathered *g, struct sk_batch *b, uint64_t most,
