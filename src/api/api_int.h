@@ -41,6 +41,8 @@ bool sk_api_forked(void);
 sk_rc sk_api_closed(void);
 /* True if an engine is open; leaves the last error as it is. */
 bool sk_api_is_open(void);
+/* True in a worker, whose engine serves the tasks of another process. */
+bool sk_api_in_worker(void);
 /* Number of the engine that is open, from 1 on; 0: none is. Values of an engine may be released as
  * long as its number is the same. */
 uint64_t sk_api_number(void);

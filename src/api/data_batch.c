@@ -98,12 +98,51 @@ struct op {
 static struct op *op_of(struct sk_data_node *n) { return sk_data_state(n); }
 static struct skate_task *task_of(struct sk_data_node *n) { return sk_data_ctx(n); }
 
-static sk_rc failed(struct skate_task *t, int rc, const char *what, struct sk_err *err) {
+/* The code of a failed function: its own if it is a public one. Others mean something to the
+ * engine; SKATE_ECANCEL has a meaning only behind an emit that returned it. */
+static int code_of(int rc) {
+    return rc < 0 && rc >= SK_ENOENT && rc != SK_EAGAIN && rc != SK_ECANCEL ? rc : SK_ETASK;
+}
+
+static sk_rc failed(int rc, const char *what, struct sk_err *err) {
     const struct sk_err *e = sk_api_err();
-    if (rc == SK_ECANCEL) return SK_EDONE; /* the operator behind needs no more rows */
-    (void)t;
-    return SK_ERR(err, rc < 0 ? rc : SK_ETASK, "%s%s%s", what, e->msg[0] ? ": " : " failed",
-                  e->msg);
+    if (!e->msg[0]) return SK_ERR(err, code_of(rc), "%s returned %d", what, rc);
+    return SK_ERR(err, code_of(rc), "%s: %s", what, e->msg);
+}
+
+/* Makes the operator's context that of the task, for a call of a function. Returns the context
+ * that leave() restores. */
+static struct sk_batch_ctx *enter(struct sk_data_node *n, bool emits) {
+    struct sk_batch_ctx *c = &op_of(n)->ctx;
+    struct skate_task *t = task_of(n);
+    struct sk_batch_ctx *outer = t->batch;
+    c->emits = emits;
+    c->emit_rc = SK_OK;
+    c->passed = false;
+    sk_api_err()->msg[0] = 0;
+    t->batch = c;
+    return outer;
+}
+
+/* Ends a call that returned *rc_of. A failure of the operators behind is returned as it is, with
+ * its own message, whatever the function made of it; SK_EDONE if they need no more rows. A batch
+ * that could not be emitted is a failure of the function: *rc_of. */
+static sk_rc leave(struct sk_data_node *n, struct sk_batch_ctx *outer, int *rc_of,
+                   struct sk_err *err) {
+    struct sk_batch_ctx *c = &op_of(n)->ctx;
+    task_of(n)->batch = outer;
+    c->emits = false;
+    if (!c->emit_rc) return SK_OK;
+    if (c->passed && c->emit_rc == SK_EDONE)
+        return *rc_of && *rc_of != SK_ECANCEL ? SK_OK : SK_EDONE;
+    if (!c->passed && *rc_of) return SK_OK;
+    *sk_api_err() = c->emit_err;
+    if (c->passed) {
+        if (err != sk_api_err()) *err = c->emit_err;
+        return c->emit_rc;
+    }
+    *rc_of = c->emit_rc;
+    return SK_OK;
 }
 
 static sk_rc open_call(struct sk_data_node *n, struct sk_err *err) {
@@ -112,6 +151,7 @@ static sk_rc open_call(struct sk_data_node *n, struct sk_err *err) {
     if (!call_read(sk_data_params(n), &o->call))
         return SK_ERR(err, SK_ECORRUPT, "the parameters are damaged");
     o->ctx.arg = o->call.arg;
+    o->ctx.writes = o->call.write != 0;
     return SK_OK;
 }
 
@@ -120,13 +160,10 @@ static sk_rc open_batches(struct sk_data_node *n, struct sk_err *err) {
     SK_TRY(open_call(n, err));
     SK_TRY(sk_batches_find(o->call.name, &o->f, err));
     if (!o->f->init) return SK_OK;
-    struct skate_task *t = task_of(n);
-    struct sk_batch_ctx *outer = t->batch;
-    t->batch = &o->ctx;
-    sk_api_err()->msg[0] = 0;
-    int rc = o->f->init(t, &o->ctx.state);
-    t->batch = outer;
-    return rc ? failed(t, rc, "init", err) : SK_OK;
+    struct sk_batch_ctx *outer = enter(n, false);
+    int rc = o->f->init(task_of(n), &o->ctx.state);
+    SK_TRY(leave(n, outer, &rc, err));
+    return rc ? failed(rc, "init", err) : SK_OK;
 }
 
 static void drop_held(struct sk_batch_ctx *c) {
@@ -166,6 +203,7 @@ static sk_rc emit(struct sk_batch_ctx *c, const struct ArrowSchema *schema, stru
                   struct sk_err *err) {
     struct sk_schema **known = schema == c->given_s ? &c->given : &c->emitted;
     struct sk_batch *b;
+    SK_TRY(sk_block_check_batch(schema, a, err));
     if (schema != c->given_s && !(c->emitted && sk_block_same_schema(&c->emitted->s, schema))) {
         struct sk_schema *s;
         SK_TRY(sk_schema_copy(schema, &s, err));
@@ -173,6 +211,7 @@ static sk_rc emit(struct sk_batch_ctx *c, const struct ArrowSchema *schema, stru
         c->emitted = s;
     }
     SK_TRY(sk_batch_take(sk_schema_keep(*known), a, &b, err));
+    c->passed = !c->holds;
     if (!c->holds) return sk_data_send(c->node, b, err);
     if (c->n_held == c->held_cap) {
         uint32_t cap = 2 * c->held_cap + 8;
@@ -188,14 +227,35 @@ static sk_rc emit(struct sk_batch_ctx *c, const struct ArrowSchema *schema, stru
     return SK_OK;
 }
 
-int skate_emit(struct skate_task *t, const struct ArrowSchema *schema, struct ArrowArray *batch) {
-    sk_rc rc;
-    if (!t || !t->batch)
-        rc = SK_ERR(sk_api_err(), SK_EINVAL, "emit: this task is none of a pipeline");
+/* Emits into an operator's context. The first failure stays: later calls return it again. */
+static sk_rc emit_into(struct sk_batch_ctx *c, const struct ArrowSchema *schema,
+                       struct ArrowArray *batch) {
+    if (c->emit_rc) {
+        *sk_api_err() = c->emit_err;
+        return c->emit_rc;
+    }
+    c->passed = false;
+    if (c->keep)
+        c->emit_rc = SK_ERR(sk_api_err(), SK_EINVAL,
+                            "emit: the function of a filter emits nothing; set skate_keep(t)[i]");
+    else if (!c->emits)
+        c->emit_rc = SK_ERR(sk_api_err(), SK_EINVAL,
+                            "emit: init makes a state and cannot emit; emit from batch or end");
     else if (!schema || !schema->format || !batch || !batch->release)
-        rc = SK_ERR(sk_api_err(), SK_EINVAL, "emit: a schema and a batch are needed, not released");
-    else rc = emit(t->batch, schema, batch, sk_api_err());
+        c->emit_rc =
+            SK_ERR(sk_api_err(), SK_EINVAL, "emit: a schema and a batch are needed, not released");
+    else c->emit_rc = emit(c, schema, batch, sk_api_err());
+    if (c->emit_rc) c->emit_err = *sk_api_err();
+    if (c->emit_rc == SK_ENOMEM) c->passed = true; /* no row is to blame */
+    return c->emit_rc;
+}
+
+int skate_emit(struct skate_task *t, const struct ArrowSchema *schema, struct ArrowArray *batch) {
+    sk_rc rc = t && t->batch
+                   ? emit_into(t->batch, schema, batch)
+                   : SK_ERR(sk_api_err(), SK_EINVAL, "emit: this task is none of a pipeline");
     if (batch && batch->release) batch->release(batch);
+    if (batch) batch->release = NULL;
     return rc == SK_EDONE ? SK_ECANCEL : rc;
 }
 
@@ -371,11 +431,9 @@ static sk_rc add_letter(struct sk_data_node *node, struct sk_batch *row, int cod
 
 /* ---- calling a function ---------------------------------------------------------------------- */
 
-/* Calls the function for a batch, which stays the caller's. *rc_of: what it returned. */
+/* Calls the function for a batch, which stays the caller's. *rc_of: how the function failed. */
 static sk_rc call_once(struct sk_data_node *n, struct sk_batch *b, int *rc_of, struct sk_err *err) {
     struct op *o = op_of(n);
-    struct skate_task *t = task_of(n);
-    struct sk_batch_ctx *outer = t->batch;
     struct ArrowArray a;
     SK_TRY(sk_batch_export(b, &a, err));
     if (o->ctx.given != b->schema) {
@@ -384,13 +442,11 @@ static sk_rc call_once(struct sk_data_node *n, struct sk_batch *b, int *rc_of, s
     }
     o->ctx.given_s = &b->schema->s;
     o->ctx.holds = o->call.on_error != SKATE_RAISE;
-    sk_api_err()->msg[0] = 0;
-    t->batch = &o->ctx;
-    *rc_of = o->f->batch(t, &b->schema->s, &a);
-    t->batch = outer;
+    struct sk_batch_ctx *outer = enter(n, true);
+    *rc_of = o->f->batch(task_of(n), &b->schema->s, &a);
     o->ctx.given_s = NULL;
     if (a.release) a.release(&a);
-    return SK_OK;
+    return leave(n, outer, rc_of, err);
 }
 
 /* Sends what a successful call has emitted. */
@@ -411,7 +467,7 @@ static sk_rc call(struct sk_data_node *n, struct sk_batch *b, struct sk_err *err
     sk_rc rc = call_once(n, b, &rc_of, err);
     if (rc != SK_OK || (rc_of && o->call.on_error == SKATE_RAISE)) {
         sk_batch_destroy(b);
-        return rc != SK_OK ? rc : failed(task_of(n), rc_of, o->call.name, err);
+        return rc != SK_OK ? rc : failed(rc_of, o->call.name, err);
     }
     if (!rc_of) {
         sk_batch_destroy(b);
@@ -419,10 +475,14 @@ static sk_rc call(struct sk_data_node *n, struct sk_batch *b, struct sk_err *err
     }
     drop_held(&o->ctx);
     int64_t rows = b->array.length;
-    if (rows <= 1) {
+    if (!rows) { /* there is no row to set apart */
+        sk_batch_destroy(b);
+        return SK_OK;
+    }
+    if (rows == 1) {
         char message[1008];
         snprintf(message, sizeof message, "%s", sk_api_err()->msg);
-        return add_letter(n, b, rc_of, message, err);
+        return add_letter(n, b, code_of(rc_of), message, err);
     }
     for (int half = 0; rc == SK_OK && half < 2; half++) {
         struct sk_batch *part;
@@ -450,6 +510,7 @@ static sk_rc call_full(struct sk_data_node *n, bool rest, struct sk_err *err) {
     int64_t rows = all->array.length;
     sk_rc rc = SK_OK;
     struct sk_batch *part;
+    if (rest && !rows) return call(n, all, err); /* the function makes the columns of no rows */
     for (; rc == SK_OK && rows - at >= size; at += size) {
         rc = sk_batch_slice(all, at, size, &part, err);
         if (rc == SK_OK) rc = call(n, part, err);
@@ -473,11 +534,14 @@ static sk_rc map_push(struct sk_data_node *n, struct sk_batch *b, struct sk_err 
     struct op *o = op_of(n);
     if (!o->call.batch_rows) return call(n, b, err);
     struct sk_batch *before = o->in.n ? o->in.p[0] : NULL;
+    sk_rc rc = SK_OK;
     if (before && !sk_block_same_schema(&before->schema->s, &b->schema->s))
-        SK_TRY(call_full(n, true, err));
-    if (!sk_vec_push(&o->in, TAG, b)) {
+        rc = call_full(n, true, err);
+    if (rc == SK_OK && !sk_vec_push(&o->in, TAG, b))
+        rc = SK_ERR(err, SK_ENOMEM, "no memory to collect batches");
+    if (rc != SK_OK) {
         sk_batch_destroy(b);
-        return SK_ERR(err, SK_ENOMEM, "no memory to collect batches");
+        return rc;
     }
     o->in_rows += b->array.length;
     return call_full(n, false, err);
@@ -487,30 +551,25 @@ static sk_rc map_push(struct sk_data_node *n, struct sk_batch *b, struct sk_err 
 static sk_rc call_plain(struct sk_data_node *n, int (*fn)(struct skate_task *t),
                         struct sk_err *err) {
     struct op *o = op_of(n);
-    struct skate_task *t = task_of(n);
-    struct sk_batch_ctx *outer = t->batch;
     o->ctx.holds = false;
-    sk_api_err()->msg[0] = 0;
-    t->batch = &o->ctx;
-    int rc = fn(t);
-    t->batch = outer;
-    return rc ? failed(t, rc, o->call.name, err) : SK_OK;
+    struct sk_batch_ctx *outer = enter(n, true);
+    int rc = fn(task_of(n));
+    SK_TRY(leave(n, outer, &rc, err));
+    return rc ? failed(rc, o->call.name, err) : SK_OK;
 }
 
 static sk_rc map_begin(struct sk_data_node *n, struct sk_err *err) {
     struct op *o = op_of(n);
     const struct sk_data_task *d = sk_data_task_of(n);
-    struct skate_task *t = task_of(n);
-    struct sk_batch_ctx *outer = t->batch;
     snprintf(o->ctx.write_id, sizeof o->ctx.write_id, "%016llx-%08llu",
              (unsigned long long)o->call.write, (unsigned long long)d->d.seq);
     if (!o->f->begin) return SK_OK;
     o->begun = true;
-    sk_api_err()->msg[0] = 0;
-    t->batch = &o->ctx;
-    int rc = o->f->begin(t, &o->ctx.task_state);
-    t->batch = outer;
-    return rc ? failed(t, rc, o->call.name, err) : SK_OK;
+    o->ctx.holds = false;
+    struct sk_batch_ctx *outer = enter(n, true);
+    int rc = o->f->begin(task_of(n), &o->ctx.task_state);
+    SK_TRY(leave(n, outer, &rc, err));
+    return rc ? failed(rc, o->call.name, err) : SK_OK;
 }
 
 static sk_rc map_end(struct sk_data_node *n, struct sk_err *err) {
@@ -527,7 +586,7 @@ const char *skate_write_id(const struct skate_task *t) {
 int skate_report(struct skate_task *t, const void *data, size_t size) {
     struct ArrowSchema child = {.format = "z", .name = "report"}, *kids[] = {&child},
                        schema = {.format = "+s", .children = kids, .n_children = 1};
-    if (!t || !t->batch || !t->batch->node)
+    if (!t || !t->batch || !t->batch->writes)
         return SK_ERR(sk_api_err(), SK_EINVAL, "report: this task writes nothing");
     if (size > INT32_MAX || (size && !data))
         return SK_ERR(sk_api_err(), SK_EINVAL, "report: %zu bytes", size);
@@ -620,17 +679,24 @@ static sk_rc filter_push(struct sk_data_node *n, struct sk_batch *b, struct sk_e
     o->ctx.keep = keep;
     sk_rc rc = call_once(n, b, &rc_of, err);
     o->ctx.keep = NULL;
-    if (rc == SK_OK && rc_of) rc = failed(task_of(n), rc_of, o->call.name, err);
+    if (rc == SK_OK && rc_of) rc = failed(rc_of, o->call.name, err);
     if (rc == SK_OK) rc = send_kept(n, b, keep, err);
     else sk_batch_destroy(b);
     sk_free(keep);
     return rc;
 }
 
+static sk_rc filter_end(struct sk_data_node *n, struct sk_err *err) {
+    struct op *o = op_of(n);
+    return o->f->end ? call_plain(n, o->f->end, err) : SK_OK;
+}
+
 static const struct sk_data_op filter_op = {.name = "filter",
                                             .state_bytes = sizeof(struct op),
                                             .open = open_batches,
+                                            .begin = map_begin,
                                             .push = filter_push,
+                                            .end = filter_end,
                                             .reset = reset,
                                             .close = close_op};
 
@@ -643,14 +709,11 @@ static sk_rc source_open(struct sk_data_node *n, struct sk_err *err) {
 
 static sk_rc source_begin(struct sk_data_node *n, struct sk_err *err) {
     struct op *o = op_of(n);
-    struct skate_task *t = task_of(n);
-    struct sk_batch_ctx *outer = t->batch;
     o->ctx.arg = sk_data_task_of(n)->d.unit;
-    sk_api_err()->msg[0] = 0;
-    t->batch = &o->ctx;
-    int rc = sk_api_fn_call(o->source, t);
-    t->batch = outer;
-    return rc ? failed(t, rc, o->call.name, err) : SK_OK;
+    struct sk_batch_ctx *outer = enter(n, true);
+    int rc = sk_api_fn_call(o->source, task_of(n));
+    SK_TRY(leave(n, outer, &rc, err));
+    return rc ? failed(rc, o->call.name, err) : SK_OK;
 }
 
 static const struct sk_data_op source_op = {.name = "source",

@@ -34,7 +34,8 @@ sk_rc sk_dataset_blocks_put(struct sk_dataset_blocks *b, struct sk_engine *e,
     uint64_t size;
     if (!batch->release)
         return SK_ERR(err, SK_EINVAL, "the array of a batch was released, or never filled");
-    sk_rc rc = sk_block_measure(schema, batch, &plan, &size, err);
+    sk_rc rc = sk_block_check_batch(schema, batch, err);
+    if (rc == SK_OK) rc = sk_block_measure(schema, batch, &plan, &size, err);
     if (rc == SK_OK) {
         rc = put(b, e, plan, err);
         sk_block_plan_free(plan);
@@ -42,6 +43,23 @@ sk_rc sk_dataset_blocks_put(struct sk_dataset_blocks *b, struct sk_engine *e,
     batch->release(batch);
     batch->release = NULL;
     return rc;
+}
+
+sk_rc sk_dataset_blocks_put_none(struct sk_dataset_blocks *b, struct sk_engine *e,
+                                 const struct ArrowSchema *schema, struct sk_err *err) {
+    struct sk_block_side none = {NULL, 0, NULL};
+    struct sk_block_plan *plan;
+    uint64_t size;
+    SK_TRY(sk_block_measure_places(schema, &none, 1, NULL, 0, &plan, &size, err));
+    sk_rc rc = put(b, e, plan, err);
+    sk_block_plan_free(plan);
+    return rc;
+}
+
+static void drop_blocks(struct sk_dataset_blocks *b) {
+    struct sk_engine *e = b->n && sk_api_number() == b->engine ? sk_api_engine() : NULL;
+    for (uint32_t i = 0; e && i < b->n; i++) e->ops->release(e, (sk_oid){b->refs[i].oid});
+    b->n = 0;
 }
 
 static sk_rc stream_failed(struct ArrowArrayStream *s, int code, const char *call,
@@ -58,9 +76,15 @@ sk_rc sk_dataset_blocks_fill(struct sk_dataset_blocks *b, struct sk_engine *e, s
     struct ArrowArrayStream *s = &b->stream;
     struct ArrowSchema schema = {.release = NULL};
     struct ArrowArray a = {.release = NULL};
+    if (b->failed)
+        return SK_ERR(err, SK_EIO,
+                      "the stream failed in an earlier run, and can be read only once: make a new "
+                      "dataset of a new stream");
     if (!s->release) return SK_OK;
     int code = s->get_schema(s, &schema);
     sk_rc rc = code ? stream_failed(s, code, "get_schema", err) : SK_OK;
+    if (rc == SK_OK && (!schema.release || !schema.format))
+        rc = SK_ERR(err, SK_EINVAL, "the stream's get_schema gave no schema");
     while (rc == SK_OK) {
         a.release = NULL;
         code = s->get_next(s, &a);
@@ -68,17 +92,21 @@ sk_rc sk_dataset_blocks_fill(struct sk_dataset_blocks *b, struct sk_engine *e, s
         if (code || !a.release) break;
         rc = sk_dataset_blocks_put(b, e, &schema, &a, err);
     }
+    if (rc == SK_OK && !b->n) rc = sk_dataset_blocks_put_none(b, e, &schema, err);
     if (schema.release) schema.release(&schema);
     s->release(s);
     s->release = NULL;
+    if (rc != SK_OK) {
+        b->failed = true;
+        drop_blocks(b);
+    }
     return rc;
 }
 
 void sk_dataset_blocks_free(struct sk_dataset_blocks *b) {
     if (!b) return;
     if (b->stream.release) b->stream.release(&b->stream);
-    struct sk_engine *e = b->n && sk_api_number() == b->engine ? sk_api_engine() : NULL;
-    for (uint32_t i = 0; e && i < b->n; i++) e->ops->release(e, (sk_oid){b->refs[i].oid});
+    drop_blocks(b);
     sk_free(b->refs);
     sk_free(b);
 }

@@ -50,6 +50,7 @@ struct sk_dataset_blocks {
     uint64_t engine; /* number of the engine that has the blocks of `refs`; 0: none yet */
     struct sk_bref *refs;
     uint32_t n, cap;
+    bool failed; /* the stream ended with an error: its rows are incomplete */
 };
 /* Puts batches into the store: reads the stream to its end. */
 sk_rc sk_dataset_blocks_fill(struct sk_dataset_blocks *b, struct sk_engine *e,
@@ -58,6 +59,9 @@ sk_rc sk_dataset_blocks_fill(struct sk_dataset_blocks *b, struct sk_engine *e,
 sk_rc sk_dataset_blocks_put(struct sk_dataset_blocks *b, struct sk_engine *e,
                             const struct ArrowSchema *schema, struct ArrowArray *batch,
                             struct sk_err *err) SK_MUST_USE;
+/* Puts a block without rows, which keeps the columns. */
+sk_rc sk_dataset_blocks_put_none(struct sk_dataset_blocks *b, struct sk_engine *e,
+                                 const struct ArrowSchema *schema, struct sk_err *err) SK_MUST_USE;
 void sk_dataset_blocks_free(struct sk_dataset_blocks *b); /* NULL is fine */
 
 /* The node of a write; takes ds over. number: of the write, not 0. */
@@ -105,6 +109,13 @@ struct sk_batch_ctx {
     struct sk_batch **held;
     uint32_t n_held, held_cap;
     bool holds;
+    bool emits;  /* the function that runs may emit */
+    bool writes; /* the function may report (skate_report) */
+    /* The first failure of an emit of the function that runs; passed: the batch was good, and the
+     * operators behind failed or need no more rows. */
+    bool passed;
+    sk_rc emit_rc;
+    struct sk_err emit_err;
 };
 
 #endif

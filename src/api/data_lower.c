@@ -98,6 +98,7 @@ static sk_rc add_node(struct lowering *l, skate_dataset *ds, struct sk_err *err)
     if (ds->exchange) d.exchange = ds->exchange->desc;
     if (rc == SK_OK && ds->blocks) {
         rc = sk_dataset_blocks_fill(ds->blocks, l->e, err);
+        if (rc != SK_OK) sk_err_prefix(err, "%s", ds->label);
         if (rc == SK_OK && ds->blocks->n && ds->blocks->engine != sk_api_number())
             rc = SK_ERR(err, SK_ECLOSED, "%s: its batches were in an engine that was shut down",
                         ds->label);

@@ -29,8 +29,10 @@ struct run {
     struct sk_exec *x;
     struct sk_gathers gathers;
     int64_t timeout_ms;
-    struct sk_bref next; /* a block that get_schema has taken already */
-    bool has_next, ended;
+    struct ArrowArray first; /* a batch that get_schema has opened already; release NULL: none */
+    bool ended;
+    sk_rc failed;              /* the run's failure, which later calls return again */
+    struct ArrowSchema schema; /* of the first block; release NULL: not yet known */
     uint64_t rows, bytes;
     struct sk_exec_stats last; /* of the run when it was stopped */
     struct sk_err err;         /* of the last call that failed */
@@ -53,8 +55,7 @@ static void unlink_run(struct run *r) {
 /* Stops a run whose engine is open. */
 static void stop(struct run *r) {
     pthread_mutex_lock(&r->mu);
-    if (r->has_next) release_block(r->e, r->next.oid);
-    r->has_next = false;
+    if (r->first.release) r->first.release(&r->first);
     if (r->x) sk_exec_get_stats(r->x, &r->last, NULL, 0);
     sk_exec_stop(&r->x);
     if (r->plan) sk_plan_destroy(r->plan, release_block, r->e);
@@ -78,8 +79,10 @@ static void run_free(struct run *r) {
     pthread_mutex_lock(&runs_mu);
     bool open = r->prev_run != NULL;
     unlink_run(r);
-    if (open) stop(r);
+    if (open && r->number == sk_api_number()) stop(r); /* not in a forked child */
     pthread_mutex_unlock(&runs_mu);
+    if (r->first.release) r->first.release(&r->first);
+    if (r->schema.release) r->schema.release(&r->schema);
     skate_dataset_release(r->ds);
     pthread_mutex_destroy(&r->mu);
     sk_free(r);
@@ -102,6 +105,9 @@ static sk_rc opts_of(const struct skate_run_opts *o, struct sk_exec_conf *c,
         return SK_ERR(err, SK_EINVAL,
                       "run: no shuffle strategy is called '%s'; skate_strategy_name lists them",
                       o->strategy);
+    if (o->block_bytes > UINT64_C(1) << 40)
+        return SK_ERR(err, SK_EINVAL, "run: block_bytes is %llu; the most are 2^40",
+                      (unsigned long long)o->block_bytes);
     *c = (struct sk_exec_conf){.policy = o->policy,
                                .memory_bytes = o->memory_bytes,
                                .target_max_bytes = o->block_bytes ? o->block_bytes : BLOCK_BYTES,
@@ -117,6 +123,9 @@ static sk_rc start(skate_dataset *ds, const struct skate_run_opts *o, struct run
     const struct sk_shuffle_ops *strategy;
     struct sk_engine *e = sk_api_engine();
     if (!e) return SK_ECLOSED;
+    if (sk_api_in_worker())
+        return SK_ERR(err, SK_EINVAL,
+                      "a task cannot run a dataset: run it in the process that called skate_init");
     if (!ds) return SK_EINVAL; /* the message is that of the operator that failed */
     SK_TRY(opts_of(o, &c, &strategy, err));
     SK_TRY(stage_functions(e, &c));
@@ -157,21 +166,29 @@ static sk_rc failure(struct run *r, sk_rc rc, sk_oid bad, struct sk_err *err) {
     return rc;
 }
 
+/* Notes that the run has failed: rows are missing from here on, so that no call may go on. */
+static sk_rc fails(struct run *r, sk_rc rc, const struct sk_err *err) {
+    if (err != &r->err) r->err = *err;
+    return r->failed = rc;
+}
+
 /* Takes the next block. SK_EDONE: there are no more. */
 static sk_rc next_block(struct run *r, struct sk_bref *b, struct sk_err *err) {
     sk_oid bad = {0};
-    if (r->has_next) {
-        *b = r->next;
-        r->has_next = false;
-        return SK_OK;
-    }
     if (r->ended) return SK_EDONE;
+    if (r->failed) {
+        if (err != &r->err) *err = r->err;
+        return r->failed;
+    }
     pthread_mutex_lock(&r->mu);
     sk_rc rc = r->x ? sk_exec_next(r->x, sk_api_deadline(r->timeout_ms), b, &bad, err)
                     : SK_ERR(err, SK_ECLOSED, "skate was shut down");
     pthread_mutex_unlock(&r->mu);
     if (rc == SK_EDONE) r->ended = true;
-    if (rc != SK_OK && rc != SK_EDONE && rc != SK_ETIMEOUT) rc = failure(r, rc, bad, err);
+    if (rc != SK_OK && rc != SK_EDONE && rc != SK_ETIMEOUT) {
+        rc = failure(r, rc, bad, err);
+        return fails(r, rc, err);
+    }
     if (rc == SK_ETIMEOUT)
         SK_ERR(err, SK_ETIMEOUT, "no batch within %lld ms", (long long)r->timeout_ms);
     return rc;
@@ -182,6 +199,7 @@ struct given { /* a block that a consumer has */
     uint64_t number;
     struct sk_view v;
     sk_oid oid;
+    void *copy; /* of a value that is not aligned; NULL: the view is used */
 };
 
 static void release_given(void *p) {
@@ -190,7 +208,18 @@ static void release_given(void *p) {
         g->e->ops->view_release(g->e, &g->v);
         release_block(g->e, g->oid.v);
     }
+    sk_free(g->copy);
     sk_free(g);
+}
+
+/* Finds bytes of the view that are aligned as a block has to be; small values lie in messages. */
+static sk_rc align(struct given *g, const uint8_t **data, struct sk_err *err) {
+    *data = g->v.data;
+    if (!((uintptr_t)*data & (SK_BLOCK_ALIGN - 1))) return SK_OK;
+    if (!(g->copy = sk_alloc_aligned(TAG, SK_BLOCK_ALIGN, SK_MAX(g->v.len, 1))))
+        return SK_ERR(err, SK_ENOMEM, "no memory for a batch of %zu bytes", (size_t)g->v.len);
+    *data = memcpy(g->copy, g->v.data, g->v.len);
+    return SK_OK;
 }
 
 /* Opens a block for the consumer, who gets the reference. */
@@ -211,7 +240,12 @@ static sk_rc open_block(struct run *r, const struct sk_bref *b, struct ArrowSche
         sk_free(g);
         return rc;
     }
-    return sk_block_export(g->v.data, g->v.len, b->row0, b->n_rows,
+    const uint8_t *data;
+    if ((rc = align(g, &data, err)) != SK_OK) {
+        release_given(g);
+        return rc;
+    }
+    return sk_block_export(data, g->v.len, b->row0, b->n_rows,
                            (struct sk_block_owner){release_given, g}, schema, array, err);
 }
 
@@ -231,40 +265,54 @@ static int errno_of(struct run *r, sk_rc rc) {
     }
 }
 
+/* Opens the next block. The schema of the first one is the stream's. SK_EDONE: there are no more.
+ */
+static sk_rc next_batch(struct run *r, struct ArrowArray *out) {
+    struct ArrowSchema schema;
+    struct sk_bref b;
+    SK_TRY(next_block(r, &b, &r->err));
+    sk_rc rc = open_block(r, &b, &schema, out, &r->err);
+    if (rc != SK_OK) return fails(r, rc, &r->err);
+    if (!r->schema.release) {
+        r->schema = schema;
+    } else {
+        rc = sk_schema_changed(&r->schema, &schema, &r->err);
+        schema.release(&schema);
+    }
+    if (rc != SK_OK) {
+        sk_err_prefix(&r->err, "%s", r->ds->label);
+        out->release(out);
+        out->release = NULL;
+        return fails(r, rc, &r->err);
+    }
+    r->rows += b.n_rows;
+    r->bytes += b.bytes;
+    return SK_OK;
+}
+
 static int get_schema(struct ArrowArrayStream *s, struct ArrowSchema *out) {
     struct run *r = s->private_data;
-    struct sk_view v;
-    if (!r->has_next) {
-        sk_rc rc = next_block(r, &r->next, &r->err);
+    sk_rc rc = SK_OK;
+    out->release = NULL;
+    if (!r->schema.release) {
+        rc = next_batch(r, &r->first);
         if (rc == SK_EDONE) {
             struct ArrowSchema none = {.format = "+s"};
             return errno_of(r, sk_schema_export(&none, out, &r->err));
         }
-        if (rc != SK_OK) return errno_of(r, rc);
-        r->has_next = true;
     }
-    sk_oid oid = {r->next.oid};
-    sk_rc rc = r->e->ops->get(r->e, &oid, 1, INT64_MAX, &v, &r->err);
-    if (rc != SK_OK) return errno_of(r, rc);
-    rc = sk_block_export_schema(v.data, v.len, out, &r->err);
-    r->e->ops->view_release(r->e, &v);
+    if (rc == SK_OK) rc = sk_schema_export(&r->schema, out, &r->err);
     return errno_of(r, rc);
 }
 
 static int get_next(struct ArrowArrayStream *s, struct ArrowArray *out) {
     struct run *r = s->private_data;
-    struct ArrowSchema schema;
-    struct sk_bref b;
-    out->release = NULL;
-    sk_rc rc = next_block(r, &b, &r->err);
-    if (rc == SK_EDONE) return 0;
-    if (rc != SK_OK) return errno_of(r, rc);
-    rc = open_block(r, &b, &schema, out, &r->err);
-    if (rc != SK_OK) return errno_of(r, rc);
-    schema.release(&schema);
-    r->rows += b.n_rows;
-    r->bytes += b.bytes;
-    return 0;
+    *out = r->first;
+    r->first.release = NULL;
+    if (out->release) return 0;
+    sk_rc rc = next_batch(r, out);
+    if (rc != SK_OK) out->release = NULL;
+    return rc == SK_EDONE ? 0 : errno_of(r, rc);
 }
 
 static const char *last_error(struct ArrowArrayStream *s) {

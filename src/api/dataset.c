@@ -85,7 +85,7 @@ static void release_all(skate_dataset *const *inputs, size_t n) {
 /* Makes a node and takes over the inputs. NULL: an input is NULL, whose failure the last error
  * names already, or there is no memory. */
 static skate_dataset *node(const char *op, uint32_t props, skate_dataset *const *inputs, size_t n) {
-    bool ok = true;
+    bool ok = n < UINT32_MAX;
     for (size_t i = 0; i < n; i++) ok = ok && inputs[i];
     skate_dataset *ds = ok ? sk_calloc(TAG, sizeof *ds) : NULL;
     if (ds && n && !(ds->inputs = sk_alloc(TAG, n * sizeof(skate_dataset *)))) {
@@ -159,10 +159,16 @@ static bool set_opts(skate_dataset *ds, const char *call, const struct skate_map
     if (!opts_ok(call, o, sizeof *o)) return false;
     uint32_t most = SK_MAX(o->actors, o->actors_max);
     if (o->batch_rows < 0 || o->on_error < SKATE_RAISE || o->on_error > SKATE_QUARANTINE ||
-        o->gpus < 0 || (o->arg_size && !o->arg) || most > 100000) {
+        !(o->cpus <= 1e6) || !(o->gpus >= 0 && o->gpus <= 1e6) || o->max_retries < -2 ||
+        most > 100000) {
         SK_ERR(sk_api_err(), SK_EINVAL,
-               "%s: batch_rows %lld, on_error %d, gpus %g, actors %u: out of range", call,
-               (long long)o->batch_rows, o->on_error, o->gpus, most);
+               "%s: batch_rows %lld, on_error %d, cpus %g, gpus %g, actors %u, max_retries %d: "
+               "out of range",
+               call, (long long)o->batch_rows, o->on_error, o->cpus, o->gpus, most, o->max_retries);
+        return false;
+    }
+    if (o->arg_size && !o->arg) {
+        SK_ERR(sk_api_err(), SK_EINVAL, "%s: arg is NULL, and arg_size %zu", call, o->arg_size);
         return false;
     }
     ds->cpus = o->cpus < 0 ? 0 : o->cpus > 0 ? o->cpus : 1;
@@ -212,6 +218,11 @@ skate_dataset *skate_map(skate_dataset *ds, const char *name, const struct skate
 }
 
 skate_dataset *skate_filter(skate_dataset *ds, const char *name, const struct skate_map_opts *o) {
+    if (ds && o && o->size == sizeof *o && (o->on_error || o->batch_rows)) {
+        SK_ERR(sk_api_err(), SK_EINVAL,
+               "filter: on_error and batch_rows are for skate_map: leave them 0");
+        return refuse(ds);
+    }
     return calls(ds, "filter", "filter", "Filter", SK_OP_NO_MORE, name, o, 0, none);
 }
 
@@ -244,6 +255,11 @@ skate_dataset *skate_source(const char *name, const struct skate_unit *units, si
         const struct skate_unit *u = &units[ds->n_units];
         struct sk_unit *to = &ds->units[ds->n_units];
         *to = (struct sk_unit){.est_rows = u->rows, .est_bytes = u->size};
+        if (u->bytes && !u->data) {
+            SK_ERR(sk_api_err(), SK_EINVAL, "source %s: unit %u is NULL, and has %zu bytes", name,
+                   ds->n_units, u->bytes);
+            return refuse(ds);
+        }
         if (!set_bytes(&to->params, u->data, u->bytes)) return refuse(ds);
     }
     return ds;
@@ -281,7 +297,10 @@ skate_dataset *skate_range(int64_t n, const char *column, const struct skate_map
 static sk_rc record_units(skate_dataset *ds, const char *path, size_t width) {
     enum { UNIT_BYTES = 32 << 20 };
     struct stat st;
+    if (!path) return SK_ERR(sk_api_err(), SK_EINVAL, "read_records: a path is NULL");
     if (stat(path, &st)) return SK_ERR_SYS(sk_api_err(), "read_records: %s", path);
+    if (!S_ISREG(st.st_mode))
+        return SK_ERR(sk_api_err(), SK_EINVAL, "read_records: %s is no file", path);
     if ((uint64_t)st.st_size % width)
         return SK_ERR(sk_api_err(), SK_EINVAL,
                       "read_records: %s has %lld bytes, which are not whole records of %zu", path,
@@ -352,9 +371,16 @@ skate_dataset *skate_from_stream(struct ArrowArrayStream *stream) {
         SK_ERR(sk_api_err(), SK_EINVAL, "from_stream: a stream is needed that was not released");
         return NULL;
     }
+    if (!stream->get_schema || !stream->get_next) {
+        SK_ERR(sk_api_err(), SK_EINVAL, "from_stream: the stream has no get_schema or get_next");
+        stream->release(stream);
+        stream->release = NULL;
+        return NULL;
+    }
     skate_dataset *ds = of_blocks("Stream");
     if (!ds) {
         stream->release(stream);
+        stream->release = NULL;
         return NULL;
     }
     ds->blocks->stream = *stream;
@@ -367,11 +393,15 @@ skate_dataset *skate_from_arrays(const struct ArrowSchema *schema, struct ArrowA
     struct sk_engine *e = sk_api_engine();
     skate_dataset *ds = e ? of_blocks("Arrays") : NULL;
     sk_rc rc = ds ? SK_OK : SK_ENOMEM;
-    if (rc == SK_OK && (!schema || !schema->release))
-        rc = SK_ERR(sk_api_err(), SK_EINVAL, "from_arrays: a schema is needed, not released");
-    for (size_t i = 0; i < n; i++) {
-        if (rc == SK_OK)
+    if (rc == SK_OK && (!schema || !schema->release || (n && !batches)))
+        rc = SK_ERR(sk_api_err(), SK_EINVAL,
+                    "from_arrays: a schema and batches are needed, not released");
+    if (rc == SK_OK && !n) rc = sk_dataset_blocks_put_none(ds->blocks, e, schema, sk_api_err());
+    for (size_t i = 0; batches && i < n; i++) {
+        if (rc == SK_OK) {
             rc = sk_dataset_blocks_put(ds->blocks, e, schema, &batches[i], sk_api_err());
+            if (rc != SK_OK) sk_err_prefix(sk_api_err(), "from_arrays: batch %zu", i);
+        }
         if (batches[i].release) batches[i].release(&batches[i]);
         batches[i].release = NULL;
     }
@@ -428,6 +458,10 @@ skate_dataset *skate_limit(skate_dataset *ds, int64_t rows) {
 }
 
 skate_dataset *skate_union(skate_dataset *const *inputs, size_t n) {
+    if (!n || !inputs) {
+        SK_ERR(sk_api_err(), SK_EINVAL, "union: at least one dataset is needed");
+        return NULL;
+    }
     skate_dataset *ds = node("union", SK_OP_UNION, inputs, n);
     if (ds) LABEL(ds, "Union");
     return ds;

@@ -32,6 +32,7 @@ static struct sk_api_fn fns[MAX_FNS];
 static uint32_t n_fns;
 static struct sk_engine *engine;
 static uint64_t number; /* of the engine that was opened last */
+static bool worker;     /* this process is a worker */
 static void (*before_shutdown)(void);
 /* The command line of workers: that of the program. Set by skate_worker_main; NULL: not called. */
 static char **command;
@@ -71,6 +72,8 @@ struct sk_engine *sk_api_engine(void) {
     if (!e) SK_IGNORE(sk_api_closed());
     return e;
 }
+
+bool sk_api_in_worker(void) { return worker; }
 
 int64_t sk_api_deadline(int64_t timeout_ms) {
     return timeout_ms < 0 || timeout_ms > INT64_MAX / SK_MS / 2 ? INT64_MAX
@@ -180,6 +183,7 @@ static sk_rc begin(void *ctx, struct sk_engine *client, struct sk_err *err) {
     struct sigaction a = {.sa_handler = on_interrupt}; /* without SA_RESTART */
     (void)sigaction(SIGINT, &a, NULL);
     watch_forks();
+    worker = true;
     engine = client;
     return SK_OK;
 }
@@ -306,8 +310,9 @@ int skate_init(const struct skate_opts *o) {
 }
 
 uint64_t sk_api_number(void) {
-    return __atomic_load_n(&engine, __ATOMIC_ACQUIRE) ? __atomic_load_n(&number, __ATOMIC_ACQUIRE)
-                                                      : 0;
+    return __atomic_load_n(&engine, __ATOMIC_ACQUIRE) && !forked
+               ? __atomic_load_n(&number, __ATOMIC_ACQUIRE)
+               : 0;
 }
 
 void sk_api_before_shutdown(void (*fn)(void)) {
@@ -315,7 +320,7 @@ void sk_api_before_shutdown(void (*fn)(void)) {
 }
 
 void skate_shutdown(void) {
-    if (forked) return;
+    if (worker || forked) return; /* the engine is another process's */
     void (*before)(void) = __atomic_load_n(&before_shutdown, __ATOMIC_ACQUIRE);
     if (before) before();
     pthread_mutex_lock(&mu);
