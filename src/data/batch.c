@@ -242,14 +242,21 @@ static void cut_column(struct ArrowArray *c, int64_t row, int64_t n) {
 static sk_rc new_batch(struct sk_schema *schema, struct sk_shared *own, struct sk_batch **out,
                        struct sk_err *err) {
     struct sk_batch *b = sk_calloc(TAG, sizeof *b);
+    *out = b;
     if (!b) {
         sk_schema_drop(schema);
         return SK_ERR(err, SK_ENOMEM, "no memory for a batch");
     }
     b->schema = schema;
     b->own = shared_keep(own);
-    *out = b;
     return SK_OK;
+}
+
+/* Destroys a batch that could not be filled. */
+static sk_rc give_up(struct sk_batch **out, struct sk_err *err) {
+    sk_batch_destroy(*out);
+    *out = NULL;
+    return SK_ERR(err, SK_ENOMEM, "no memory for a batch");
 }
 
 static sk_rc take(struct sk_schema *schema, struct ArrowArray *array, struct sk_batch **out,
@@ -272,10 +279,7 @@ static sk_rc take(struct sk_schema *schema, struct ArrowArray *array, struct sk_
     *own = (struct sk_shared){*array, 1};
     array->release = NULL;
     sk_rc rc = new_batch(sk_schema_keep(schema), own, out, err);
-    if (rc == SK_OK && !fill_node(&(*out)->array, &own->a, own)) {
-        sk_batch_destroy(*out);
-        rc = SK_ERR(err, SK_ENOMEM, "no memory for a batch");
-    }
+    if (rc == SK_OK && !fill_node(&(*out)->array, &own->a, own)) rc = give_up(out, err);
     if (rc == SK_OK && ((*out)->array.offset || (*out)->array.n_children)) {
         struct ArrowArray *a = &(*out)->array;
         for (int64_t i = 0; i < a->n_children; i++)
@@ -300,10 +304,7 @@ sk_rc sk_batch_slice(const struct sk_batch *b, int64_t row, int64_t n, struct sk
                      struct sk_err *err) {
     SK_DCHECK(row >= 0 && n >= 0 && row + n <= b->array.length);
     SK_TRY(new_batch(sk_schema_keep(b->schema), b->own, out, err));
-    if (!fill_node(&(*out)->array, &b->array, b->own)) {
-        sk_batch_destroy(*out);
-        return SK_ERR(err, SK_ENOMEM, "no memory for a batch");
-    }
+    if (!fill_node(&(*out)->array, &b->array, b->own)) return give_up(out, err);
     struct ArrowArray *a = &(*out)->array;
     for (int64_t i = 0; i < a->n_children; i++) cut_column(a->children[i], row, n);
     a->length = n;
@@ -330,8 +331,7 @@ sk_rc sk_batch_columns(const struct sk_batch *b, struct sk_schema *schema, const
             break;
         }
     if (ok) return SK_OK;
-    sk_batch_destroy(*out);
-    return SK_ERR(err, SK_ENOMEM, "no memory for a batch");
+    return give_up(out, err);
 }
 
 static void free_bytes(void *p) { sk_free(p); }

@@ -168,8 +168,8 @@ static char *text_of(struct sk_bytes b) {
     return copy;
 }
 
-/* Reads an aggregate. false: out of memory, or the description is damaged. */
-static bool read_agg(struct sk_rd *r, struct sk_agg *a) {
+/* Reads an aggregate. SK_ENOMEM; SK_EINVAL: the description is damaged. */
+static sk_rc read_agg(struct sk_rd *r, struct sk_agg *a) {
     uint64_t bits;
     a->kind = (enum sk_agg_kind)sk_rd_u32(r);
     a->column = sk_rd_u32(r);
@@ -182,7 +182,8 @@ static bool read_agg(struct sk_rd *r, struct sk_agg *a) {
     a->k = sk_rd_u32(r);
     bits = sk_rd_u64(r);
     memcpy(&a->q, &bits, 8);
-    if (!sk_rd_ok(r) || a->kind >= SK_AGG_KINDS || (has_quantiles(a) && a->k > r->n)) return false;
+    if (!sk_rd_ok(r) || a->kind >= SK_AGG_KINDS || (has_quantiles(a) && a->k > r->n))
+        return SK_EINVAL;
     double *qs = has_quantiles(a) ? sk_alloc(SK_TAG_KERNEL, (a->k + 1) * sizeof *qs) : NULL;
     a->qs = qs;
     for (uint32_t i = 0; qs && i < a->k; i++) {
@@ -191,17 +192,18 @@ static bool read_agg(struct sk_rd *r, struct sk_agg *a) {
     }
     a->name = text_of(sk_rd_bytes(r));
     a->value_name = text_of(sk_rd_bytes(r));
-    return a->name && a->value_name && (qs || !has_quantiles(a)) && sk_rd_ok(r);
+    if (!sk_rd_ok(r)) return SK_EINVAL;
+    return a->name && a->value_name && (qs || !has_quantiles(a)) ? SK_OK : SK_ENOMEM;
 }
 
 static sk_rc read_aggs(struct sk_rd *r, struct sk_what *w, struct sk_err *err) {
     uint32_t n = sk_rd_u32(r);
     if (!sk_rd_ok(r) || n > r->n) return SK_ERR(err, SK_EINVAL, "what an exchange does: damaged");
     w->aggs = sk_calloc(SK_TAG_KERNEL, n * sizeof *w->aggs);
-    for (bool ok = w->aggs != NULL; ok && w->n_aggs < n;) ok = read_agg(r, &w->aggs[w->n_aggs++]);
-    if (!sk_rd_ok(r)) return SK_ERR(err, SK_EINVAL, "what an exchange does: damaged");
-    return w->aggs && w->n_aggs == n ? SK_OK
-                                     : SK_ERR(err, SK_ENOMEM, "no memory for %u aggregates", n);
+    sk_rc rc = w->aggs ? SK_OK : SK_ENOMEM;
+    while (rc == SK_OK && w->n_aggs < n) rc = read_agg(r, &w->aggs[w->n_aggs++]);
+    if (rc == SK_EINVAL) return SK_ERR(err, SK_EINVAL, "what an exchange does: damaged");
+    return rc == SK_OK ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory for %u aggregates", n);
 }
 
 size_t sk_what_write(const struct sk_what *w, void *buf, size_t cap) {
