@@ -89,7 +89,7 @@ sk_rc rig_run(const struct rig_task *t, int times, struct sk_err *err) {
     args[0] = (struct sk_view){.kind = SK_KIND_EXEC, .data = wire_task, .len = w.n};
     for (uint32_t i = 0; i < t->n_in; i++) args[i + 1] = block_of(t->in[i].batch, &mem[i]);
     sk_mem_fail_at(rig.fail_at);
-    sk_rc rc = sk_data_chain_open(stage, NULL, NULL, &c, err);
+    sk_rc rc = sk_data_chain_open(stage, rig.find, rig.ctx, &c, err);
     for (int i = 0; rc == SK_OK && i < times; i++) {
         struct sk_task_priv p = {.t = {.engine = &engine,
                                        .name = "a task",
@@ -97,7 +97,7 @@ sk_rc rig_run(const struct rig_task *t, int times, struct sk_err *err) {
                                        .args = args,
                                        .n_returns = SK_STREAMING},
                                  .ops = &task_ops};
-        rc = sk_data_chain_run(c, &p.t, 0, NULL, err);
+        rc = sk_data_chain_run(c, &p.t, 0, rig.ctx, err);
         if (i + 1 == times || rc != SK_OK) sk_data_chain_close(c);
     }
     rig.failed = sk_mem_failed();

@@ -19,8 +19,11 @@ struct rig {
     uint32_t refuse_at; /* the yield with this number fails with SK_ECANCEL; UINT32_MAX: none */
     int views;          /* input blocks that are still mapped */
     bool unaligned;     /* input blocks lie at odd addresses */
-    int64_t fail_at;    /* the allocation of the next run that fails; 0: none */
-    bool failed;        /* it has failed */
+    /* of the caller's operators, as sk_data_chain_open takes them; NULL: none */
+    const struct sk_data_op *(*find)(const char *name, size_t n);
+    struct skate_task *ctx;
+    int64_t fail_at; /* the allocation of the next run that fails; 0: none */
+    bool failed;     /* it has failed */
 };
 extern struct rig rig;
 

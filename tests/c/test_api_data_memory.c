@@ -1,0 +1,208 @@
+/* test_api_data_memory.c - each allocation fails once: while plans are built and lowered, and in
+ * chains that call functions of batches, which run in the test's process. */
+#include "api/data_int.h"
+#include "base/wire.h"
+#include "data/groups.h"
+#include "data_rig.h"
+
+static struct sk_err err;
+
+/* ---- functions ------------------------------------------------------------------------------- */
+
+SKATE_BATCHES(mem_double) {
+    struct skate_column in = {.name = "v"}, out = {.name = "w"};
+    struct ArrowSchema s;
+    struct ArrowArray a;
+    int rc = skate_columns(t, schema, batch, &in, 1);
+    if (rc || (rc = skate_batch_new(&out, 1, (size_t)batch->length, &s, &a))) return rc;
+    for (int64_t i = 0; i < a.length; i++)
+        ((int64_t *)out.data)[i] = 2 * ((const int64_t *)in.data)[i];
+    rc = skate_emit(t, &s, &a);
+    s.release(&s);
+    return rc ? rc : skate_emit(t, schema, batch); /* two schemas */
+}
+SKATE_BATCHES(mem_odd) {
+    struct skate_column in = {.name = "v"};
+    int rc = skate_columns(t, schema, batch, &in, 1);
+    for (int64_t i = 0; !rc && i < batch->length; i++)
+        skate_keep(t)[i] = ((const int64_t *)in.data)[i] % 2 != 0;
+    return rc;
+}
+SKATE_BATCHES(mem_fails_at_7) {
+    struct skate_column in = {.name = "v"};
+    int rc = skate_columns(t, schema, batch, &in, 1);
+    for (int64_t i = 0; !rc && i < batch->length; i++)
+        if (((const int64_t *)in.data)[i] == 7) return skate_fail(t, "seven");
+    return rc ? rc : skate_emit(t, schema, batch);
+}
+static int tally_begin(struct skate_task *t, void **state) {
+    (void)t;
+    *state = calloc(1, 8);
+    return *state ? 0 : SKATE_ENOMEM;
+}
+static int tally_rows(struct skate_task *t, const struct ArrowSchema *schema,
+                      struct ArrowArray *batch) {
+    (void)schema;
+    *(int64_t *)skate_task_state(t) += batch->length;
+    return 0;
+}
+static int tally_end(struct skate_task *t) { return skate_report(t, skate_task_state(t), 8); }
+static const struct skate_batch_fns tally = {.size = sizeof tally,
+                                             .batch = tally_rows,
+                                             .begin = tally_begin,
+                                             .end = tally_end,
+                                             .drop = free};
+__attribute__((constructor(102))) static void register_tally(void) {
+    (void)skate_register_batches("mem_tally", &tally);
+}
+SKATE_TASK(mem_source) {
+    struct skate_column out = {.name = "v"};
+    struct ArrowSchema s;
+    struct ArrowArray a;
+    size_t n;
+    int64_t first = *(const int64_t *)skate_arg(t, &n);
+    int rc = skate_batch_new(&out, 1, 10, &s, &a);
+    if (rc) return rc;
+    for (int64_t i = 0; i < 10; i++) ((int64_t *)out.data)[i] = first + i;
+    rc = skate_emit(t, &s, &a);
+    s.release(&s);
+    return rc;
+}
+
+/* ---- chains ---------------------------------------------------------------------------------- */
+
+static struct sk_bytes call_of(void *wire, size_t cap, struct sk_batch_call c) {
+    return (struct sk_bytes){wire, sk_batch_call_write(&c, wire, cap)};
+}
+
+TEST(functions_without_memory) {
+    uint8_t wire[8][200], keys[50];
+    const char *key[] = {"k"};
+    struct sk_wr w = sk_wr_init(keys, sizeof keys);
+    sk_groups_write(&w, key, 1);
+    struct sk_batch *b[] = {rig_numbers("k,v", (int64_t[]){0, 1, 0, 2, 0, 3, 1, 4, 1, 5, 1, 6}, 6),
+                            rig_numbers("k,v", (int64_t[]){2, 7, 2, 8, 3, 9}, 3)};
+    struct {
+        const char *op;
+        struct sk_batch_call call;
+    } list[] = {
+        {"map", {.name = "mem_double"}},
+        {"map", {.name = "mem_double", .batch_rows = 4}},
+        {"map", {.name = "mem_fails_at_7", .on_error = SKATE_SKIP}},
+        {"map", {.name = "mem_fails_at_7", .on_error = SKATE_QUARANTINE, .batch_rows = 5}},
+        {"map", {.name = "mem_tally", .write = 77}},
+        {"filter", {.name = "mem_odd"}},
+        {"map_groups", {.name = "mem_double", .keys = {keys, w.n}}},
+    };
+    struct rig_input in[] = {{b[0], 0}, {b[1], 0}};
+    struct skate_task task = {.failed = false};
+    rig.find = sk_batch_op_find;
+    rig.ctx = &task;
+    for (size_t i = 0; i < SK_COUNT(list); i++) {
+        struct sk_bytes params = call_of(wire[i], sizeof wire[i], list[i].call);
+        struct sk_stage_node node[] = {RIG_NODE(list[i].op, params.p, params.n)};
+        struct rig_task t = {.nodes = node, .n_nodes = 1, .in = in, .n_in = 2};
+        t.task = (struct sk_stage_task){.cap_rows = -1, .target_bytes = 1000, .hint = 1};
+        rig_run_without_memory(&t);
+        for (size_t cut = 0; cut < params.n; cut += 3) {
+            node[0].params.n = cut;
+            CHECK_RC(rig_run(&t, 1, &err), SK_ECORRUPT);
+        }
+        node[0].params.n = params.n;
+        CHECK_OK_ERR(rig_run(&t, 2, &err), &err); /* the chain runs two tasks */
+        CHECK(rig.n_out > 0);
+        rig_forget();
+    }
+    int64_t first = 5;
+    struct sk_bytes params =
+        call_of(wire[7], sizeof wire[7], (struct sk_batch_call){.name = "mem_source"});
+    struct sk_stage_node source[] = {RIG_NODE("source", params.p, params.n)};
+    struct rig_task t = {.nodes = source, .n_nodes = 1};
+    t.task = (struct sk_stage_task){
+        .cap_rows = -1, .target_bytes = 1000, .hint = 1, .unit = {&first, sizeof first}};
+    rig_run_without_memory(&t);
+    sk_batch_destroy(b[0]);
+    sk_batch_destroy(b[1]);
+}
+
+TEST(bad_rows_leave_the_task) {
+    uint8_t wire[200];
+    struct sk_batch *b = rig_numbers("v", NULL, 10), *out;
+    struct rig_input in[] = {{b, 0}};
+    struct skate_task task = {.failed = false};
+    rig.find = sk_batch_op_find;
+    rig.ctx = &task;
+    struct sk_bytes params =
+        call_of(wire, sizeof wire,
+                (struct sk_batch_call){.name = "mem_fails_at_7", .on_error = SKATE_QUARANTINE});
+    struct sk_stage_node node[] = {RIG_NODE("map", params.p, params.n)};
+    struct rig_task t = {.nodes = node, .n_nodes = 1, .in = in, .n_in = 1};
+    t.task = (struct sk_stage_task){.cap_rows = -1, .target_bytes = 1000, .hint = 1};
+    CHECK_OK_ERR(rig_run(&t, 1, &err), &err);
+    int64_t rows = 0, letters = 0;
+    for (uint32_t i = 0; i < rig.n_out; i++) {
+        out = rig_batch(i);
+        if (out->schema->s.n_children == 4) letters += out->array.length;
+        else rows += out->array.length;
+        sk_batch_destroy(out);
+    }
+    CHECK_EQ(rows, 9);
+    CHECK_EQ(letters, 1);
+    rig_forget();
+    sk_batch_destroy(b);
+}
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+/* A plan with a node of each kind. NULL: a call has failed. */
+static skate_dataset *everything(void) {
+    const char *k[] = {"id"}, *as[] = {"r"};
+    struct skate_map_opts m = SKATE_OPTS(struct skate_map_opts);
+    struct skate_exchange_opts x = SKATE_OPTS(struct skate_exchange_opts);
+    struct skate_join j = SKATE_OPTS(struct skate_join);
+    struct skate_agg aggs[] = {{.kind = "count"}, {.kind = "sum", .column = "id"}};
+    m.arg = "argument";
+    m.arg_size = 8;
+    m.batch_rows = 5;
+    x.partitions = 3;
+    j.left_keys = k;
+    j.right_keys = as;
+    j.n_keys = 1;
+    int64_t unit = 3;
+    skate_dataset *a = skate_map(skate_range(100000, NULL, NULL), "mem_double", &m);
+    skate_dataset *b =
+        skate_source("mem_source", &(struct skate_unit){&unit, sizeof unit, 10, 80}, 1, NULL);
+    a = skate_sort(a, (struct skate_key[]){{"id", true, false}}, 1, &x);
+    a = skate_filter(a, "mem_odd", NULL);
+    b = skate_select(skate_random_shuffle(b, 1, NULL), k, as, 1);
+    a = skate_join(a, skate_dataset_retain(b), &j, NULL);
+    skate_dataset *both[] = {skate_repartition(a, &x), skate_distinct(b, k, 1, NULL)};
+    a = skate_limit(skate_union(both, 2), 50);
+    a = skate_groupby(a, k, 1, aggs, 2, NULL);
+    a = skate_map_groups(a, k, 1, "mem_double", NULL, NULL);
+    return skate_zip(a, skate_range(5, "x", NULL));
+}
+
+static void release_block(void *e, uint64_t oid) { (void)e, (void)oid; }
+
+TEST(plans_without_memory) {
+    int64_t before = sk_mem_blocks(SK_TAG_N);
+    bool hit = true;
+    int64_t nth = 1;
+    for (; hit; nth++) {
+        struct sk_plan *plan;
+        uint32_t root;
+        sk_mem_fail_at(nth);
+        skate_dataset *ds = everything();
+        sk_rc rc = ds ? sk_dataset_lower(ds, NULL, sk_shuffle_find("auto"), &plan, &root, &err)
+                      : (sk_rc)sk_api_err()->code;
+        hit = sk_mem_failed();
+        sk_mem_fail_at(0);
+        CHECK_MSG(rc == (hit ? SK_ENOMEM : SK_OK), "allocation %lld: %s %s", (long long)nth,
+                  sk_rc_name(rc), rc ? ds ? err.msg : skate_error() : "");
+        if (rc == SK_OK) sk_plan_destroy(plan, release_block, NULL);
+        skate_dataset_release(ds);
+        CHECK_MSG(sk_mem_blocks(SK_TAG_N) == before, "allocation %lld leaks", (long long)nth);
+    }
+    CHECK(nth > 60);
+}
