@@ -1,17 +1,12 @@
 /* skate_data.h - streaming batch pipelines from C: datasets of Arrow record batches, on the engine
  * of skate.h.
  *
- *     SKATE_BATCHES(halve) {                               // runs in worker processes
- *         struct skate_column in = {.name = "id"}, out = {.name = "half", .format = "g"};
- *         struct ArrowSchema s;
- *         struct ArrowArray a;
- *         int rc = skate_columns(t, schema, batch, &in, 1);
- *         if (rc || (rc = skate_batch_new(&out, 1, (size_t)batch->length, &s, &a))) return rc;
- *         for (int64_t i = 0; i < batch->length; i++)
- *             ((double *)out.data)[i] = 0.5 * (double)((const int64_t *)in.data)[i];
- *         rc = skate_emit(t, &s, &a);
- *         s.release(&s);
- *         return rc;
+ *     SKATE_BATCHES(halve) {                                // runs in worker processes
+ *         struct skate_column c = {.name = "x"};
+ *         int rc = skate_columns_of(t, schema, batch, &c, 1); // c.data: the values
+ *         double *x = c.data;
+ *         for (int64_t i = 0; rc == 0 && i < batch->length; i++) x[i] /= 2;
+ *         ...
  *     }
  *     int main(int argc, char **argv) {
  *         struct ArrowArrayStream out;

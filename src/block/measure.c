@@ -526,7 +526,7 @@ static sk_rc visit_runs(struct sk_block_walk *w, const struct ArrowSchema *s,
     for (uint32_t i = 0; i < in.n; i++) {
         const struct ArrowArray *ends = in.a[i]->children[0];
         if (ends->n_buffers != 2 || ends->n_children || ends->length < 0 || ends->offset < 0 ||
-            ends->null_count > 0)
+            ends->length > INT64_MAX / 16 || ends->offset > INT64_MAX / 16 || ends->null_count > 0)
             return BAD(w, "malformed run ends");
         const void *src = buffer(ends, 1);
         if (!src && ends->length) return BAD(w, "buffer 1 is missing");

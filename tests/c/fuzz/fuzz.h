@@ -20,7 +20,7 @@ static void seed_from_env(void) { /* SK_TEST_SEED */
 }
 
 /* Returns a value that may break size arithmetic, or a small one that looks right. */
-static uint64_t word(void) {
+static SK_UNUSED uint64_t word(void) {
     /* clang-format off */
     static const uint64_t odd[] = {
         0, 1, 2, 3, 7, 8, 9, 63, 64, 65, 127, 128, 255,
