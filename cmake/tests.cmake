@@ -74,6 +74,14 @@ if(TARGET sk_engine)
   endforeach()
 endif()
 
+if(TARGET sk_api) # against the same pipelines in Python (tests/py/data/test_equal_to_c.py)
+  skate_closure(api_libs api)
+  add_executable(equal_rows ${CMAKE_SOURCE_DIR}/tests/c/equal_rows.c)
+  target_include_directories(equal_rows PRIVATE ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(equal_rows PRIVATE skate_flags -Wl,--start-group ${api_libs} -Wl,--end-group Threads::Threads m ${CMAKE_DL_LIBS})
+  set_target_properties(equal_rows PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+endif()
+
 if(TARGET wordcount) # against cat, tr, sort and uniq
   add_test(NAME wordcount COMMAND sh ${CMAKE_SOURCE_DIR}/tests/c/wordcount.sh $<TARGET_FILE:wordcount>)
   set_tests_properties(wordcount PROPERTIES LABELS unit TIMEOUT 120 ENVIRONMENT "SK_EMULATOR=$<JOIN:${CMAKE_CROSSCOMPILING_EMULATOR}, >")
