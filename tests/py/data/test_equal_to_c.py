@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 import skate
 from skate.data.aggregate import Max, Sum
 

@@ -2,7 +2,6 @@
 also in tests/c/test_data_cutter.c, which makes the same batches."""
 
 import pyarrow as pa
-
 from skate.data.worker.stage import cut
 
 CUTS = 119516640750622573
