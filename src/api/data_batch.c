@@ -672,8 +672,9 @@ static sk_rc filter_push(struct sk_data_node *n, struct sk_batch *b, struct sk_e
     int rc_of = 0;
     uint8_t *keep = sk_alloc(TAG, (size_t)b->array.length + 1);
     if (!keep) {
+        SK_ERR(err, SK_ENOMEM, "no memory to filter %lld rows", (long long)b->array.length);
         sk_batch_destroy(b);
-        return SK_ERR(err, SK_ENOMEM, "no memory to filter %lld rows", (long long)b->array.length);
+        return SK_ENOMEM;
     }
     memset(keep, 1, (size_t)b->array.length + 1);
     o->ctx.keep = keep;

@@ -208,6 +208,7 @@ TEST(a_forked_child_cannot_use_the_engine) {
 }
 
 SKATE_BATCHES(crashes) {
+    (void)signal(SIGSEGV, SIG_DFL); /* no report of a sanitizer */
     raise(SIGSEGV);
     return 0;
 }
@@ -328,49 +329,50 @@ static void lie_release(struct ArrowArray *a) { a->release = NULL; }
 SKATE_BATCHES(lies) {
     int lie = *(const int *)skate_arg(t, NULL);
     static const int64_t values[4] = {1, 2, 3, 4};
-    int32_t offsets[] = {0, 2, 4, 6}, list_offsets[] = {0, 1, 2, 4};
-    const void *no[1] = {NULL}, *number[2] = {NULL, values}, *text[3] = {NULL, offsets, "abcdef"},
-               *list[2] = {NULL, list_offsets}, *inner[2] = {NULL, values};
+    static struct { /* lives until the batch is released, which is later than the call's end */
+        int32_t offsets[4], list_offsets[4];
+        const void *no[1], *number[2], *text[3], *list[2], *inner[2];
+        struct ArrowArray ia, *ias[1], ca[3], *cas[3];
+    } k;
+    memcpy(k.offsets, (int32_t[]){0, 2, 4, 6}, sizeof k.offsets);
+    memcpy(k.list_offsets, (int32_t[]){0, 1, 2, 4}, sizeof k.list_offsets);
+    k.no[0] = k.number[0] = k.text[0] = k.list[0] = k.inner[0] = NULL;
+    k.number[1] = k.inner[1] = values;
+    k.text[1] = k.offsets;
+    k.text[2] = "abcdef";
+    k.list[1] = k.list_offsets;
     struct ArrowSchema is = {.format = "l", .name = "item"}, *ils[] = {&is},
                        cs[3] = {{.format = "l", .name = "n"},
                                 {.format = "u", .name = "t"},
                                 {.format = "+l", .name = "v", .n_children = 1, .children = ils}},
                        *css[] = {&cs[0], &cs[1], &cs[2]},
                        s = {.format = "+s", .n_children = 3, .children = css};
-    void (*keep)(struct ArrowArray *) = lie_release;
-    struct ArrowArray ia = {.length = 4, .n_buffers = 2, .buffers = inner, .release = keep},
-                      *ias[] = {&ia},
-                      ca[3] = {{.length = 3, .n_buffers = 2, .buffers = number, .release = keep},
-                               {.length = 3, .n_buffers = 3, .buffers = text, .release = keep},
-                               {.length = 3,
-                                .n_buffers = 2,
-                                .n_children = 1,
-                                .buffers = list,
-                                .children = ias,
-                                .release = keep}},
-                      *cas[] = {&ca[0], &ca[1], &ca[2]},
-                      a = {.length = 3,
-                           .n_buffers = 1,
-                           .n_children = 3,
-                           .buffers = no,
-                           .children = cas,
-                           .release = keep};
+    k.ia = (struct ArrowArray){.length = 4, .n_buffers = 2, .buffers = k.inner};
+    k.ias[0] = &k.ia;
+    k.ca[0] = (struct ArrowArray){.length = 3, .n_buffers = 2, .buffers = k.number};
+    k.ca[1] = (struct ArrowArray){.length = 3, .n_buffers = 3, .buffers = k.text};
+    k.ca[2] = (struct ArrowArray){
+        .length = 3, .n_buffers = 2, .n_children = 1, .buffers = k.list, .children = k.ias};
+    struct ArrowArray a = {
+        .length = 3, .n_buffers = 1, .n_children = 3, .buffers = k.no, .children = k.cas};
+    for (int i = 0; i < 3; i++) k.cas[i] = &k.ca[i];
+    a.release = k.ia.release = k.ca[0].release = k.ca[1].release = k.ca[2].release = lie_release;
     switch (lie) {
     case 0: a.n_children = 2; break;
-    case 1: ca[0].length = 2; break;
-    case 2: cas[1] = NULL; break;
+    case 1: k.ca[0].length = 2; break;
+    case 2: k.cas[1] = NULL; break;
     case 3: a.length = -1; break;
-    case 4: ca[0].offset = INT64_MAX; break;
-    case 5: ca[1].n_buffers = 2; break;
-    case 6: offsets[1] = 5; break;
-    case 7: list_offsets[3] = 9; break;
-    case 8: ca[2].n_children = 0; break;
-    case 9: ca[0].release = NULL; break;
+    case 4: k.ca[0].offset = INT64_MAX; break;
+    case 5: k.ca[1].n_buffers = 2; break;
+    case 6: k.offsets[1] = 5; break;
+    case 7: k.list_offsets[3] = 9; break;
+    case 8: k.ca[2].n_children = 0; break;
+    case 9: k.ca[0].release = NULL; break;
     case 10: cs[0].format = "lx"; break;
     case 11: cs[0].format = NULL; break;
-    case 12: number[1] = NULL; break;
-    case 13: ca[0].null_count = 1; break;
-    case 14: ca[1].buffers = NULL; break;
+    case 12: k.number[1] = NULL; break;
+    case 13: k.ca[0].null_count = 1; break;
+    case 14: k.ca[1].buffers = NULL; break;
     case 15: s.format = "l"; break;
     default: break;
     }
