@@ -127,7 +127,9 @@ SKATE_API int skate_register_batches(const char *name, const struct skate_batch_
 /* Inside functions of batches and of sources. */
 /* Emits a batch. Takes *batch over (batch->release is NULL afterwards, also after a failure);
  * copies the schema. All batches of an operator should have one schema. SKATE_EINVAL: the batch
- * does not fit the schema. SKATE_ECANCEL: no more rows are needed; return it at once. */
+ * does not fit the schema, or its offsets or indices lie. SKATE_ECANCEL: no more rows are needed;
+ * return it at once. A failure stays: the function's later calls return it again, and the operator
+ * fails with it. */
 SKATE_API int skate_emit(struct skate_task *t, const struct ArrowSchema *schema,
                          struct ArrowArray *batch);
 /* The bytes that the driver gave as skate_map_opts.arg; of a source: the unit. NULL: none. */
@@ -207,7 +209,8 @@ SKATE_API skate_dataset *skate_read_records(const char *const *paths, size_t n, 
 SKATE_API skate_dataset *skate_map(skate_dataset *ds, const char *name,
                                    const struct skate_map_opts *o);
 /* Keeps the rows for which the condition holds: the function of batches `name` emits nothing and
- * sets keep[i] (skate_keep) to 1 or 0 for each row; rows are kept by default. */
+ * sets keep[i] (skate_keep) to 1 or 0 for each row; rows are kept by default. on_error and
+ * batch_rows of the options have to be 0. */
 SKATE_API skate_dataset *skate_filter(skate_dataset *ds, const char *name,
                                       const struct skate_map_opts *o);
 SKATE_API uint8_t *skate_keep(struct skate_task *t);
@@ -293,9 +296,9 @@ struct skate_run_opts {
     const char *policy;   /* NULL: chosen. skate_policy_name lists the names. */
     const char *strategy; /* of exchanges that name none */
     bool any_order;       /* blocks come as they are made */
-    int64_t
-        max_bad_rows;   /* the run fails when more rows were skipped or quarantined; -1: no limit */
-    int64_t timeout_ms; /* the most a get_next waits; 0: no limit. SKATE_ETIMEOUT */
+    int64_t max_bad_rows; /* the run fails when more rows were skipped or quarantined; 0, -1: no
+                             limit */
+    int64_t timeout_ms;   /* the most a get_next waits; 0: no limit. SKATE_ETIMEOUT */
 };
 /* Runs the dataset and fills *out with the stream of its batches. The run begins with the call and
  * goes on while the caller does something else, until blocks fill the budget; releasing the stream
