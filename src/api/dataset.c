@@ -667,6 +667,10 @@ skate_dataset *skate_groupby(skate_dataset *ds, const char *const *keys, size_t 
     char by[60];
     if (n_keys > KEYS_MAX || n_aggs > KEYS_MAX || (n_aggs && !aggs) || (n_keys && !keys))
         return bad_keys("groupby", n_keys, &ds, 1);
+    if (ds && !n_aggs) {
+        SK_ERR(sk_api_err(), SK_EINVAL, "groupby: no aggregates; skate_distinct finds the keys");
+        return refuse(ds);
+    }
     struct aggs a = {.agg = NULL};
     struct sk_what w = {.kind = SK_WHAT_AGGREGATE,
                         .n_partitions = 1,

@@ -88,7 +88,9 @@ TEST(wrong_arguments_are_refused) {
     x.partitions = 1u << 31;
     refused(skate_random_shuffle(numbers(1), 1, &x), "partitions; the most are");
     refused(skate_repartition(numbers(1), NULL), "repartition: options");
-    refused(skate_groupby(numbers(1), null, 1, NULL, 0, NULL), "the name of a key is NULL");
+    refused(skate_groupby(numbers(1), one, 1, NULL, 0, NULL), "groupby: no aggregates");
+    refused(skate_groupby(numbers(1), null, 1, (struct skate_agg[]){{.kind = "count"}}, 1, NULL),
+            "the name of a key is NULL");
     refused(skate_groupby(numbers(1), one, 1, (struct skate_agg[]){{.kind = "sum"}}, 1, NULL),
             "needs a column");
     refused(skate_groupby(numbers(1), one, 1, (struct skate_agg[]){{.kind = NULL}}, 1, NULL),

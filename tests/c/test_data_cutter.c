@@ -1,5 +1,6 @@
 /* test_data_cutter.c - the cutter against a naive second implementation of its rule, on random
  * batches of several schemas; gathered batches, columns and groups; lack of memory. */
+#include "block_zoo.h"
 #include "data/columns.h"
 #include "data/cutter.h"
 #include "data/gathered.h"
@@ -188,6 +189,45 @@ TEST(cutting_without_memory) {
         if (!rig.failed) break;
     }
     CHECK(rig.fail_at > 20);
+}
+
+static sk_rc count_rows(void *ctx, struct sk_block_plan *plan, struct sk_err *e SK_UNUSED) {
+    *(uint64_t *)ctx += sk_block_plan_sizes(plan).n_rows;
+    n_cuts++;
+    return SK_OK;
+}
+static void leave_alone(struct ArrowArray *a) { a->release = NULL; }
+
+TEST(types_that_plans_cannot_join) { /* dictionaries, views, unions, run ends */
+    struct zoo z;
+    bool hit = true;
+    make_zoo(&z);
+    int64_t before = sk_mem_blocks(SK_TAG_N);
+    for (int64_t nth = 1; hit; nth++) {
+        struct sk_cutter *c;
+        struct sk_schema *schema;
+        struct sk_batch *b;
+        uint64_t rows = 0;
+        n_cuts = 0;
+        CHECK_OK_ERR(sk_cutter_create(1 << 20, -1, count_rows, &rows, &c, &err), &err);
+        sk_mem_fail_at(nth);
+        sk_rc rc = SK_OK;
+        for (int i = 0; rc == SK_OK && i < 3; i++) {
+            struct ArrowArray a = z.batch.array;
+            a.release = leave_alone;
+            rc = sk_schema_copy(&z.batch.schema, &schema, &err);
+            if (rc == SK_OK) rc = sk_batch_take(schema, &a, &b, &err);
+            if (rc == SK_OK) rc = sk_cutter_push(c, b, &err);
+        }
+        if (rc == SK_OK) rc = sk_cutter_end(c, &err);
+        hit = sk_mem_failed();
+        sk_mem_fail_at(0);
+        sk_cutter_destroy(c);
+        CHECK_RC(rc, hit ? SK_ENOMEM : SK_OK);
+        if (!hit) CHECK_EQ(rows, 15);
+        if (!hit) CHECK_EQ(n_cuts, 1);
+        CHECK_EQ(sk_mem_blocks(SK_TAG_N), before);
+    }
 }
 
 /* ---- gathered batches ------------------------------------------------------------------------ */
