@@ -72,7 +72,7 @@ static int print(const char *op) {
 
 int main(int argc, char **argv) {
     if (skate_worker_main(argc, argv)) return 0;
-    int rc = skate_init(&(struct skate_opts){.cpus = 2, .store_bytes = 256 << 20});
+    int rc = skate_init(SKATE_WITH(struct skate_opts, .cpus = 2, .store_bytes = 256 << 20));
     for (int i = 1; !rc && i < argc; i++) rc = print(argv[i]);
     if (rc) fprintf(stderr, "%s\n", skate_error());
     skate_shutdown();

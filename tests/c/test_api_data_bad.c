@@ -12,7 +12,7 @@
 /* ---- help ------------------------------------------------------------------------------------ */
 
 static void open_engine(void) {
-    CHECK_EQ(skate_init(&(struct skate_opts){.cpus = 2, .store_bytes = 256 << 20}), 0);
+    CHECK_EQ(skate_init(SKATE_WITH(struct skate_opts, .cpus = 2, .store_bytes = 256 << 20)), 0);
 }
 
 static skate_dataset *numbers(int64_t n) { return skate_range(n, NULL, NULL); }
