@@ -6,6 +6,7 @@
  * A table of states grows to half a block, since its batch needs about as much memory again. */
 #include "data/columns.h"
 #include "data/gathered.h"
+#include "data/mapping.h"
 
 enum { STEP = 4 << 20 }; /* bytes that are aggregated at once */
 
@@ -37,24 +38,7 @@ static sk_rc begin(struct sk_data_node *n, struct sk_err *err) {
 
 /* Maps a batch of states or rows and yields what comes of it. Takes b over. */
 static sk_rc map(struct sk_data_node *n, struct sk_batch *b, struct sk_err *err) {
-    struct state *s = state_of(n);
-    const struct sk_data_task *t = sk_data_task_of(n);
-    struct sk_work *work = NULL;
-    struct sk_value *v;
-    struct sk_map_input in = {.schema = &b->schema->s,
-                              .array = &b->array,
-                              .seq = t->d.seq == SK_NO_SEQ ? 0 : t->d.seq,
-                              .values = t->d.hint,
-                              .row0 = s->row0};
-    sk_rc rc = sk_work_map(s->what, &in, &work, err);
-    while (rc == SK_OK && (rc = sk_work_next(work, &v, err)) == SK_OK && v) {
-        rc = sk_data_yield(n, v, err);
-        sk_value_destroy(v);
-    }
-    sk_work_destroy(work);
-    s->row0 += (uint64_t)b->array.length;
-    sk_batch_destroy(b);
-    return rc;
+    return sk_data_map(n, state_of(n)->what, b, &state_of(n)->row0, err);
 }
 
 static void drop_states(struct state *s) {

@@ -1,6 +1,7 @@
 /* exchange_map.c - the first half of an exchange: makes packs of partitions, or sorted runs, of the
  * batches that it gets (shuffle/work.h). The last operator of its stage. */
 #include "data/gathered.h"
+#include "data/mapping.h"
 
 struct state {
     struct sk_what *what;
@@ -30,25 +31,8 @@ static sk_rc check_keys(const struct sk_what *w, const struct ArrowSchema *schem
 /* Maps one batch and yields what comes of it. Takes b over. */
 static sk_rc map(struct sk_data_node *n, struct sk_batch *b, struct sk_err *err) {
     struct state *s = sk_data_state(n);
-    const struct sk_data_task *t = sk_data_task_of(n);
-    struct sk_work *work = NULL;
-    struct sk_value *v;
-    struct sk_map_input in = {.schema = &b->schema->s,
-                              .array = &b->array,
-                              .seq = t->d.seq == SK_NO_SEQ ? 0 : t->d.seq,
-                              .values = t->d.hint,
-                              .row0 = s->row0};
-    sk_rc rc = SK_OK;
-    if (b->schema->s.n_children) {
-        rc = check_keys(s->what, &b->schema->s, err);
-        if (rc == SK_OK) rc = sk_work_map(s->what, &in, &work, err);
-    }
-    while (rc == SK_OK && work && (rc = sk_work_next(work, &v, err)) == SK_OK && v) {
-        rc = sk_data_yield(n, v, err);
-        sk_value_destroy(v);
-    }
-    sk_work_destroy(work);
-    s->row0 += (uint64_t)b->array.length;
+    sk_rc rc = b->schema->s.n_children ? check_keys(s->what, &b->schema->s, err) : SK_OK;
+    if (rc == SK_OK && b->schema->s.n_children) return sk_data_map(n, s->what, b, &s->row0, err);
     sk_batch_destroy(b);
     return rc;
 }
