@@ -264,6 +264,7 @@ static void on_event(struct sk_sink *s, const struct sk_event *ev, size_t n_ev) 
         return;
     }
     CHECK_EQ(n_ev, 1);
+    if (ev->kind == SK_EV_FAILED && ev->err->code == SK_ECLOSED) return; /* the engine closes */
     struct wtask *t = &W.tasks[ev->tag];
     uint32_t args[MAX_ARGS], n = t->n_args;
     memcpy(args, t->args, sizeof args);
