@@ -12,7 +12,7 @@ static struct sk_err err;
 /* ---- the cutter ------------------------------------------------------------------------------ */
 
 enum { CUTS_MAX = 200 * 5000 }; /* a block for each row of the largest case */
-static int64_t cuts[CUTS_MAX]; /* rows of each block */
+static int64_t cuts[CUTS_MAX];  /* rows of each block */
 static uint32_t n_cuts;
 static int64_t sum, next_value;
 static bool ordered;
