@@ -1,6 +1,7 @@
 import gc
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 
@@ -25,6 +26,23 @@ def pytest_terminal_summary(terminalreporter):
             terminalreporter.section("failed assertions of the engine")
             terminalreporter.write(f.read())
         os.unlink(assert_log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_timeout_set_timer(item, settings):
+    """Before a test that hangs is failed, it prints what the engine and its workers are doing."""
+    made = yield
+    fail = signal.getsignal(signal.SIGALRM)
+
+    def tell(signum, frame):
+        command = [sys.executable, "-m", "skate", "stack", str(os.getpid())]
+        got = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        print(got.stdout, got.stderr)
+        fail(signum, frame)
+
+    if callable(fail):
+        signal.signal(signal.SIGALRM, tell)
+    return made
 
 
 def pytest_collection_finish():
