@@ -1,5 +1,6 @@
 /* test_ipc_seg.c - memfd segments: sharing, seals, punching, warming, and every way they can be
  * refused. */
+#include <inttypes.h>
 #include <pthread.h>
 #include <sys/stat.h>
 
@@ -120,6 +121,37 @@ TEST(seg_tail) {
     sk_seg_close(&a);
     sk_seg_close(&b);
     CHECK_EQ(count_fds(), fds);
+}
+
+/* True if /proc says that core dumps leave out the mapping of this address; -1: it does not say. */
+static int left_out(const void *at) {
+    FILE *f = fopen("/proc/self/smaps", "r");
+    char line[512];
+    int found = -1;
+    bool here = false;
+    while (f && fgets(line, sizeof line, f)) {
+        uintptr_t from, to;
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &from, &to) == 2)
+            here = (uintptr_t)at >= from && (uintptr_t)at < to;
+        else if (here && strncmp(line, "VmFlags:", 8) == 0) found = strstr(line, " dd") != NULL;
+    }
+    if (f) (void)fclose(f);
+    return found;
+}
+
+TEST(seg_of_data_is_left_out_of_core_dumps) {
+    struct sk_err err;
+    struct sk_seg data = SK_SEG_EMPTY, ctl = SK_SEG_EMPTY;
+    CHECK_OK_ERR(sk_seg_create(&data, "t", 2 * MIB, true, &err), &err);
+    CHECK_OK_ERR(sk_seg_create(&ctl, "t", 2 * MIB, false, &err), &err);
+    bool told = left_out(ctl.base) >= 0; /* not where an emulator makes the file */
+    CHECK_EQ(left_out(ctl.base), told ? 0 : -1);
+    CHECK_EQ(left_out(data.base), told ? 1 : -1);
+    CHECK_OK_ERR(sk_seg_tail(&data, "t", file(MIB), MIB, &err), &err);
+    CHECK_EQ(left_out(data.base), told ? 1 : -1);
+    CHECK_EQ(left_out(data.base + 2 * MIB), told ? 1 : -1);
+    sk_seg_close(&data);
+    sk_seg_close(&ctl);
 }
 
 TEST(seg_refusals) {
