@@ -69,6 +69,10 @@ void sk_keys_hash(const struct sk_keys *k, uint64_t *out);
 /* Sets index[0, rows) to the numbers of the rows in sorted order; stable. Scratch: 32 bytes a
  * row. */
 sk_rc sk_sort(const struct sk_keys *k, uint32_t *index, struct sk_err *err) SK_MUST_USE;
+/* Sets index[0, *n) to the number of the first row of each key, in the order of the keys
+ * (firsts.c). `index` needs room for all rows. */
+sk_rc sk_sort_firsts(const struct sk_keys *k, uint32_t *index, uint64_t *n,
+                     struct sk_err *err) SK_MUST_USE;
 
 /* ---- merge (merge.c) ---- */
 

@@ -210,5 +210,8 @@ struct sk_entry {
 };
 /* Sorts a[0, n) by key; stable. tmp has the same size and is overwritten. */
 void sk_radix_sort(struct sk_entry *a, struct sk_entry *tmp, size_t n);
+/* Sorts n numbers of rows, which are in ascending order; stable. */
+sk_rc sk_sort_some(const struct sk_keys *k, uint32_t *index, uint64_t n,
+                   struct sk_err *err) SK_MUST_USE;
 
 #endif

@@ -138,17 +138,21 @@ static bool sort_group(struct sorter *s, struct group g) {
 }
 
 sk_rc sk_sort(const struct sk_keys *k, uint32_t *index, struct sk_err *err) {
-    size_t n = (size_t)k->rows;
-    struct sorter s = {.keys = k, .a = sk_alloc_large(SK_TAG_KERNEL, 2 * n * sizeof *s.a)};
+    for (uint64_t i = 0; i < k->rows; i++) index[i] = (uint32_t)i;
+    return sk_sort_some(k, index, k->rows, err);
+}
+
+sk_rc sk_sort_some(const struct sk_keys *k, uint32_t *index, uint64_t n, struct sk_err *err) {
+    struct sorter s = {.keys = k, .a = sk_alloc_large(SK_TAG_KERNEL, 2 * (size_t)n * sizeof *s.a)};
     bool ok = s.a != NULL;
     if (ok) {
         s.tmp = s.a + n;
-        for (size_t i = 0; i < n; i++) s.a[i] = (struct sk_entry){.row = (uint32_t)i};
+        for (uint64_t i = 0; i < n; i++) s.a[i] = (struct sk_entry){.row = index[i]};
         ok = put_group(&s, (struct group){.to = (uint32_t)n});
         while (ok && s.groups.n) ok = sort_group(&s, sk_vec_pop(&s.groups));
-        for (size_t i = 0; ok && i < n; i++) index[i] = s.a[i].row;
+        for (uint64_t i = 0; ok && i < n; i++) index[i] = s.a[i].row;
     }
     sk_vec_free(&s.groups);
     sk_free(s.a);
-    return ok ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory to sort %zu rows", n);
+    return ok ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory to sort %llu rows", (unsigned long long)n);
 }

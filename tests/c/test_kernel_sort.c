@@ -73,6 +73,13 @@ static void check_sort(const struct table *t) {
                   "rows %u and %u (%d) of '%s' and %d columns more", index[i - 1], index[i], r,
                   t->columns[0].format, t->n - 1);
     }
+    uint32_t *first = sk_alloc(SK_TAG_TEST, n * sizeof *first);
+    uint64_t n_first, at = 0;
+    CHECK_OK_ERR(sk_sort_firsts(t->keys, first, &n_first, &err), &err);
+    for (size_t i = 0; i < n; i++)
+        if (!i || compare_rows(t, index[i - 1], index[i]) != 0) CHECK_EQ(first[at++], index[i]);
+    CHECK_EQ(n_first, at);
+    sk_free(first);
     sk_free(index);
     sk_free(seen);
 }
@@ -140,6 +147,36 @@ TEST_LARGE(sort_many_rows, 120) {
         check_sort(&t);
         free_table(&t);
     }
+}
+
+/* Two rows of three have one of 50 keys, the others a key of their own: more than the table of
+ * firsts.c holds. */
+TEST(firsts_of_more_keys_than_a_table_has) {
+    enum { ROWS = 200000 };
+    int64_t *v = sk_alloc(SK_TAG_TEST, ROWS * sizeof *v);
+    uint32_t *first = sk_alloc(SK_TAG_TEST, ROWS * sizeof *first);
+    uint64_t n, at = 0;
+    struct sk_err err;
+    struct sk_keys *k;
+    for (int64_t i = 0; i < ROWS; i++) v[i] = i % 3 ? i % 50 : i + 50;
+    const void *buffers[2] = {NULL, v};
+    struct ArrowSchema column = {.format = "l", .name = "k"}, *columns[] = {&column},
+                       schema = {.format = "+s", .n_children = 1, .children = columns};
+    struct ArrowArray values = {.length = ROWS, .n_buffers = 2, .buffers = buffers},
+                      *children[] = {&values};
+    struct ArrowArray batch = {.length = ROWS,
+                               .n_buffers = 1,
+                               .n_children = 1,
+                               .buffers = (const void *[]){NULL},
+                               .children = children};
+    CHECK_OK(sk_keys_create(&schema, &batch, &(struct sk_key){.column = 0}, 1, &k, &err));
+    CHECK_OK_ERR(sk_sort_firsts(k, first, &n, &err), &err);
+    CHECK_EQ(n, 50 + (ROWS + 2) / 3);
+    for (; at < 50; at++) CHECK(v[first[at]] == (int64_t)at && first[at] < 150);
+    for (; at < n; at++) CHECK_EQ(first[at], 3 * (at - 50));
+    sk_keys_destroy(k);
+    sk_free(first);
+    sk_free(v);
 }
 
 /* The radix sort by itself, with keys that differ in various bytes, in particular keys with equal
@@ -336,7 +373,9 @@ TEST(sort_without_memory) {
         struct sk_keys *k = NULL;
         sk_mem_fail_at(n);
         sk_rc rc = sk_keys_create(&t.batch.schema, &t.batch.array, t.key, 2, &k, &err);
+        uint64_t n_firsts;
         if (rc == SK_OK) rc = sk_sort(k, index, &err);
+        if (rc == SK_OK) rc = sk_sort_firsts(k, index, &n_firsts, &err);
         bool hit = sk_mem_failed();
         sk_mem_fail_at(0);
         sk_keys_destroy(k);
