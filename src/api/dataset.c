@@ -701,63 +701,54 @@ skate_dataset *skate_groupby(skate_dataset *ds, const char *const *keys, size_t 
     return ds;
 }
 
-/* The rows in the order of keys, where equal keys are in one task; keys are also *wire, which the
- * caller frees, as the operators behind need them (data/groups.h). */
+/* The rows in the order of keys, where equal keys are in one task. firsts: only the first row of
+ * each key. */
 static skate_dataset *by_order(const char *name, const char *call, skate_dataset *ds,
-                               const char *const *keys, size_t n,
-                               const struct skate_exchange_opts *o, struct sk_bytes *wire) {
+                               const char *const *keys, size_t n, bool firsts,
+                               const struct skate_exchange_opts *o) {
     char by[60];
-    struct sk_what w = {.kind = SK_WHAT_SORT, .groups = true, .n_keys = (uint32_t)n};
-    *wire = none;
+    struct sk_what w = {
+        .kind = SK_WHAT_SORT, .groups = true, .firsts = firsts, .n_keys = (uint32_t)n};
     if (!n || n > KEYS_MAX || !keys) return bad_keys(call, n, &ds, 1);
     if (!ds || !(w.keys = keys_of(keys, NULL, n))) return refuse(ds);
     keys_text(by, sizeof by, w.keys, n);
     ds = exchange(name, call, "exchange_map", "exchange_reduce", &ds, 1, by, o);
     if (ds) {
         ds->exchange->desc.cut = true;
-        struct sk_wr m = sk_wr_init(NULL, 0);
-        sk_groups_write(&m, keys, (uint32_t)n);
-        void *p = sk_alloc(TAG, m.n);
-        m = sk_wr_init(p, p ? m.n : 0);
-        if (p) sk_groups_write(&m, keys, (uint32_t)n);
-        else no_memory();
-        *wire = (struct sk_bytes){p, p ? m.n : 0};
-        if (!p || !set_whats(ds, &w)) ds = refuse(ds);
+        if (!set_whats(ds, &w)) ds = refuse(ds);
     }
     sk_free(w.keys);
     return ds;
 }
 
-/* A node behind by_order; takes wire over. */
-static skate_dataset *behind(skate_dataset *ds, const char *op, const char *label, uint32_t props,
-                             struct sk_bytes wire) {
-    ds = node(op, props, &ds, 1);
-    if (!ds) free_bytes(wire);
-    else ds->params = wire;
-    if (ds) LABEL(ds, "%s", label);
-    return ds;
-}
-
 skate_dataset *skate_distinct(skate_dataset *ds, const char *const *keys, size_t n,
                               const struct skate_exchange_opts *o) {
-    struct sk_bytes wire;
-    ds = by_order("Distinct", "distinct", ds, keys, n, o, &wire);
-    return behind(ds, "distinct_rows", "Distinct", SK_OP_NO_MORE, wire);
+    return by_order("Distinct", "distinct", ds, keys, n, true, o);
+}
+
+/* Makes the keys in wire format (data/groups.h), which the caller frees. */
+static bool group_keys(const char *const *keys, size_t n, struct sk_bytes *wire) {
+    struct sk_wr m = sk_wr_init(NULL, 0);
+    sk_groups_write(&m, keys, (uint32_t)n);
+    void *p = sk_alloc(TAG, m.n);
+    if (!p) return no_memory() != NULL;
+    m = sk_wr_init(p, m.n);
+    sk_groups_write(&m, keys, (uint32_t)n);
+    *wire = (struct sk_bytes){p, m.n};
+    return true;
 }
 
 skate_dataset *skate_map_groups(skate_dataset *ds, const char *const *keys, size_t n,
                                 const char *name, const struct skate_map_opts *m,
                                 const struct skate_exchange_opts *o) {
-    struct sk_bytes wire;
-    ds = by_order("Group", "map_groups", ds, keys, n, o, &wire);
-    struct sk_bytes again = none;
-    if (ds && !set_bytes(&again, wire.p, wire.n)) {
-        skate_dataset_release(ds);
-        ds = NULL;
-    }
-    ds = behind(ds, "whole_groups", "WholeGroups", SK_OP_ONE_TO_ONE, wire);
-    ds = calls(ds, "map_groups", "map_groups", "MapGroups", 0, name, m, 0, again);
-    free_bytes(again);
+    struct sk_bytes wire = none;
+    ds = by_order("Group", "map_groups", ds, keys, n, false, o);
+    if (ds && !group_keys(keys, n, &wire)) ds = refuse(ds);
+    ds = node("whole_groups", SK_OP_ONE_TO_ONE, &ds, 1);
+    if (ds) LABEL(ds, "WholeGroups");
+    if (ds && !set_bytes(&ds->params, wire.p, wire.n)) ds = refuse(ds);
+    ds = calls(ds, "map_groups", "map_groups", "MapGroups", 0, name, m, 0, wire);
+    free_bytes(wire);
     return ds;
 }
 

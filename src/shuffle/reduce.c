@@ -13,11 +13,11 @@ struct reduce {
     struct ArrowArray *batches; /* the batches of all slices */
     const struct ArrowArray **list;
     uint32_t n_batches;
-    struct sk_keys **keys;   /* merge: the keys of each batch */
-    struct sk_range *ranges; /* merge: the rows of each batch that belong to this reduce */
-    struct sk_merge *merge;
-    struct sk_row_at *places; /* packs of partitions: the places of all rows */
-    uint64_t rows, block_rows, done;
+    struct sk_keys **keys;    /* merge: the keys of each batch */
+    struct sk_range *ranges;  /* merge: the rows of each batch that belong to this reduce */
+    struct sk_merge *merge;   /* NULL: the places of all rows are known */
+    struct sk_row_at *places; /* of all rows: packs of partitions, the first rows of keys */
+    uint64_t rows, bytes, block_rows, done;
     bool given;
 };
 
@@ -43,6 +43,13 @@ static sk_rc take_batches(struct reduce *w, struct sk_err *err) {
     return SK_OK;
 }
 
+static void choose_block_rows(struct reduce *w, uint64_t bytes) {
+    uint64_t blocks = w->what->one_block || !w->in.target_bytes
+                          ? 1
+                          : SK_MAX((bytes + w->in.target_bytes - 1) / w->in.target_bytes, 1);
+    w->block_rows = SK_MIN(SK_MAX((w->rows + blocks - 1) / blocks, 1), UINT32_MAX);
+}
+
 static sk_rc size_up(struct reduce *w, struct sk_err *err) {
     uint64_t bytes = 0, one;
     for (uint32_t b = 0; b < w->n_batches; b++) {
@@ -52,10 +59,8 @@ static sk_rc size_up(struct reduce *w, struct sk_err *err) {
         w->rows += rows;
     }
     if (w->what->limit) w->rows = SK_MIN(w->rows, w->what->limit);
-    uint64_t blocks = w->what->one_block || !w->in.target_bytes
-                          ? 1
-                          : SK_MAX((bytes + w->in.target_bytes - 1) / w->in.target_bytes, 1);
-    w->block_rows = SK_MIN(SK_MAX((w->rows + blocks - 1) / blocks, 1), UINT32_MAX);
+    choose_block_rows(w, bytes);
+    w->bytes = bytes;
     return SK_OK;
 }
 
@@ -187,6 +192,27 @@ static sk_rc begin_merge(struct reduce *w, struct sk_err *err) {
     return rc;
 }
 
+/* Merges all rows now, and keeps the first of those with equal keys. */
+static sk_rc keep_firsts(struct reduce *w, struct sk_err *err) {
+    uint64_t n = 0;
+    w->places = sk_alloc_large(SK_TAG_KERNEL, (size_t)w->rows * sizeof *w->places);
+    if (!w->places)
+        return SK_ERR(err, SK_ENOMEM, "no memory for %llu rows", (unsigned long long)w->rows);
+    if (sk_merge_next(w->merge, w->places, w->rows) != w->rows)
+        return SK_ERR(err, SK_EINVAL, "a merge ended before its rows");
+    for (uint64_t i = 0; i < w->rows; i++) {
+        struct sk_row_at at = w->places[i], last = n ? w->places[n - 1] : at;
+        if (!n || sk_keys_compare(w->keys[last.run], last.row, w->keys[at.run], at.row) != 0)
+            w->places[n++] = at;
+    }
+    uint64_t bytes = w->rows ? (uint64_t)((unsigned __int128)w->bytes * n / w->rows) : 0;
+    w->rows = n;
+    choose_block_rows(w, bytes);
+    sk_merge_destroy(w->merge);
+    w->merge = NULL;
+    return SK_OK;
+}
+
 sk_rc sk_merging_create(const struct sk_what *what, const struct sk_reduce_input *in,
                         struct sk_work **out, struct sk_err *err) {
     struct reduce *w;
@@ -197,6 +223,7 @@ sk_rc sk_merging_create(const struct sk_what *what, const struct sk_reduce_input
     if (in->bounds) SK_GO(sk_reduce_trim(what, in, w->keys, w->ranges, err));
     SK_GO(size_up(w, err));
     if (w->n_batches) SK_GO(begin_merge(w, err));
+    if (w->merge && what->firsts) SK_GO(keep_firsts(w, err));
 out:
     if (rc) reduce_destroy(&w->head);
     else *out = &w->head;

@@ -178,13 +178,16 @@ static struct run *begin(const struct sk_what *what, const struct ArrowSchema *s
 
 /* ---- of a map ---- */
 
-static sk_rc sort(struct run *w, struct sk_err *err) {
+/* *rows: how many of the rows are wanted, of a description without a limit. */
+static sk_rc sort(struct run *w, uint64_t *rows, struct sk_err *err) {
     struct sk_keys *keys;
-    int64_t rows = w->arrays[0]->length;
+    *rows = (uint64_t)w->arrays[0]->length;
     SK_TRY(sk_what_keys(w->what, w->schema, w->arrays[0], &keys, err));
-    w->index = sk_alloc_large(SK_TAG_KERNEL, (size_t)rows * sizeof *w->index);
-    sk_rc rc = w->index ? sk_sort(keys, w->index, err)
-                        : SK_ERR(err, SK_ENOMEM, "no memory to sort %lld rows", (long long)rows);
+    w->index = sk_alloc_large(SK_TAG_KERNEL, (size_t)*rows * sizeof *w->index);
+    sk_rc rc =
+        !w->index ? SK_ERR(err, SK_ENOMEM, "no memory to sort %llu rows", (unsigned long long)*rows)
+        : w->what->firsts ? sk_sort_firsts(keys, w->index, rows, err)
+                          : sk_sort(keys, w->index, err);
     sk_keys_destroy(keys);
     return rc;
 }
@@ -192,13 +195,14 @@ static sk_rc sort(struct run *w, struct sk_err *err) {
 sk_rc sk_run_create(const struct sk_what *what, const struct sk_map_input *in, struct sk_work **out,
                     struct sk_err *err) {
     struct run *w = begin(what, in->schema, 1, in->values, err);
-    uint64_t bytes;
+    uint64_t bytes, rows, all = (uint64_t)in->array->length;
     sk_rc rc;
     if (!w) return SK_ENOMEM;
     w->arrays[0] = in->array;
-    SK_GO(sort(w, err));
+    SK_GO(sort(w, &rows, err));
     SK_GO(sk_block_nbytes(in->schema, in->array, &bytes, err));
-    SK_GO(choose_pages(w, bytes, (uint64_t)in->array->length, err));
+    if (all) bytes = (uint64_t)((unsigned __int128)bytes * rows / all);
+    SK_GO(choose_pages(w, bytes, rows, err));
 out:
     if (rc) run_destroy(&w->head);
     else *out = &w->head;

@@ -63,6 +63,16 @@ def test_a_sort_enters_no_interpreter_behind_its_maps(strategy):
     assert rows(ds) == EXPECTED
 
 
+def test_distinct_enters_no_interpreter_behind_its_maps(strategy):
+    strategy("merge")
+    ds = numbers().distinct(["k"]).materialize()
+    assert all_native(ds, "DistinctMerge", "DistinctReduce")["ReadRange"][1] == 0
+    first = dict(reversed(EXPECTED))
+    assert rows(ds) == sorted(first.items())
+    # these reduces run in Python
+    assert rows(numbers().distinct(["k"]).map(lambda r: r)) == sorted(first.items())
+
+
 def test_shuffles_enter_no_interpreter_behind_their_maps(strategy):
     strategy("merge")
     ds = numbers().random_shuffle(seed=3).materialize()

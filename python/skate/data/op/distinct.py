@@ -1,12 +1,14 @@
-"""distinct: the first row of each key, in the order of the keys. params: keys, n (the number of
-partitions that the user asked for; 0: chosen from sizes)."""
+"""distinct: the first row of each key, in the order of the keys. Maps and reduces each keep the
+first row of a key. params: keys, n (the number of partitions that the user asked for; 0: chosen
+from sizes)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from skate.data.op import Columns, Operator, Params, Phases
-from skate.data.op.group_rows import by_order
+from skate import _skate
+from skate.data.op import Columns, Operator, Params, Phase, Phases
+from skate.data.values.unify import few
 
 
 class Distinct(Operator):
@@ -19,7 +21,19 @@ class Distinct(Operator):
         return given
 
     def phases(self, params: Params) -> Phases:
-        return by_order("Distinct", params, params["keys"], "distinct_rows", "distinct_rows")
+        keys = params["keys"]
+        what = _skate.exchange_what(
+            "sort", keys=[(k, False, False) for k in keys], groups=True, firsts=True
+        )
+        given, by = {"keys": keys, "boundaries": None}, few(keys)
+        reduce = Phase(
+            "exchange_reduce",
+            f"DistinctReduce({by})",
+            given,
+            what,
+            {"exchange": {"cut": True, "n_partitions": params["n"]}},
+        )
+        return Phases((Phase("exchange_map", f"DistinctMap({by})", given, what),), reduce)
 
 
 operator = Distinct()
