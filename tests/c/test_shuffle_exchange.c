@@ -1045,6 +1045,37 @@ TEST(streaming_merges_a_round_of_many_packs_with_the_state) {
     end();
 }
 
+/* All maps end while the first merge runs: what came meanwhile does not go to the reduces pack by
+ * pack. */
+TEST(streaming_merges_what_came_while_its_last_merge_ran) {
+    begin();
+    R.conf.cpu_e4 = 100 * 10000;
+    uint32_t in = packs(rig_source(&R, 80, 64));
+    in = merge(in, 0);
+    GATHERS = sk_shuffle_gathers(sk_shuffle_find("streaming"));
+    rig_start(&R, exchange(false, 2, &in, 1));
+    for (uint32_t i = 0; i < 80; i++) {
+        rig_yield(&R, rig_task(&R, 0, i), 1, 64);
+        done(0, i);
+    }
+    for (uint32_t i = 0; i < 80; i++) map_of(i, "11");
+    struct sk_stask *state = again(2, 0);
+    const struct sk_stask *rest = NULL;
+    for (uint32_t i = 0; i < R.launched.n; i++) {
+        const struct sk_stask *t = R.launched.p[i] ? sk_step_task(R.x, R.launched.p[i]) : NULL;
+        if (t && t->stage == 2 && t != state) rest = t;
+    }
+    CHECK(state && state->in.n == 33 && rest && rest->in.n == 47);
+    uint64_t ids[] = {state->id, rest->id};
+    for (int i = 0; i < 2; i++) {
+        parts(ids[i], 0, i ? "99" : "11");
+        rig_done(&R, ids[i], 5);
+    }
+    CHECK_STR_EQ(input(0), "reduce 0-1/2 0:0@0+1(1) 0:1@0+9(9)");
+    for (uint64_t i = 0; i < 2; i++) done(3, i);
+    end();
+}
+
 /* Four maps of two packs each; memory of which a quarter holds two maps. */
 TEST(rounds_merge_all_that_waits_when_a_quarter_of_memory_is_full) {
     begin();

@@ -14,22 +14,28 @@ static uint32_t values(struct sk_shuffle *s) {
     return z->runs && z->merges ? 1 : RANGES;
 }
 
+/* True if a group has a round of packs, which are not little beside its state. */
+static bool is_round(const struct sk_shuffle_group *g) {
+    return g->n > PACKS && 4 * (g->bytes - g->back) > g->back;
+}
+
 static void came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
     const struct sk_shuffle_sizes *z = sk_shuffle_sizes(s);
     const struct sk_shuffle_group *g =
         sk_shuffle_hold(s, z->runs ? RANGES : 1, sk_shuffle_home(z, p, RANGES));
     uint64_t round = z->memory_bytes / 8, waiting = 0;
     if (!g) return;
-    if (g->n > PACKS && 4 * (g->bytes - g->back) > g->back)
-        sk_shuffle_merge_again(s, g, z->runs ? round : round / RANGES);
+    if (is_round(g)) sk_shuffle_merge_again(s, g, z->runs ? round : round / RANGES);
     for (uint32_t i = 0; (g = sk_shuffle_group(s, i)); i++) waiting += g->bytes - g->back;
     for (uint32_t i = 0; waiting > round && (g = sk_shuffle_group(s, i)); i++)
         sk_shuffle_merge_again(s, g, z->runs ? round : round / RANGES);
 }
 
+/* While a merge ran, any number of packs may have come, if they are small. */
 static void ended(struct sk_shuffle *s) {
     for (const struct sk_shuffle_group *g; (g = sk_shuffle_group(s, 0));)
-        sk_shuffle_pass_group(s, g);
+        if (is_round(g)) sk_shuffle_merge(s, g);
+        else sk_shuffle_pass_group(s, g);
 }
 
 extern const struct sk_shuffle_ops sk_shuffle_by_streaming;
