@@ -442,13 +442,13 @@ def task_skip() -> int:
     earlier attempt (they are skipped, not sealed again)."""
 
 # --- functions and actors
-def around(
+def ambient_of(
     path: list[str], environ: dict[Any, Any]
 ) -> None: ...  # functions are sent again when the size of one of these has changed
 
 # sets the number of the ambient environment (ambient_environment.py) that is in force in this
 # process; arrives: the environment came with the definition of a function
-def surrounded(content: int, arrives: bool) -> None: ...
+def ambient_is(content: int, arrives: bool) -> None: ...
 
 class Graph:
     """A compiled graph: its channels, in the process that compiled it. nodes: the actor of each

@@ -388,8 +388,8 @@ static int mod_exec(PyObject *m) {
 #define OBJECTS(X) \
     X(store_array_type) X(cow_pages_type) X(ref_type) X(gen_type) X(buf_type) X(template_type) X(token_type) X(blockout_type) X(work_type) X(partial_aggregates_type) X(plan_type) \
     X(exec_type) X(told_type) X(front_iter_type) X(rows_type) X(memory_type) X(planned_type) X(stage_node_type) X(stage_task_type) X(stage_block_type) X(stage_exchange_type) X(message_type) X(graph_type) X(result_type) X(exceptions) X(home) X(pinned) X(pickle_dumps) X(pickle_loads) X(kw_buffer_callback) X(kw_buffers) X(int5) \
-    X(s_append) X(s_arrow_c_array) X(restore_ref) X(restore_token) X(weak_token) X(ctx_task) X(ndarray) X(around.path) X(around.environ) \
-    X(around.sys) X(around.s_path)
+    X(s_append) X(s_arrow_c_array) X(restore_ref) X(restore_token) X(weak_token) X(ctx_task) X(ndarray) X(ambient.path) X(ambient.environ) \
+    X(ambient.sys) X(ambient.s_path)
 // clang-format on
 
 static int mod_traverse(PyObject *m, visitproc visit, void *arg) {

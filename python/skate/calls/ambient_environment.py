@@ -52,7 +52,7 @@ def begin(path: list[str], cwd: str | None) -> None:
     global _start, _sent, _compared
     _start, _sent, _compared = (path, cwd, dict(os.environ)), None, None
     _numbers.clear()
-    _skate.around(sys.path, getattr(os.environ, "_data", {}))
+    _skate.ambient_of(sys.path, getattr(os.environ, "_data", {}))
 
 
 def path_now() -> list[str]:
@@ -108,7 +108,7 @@ def changed() -> dict[str, Any] | None:
     _numbers[content] = what
     if what is not _sent:
         _sent = what
-        _skate.surrounded(what["number"], False)
+        _skate.ambient_is(what["number"], False)
     return what
 
 
@@ -131,7 +131,7 @@ def _arrive(what: dict[str, Any], data: bytes) -> Any:
     put_on(what)
     value = pickle.loads(data)
     if _skate.in_worker():
-        _skate.surrounded(what["number"], True)
+        _skate.ambient_is(what["number"], True)
     return value
 
 
@@ -147,7 +147,7 @@ def put_on(what: dict[str, Any]) -> None:
     if not _skate.in_worker():
         return
     _known[what["number"]] = what
-    _skate.surrounded(what["number"], False)
+    _skate.ambient_is(what["number"], False)
     if what == _sent:
         return
     own: Any = runtime_env._own or {}

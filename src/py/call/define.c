@@ -77,37 +77,37 @@ int py_define(struct py_state *st, PyObject *def, PyObject *name, bool method, s
     return -1;
 }
 
-static PyObject *m_around(PyObject *module, PyObject *args) {
+static PyObject *m_ambient_of(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     PyObject *path, *env;
-    if (!PyArg_ParseTuple(args, "O!O!:around", &PyList_Type, &path, &PyDict_Type, &env))
+    if (!PyArg_ParseTuple(args, "O!O!:ambient_of", &PyList_Type, &path, &PyDict_Type, &env))
         return NULL;
-    Py_XSETREF(st->around.path, Py_NewRef(path));
-    Py_XSETREF(st->around.environ, Py_NewRef(env));
-    st->around.path_n = PyList_GET_SIZE(path);
-    st->around.environ_n = PyDict_GET_SIZE(env);
-    if (!st->around.sys) {
+    Py_XSETREF(st->ambient.path, Py_NewRef(path));
+    Py_XSETREF(st->ambient.environ, Py_NewRef(env));
+    st->ambient.path_n = PyList_GET_SIZE(path);
+    st->ambient.environ_n = PyDict_GET_SIZE(env);
+    if (!st->ambient.sys) {
         PyObject *sys = PyImport_ImportModule("sys");
-        st->around.s_path = PyUnicode_InternFromString("path");
-        st->around.sys = sys ? Py_NewRef(PyModule_GetDict(sys)) : NULL;
+        st->ambient.s_path = PyUnicode_InternFromString("path");
+        st->ambient.sys = sys ? Py_NewRef(PyModule_GetDict(sys)) : NULL;
         Py_XDECREF(sys);
     }
-    if (!st->around.sys || !st->around.s_path) {
-        Py_CLEAR(st->around.path);
+    if (!st->ambient.sys || !st->ambient.s_path) {
+        Py_CLEAR(st->ambient.path);
         return NULL;
     }
-    st->around.content = 0;
-    st->around.tick++;
+    st->ambient.content = 0;
+    st->ambient.tick++;
     Py_RETURN_NONE;
 }
 
-static PyObject *m_surrounded(PyObject *module, PyObject *args) {
+static PyObject *m_ambient_is(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     unsigned content;
     int arrives;
-    if (!PyArg_ParseTuple(args, "Ip:surrounded", &content, &arrives)) return NULL;
-    st->around.content = content;
-    if (arrives) st->around.arrived = content;
+    if (!PyArg_ParseTuple(args, "Ip:ambient_is", &content, &arrives)) return NULL;
+    st->ambient.content = content;
+    if (arrives) st->ambient.arrived = content;
     Py_RETURN_NONE;
 }
 
@@ -131,13 +131,13 @@ static int turn_def(struct py_state *st, struct tmpl *d) {
     Py_XDECREF(m);
     Py_XDECREF(r);
     if (!r || py_gone(st, st->gen)) return -1;
-    if (!d->def || d->content == st->around.content) return 0;
+    if (!d->def || d->content == st->ambient.content) return 0;
     if (!d->kept && !(d->kept = sk_calloc(SK_TAG_PY, KEPT * sizeof *d->kept))) {
         PyErr_NoMemory();
         return -1;
     }
     struct made was = {d->def, d->def_refs, d->fid, d->content},
-                now = {.content = st->around.content}, gone = {0};
+                now = {.content = st->ambient.content}, gone = {0};
     uint32_t i = 0;
     SK_ASSERT(d->n_kept <= KEPT);
     while (i < d->n_kept && d->kept[i].content != now.content) i++;
@@ -167,12 +167,12 @@ int py_template_prepare(struct py_state *st, struct tmpl *t) {
                 Py_CLEAR(d->def_refs);
             }
         }
-        if (d->tick != st->around.tick && d->def && turn_def(st, d) < 0) return -1;
+        if (d->tick != st->ambient.tick && d->def && turn_def(st, d) < 0) return -1;
     }
     bool made = !d->def;
     if (make_def(st, d) < 0) return -1;
     /* dump_function may have noticed that the ambient environment changed */
-    if (made) d->content = st->around.content;
+    if (made) d->content = st->ambient.content;
     if ((d->gen != st->gen || d->fid.v == 0) &&
         py_define(st, d->def, d->named ? d->target : d->name, d->kind == METHOD, &d->fid) < 0)
         return -1; /* a name given for one call does not belong to the definition */
@@ -208,16 +208,16 @@ int py_template_prepare(struct py_state *st, struct tmpl *t) {
         }
     }
     t->gen = st->gen;
-    d->tick = t->tick = st->around.tick;
+    d->tick = t->tick = st->ambient.tick;
     return 0;
 }
 
 PyMethodDef py_define_methods[] = {
-    {"around", m_around, METH_VARARGS,
-     "around(sys.path, dict of the environment): functions are sent again when their sizes change, "
-     "or sys.path is another list."},
-    {"surrounded", m_surrounded, METH_VARARGS,
-     "surrounded(number of the surroundings that this process has now, whether a definition came "
-     "with them)"},
+    {"ambient_of", m_ambient_of, METH_VARARGS,
+     "ambient_of(sys.path, environ): functions are sent again when the sizes of these change, or "
+     "sys.path is another list."},
+    {"ambient_is", m_ambient_is, METH_VARARGS,
+     "ambient_is(number, came): the number of this process's ambient environment; came: it came "
+     "with the definition that was loaded last."},
     {NULL, NULL, 0, NULL},
 };

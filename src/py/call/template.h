@@ -42,7 +42,7 @@ struct opts { /* the options of each call, as the user gave them */
 struct tmpl {
     PyObject_HEAD enum kind kind;
     uint32_t gen;     /* generation of the engine that knows fid and shape */
-    uint32_t tick;    /* value of st->around.tick when the definition was sent */
+    uint32_t tick;    /* value of st->ambient.tick when the definition was sent */
     uint32_t content; /* number of the ambient environment of `def` */
     uint32_t n_kept;
     struct made *kept; /* cached definitions for other ambient environments; NULL: none yet */
@@ -82,23 +82,23 @@ struct tmpl {
 int py_template_prepare(struct py_state *st, struct tmpl *t);
 void py_template_forget(struct tmpl *t); /* drops the cached definitions */
 
-/* True if the definition that was sent fits the surroundings of the program
- * (skate/calls/ambient_environment.py). They count as changed when the sizes of sys.path or
+/* True if the definition that was sent fits the ambient environment of the program
+ * (skate/calls/ambient_environment.py). It counts as changed when the sizes of sys.path or
  * os.environ have changed, or sys.path is another list; then a definition that was made for the
- * same surroundings before is used, else a new one is made and sent. 10 ns. */
+ * same environment before is used, else a new one is made and sent. 10 ns. */
 static inline bool py_template_is_prepared(struct py_state *st, const struct tmpl *t) {
-    if (st->around.path) {
-        PyObject *path = PyDict_GetItemWithError(st->around.sys, st->around.s_path);
-        bool other = path != st->around.path && path && PyList_Check(path);
-        if (SK_UNLIKELY(other)) Py_SETREF(st->around.path, Py_NewRef(path));
-        if (SK_UNLIKELY(other || PyList_GET_SIZE(st->around.path) != st->around.path_n ||
-                        PyDict_GET_SIZE(st->around.environ) != st->around.environ_n)) {
-            st->around.path_n = PyList_GET_SIZE(st->around.path);
-            st->around.environ_n = PyDict_GET_SIZE(st->around.environ);
-            st->around.tick++;
+    if (st->ambient.path) {
+        PyObject *path = PyDict_GetItemWithError(st->ambient.sys, st->ambient.s_path);
+        bool other = path != st->ambient.path && path && PyList_Check(path);
+        if (SK_UNLIKELY(other)) Py_SETREF(st->ambient.path, Py_NewRef(path));
+        if (SK_UNLIKELY(other || PyList_GET_SIZE(st->ambient.path) != st->ambient.path_n ||
+                        PyDict_GET_SIZE(st->ambient.environ) != st->ambient.environ_n)) {
+            st->ambient.path_n = PyList_GET_SIZE(st->ambient.path);
+            st->ambient.environ_n = PyDict_GET_SIZE(st->ambient.environ);
+            st->ambient.tick++;
         }
     }
-    return t->gen == st->gen && t->tick == st->around.tick;
+    return t->gen == st->gen && t->tick == st->ambient.tick;
 }
 
 /* ---- sig.c */

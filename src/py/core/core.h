@@ -104,7 +104,7 @@ struct py_state {
         uint32_t arrived;
         /* the ambient environment: sys.path, environment variables, working directory; see
          * py_template_is_prepared() */
-    } around;
+    } ambient;
     PyObject *dtype[128];  /* NumPy's dtype for each character of the struct module */
     struct py_exec *execs; /* list of the runs of this process that are not stopped */
     int64_t garbage_ns;    /* no wait collects garbage before this time (garbage.c) */

@@ -83,9 +83,9 @@ PyObject *py_fn_callable(struct py_state *st, struct py_fn *f, bool method) {
     if (method) return f->callable = method_of(st, f);
     PyObject *def = PyBytes_FromStringAndSize(f->def, (Py_ssize_t)f->def_n);
     if (!def) return NULL;
-    st->around.arrived = 0;
+    st->ambient.arrived = 0;
     f->callable = PyObject_CallOneArg(st->hook_load_function, def);
-    f->around = st->around.arrived;
+    f->ambient = st->ambient.arrived;
     Py_DECREF(def);
     if (f->callable && !f->retry_on) {
         f->retry_on = PyObject_GetAttrString(f->callable, "__skate_retry_on__");
@@ -100,9 +100,9 @@ PyObject *py_fn_callable(struct py_state *st, struct py_fn *f, bool method) {
 
 /* Sets the ambient environment of a function or class again, which this worker has set before and
  * other functions have changed since. A method runs in the ambient environment of its actor. */
-int py_fn_be_around(const struct py_fn *f) {
+int py_fn_be_ambient(const struct py_fn *f) {
     PyObject *m = PyImport_ImportModule("skate.calls.ambient_environment"),
-             *r = m ? PyObject_CallMethod(m, "again", "I", f->around) : NULL;
+             *r = m ? PyObject_CallMethod(m, "again", "I", f->ambient) : NULL;
     Py_XDECREF(m);
     Py_XDECREF(r);
     return r ? 0 : -1;

@@ -125,8 +125,8 @@ static sk_rc run(struct py_state *st, struct sk_task *t, struct sk_err *err) {
         return SK_ERR(err, SK_ENOMEM, "%u arguments", t->n_args);
     PyObject *target = py_fn_callable(st, f, method);
     uint32_t from = t->n_args && t->args[0].kind == PY_KWNAMES;
-    if (SK_UNLIKELY(target && !method && st->worker && f->around != st->around.content) &&
-        py_fn_be_around(f) < 0)
+    if (SK_UNLIKELY(target && !method && st->worker && f->ambient != st->ambient.content) &&
+        py_fn_be_ambient(f) < 0)
         target = NULL;
     if (target && (!from || (kwnames = kwnames_of(&t->args[0]))) &&
         decode_args(st, t, from, args, &n) == 0 &&

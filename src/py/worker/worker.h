@@ -55,11 +55,11 @@ struct py_fn { /* a definition, and its callable after the first use */
     PyObject *retry_on;
     /* number of the ambient environment in which it runs (core.h); 0: the one with which the worker
      * began */
-    uint32_t around;
+    uint32_t ambient;
 };
 sk_rc py_fn_define(void *ctx, sk_fid id, const char *name, struct sk_bytes def, struct sk_err *err);
 PyObject *py_fn_callable(struct py_state *st, struct py_fn *f, bool method); /* borrowed */
-int py_fn_be_around(const struct py_fn *f);
+int py_fn_be_ambient(const struct py_fn *f);
 void py_fn_clear(struct py_state *st); /* drops all definitions */
 
 /* Stores r as the actor of the task; takes r over. Returns None, or NULL with an exception. */
