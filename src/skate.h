@@ -40,11 +40,11 @@
  * SKATE_WITH(type, .field = value, ...). NULL: all defaults. SKATE_EINVAL: the size is none that
  * this library knows.
  *
- * Threads. Any thread may make any call at any time between the return of skate_init and the call
- * of skate_shutdown (in a worker: while a task function runs), with these exceptions:
+ * Threads. Any thread may make any call at any time while the engine is open (in a worker: while a
+ * task function runs), with these exceptions:
  * - skate_register, skate_set_log and skate_worker_main: before the program starts threads.
- * - skate_init and skate_shutdown: one thread at a time. While skate_shutdown runs, calls that wait
- *   end with SKATE_ECLOSED, and no other thread may begin a call. Release calls after it have no
+ * - skate_shutdown and skate_engine_close: while they run, calls that wait end with SKATE_ECLOSED,
+ *   and no other thread may begin a call that uses the engine. Release calls after it have no
  *   effect, and all others fail with SKATE_ECLOSED.
  * - Calls that take a struct skate_task: only the thread that runs the task function, but for
  *   skate_cancelled, which any thread may make until the function returns.
@@ -159,11 +159,29 @@ struct skate_opts { /* a zero field means its default */
      * then fail with SKATE_EFULL. */
     const char *spill_dir;
 };
-/* Starts the engine. o may be NULL. SKATE_EINVAL: already initialised. */
+/* Starts the engine of the process. o may be NULL. SKATE_EINVAL: already initialised. */
 SKATE_API int skate_init(const struct skate_opts *o);
 /* Ends all workers at once. Values that were not released stay readable; references become
  * invalid. */
 SKATE_API void skate_shutdown(void);
+
+/* Engines of their own, beside that of skate_init or without it: for libraries that do not know
+ * what else in the process uses skate. Each has its workers, store, resources and names. An object,
+ * an actor, a stream of values, a group and a graph belong to the engine that made them: calls that
+ * are given one use its engine, in any thread, and objects of two engines in one call are
+ * SKATE_EINVAL. All other calls (skate_put, a submit without objects, runs of datasets,
+ * skate_event_fd ...) use the engine of the thread: that of skate_init, or the one that skate_use
+ * has set. */
+typedef struct skate_engine skate_engine;
+/* Opens an engine, at most 16 in a process; no thread uses it yet. NULL: a failure. A task cannot
+ * open one. */
+SKATE_API skate_engine *skate_engine_open(const struct skate_opts *o);
+/* Closes an engine as skate_shutdown closes that of skate_init. Then it calls the callbacks of
+ * skate_on_ready that were not called yet. A handle that was closed stays invalid for ever: threads
+ * that use it, and calls with its objects, get SKATE_ECLOSED. NULL is fine. */
+SKATE_API void skate_engine_close(skate_engine *e);
+/* Makes e the engine that this thread uses; NULL: that of skate_init. Returns the one before. */
+SKATE_API skate_engine *skate_use(skate_engine *e);
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
@@ -334,8 +352,8 @@ SKATE_API int skate_group_remove(skate_group g);
 /* For programs with a loop of their own (poll, epoll, libuv): the loop watches skate_event_fd, and
  * calls skate_process when it is readable. */
 
-/* Called by skate_process, in its thread, without locks of skate: it may call everything. code: 0,
- * or SKATE_ECLOSED after skate_shutdown. */
+/* Called by skate_process (or skate_engine_close), in its thread, without locks of skate: it may
+ * call everything. code: 0, or SKATE_ECLOSED after the engine was closed. */
 typedef void (*skate_ready_fn)(int code, void *ctx);
 /* Has fn called once, by a later skate_process, when the object is ready as a value or as an error:
  * then skate_get returns at once. Holds a reference to the object until fn has returned. Also after
@@ -343,10 +361,12 @@ typedef void (*skate_ready_fn)(int code, void *ctx);
 SKATE_API int skate_on_ready(skate_ref r, skate_ready_fn fn, void *ctx);
 /* The same for a stream: fn is called when skate_gen_next would return at once. */
 SKATE_API int skate_gen_on_ready(skate_gen g, skate_ready_fn fn, void *ctx);
-/* A descriptor that is readable while callbacks wait for skate_process. It belongs to skate and is
- * valid until the process ends; each call returns the same one. Below 0: a failure. */
+/* A descriptor that is readable while callbacks of the thread's engine wait for skate_process. It
+ * belongs to skate; each call returns the same one. It is valid until skate_engine_close; that of
+ * skate_init's engine until the process ends, also after skate_shutdown. Below 0: a failure. */
 SKATE_API int skate_event_fd(void);
-/* Calls the callbacks that wait, and returns their number without waiting for more. */
+/* Calls the callbacks of the thread's engine that wait, and returns their number without waiting
+ * for more. */
 SKATE_API int skate_process(void);
 
 /* ---- log ------------------------------------------------------------------------------------- */

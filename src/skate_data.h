@@ -41,7 +41,9 @@
  * Options are as in skate.h: each struct begins with its size.
  *
  * Threads: a dataset may be used by any thread, one at a time; a stream belongs to one thread at a
- * time. Needs skate_init; SKATE_ECLOSED after skate_shutdown. */
+ * time. A dataset runs in the engine of the thread (skate_init, skate_use); batches that were given
+ * as arrays or as a stream stay in the engine that has taken them. SKATE_ECLOSED after the engine
+ * was closed. */
 #ifndef SKATE_DATA_H
 #define SKATE_DATA_H
 

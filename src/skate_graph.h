@@ -29,8 +29,9 @@
  * the graph ends with it: skate_graph_get still gives what was there before, then SKATE_EACTOR with
  * the reason, also if the actor is started again.
  *
- * Graphs are for the process that has called skate_init. One thread at a time may execute, and one
- * may get; the other calls need the graph for themselves. SKATE_ECLOSED after skate_shutdown. */
+ * Graphs are for the process that has opened the engine, which is that of the actors. One thread at
+ * a time may execute, and one may get; the other calls need the graph for themselves. SKATE_ECLOSED
+ * after the engine was closed. */
 #ifndef SKATE_GRAPH_H
 #define SKATE_GRAPH_H
 

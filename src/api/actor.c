@@ -7,7 +7,7 @@ int skate_actor_create(const char *name, const struct skate_arg *args, size_t n_
                        const struct skate_call_opts *o, skate_actor *out) {
     struct sk_api_call c;
     SK_API_GIVEN("skate_actor_create", out);
-    SK_TRY(sk_api_call_begin(&c, name, args, n_args, o));
+    SK_TRY(sk_api_call_begin(&c, 0, name, args, n_args, o));
     struct sk_actor_spec s = {.max_restarts = o ? o->max_restarts : 0, .max_task_retries = 0};
     struct sk_actor_opts opts = {0};
     sk_aid a;
@@ -29,7 +29,7 @@ int skate_actor_call(skate_actor a, const char *name, const struct skate_arg *ar
                      size_t n_returns, const struct skate_call_opts *o, skate_ref *returns) {
     struct sk_api_call c;
     if (!a.id) return SK_ERR(sk_api_err(), SK_EINVAL, "skate_actor_call: no actor");
-    SK_TRY(sk_api_call_begin(&c, name, args, n_args, o));
+    SK_TRY(sk_api_call_begin(&c, a.id, name, args, n_args, o));
     c.s.actor = (sk_aid){a.id};
     c.s.max_retries = sk_api_retries(o, 0);
     sk_rc rc = sk_api_call_submit(&c, n_returns, returns);
@@ -57,14 +57,14 @@ int skate_actor_find(const char *name, const char *space, skate_actor *out) {
 }
 
 void skate_actor_release(skate_actor a) {
-    struct sk_engine *e = a.id ? sk_api_engine() : NULL;
+    struct sk_engine *e = a.id ? sk_api_engine_of(a.id) : NULL;
     if (!e) return;
     sk_actor_release(e, (sk_aid){a.id});
     e->ops->release(e, (sk_oid){a.ready});
 }
 
 int skate_actor_kill(skate_actor a) {
-    struct sk_engine *e = sk_api_engine();
+    struct sk_engine *e = sk_api_engine_of(a.id);
     if (!e) return SK_ECLOSED;
     if (!a.id) return SK_ERR(sk_api_err(), SK_EINVAL, "skate_actor_kill: no actor");
     return e->ops->actor_end(e, (sk_aid){a.id}, true, sk_api_err());

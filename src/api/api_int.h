@@ -1,9 +1,10 @@
-/* api_int.h - shared by the files of the public C API: the process's engine, the registered
+/* api_int.h - shared by the files of the public C API: the process's engines, the registered
  * functions, the last error. */
 #ifndef SK_API_INT_H
 #define SK_API_INT_H
 
 #include "skate.h"
+#include "base/containers/list.h"
 #include "engine/conf.h"
 #include "engine/host.h"
 #include "engine/worker.h"
@@ -32,26 +33,54 @@ struct skate_task {
 void sk_api_turn_begin(void);
 void sk_api_turn_end(void);
 
-/* Returns the engine of this process. NULL: no engine is open (SKATE_ECLOSED); the last error has
- * the reason. */
+/* ---- engines (engine.c) ---- */
+
+/* Returns the engine that this thread uses. NULL: it is not open (SKATE_ECLOSED); the last error
+ * has the reason. */
 struct sk_engine *sk_api_engine(void);
+/* Returns the engine that gave the id of an object, a task, an actor or a group; 0: the one that
+ * this thread uses. NULL: it is not open; the last error has the reason. */
+struct sk_engine *sk_api_engine_of(uint64_t id);
+/* Makes *e the engine of `id`; with id 0, *e stays. SK_EINVAL: *e is another engine. */
+sk_rc sk_api_join(struct sk_engine **e, uint64_t id) SK_MUST_USE;
+/* The number of an open engine, from 1 on. Numbers are not used twice. */
+uint64_t sk_api_number(const struct sk_engine *e);
+/* The open engine of this number; NULL: it was closed. Leaves the last error as it is. */
+struct sk_engine *sk_api_numbered(uint64_t number);
+/* The number of the engine that skate_use has set for this thread, open or not; 0: none. */
+uint64_t sk_api_used(void);
+/* True if this is the number of the engine of skate_init, or of the last one, if it was closed. */
+bool sk_api_is_standard(uint64_t number);
+/* The place of an open engine, below 64. */
+unsigned sk_api_place(const struct sk_engine *e);
+/* Forgets which functions the engine in this place knows; in process.c. */
+void sk_api_undefine(unsigned place);
+/* The command line of workers; NULL: skate_worker_main was not called. In process.c. */
+char **sk_api_command(void);
+/* Makes this process a worker, whose engine is its driver's. */
+void sk_api_serve(struct sk_engine *client);
+/* Has fn called before an engine is closed; one function a process. */
+void sk_api_before_close(void (*fn)(uint64_t number));
+/* Ends the queue of callbacks of the engine that was closed in this place: the entries go to
+ * `left`. In event.c. */
+void sk_api_events_end(unsigned place, struct sk_list *left);
+/* Calls the callbacks of a list without locks, and frees its entries; returns their number. */
+int sk_api_events_call(struct sk_list *now);
 /* True in a child that was forked from a process with an open engine: it may not touch locks. */
 bool sk_api_forked(void);
-/* Sets the last error to the reason why no engine is open; returns SK_ECLOSED. */
+/* Sets the last error to the reason why this thread's engine is not open; returns SK_ECLOSED. */
 sk_rc sk_api_closed(void);
-/* True if an engine is open; leaves the last error as it is. */
+/* True if an engine is open. */
 bool sk_api_is_open(void);
 /* True in a worker, whose engine serves the tasks of another process. */
 bool sk_api_in_worker(void);
-/* Number of the engine that is open, from 1 on; 0: none is. Values of an engine may be released as
- * long as its number is the same. */
-uint64_t sk_api_number(void);
+
+/* ---- values and calls ---- */
+
 /* Fills *err with the code and message of an error value, and returns the code. */
 sk_rc sk_api_failure(const struct sk_view *v, struct sk_err *err);
 /* Opens the buffer that b holds. False: it is not open, or has less than `used` bytes. */
 bool sk_api_buf_of(const struct skate_buf *b, size_t used, struct sk_buf *out);
-/* Has skate_shutdown call fn before it closes the engine; one function a process. */
-void sk_api_before_shutdown(void (*fn)(void));
 /* Returns the last error of this thread. */
 struct sk_err *sk_api_err(void);
 /* Defines the registered function `name` in the engine and stores its id in *out. SK_ENOENT: no

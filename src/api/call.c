@@ -31,15 +31,27 @@ static sk_rc one_arg(struct sk_api_call *c, const struct skate_arg *a, struct sk
     return SK_OK;
 }
 
-sk_rc sk_api_call_begin(struct sk_api_call *c, const char *name, const struct skate_arg *args,
-                        size_t n, const struct skate_call_opts *o) {
+/* Finds the engine of a call: that of the objects that it is given, or the thread's. */
+static sk_rc engine_of(uint64_t actor, const struct skate_arg *args, size_t n,
+                       const struct skate_call_opts *o, struct sk_engine **out) {
+    struct sk_engine *e = NULL;
+    SK_TRY(sk_api_join(&e, actor));
+    for (size_t i = 0; i < n; i++)
+        SK_TRY(sk_api_join(&e, args[i].ref.id ? args[i].ref.id : args[i].actor.id));
+    if (o) SK_TRY(sk_api_join(&e, o->group.id));
+    *out = e ? e : sk_api_engine();
+    return *out ? SK_OK : SK_ECLOSED;
+}
+
+sk_rc sk_api_call_begin(struct sk_api_call *c, uint64_t actor, const char *name,
+                        const struct skate_arg *args, size_t n, const struct skate_call_opts *o) {
     memset(c, 0, offsetof(struct sk_api_call, stack_args));
     c->heap = NULL;
     c->n_own = 0;
-    if (!(c->e = sk_api_engine())) return SK_ECLOSED;
     SK_TRY(sk_api_sized(name ? name : "a call", o, sizeof *o, sk_api_err()));
     if (n && !args) return SK_ERR(sk_api_err(), SK_EINVAL, "%zu arguments at NULL", n);
     if (n > UINT32_MAX / 64) return SK_ERR(sk_api_err(), SK_EINVAL, "%zu arguments", n);
+    SK_TRY(engine_of(actor, args, n, o, &c->e));
     SK_TRY(sk_api_define(c->e, name, &c->s.fn));
     c->args = c->stack_args;
     c->refs = c->stack_refs;

@@ -18,10 +18,12 @@ struct sk_api_call {
     uint32_t n_own;
     void *heap;
 };
-/* Fills *c with the function, the arguments and those options that all submits have. After success
- * the caller must call sk_api_call_end, which releases what the call holds. */
-sk_rc sk_api_call_begin(struct sk_api_call *c, const char *name, const struct skate_arg *args,
-                        size_t n, const struct skate_call_opts *o) SK_MUST_USE;
+/* Fills *c with the engine, the function, the arguments and those options that all submits have.
+ * actor: id of the actor that is called; 0: none. After success the caller must call
+ * sk_api_call_end, which releases what the call holds. */
+sk_rc sk_api_call_begin(struct sk_api_call *c, uint64_t actor, const char *name,
+                        const struct skate_arg *args, size_t n,
+                        const struct skate_call_opts *o) SK_MUST_USE;
 void sk_api_call_end(struct sk_api_call *c);
 /* Sets the resources. cpus: the default. */
 sk_rc sk_api_call_shape(struct sk_api_call *c, const struct skate_call_opts *o,

@@ -22,7 +22,7 @@ static sk_rc put(struct sk_dataset_blocks *b, struct sk_engine *e, const struct 
     sk_block_write(plan, buf.data);
     struct sk_payload p = {.kind = SK_KIND_BLOCK, .buf = &buf, .buf_len = z.total_bytes};
     SK_TRY(e->ops->put(e, &p, &oid, err));
-    b->engine = sk_api_number();
+    b->engine = sk_api_number(e);
     b->refs[b->n++] = (struct sk_bref){oid.v, 0, z.n_rows, z.data_bytes, 0, 0};
     return SK_OK;
 }
@@ -57,7 +57,7 @@ sk_rc sk_dataset_blocks_put_none(struct sk_dataset_blocks *b, struct sk_engine *
 }
 
 static void drop_blocks(struct sk_dataset_blocks *b) {
-    struct sk_engine *e = b->n && sk_api_number() == b->engine ? sk_api_engine() : NULL;
+    struct sk_engine *e = b->n ? sk_api_numbered(b->engine) : NULL;
     for (uint32_t i = 0; e && i < b->n; i++) e->ops->release(e, (sk_oid){b->refs[i].oid});
     b->n = 0;
 }

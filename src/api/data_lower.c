@@ -99,9 +99,14 @@ static sk_rc add_node(struct lowering *l, skate_dataset *ds, struct sk_err *err)
     if (rc == SK_OK && ds->blocks) {
         rc = sk_dataset_blocks_fill(ds->blocks, l->e, err);
         if (rc != SK_OK) sk_err_prefix(err, "%s", ds->label);
-        if (rc == SK_OK && ds->blocks->n && ds->blocks->engine != sk_api_number())
-            rc = SK_ERR(err, SK_ECLOSED, "%s: its batches were in an engine that was shut down",
-                        ds->label);
+        if (rc == SK_OK && ds->blocks->n && ds->blocks->engine != sk_api_number(l->e))
+            rc = sk_api_numbered(ds->blocks->engine)
+                     ? SK_ERR(err, SK_EINVAL,
+                              "%s: its batches are in another engine, where the dataset was made "
+                              "or consumed first: skate_use that one",
+                              ds->label)
+                     : SK_ERR(err, SK_ECLOSED,
+                              "%s: its batches were in an engine that was shut down", ds->label);
         d.blocks = ds->blocks->refs;
         d.n_blocks = ds->blocks->n;
         for (uint32_t i = 0; rc == SK_OK && i < d.n_blocks; i++)

@@ -63,11 +63,12 @@ static void stop(struct run *r) {
     pthread_mutex_unlock(&r->mu);
 }
 
-/* Stops all runs, before the engine closes. */
-static void stop_all(void) {
+/* Stops the runs of an engine, before it closes. */
+static void stop_all(uint64_t number) {
     pthread_mutex_lock(&runs_mu);
-    while (runs) {
-        struct run *r = runs;
+    for (struct run *r = runs, *next; r; r = next) {
+        next = r->next_run;
+        if (r->number != number) continue;
         unlink_run(r);
         stop(r);
     }
@@ -79,7 +80,7 @@ static void run_free(struct run *r) {
     pthread_mutex_lock(&runs_mu);
     bool open = r->prev_run != NULL;
     unlink_run(r);
-    if (open && r->number == sk_api_number()) stop(r); /* not in a forked child */
+    if (open && sk_api_numbered(r->number)) stop(r); /* not in a forked child */
     pthread_mutex_unlock(&runs_mu);
     if (r->first.release) r->first.release(&r->first);
     if (r->schema.release) r->schema.release(&r->schema);
@@ -133,12 +134,12 @@ static sk_rc start(skate_dataset *ds, const struct skate_run_opts *o, struct run
     if (!r) return SK_ERR(err, SK_ENOMEM, "no memory for a run");
     pthread_mutex_init(&r->mu, NULL);
     r->e = e;
-    r->number = sk_api_number();
+    r->number = sk_api_number(e);
     r->ds = skate_dataset_retain(ds);
     r->timeout_ms = o && o->timeout_ms ? o->timeout_ms : -1;
     r->gathers = sk_shuffle_gathers(strategy);
     c.gathers = &r->gathers;
-    sk_api_before_shutdown(stop_all);
+    sk_api_before_close(stop_all);
     pthread_mutex_lock(&runs_mu);
     r->next_run = runs;
     r->prev_run = &runs;
@@ -204,7 +205,7 @@ struct given { /* a block that a consumer has */
 
 static void release_given(void *p) {
     struct given *g = p;
-    if (sk_api_number() == g->number) {
+    if (sk_api_numbered(g->number)) {
         g->e->ops->view_release(g->e, &g->v);
         release_block(g->e, g->oid.v);
     }

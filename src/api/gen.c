@@ -16,7 +16,7 @@ int skate_gen_submit(const char *name, const struct skate_arg *args, size_t n_ar
                      const struct skate_call_opts *o, skate_gen *out) {
     struct sk_api_call c;
     SK_API_GIVEN("skate_gen_submit", out);
-    SK_TRY(sk_api_call_begin(&c, name, args, n_args, o));
+    SK_TRY(sk_api_call_begin(&c, 0, name, args, n_args, o));
     c.s.max_retries = sk_api_retries(o, SK_API_DEFAULT_RETRIES);
     sk_rc rc = o ? sk_api_call_shape(&c, o, 1) : SK_OK;
     if (rc == SK_OK) rc = submit(&c, o, out);
@@ -29,7 +29,7 @@ int skate_gen_call(skate_actor a, const char *name, const struct skate_arg *args
     struct sk_api_call c;
     SK_API_GIVEN("skate_gen_call", out);
     if (!a.id) return SK_ERR(sk_api_err(), SK_EINVAL, "skate_gen_call: no actor");
-    SK_TRY(sk_api_call_begin(&c, name, args, n_args, o));
+    SK_TRY(sk_api_call_begin(&c, a.id, name, args, n_args, o));
     c.s.actor = (sk_aid){a.id};
     c.s.max_retries = sk_api_retries(o, 0);
     sk_rc rc = submit(&c, o, out);
@@ -39,7 +39,7 @@ int skate_gen_call(skate_actor a, const char *name, const struct skate_arg *args
 
 /* Returns the engine if it can have made the stream. */
 static struct sk_engine *engine_of(skate_gen g, const char *call) {
-    struct sk_engine *e = sk_api_engine();
+    struct sk_engine *e = sk_api_engine_of(g.id);
     if (e && (!g.id || !e->streams)) {
         SK_ERR(sk_api_err(), SK_EINVAL, "%s: no stream", call);
         return NULL;
@@ -72,7 +72,7 @@ int skate_gen_cancel(skate_gen g, unsigned flags) {
 }
 
 void skate_gen_drop(skate_gen g) {
-    struct sk_engine *e = g.id ? sk_api_engine() : NULL;
+    struct sk_engine *e = g.id ? sk_api_engine_of(g.id) : NULL;
     if (!e || !e->streams) return;
     /* a stream that is dropped only would run to its end */
     struct sk_err unused;

@@ -64,7 +64,7 @@ int skate_group_create(const struct skate_bundle *bundles, size_t n,
 
 int skate_group_wait(skate_group g, int64_t timeout_ms) {
     struct skate_value v;
-    if (!sk_api_engine()) return SK_ECLOSED;
+    if (!sk_api_engine_of(g.id)) return SK_ECLOSED;
     if (!g.id) return SK_ERR(sk_api_err(), SK_EINVAL, "skate_group_wait: no group");
     SK_TRY(skate_get(g.ready, timeout_ms, &v));
     skate_value_release(&v);
@@ -72,7 +72,7 @@ int skate_group_wait(skate_group g, int64_t timeout_ms) {
 }
 
 int skate_group_remove(skate_group g) {
-    struct sk_engine *e = sk_api_engine();
+    struct sk_engine *e = sk_api_engine_of(g.id);
     if (!e) return SK_ECLOSED;
     if (!g.id || !e->groups) return SK_ERR(sk_api_err(), SK_EINVAL, "skate_group_remove: no group");
     SK_TRY(e->groups->remove(e, g.id, sk_api_err()));

@@ -1,7 +1,6 @@
-/* process.c - the public C API: functions by name, the life of the program and of its workers.
+/* process.c - the public C API: functions by name, and the life of a program's workers.
  *
- * Thin over engine.h: no policy, no state but one engine a process and the table of functions. A
- * function's id is the hash of its name, so each process of the program finds the function in its
+ * A function's id is the hash of its name, so each process of the program finds the function in its
  * own table by the id alone. Invariant: the table is filled before skate_worker_main and only read
  * afterwards, but for `defined`, which two threads may set at once, with the same effect. */
 #include <errno.h>
@@ -16,31 +15,22 @@
 #include "api/api_int.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "dag/graph.h"
-#include "engine/channels.h"
 
-enum { MAX_FNS = 1024, MOST_GPUS = 16 };
+enum { MAX_FNS = 1024 };
 
 struct sk_api_fn {
     const char *name;
     skate_fn fn;
     uint64_t id;
-    bool defined; /* this process's engine knows the function */
+    uint64_t defined; /* bit i: the engine in place i knows the function */
 };
 
 static struct sk_api_fn fns[MAX_FNS];
 static uint32_t n_fns;
-static struct sk_engine *engine;
-static uint64_t number; /* of the engine that was opened last */
-static bool worker;     /* this process is a worker */
-static void (*before_shutdown)(void);
 /* The command line of workers: that of the program. Set by skate_worker_main; NULL: not called. */
 static char **command;
 /* Held while a function of this actor runs, for a call or for a graph. */
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
-static bool forked; /* this process was forked from one whose engine was open */
-/* guards init, shutdown and the table of functions */
-static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local struct sk_err last;
 static _Thread_local struct sk_task *current; /* the task that this thread runs */
 
@@ -57,23 +47,7 @@ const char *skate_code_name(int code) {
     return name;
 }
 
-bool sk_api_forked(void) { return forked; }
-bool sk_api_is_open(void) { return __atomic_load_n(&engine, __ATOMIC_ACQUIRE) != NULL; }
-
-sk_rc sk_api_closed(void) {
-    return SK_ERR(&last, SK_ECLOSED,
-                  forked ? "this process was forked from one that uses skate, which only the "
-                           "parent may call: execute a program in the child first"
-                         : "skate is not initialised (or shut down): call skate_init first");
-}
-
-struct sk_engine *sk_api_engine(void) {
-    struct sk_engine *e = __atomic_load_n(&engine, __ATOMIC_ACQUIRE);
-    if (!e) SK_IGNORE(sk_api_closed());
-    return e;
-}
-
-bool sk_api_in_worker(void) { return worker; }
+char **sk_api_command(void) { return command; }
 
 int64_t sk_api_deadline(int64_t timeout_ms) {
     return timeout_ms < 0 || timeout_ms > INT64_MAX / SK_MS / 2 ? INT64_MAX
@@ -103,7 +77,7 @@ int skate_register(const char *name, skate_fn fn) {
                            : SK_ERR(&last, SK_EINVAL, "register %s: the name is in use", name);
     if (n_fns == MAX_FNS)
         return SK_ERR(&last, SK_EFULL, "register %s: more than %d functions", name, MAX_FNS);
-    fns[n_fns++] = (struct sk_api_fn){name, fn, id, false};
+    fns[n_fns++] = (struct sk_api_fn){name, fn, id, 0};
     return SK_OK;
 }
 
@@ -113,10 +87,17 @@ sk_rc sk_api_define(struct sk_engine *e, const char *name, sk_fid *out) {
         return SK_ERR(&last, SK_ENOENT, "no function '%s' is registered in this process",
                       name ? name : "(null)");
     *out = (sk_fid){f->id};
-    if (__atomic_load_n(&f->defined, __ATOMIC_ACQUIRE)) return SK_OK;
+    uint64_t bit = UINT64_C(1) << sk_api_place(e);
+    if (__atomic_load_n(&f->defined, __ATOMIC_ACQUIRE) & bit) return SK_OK;
     SK_TRY(e->ops->define(e, *out, f->name, (struct sk_bytes){f->name, strlen(f->name)}, &last));
-    __atomic_store_n(&f->defined, true, __ATOMIC_RELEASE);
+    __atomic_fetch_or(&f->defined, bit, __ATOMIC_RELEASE);
     return SK_OK;
+}
+
+void sk_api_undefine(unsigned place) {
+    uint64_t bit = UINT64_C(1) << place;
+    for (uint32_t i = 0; i < n_fns; i++)
+        __atomic_fetch_and(&fns[i].defined, ~bit, __ATOMIC_RELAXED);
 }
 
 sk_rc sk_api_fn_find(const char *name, struct sk_api_fn **out, struct sk_err *err) {
@@ -162,18 +143,6 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
                   last.msg[0] ? ": " : "", last.msg);
 }
 
-/* In a child of fork: locks and threads of the engine are the parent's. */
-static void in_child(void) {
-    if (!engine) return;
-    engine = NULL;
-    forked = true;
-}
-
-static void watch_forks(void) {
-    static bool done;
-    if (!done) done = pthread_atfork(NULL, NULL, in_child) == 0;
-}
-
 /* SIGINT asks a cancelled task to end. The handler does nothing: it is there for the EINTR of
  * sleeping system calls. The engine sends the signal until skate_cancelled has told the task. */
 static void on_interrupt(int sig) { (void)sig; }
@@ -182,9 +151,7 @@ static sk_rc begin(void *ctx, struct sk_engine *client, struct sk_err *err) {
     (void)ctx, (void)err;
     struct sigaction a = {.sa_handler = on_interrupt}; /* without SA_RESTART */
     (void)sigaction(SIGINT, &a, NULL);
-    watch_forks();
-    worker = true;
-    engine = client;
+    sk_api_serve(client);
     return SK_OK;
 }
 
@@ -229,103 +196,4 @@ int skate_worker_main(int argc, char **argv) {
         return rc;
     }
     return was;
-}
-
-/* ---- graphs' memory, when actors die --------------------------------------------------------- */
-
-static void bury(void *head, sk_aid a, const char *how, bool restarts) {
-    sk_dag_bury(head, a.v, how, restarts);
-}
-static void condemn(void *head, sk_aid a, const char *how) { sk_dag_condemn(head, a.v, how); }
-static const struct sk_graph_hooks graph_hooks = {
-    .bury = bury, .condemn = condemn, .in_use = sk_dag_in_use};
-
-/* ---- starting and ending the engine ---------------------------------------------------------- */
-
-/* Names and amounts of the program's own resources. */
-static sk_rc resources_of(const struct skate_opts *o, const char **names, struct sk_res *total) {
-    enum { MOST = SK_RES_MAX - SK_RES_CUSTOM };
-    if (o->n_resources > MOST || (o->n_resources && !o->resources))
-        return SK_ERR(&last, SK_EINVAL, "skate_init: %zu resources (at most %d) at %p",
-                      o->n_resources, MOST, (const void *)o->resources);
-    for (size_t i = 0; i < o->n_resources; i++) {
-        const struct skate_resource *r = &o->resources[i];
-        if (!r->name || !*r->name || !(r->amount >= 0 && r->amount <= 1e12))
-            return SK_ERR(&last, SK_EINVAL,
-                          "skate_init: resource %zu ('%s', amount %g): it needs a name and an "
-                          "amount of 0 to 1e12",
-                          i, r->name ? r->name : "NULL", r->amount);
-        for (size_t j = 0; j < i; j++)
-            if (strcmp(names[j], r->name) == 0)
-                return SK_ERR(&last, SK_EINVAL, "skate_init: two resources are named '%s'",
-                              r->name);
-        names[i] = r->name;
-        total->amount[SK_RES_CUSTOM + i] = (int64_t)(r->amount * SK_RES_UNIT + 0.5);
-    }
-    return SK_OK;
-}
-
-static sk_rc open_engine(const struct sk_engine_conf *c) {
-    struct sk_engine *e = NULL;
-    if (engine) return SK_ERR(&last, SK_EINVAL, "skate_init: already initialised");
-    if (!command)
-        return SK_ERR(&last, SK_EINVAL, "skate_init: call skate_worker_main first thing in main");
-    SK_TRY(sk_engine_find("local")->open(c, &e, &last));
-    watch_forks();
-    for (uint32_t i = 0; i < n_fns; i++) fns[i].defined = false;
-    __atomic_add_fetch(&number, 1, __ATOMIC_RELEASE);
-    __atomic_store_n(&engine, e, __ATOMIC_RELEASE);
-    return SK_OK;
-}
-
-int skate_init(const struct skate_opts *o) {
-    static const struct skate_opts none = SKATE_OPTS(struct skate_opts);
-    const char *names[SK_RES_MAX];
-    struct sk_res machine;
-    if (forked) return sk_api_closed();
-    SK_TRY(sk_api_sized("skate_init", o, sizeof *o, &last));
-    if (!o) o = &none;
-    struct sk_engine_conf c = {.store_bytes = o->store_bytes,
-                               .max_workers = o->max_workers,
-                               .spin_ns = -1,
-                               .custom_names = names,
-                               .n_custom = (uint32_t)o->n_resources,
-                               .spill_dirs = &o->spill_dir,
-                               .n_spill_dirs = o->spill_dir != NULL,
-                               .spawn_argv = command,
-                               .graphs = &graph_hooks};
-    if (!(o->cpus >= 0 && o->cpus <= 100000 && o->gpus >= 0 && o->gpus <= MOST_GPUS))
-        return SK_ERR(&last, SK_EINVAL, "skate_init: %g cpus and %g gpus: out of range", o->cpus,
-                      o->gpus);
-    SK_TRY(resources_of(o, names, &c.total));
-    SK_TRY(sk_engine_machine(&machine, &last));
-    c.total.amount[SK_RES_CPU] =
-        o->cpus > 0 ? (int64_t)(o->cpus * SK_RES_UNIT + 0.5) : machine.amount[SK_RES_CPU];
-    c.total.amount[SK_RES_GPU] = (int64_t)(o->gpus * SK_RES_UNIT + 0.5);
-    if (!c.store_bytes) c.store_bytes = (uint64_t)machine.amount[SK_RES_MEMORY] / 3;
-    pthread_mutex_lock(&mu);
-    sk_rc rc = open_engine(&c);
-    pthread_mutex_unlock(&mu);
-    return rc;
-}
-
-uint64_t sk_api_number(void) {
-    return __atomic_load_n(&engine, __ATOMIC_ACQUIRE) && !forked
-               ? __atomic_load_n(&number, __ATOMIC_ACQUIRE)
-               : 0;
-}
-
-void sk_api_before_shutdown(void (*fn)(void)) {
-    __atomic_store_n(&before_shutdown, fn, __ATOMIC_RELEASE);
-}
-
-void skate_shutdown(void) {
-    if (worker || forked) return; /* the engine is another process's */
-    void (*before)(void) = __atomic_load_n(&before_shutdown, __ATOMIC_ACQUIRE);
-    if (before) before();
-    pthread_mutex_lock(&mu);
-    struct sk_engine *e = engine;
-    __atomic_store_n(&engine, NULL, __ATOMIC_RELEASE);
-    sk_engine_close(&e);
-    pthread_mutex_unlock(&mu);
 }

@@ -3,7 +3,7 @@
 
 static const char *const feature[] = {"tasks",     "actors", "objects", "records", "datasets",
                                       "resources", "gpus",   "streams", "cancel",  "named_actors",
-                                      "groups",    "events", "log"};
+                                      "groups",    "events", "log",     "engines"};
 
 const char *skate_version(void) { return SKATE_VERSION; }
 

@@ -64,6 +64,9 @@ struct sk_engine_conf {
     /* local: receives the output of workers; lives longer than the engine (host.h). NULL: workers
      * write to the driver's descriptors. */
     struct sk_prints *prints;
+    /* local: all ids of the engine are above this number and below the next multiple of 2^58; 0 for
+     * the only engine of a process */
+    uint64_t id_base;
     const struct sk_guest *guest; /* guest: the engine's calls; copied */
 };
 

@@ -43,7 +43,8 @@ struct sk_look_worker {
     int64_t for_ns; /* how long the task has been running */
     char name[112];
 };
-/* Says what the engine of this process is doing; async-signal-safe. In a worker, only the worker's
+/* Says what the engine of this process (of several: the one opened last) is doing;
+ * async-signal-safe. In a worker, only the worker's
  * own row is written. False: no local engine is open here. */
 bool sk_look_self(struct sk_look *out, struct sk_look_worker *rows, size_t cap, size_t *n);
 /* Takes turns on stderr, which all processes of an engine share: a signal handler that writes

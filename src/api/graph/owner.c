@@ -267,9 +267,11 @@ static sk_rc compile(skate_graph *g, struct numbers *k, const uint32_t *outputs,
 int skate_graph_compile(const struct skate_node *nodes, size_t n, const uint32_t *outputs,
                         size_t n_outputs, const struct skate_graph_opts *o, skate_graph **out) {
     struct sk_err *err = sk_api_err();
-    struct sk_engine *e = sk_api_engine();
-    if (!e) return SK_ECLOSED;
-    if (!sk_api_number() || !e->channels)
+    struct sk_engine *e = NULL;
+    for (size_t i = 0; nodes && i < n && n <= MAX_NODES; i++)
+        SK_TRY(sk_api_join(&e, nodes[i].actor.id));
+    if (!e && !(e = sk_api_engine())) return SK_ECLOSED;
+    if (sk_api_in_worker() || !e->channels)
         return SK_ERR(err, SK_ENOSYS, "graphs are compiled in the process that called skate_init");
     if (o && (o->size != sizeof *o || o->executions > MAX_EXECUTIONS))
         return SK_ERR(err, SK_EINVAL,
@@ -280,7 +282,7 @@ int skate_graph_compile(const struct skate_node *nodes, size_t n, const uint32_t
     if (!g) return SK_ERR(err, SK_ENOMEM, "no memory for a graph");
     g->memory.e = e;
     g->pool = (struct sk_chan_pool){&g->memory, sk_graph_alloc, sk_graph_free};
-    g->engine = sk_api_number();
+    g->engine = sk_api_number(e);
     g->n_nodes = (uint32_t)n + 2;
     g->n_out = (uint32_t)n_outputs;
     g->n_cells = o && o->executions ? o->executions : DEFAULT_EXECUTIONS;
@@ -300,7 +302,7 @@ int skate_graph_compile(const struct skate_node *nodes, size_t n, const uint32_t
 
 void skate_graph_release(skate_graph *g) {
     if (!g) return;
-    if (g->engine == sk_api_number()) {
+    if (sk_api_numbered(g->engine)) {
         if (g->head) sk_dag_close(g->head);
         for (uint32_t i = 0; i < g->n_out; i++)
             if (g->out && g->out[i].has) {
@@ -319,9 +321,9 @@ void skate_graph_release(skate_graph *g) {
 /* ---- executions ------------------------------------------------------------------------------ */
 
 static sk_rc check_open(const skate_graph *g, struct sk_err *err) {
-    return g->engine == sk_api_number()
+    return sk_api_numbered(g->engine)
                ? SK_OK
-               : SK_ERR(err, SK_ECLOSED, "the graph was compiled before skate_shutdown");
+               : SK_ERR(err, SK_ECLOSED, "the engine of the graph was shut down");
 }
 
 /* Says why a channel of the graph is closed. */

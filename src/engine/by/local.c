@@ -138,6 +138,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     sk_stored_init(l);
     sk_space_init(l);
     sk_moves_init(l);
+    l->id_base = conf->id_base;
     l->n_cpu = conf->total.amount[SK_RES_CPU] / SK_RES_UNIT;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     l->spin_ns = conf->spin_ns >= 0 ? conf->spin_ns : cores > 1 ? SPIN_NS : 0;
@@ -168,6 +169,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     /* a simulation opens one engine after another in the same memory */
     atomic_store(&l->ctl->n_used, 0);
     l->ctl->driver_pid = getpid();
+    l->ctl->id_base = l->id_base;
     l->ctl->ring_size = SK_RING_SIZE;
     l->ctl->data_size = l->data_seg.size;
     l->ctl->slot_stride = sk_slot_stride();

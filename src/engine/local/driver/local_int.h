@@ -69,8 +69,8 @@ struct sk_local {
      * meanwhile and submits a task must not read messages. */
     bool pumping;
     uint32_t n_callers;
-    uint64_t progress; /* counts changes that some caller may wait for: sk_progressed */
-    uint64_t next_id;
+    uint64_t progress;         /* counts changes that some caller may wait for: sk_progressed */
+    uint64_t next_id, id_base; /* conf.h */
     int64_t now_ns; /* time of the last submission, or of the last message that submits */
     int64_t n_cpu;
     int64_t spin_ns; /* how long a waiting caller spins */
@@ -176,7 +176,7 @@ static inline void sk_progressed(struct sk_local *l) { l->progress++; }
 /* Reserves n ids that were never used; returns the first of them. */
 static inline uint64_t sk_new_ids(struct sk_local *l, uint32_t n) {
     l->next_id += n;
-    return l->next_id - n + 1;
+    return l->id_base + l->next_id - n + 1;
 }
 /* Notes that memory of the store was released (a value, a view, an argument or a lease): waits for
  * room are tried again. */

@@ -18,7 +18,7 @@
 /* most calls on an actor's worker; at most half of the claim words */
 #define SK_ACTOR_DEPTH_MAX 1024u
 #define SK_CTL_MAGIC 0x4c544b53u
-#define SK_CTL_VERSION 7u
+#define SK_CTL_VERSION 8u
 /* a worker leases store memory in pieces of this size and cuts small values from it */
 #define SK_LEASE_CHUNK (4u << 20)
 
@@ -27,7 +27,8 @@
 /* Fields of the control segment: writer | reader | memory order; then the state that the death of
  * the worker leaves.
  *
- *  magic..data_size   driver, once, before any worker | all
+ *  magic..data_size, id_base
+ *                     driver, once, before any worker | all
  *  who                driver, by sk_ctl_drives | workers | seq_cst
  *  bell[2]            all ring it | driver sleeps on it | see ipc.h
  *  slot.bell          driver rings it | worker sleeps on it | see ipc.h
@@ -90,7 +91,9 @@ struct sk_ctl {
     _Atomic int32_t speaks;
     struct sk_bell bell[2];
     _Atomic uint32_t printed; /* counts what Python code printed in workers (prints.c) */
-    uint8_t pad2[60];
+    uint32_t pad2;
+    uint64_t id_base; /* conf.h */
+    uint8_t pad3[48];
     char waits[512]; /* text: what the driving caller is waiting for, if its wait is long */
 };
 _Static_assert(sizeof(struct sk_ctl) == 768, "fixed layout");

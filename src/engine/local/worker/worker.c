@@ -345,7 +345,7 @@ void sk_worker_engine_init(struct sk_worker_engine *c, struct sk_slot *slot, int
     c->slot = slot;
     c->pid = slot->pid = pid;
     c->proc = slot->proc;
-    c->next_id = (uint64_t)c->proc << 40;
+    c->next_id = c->ctl->id_base + ((uint64_t)c->proc << 40);
     c->runner = runner;
     c->chunk = SK_MIN(SK_LEASE_CHUNK, SK_ALIGN(SK_MAX(c->data_seg.size / 64, 65536), 4096));
     pthread_mutex_init(&c->mu, NULL);

@@ -139,7 +139,7 @@ void sk_driver_link_list(struct sk_local *l, struct sk_lworker *w, uint64_t req,
 
 /* New ids have to be from the worker's own range, each used once. */
 bool sk_driver_link_fresh_ids(struct sk_local *l, struct sk_lworker *w, uint64_t base) {
-    if (base >> 40 == w->proc && !sk_map_get(&l->tasks, base)) return true;
+    if ((base - l->id_base) >> 40 == w->proc && !sk_map_get(&l->tasks, base)) return true;
     sk_driver_link_kill(l, w, "it sent a message that makes no sense");
     return false;
 }
