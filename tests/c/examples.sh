@@ -4,7 +4,8 @@ set -eu
 SK_EMULATOR=${SK_EMULATOR:-} # what runs the programs, if this machine cannot
 export LC_ALL=C
 dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
+server= # a program in the background
+trap '[ -z "$server" ] || kill "$server"; rm -rf "$dir"' EXIT
 run() { # PROGRAM [ARG ...]
     program=$1
     shift
@@ -41,4 +42,21 @@ grep -q "cannot write" "$dir/err"
 
 run graph 100
 echo 5550 | diff - "$dir/got" # 0 + ... + 99, and 100 times 1 + 2 + 3
-echo "pipeline, join, actors, write and graph are right"
+
+mkfifo "$dir/ready"
+# shellcheck disable=SC2086
+$SK_EMULATOR "$bin/events" "$dir/socket" > "$dir/ready" &
+server=$!
+read -r _ < "$dir/ready" # the server listens
+run events "$dir/socket" 100 1000 -5 10000 &
+run2=$!
+$SK_EMULATOR "$bin/events" "$dir/socket" 20000 2 3 | sort -n > "$dir/other"
+wait "$run2"
+printf '%s\n' '-5: -5 is negative' '100: 25' '1000: 168' '10000: 1229' > "$dir/want"
+sort -n "$dir/got" | diff "$dir/want" -
+printf '%s\n' '2: 0' '3: 1' '20000: 2262' | diff - "$dir/other"
+run events "$dir/socket" 0 # the server's end
+wait "$server"
+server=
+[ ! -e "$dir/socket" ]
+echo "pipeline, join, actors, write, graph and events are right"
