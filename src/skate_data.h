@@ -177,7 +177,7 @@ struct skate_map_opts {
     int64_t batch_rows;
     /* What a failure of the function does. SKATE_RAISE: the run fails. SKATE_SKIP: the batch is
      * tried again row by row, and rows that fail are left out. SKATE_QUARANTINE: so are they, and
-     * they are given by skate_dead_stream with their error. */
+     * they are given by skate_stream_dead with their error. */
     int on_error;
     int32_t max_retries; /* after the death of a worker; as in skate_call_opts */
 };
