@@ -1,7 +1,6 @@
 /* pipeline_bench.c - a pipeline of skate_data.h, timed: rows of a source callback (int64 key,
- * double)
- * -> map -> groupby of 1 M keys -> sort -> stream. Arguments: rows (100 M), units (64), bytes of a
- * block (the default). */
+ * double) -> map -> groupby of 1 M keys -> sort -> stream. Arguments: rows (100 M), units (64),
+ * bytes of a block (the default), bytes of the map's argument (0). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -70,9 +69,12 @@ int main(int argc, char **argv) {
     }
     struct skate_run_opts o = SKATE_OPTS(struct skate_run_opts);
     o.block_bytes = argc > 3 ? (uint64_t)atoll(argv[3]) : 0;
+    struct skate_map_opts m = SKATE_OPTS(struct skate_map_opts);
+    m.arg_size = argc > 4 ? (size_t)atoll(argv[4]) : 0;
+    m.arg = calloc(1, m.arg_size + 1);
     double t0 = now();
     skate_dataset *ds =
-        skate_map(skate_source("numbers", units, (size_t)n_units, NULL), "scaled", NULL);
+        skate_map(skate_source("numbers", units, (size_t)n_units, NULL), "scaled", &m);
     ds = skate_groupby(ds, (const char *[]){"k"}, 1,
                        (struct skate_agg[]){{.kind = "sum", .column = "v", .as = "s"}}, 1, NULL);
     ds = skate_sort(ds, (struct skate_key[]){{"s", true, false}}, 1, NULL);

@@ -1,8 +1,10 @@
 /* data_stage.c - runs the tasks of pipelines' stages in a worker.
  *
- * A worker keeps the chains of the stages that it has run last, by the bytes of their descriptions.
- * An actor of a pool has one chain, whose functions keep their state until the process ends. A
- * failure ends the task with a value of kind KIND_FAILURE, which has code and message. */
+ * A worker keeps the chains of the stages that it has run last. The description of a stage is one
+ * object a run, which all of the stage's tasks refer to: its id finds the chain. Only the first
+ * task of a run compares bytes, since an earlier run may have had the same stage. An actor of a
+ * pool has one chain, whose functions keep their state until the process ends. A failure ends the
+ * task with a value of kind KIND_FAILURE, which has code and message. */
 #include <stdlib.h>
 
 #include "api/data_int.h"
@@ -13,7 +15,8 @@
 enum { CHAINS = 16 };
 
 struct cached {
-    struct sk_bytes stage; /* a copy */
+    sk_oid oid;            /* the description that was given last; 0: none */
+    struct sk_bytes stage; /* a copy of it */
     struct sk_data_chain *chain;
 };
 /* used by the thread that runs the worker's tasks */
@@ -38,17 +41,26 @@ static sk_rc make(struct cached *c, struct sk_bytes stage, struct skate_task *t,
     return rc;
 }
 
-static sk_rc chain_of(struct skate_task *t, struct sk_data_chain **out, struct sk_err *err) {
-    struct sk_bytes stage = {t->t->args[0].data, t->t->args[0].len};
+static struct cached *find(sk_oid oid, struct sk_bytes stage) {
+    for (uint32_t i = 0; i < CHAINS; i++)
+        if (cache[i].chain && oid.v && cache[i].oid.v == oid.v) return &cache[i];
     for (uint32_t i = 0; i < CHAINS; i++)
         if (cache[i].chain && cache[i].stage.n == stage.n &&
-            memcmp(cache[i].stage.p, stage.p, stage.n) == 0) {
-            *out = cache[i].chain;
-            return SK_OK;
-        }
-    struct cached *c = &cache[turn++ % CHAINS];
-    drop(c);
-    SK_TRY(make(c, stage, t, err));
+            memcmp(cache[i].stage.p, stage.p, stage.n) == 0)
+            return &cache[i];
+    return NULL;
+}
+
+static sk_rc chain_of(struct skate_task *t, struct sk_data_chain **out, struct sk_err *err) {
+    const struct sk_view *v = &t->t->args[0];
+    struct sk_bytes stage = {v->data, v->len};
+    struct cached *c = find(v->oid, stage);
+    if (!c) {
+        c = &cache[turn++ % CHAINS];
+        drop(c);
+        SK_TRY(make(c, stage, t, err));
+    }
+    c->oid = v->oid;
     *out = c->chain;
     return SK_OK;
 }

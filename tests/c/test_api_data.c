@@ -41,6 +41,20 @@ SKATE_BATCHES(fails_at_77) {
     return rc ? rc : skate_emit(t, schema, batch);
 }
 
+SKATE_BATCHES(last_byte_of_the_argument) { /* id -> id = the last byte */
+    struct skate_column out = {.name = "id"};
+    struct ArrowSchema s;
+    struct ArrowArray a;
+    size_t size;
+    const uint8_t *arg = skate_arg(t, &size);
+    int rc = skate_batch_new(&out, 1, (size_t)batch->length, &s, &a);
+    if (rc) return rc;
+    for (int64_t i = 0; i < batch->length; i++) ((int64_t *)out.data)[i] = arg[size - 1];
+    rc = skate_emit(t, &s, &a);
+    s.release(&s);
+    return rc;
+}
+
 /* ---- help ------------------------------------------------------------------------------------ */
 
 static void open_engine(void) {
@@ -95,6 +109,31 @@ TEST(a_map_a_filter_and_a_limit) {
     free(v);
     skate_dataset_release(ds);
     skate_shutdown();
+}
+
+/* Chains of a worker are told apart by the whole description, also if an argument is large, or if
+ * another run had the same. */
+TEST(arguments_that_differ_in_their_last_byte) {
+    for (size_t size = 10; size <= 1 << 20; size = size == 10 ? 1 << 20 : 1 << 30) {
+        open_engine();
+        uint8_t *arg = calloc(1, size);
+        skate_dataset *ds[3];
+        for (int i = 0; i < 3; i++) {
+            arg[size - 1] = (uint8_t)(7 + i);
+            ds[i] = skate_map(skate_range(8 << 16, NULL, NULL), "last_byte_of_the_argument",
+                              SKATE_WITH(struct skate_map_opts, .arg = arg, .arg_size = size));
+        }
+        for (int k = 0; k < 9; k++) {
+            size_t n;
+            int64_t *v = numbers(ds[k % 3], "id", &n);
+            CHECK_EQ(n, 8 << 16);
+            for (size_t i = 0; i < n; i++) CHECK_EQ(v[i], 7 + k % 3);
+            free(v);
+        }
+        for (int i = 0; i < 3; i++) skate_dataset_release(ds[i]);
+        free(arg);
+        skate_shutdown();
+    }
 }
 
 TEST(a_sort_downwards) {
