@@ -235,6 +235,10 @@ struct skate_exchange_opts { /* sort, groupby, join, distinct, random_shuffle, r
     const char *strategy; /* of the exchange; NULL: "auto" (docs/design/exchange.md) */
     uint32_t partitions;  /* number of blocks; 0: chosen by the size of the data */
 };
+/* Exchanges, and zip, take batches whose schemas differ in which columns may have nulls and in the
+ * metadata of the schema: behind them all columns may have nulls, and there is no such metadata.
+ * Other differences are SKATE_EINVAL with both schemas, before the run if they are known then (of
+ * arrays and streams). */
 SKATE_API skate_dataset *skate_sort(skate_dataset *ds, const struct skate_key *keys, size_t n,
                                     const struct skate_exchange_opts *o);
 struct skate_agg {

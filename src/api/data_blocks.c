@@ -6,8 +6,8 @@
 
 #define TAG SK_TAG_PLAN
 
-static sk_rc put(struct sk_dataset_blocks *b, struct sk_engine *e, const struct sk_block_plan *plan,
-                 struct sk_err *err) {
+static sk_rc put(struct sk_dataset_blocks *b, struct sk_engine *e, const struct ArrowSchema *schema,
+                 const struct sk_block_plan *plan, struct sk_err *err) {
     struct sk_block_sizes z = sk_block_plan_sizes(plan);
     struct sk_buf buf;
     sk_oid oid;
@@ -18,6 +18,7 @@ static sk_rc put(struct sk_dataset_blocks *b, struct sk_engine *e, const struct 
         b->refs = refs;
         b->cap = cap;
     }
+    if (!b->schema) SK_TRY(sk_schema_nullable(schema, &b->schema, err));
     SK_TRY(e->ops->buf_alloc(e, z.total_bytes, &buf, err));
     sk_block_write(plan, buf.data);
     struct sk_payload p = {.kind = SK_KIND_BLOCK, .buf = &buf, .buf_len = z.total_bytes};
@@ -37,7 +38,7 @@ sk_rc sk_dataset_blocks_put(struct sk_dataset_blocks *b, struct sk_engine *e,
     sk_rc rc = sk_block_check_batch(schema, batch, err);
     if (rc == SK_OK) rc = sk_block_measure(schema, batch, &plan, &size, err);
     if (rc == SK_OK) {
-        rc = put(b, e, plan, err);
+        rc = put(b, e, schema, plan, err);
         sk_block_plan_free(plan);
     }
     batch->release(batch);
@@ -51,7 +52,7 @@ sk_rc sk_dataset_blocks_put_none(struct sk_dataset_blocks *b, struct sk_engine *
     struct sk_block_plan *plan;
     uint64_t size;
     SK_TRY(sk_block_measure_places(schema, &none, 1, NULL, 0, &plan, &size, err));
-    sk_rc rc = put(b, e, plan, err);
+    sk_rc rc = put(b, e, schema, plan, err);
     sk_block_plan_free(plan);
     return rc;
 }
@@ -107,6 +108,7 @@ void sk_dataset_blocks_free(struct sk_dataset_blocks *b) {
     if (!b) return;
     if (b->stream.release) b->stream.release(&b->stream);
     drop_blocks(b);
+    sk_schema_drop(b->schema);
     sk_free(b->refs);
     sk_free(b);
 }

@@ -50,6 +50,8 @@ struct sk_dataset_blocks {
     uint64_t engine; /* number of the engine that has the blocks of `refs`; 0: none yet */
     struct sk_bref *refs;
     uint32_t n, cap;
+    struct sk_schema
+        *schema; /* of the batches, in the form of sk_schema_nullable; NULL: no batch */
     bool failed; /* the stream ended with an error: its rows are incomplete */
 };
 /* Puts batches into the store: reads the stream to its end. */

@@ -9,6 +9,9 @@
 struct done {
     const skate_dataset *ds;
     uint32_t id;
+    /* what is known of the node's batches before the run, in the form of sk_schema_nullable: their
+     * schema, and another one that some of them have; NULL: unknown, none */
+    const struct sk_schema *schema, *other;
 };
 struct lowering {
     struct sk_engine *e;
@@ -44,6 +47,33 @@ static sk_rc resources(const struct lowering *l, const skate_dataset *ds, struct
     return sk_api_shape(l->e, &a, &d->shape, err);
 }
 
+/* Notes what is known of the schemas of a node, whose inputs are noted already. */
+static void note_schemas(const struct lowering *l, struct done *d) {
+    const skate_dataset *ds = d->ds;
+    if (ds->blocks) d->schema = ds->blocks->schema;
+    if (!(ds->props & (SK_OP_UNION | SK_OP_LIMIT))) return; /* which change no column */
+    for (uint32_t i = 0; i < ds->n_inputs && !d->other; i++) {
+        const struct done *in = found(l, ds->inputs[i]);
+        if (!d->schema) d->schema = in->schema;
+        d->other = in->other;
+        if (d->schema && in->schema && !sk_block_same_schema(&d->schema->s, &in->schema->s))
+            d->other = in->schema;
+    }
+}
+
+/* An exchange moves rows of one schema, unless its map picks columns. */
+static sk_rc one_schema(const skate_dataset *ds, uint32_t side, const struct done *in,
+                        struct sk_err *err) {
+    char a[400], b[400];
+    if (!in->other || ds->exchange->map_params[side].n) return SK_OK;
+    (void)sk_block_schema_text(&in->schema->s, a, sizeof a);
+    (void)sk_block_schema_text(&in->other->s, b, sizeof b);
+    return SK_ERR(err, SK_EINVAL,
+                  "%s: its input %s has batches of two schemas, (%s) and (%s)%s: cast them to one "
+                  "before it",
+                  ds->label, in->ds->label, a, b, strcmp(a, b) ? "" : ", whose metadata differs");
+}
+
 /* Adds the map of an exchange's input, and a merge if the strategy may merge. */
 static sk_rc add_map(struct lowering *l, const skate_dataset *ds, uint32_t side, uint32_t *id,
                      struct sk_err *err) {
@@ -75,10 +105,31 @@ static sk_rc add_map(struct lowering *l, const skate_dataset *ds, uint32_t side,
     return sk_plan_add(l->plan, &m, id, err);
 }
 
+/* Gives the plan existing blocks: d gets a reference to each, which the plan takes over. */
+static sk_rc add_blocks(const struct lowering *l, const skate_dataset *ds, struct sk_node_desc *d,
+                        struct sk_err *err) {
+    struct sk_dataset_blocks *b = ds->blocks;
+    sk_rc rc = sk_dataset_blocks_fill(b, l->e, err);
+    if (rc != SK_OK) sk_err_prefix(err, "%s", ds->label);
+    if (rc == SK_OK && b->n && b->engine != sk_api_number(l->e))
+        rc = sk_api_numbered(b->engine)
+                 ? SK_ERR(err, SK_EINVAL,
+                          "%s: its batches are in another engine, where the dataset was made or "
+                          "consumed first: skate_use that one",
+                          ds->label)
+                 : SK_ERR(err, SK_ECLOSED, "%s: its batches were in an engine that was shut down",
+                          ds->label);
+    if (rc != SK_OK) return rc;
+    d->blocks = b->refs;
+    d->n_blocks = b->n;
+    for (uint32_t i = 0; i < b->n; i++) l->e->ops->retain(l->e, (sk_oid){b->refs[i].oid});
+    return SK_OK;
+}
+
 static sk_rc add_node(struct lowering *l, skate_dataset *ds, struct sk_err *err) {
     struct sk_op op = {ds->op, ds->props};
     uint32_t *inputs = sk_alloc(TAG, (ds->n_inputs + 1) * sizeof *inputs);
-    struct done done = {ds, 0};
+    struct done done = {.ds = ds};
     struct sk_node_desc d = {.op = &op,
                              .label = ds->label,
                              .params = ds->params,
@@ -93,31 +144,18 @@ static sk_rc add_node(struct lowering *l, skate_dataset *ds, struct sk_err *err)
     sk_rc rc = resources(l, ds, &d, err);
     for (uint32_t i = 0; rc == SK_OK && i < ds->n_inputs; i++) {
         inputs[i] = found(l, ds->inputs[i])->id;
-        if (ds->exchange) rc = add_map(l, ds, i, &inputs[i], err);
+        if (ds->exchange) rc = one_schema(ds, i, found(l, ds->inputs[i]), err);
+        if (ds->exchange && rc == SK_OK) rc = add_map(l, ds, i, &inputs[i], err);
     }
     if (ds->exchange) d.exchange = ds->exchange->desc;
-    if (rc == SK_OK && ds->blocks) {
-        rc = sk_dataset_blocks_fill(ds->blocks, l->e, err);
-        if (rc != SK_OK) sk_err_prefix(err, "%s", ds->label);
-        if (rc == SK_OK && ds->blocks->n && ds->blocks->engine != sk_api_number(l->e))
-            rc = sk_api_numbered(ds->blocks->engine)
-                     ? SK_ERR(err, SK_EINVAL,
-                              "%s: its batches are in another engine, where the dataset was made "
-                              "or consumed first: skate_use that one",
-                              ds->label)
-                     : SK_ERR(err, SK_ECLOSED,
-                              "%s: its batches were in an engine that was shut down", ds->label);
-        d.blocks = ds->blocks->refs;
-        d.n_blocks = ds->blocks->n;
-        for (uint32_t i = 0; rc == SK_OK && i < d.n_blocks; i++)
-            l->e->ops->retain(l->e, (sk_oid){d.blocks[i].oid});
-    }
+    if (rc == SK_OK && ds->blocks) rc = add_blocks(l, ds, &d, err);
     if (rc == SK_OK) {
         rc = sk_plan_add(l->plan, &d, &done.id, err);
         for (uint32_t i = 0; rc != SK_OK && i < d.n_blocks; i++)
             l->e->ops->release(l->e, (sk_oid){d.blocks[i].oid});
     }
     sk_free(inputs);
+    note_schemas(l, &done);
     if (rc == SK_OK && !sk_vec_push(&l->done, TAG, done))
         rc = SK_ERR(err, SK_ENOMEM, "no memory for a plan");
     return rc;

@@ -91,10 +91,7 @@ static int run_stage(struct skate_task *t) {
         enum sk_native how;
         rc = sk_native_run(t->t, &how, err);
         if (how == SK_NATIVE_RAN) return rc;
-        if (how == SK_NATIVE_NOT)
-            rc = SK_ERR(err, SK_EINVAL,
-                        "the schema differs between the batches of an exchange: cast them to one "
-                        "schema before it");
+        if (how == SK_NATIVE_NOT) rc = SK_EINVAL; /* there is no operator that casts the batches */
         return fail(t, rc, err);
     }
     rc = chain_of(t, &c, err);

@@ -194,6 +194,9 @@ sk_rc sk_block_export(const uint8_t *p, size_t n, uint64_t row0, uint64_t n_rows
                       struct ArrowArray *array, struct sk_err *err) SK_MUST_USE;
 /* True if the two schemas have the same names, types, nullability and metadata. */
 bool sk_block_same_schema(const struct ArrowSchema *a, const struct ArrowSchema *b);
+/* Writes the columns as text for an error message: k "l", v "+s"(x "g"). Returns its length, which
+ * may be more than cap. */
+size_t sk_block_schema_text(const struct ArrowSchema *s, char *buf, size_t cap);
 /* Exports the schema only; it needs no owner, since strings are copied. */
 sk_rc sk_block_export_schema(const uint8_t *p, size_t n, struct ArrowSchema *schema,
                              struct sk_err *err) SK_MUST_USE;

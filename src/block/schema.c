@@ -6,6 +6,7 @@
  * consumer may move children out and release them in any order, on any thread. Cost: about 30 ns a
  * field in each direction. */
 #include <stdatomic.h>
+#include <stdio.h>
 
 #include "base/crc32c.h"
 #include "block/block_int.h"
@@ -232,4 +233,25 @@ bool sk_block_same_schema(const struct ArrowSchema *a, const struct ArrowSchema 
     for (int64_t i = 0; i < a->n_children; i++)
         if (!sk_block_same_schema(a->children[i], b->children[i])) return false;
     return !a->dictionary || sk_block_same_schema(a->dictionary, b->dictionary);
+}
+
+static void text(const struct ArrowSchema *s, char *buf, size_t cap, size_t *n, bool top) {
+#define PUT(...) \
+    *n += (size_t)snprintf(*n < cap ? buf + *n : NULL, *n < cap ? cap - *n : 0, __VA_ARGS__)
+    if (!top) PUT("%s \"%s\"", safe(s->name), s->format);
+    if (!top && s->n_children) PUT("(");
+    for (int64_t i = 0; i < s->n_children; i++) {
+        if (i) PUT(", ");
+        text(s->children[i], buf, cap, n, false);
+    }
+    if (!top && s->n_children) PUT(")");
+    if (s->dictionary) PUT(" of \"%s\"", s->dictionary->format);
+#undef PUT
+}
+
+size_t sk_block_schema_text(const struct ArrowSchema *s, char *buf, size_t cap) {
+    size_t n = 0;
+    if (cap) buf[0] = 0;
+    text(s, buf, cap, &n, true);
+    return n;
 }

@@ -99,6 +99,25 @@ sk_rc sk_schema_copy(const struct ArrowSchema *from, struct sk_schema **out, str
     return rc;
 }
 
+/* Sets whether a field may have nulls, and its children: entries and keys of maps, and ends of
+ * runs, never do. entries: the field is that of a map's entries. */
+static void set_nullable(struct ArrowSchema *s, bool may, bool entries) {
+    bool map = !strcmp(s->format, "+m"), runs = !strcmp(s->format, "+r");
+    s->flags &= ~(int64_t)ARROW_FLAG_NULLABLE;
+    if (may) s->flags |= ARROW_FLAG_NULLABLE;
+    for (int64_t i = 0; i < s->n_children; i++)
+        set_nullable(s->children[i], !map && (i || (!entries && !runs)), map);
+    if (s->dictionary) set_nullable(s->dictionary, true, false);
+}
+
+sk_rc sk_schema_nullable(const struct ArrowSchema *from, struct sk_schema **out,
+                         struct sk_err *err) {
+    SK_TRY(sk_schema_copy(from, out, err));
+    set_nullable(&(*out)->s, false, false);
+    (*out)->s.metadata = NULL;
+    return SK_OK;
+}
+
 struct sk_schema *sk_schema_keep(struct sk_schema *s) {
     __atomic_fetch_add(&s->refs, 1, __ATOMIC_RELAXED);
     return s;
@@ -138,12 +157,11 @@ static sk_rc changed(const struct ArrowSchema *was, const struct ArrowSchema *is
             "\"%s\"%s before",
             name, is->format, is->dictionary ? " with a dictionary" : "", was->format,
             was->dictionary ? " with a dictionary" : "");
-    if ((was->flags ^ is->flags) & ARROW_FLAG_NULLABLE)
+    if (is->flags & ~was->flags & ARROW_FLAG_NULLABLE)
         return SK_ERR(err, SK_EINVAL,
-                      "the schema changes between batches: column '%s' (format \"%s\") %s", name,
-                      is->format,
-                      is->flags & ARROW_FLAG_NULLABLE ? "may have nulls, and could not before"
-                                                      : "may have no nulls, and could before");
+                      "the schema changes between batches: column '%s' (format \"%s\") may have "
+                      "nulls, and could not before",
+                      name, is->format);
     bool top = !*name;
     for (int64_t i = 0; i < was->n_children && i < is->n_children; i++) {
         const struct ArrowSchema *x = was->children[i], *y = is->children[i];

@@ -17,14 +17,19 @@ struct sk_schema { /* read-only; counted */
 /* Copies the schema. SK_EINVAL: it is not a struct ("+s"), or deeper than SK_BLOCK_MAX_DEPTH. */
 sk_rc sk_schema_copy(const struct ArrowSchema *from, struct sk_schema **out,
                      struct sk_err *err) SK_MUST_USE;
+/* Copies the schema with columns and fields that may all have nulls, and without the metadata of
+ * the whole: schemas that differ in these only have equal copies. */
+sk_rc sk_schema_nullable(const struct ArrowSchema *from, struct sk_schema **out,
+                         struct sk_err *err) SK_MUST_USE;
 struct sk_schema *sk_schema_keep(struct sk_schema *s); /* takes one more reference; returns s */
 void sk_schema_drop(struct sk_schema *s);              /* NULL is fine */
 /* Returns the index of the first column of that name; -1: there is none. */
 int64_t sk_schema_find(const struct ArrowSchema *s, const char *name);
 /* Returns SK_EINVAL with a message that there is no such column, and which there are. */
 sk_rc sk_schema_no_column(const struct ArrowSchema *s, const char *name, struct sk_err *err);
-/* SK_EINVAL if the columns, types or nullability of two schemas differ: the message names the
- * column and both formats. Metadata may differ. */
+/* SK_EINVAL if a batch of schema `is` does not have the schema `was`: the columns or types differ,
+ * or a column may have nulls that could not before. The message names the column and both formats.
+ * Metadata may differ. */
 sk_rc sk_schema_changed(const struct ArrowSchema *was, const struct ArrowSchema *is,
                         struct sk_err *err) SK_MUST_USE;
 /* Fills a plain copy of the schema, which the caller releases. */

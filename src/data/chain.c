@@ -287,10 +287,7 @@ static sk_rc feed_reduce(struct sk_data_chain *c, struct sk_err *err) {
     bool fits;
     struct sk_data_node *n = &c->nodes[0];
     sk_rc rc = TIMED(n, sk_native_reduce(c->task.t, from_reduce, c, &fits, err));
-    if (rc == SK_OK && !fits)
-        rc = SK_ERR(err, SK_EINVAL,
-                    "the schema differs between the batches of an exchange: cast them to one "
-                    "schema before it");
+    if (rc == SK_OK && !fits) rc = SK_EINVAL;
     return blame(n, rc, err);
 }
 

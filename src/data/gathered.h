@@ -6,11 +6,14 @@
 #include "base/containers/vec.h"
 #include "data/data.h"
 
+/* Batches may differ in which columns may have nulls, and in the metadata of their schemas: in the
+ * batches that are given all columns may have nulls, and there is none (sk_schema_nullable). */
 struct sk_gathered { /* all zero: empty */
     SK_VEC(struct sk_batch *) held;
     uint64_t bytes;
     struct sk_batch *empty; /* the last batch without rows */
     bool some;
+    struct sk_schema *from, *to; /* of the batch that was added last, and its nullable one */
 };
 /* Takes b over. *out: the batches held so far as one, if b would make them more than `most` bytes;
  * else NULL. SK_EINVAL: b has another schema than the batches before it. */

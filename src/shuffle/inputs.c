@@ -179,6 +179,40 @@ static bool go_together(const struct sk_inputs *in) {
                                                : of_one_schema(in, sides);
 }
 
+/* Says which schemas do not go together. */
+static void say_misfit(const struct sk_inputs *in, struct sk_err *err) {
+    const struct ArrowSchema *first[2 * SK_JOIN_SIDES] = {NULL}, *a = NULL, *b = NULL;
+    bool joins = in->what->kind == SK_WHAT_JOIN, groups = in->what->kind == SK_WHAT_AGGREGATE;
+    char of_a[400], of_b[400];
+    for (uint32_t i = 0; i < in->n && !b; i++) {
+        const struct opened *x = in->batches.p[i];
+        uint32_t kind = 2 * x->side + (groups && sk_is_states(in->what, x->schema));
+        if (!first[kind]) first[kind] = x->schema;
+        else if (!sk_block_same_schema(first[kind], x->schema)) a = first[kind], b = x->schema;
+    }
+    bool keys = !b && joins;
+    for (uint32_t i = 0; i < SK_COUNT(first) && !b; i++)
+        if (first[i]) *(a ? &b : &a) = first[i];
+    if (!b && in->n < in->batches.n) b = in->batches.p[in->n]->schema; /* bounds */
+    if (!a || !b) {
+        SK_ERR(err, SK_EINVAL, "one side of an exchange has no columns");
+        return;
+    }
+    (void)sk_block_schema_text(a, of_a, sizeof of_a);
+    (void)sk_block_schema_text(b, of_b, sizeof of_b);
+    if (keys)
+        SK_ERR(
+            err, SK_EINVAL,
+            "the keys of both sides have types of which no column holds all values, or a name is "
+            "on both sides: (%s) and (%s). Cast the keys to one type, or give suffixes",
+            of_a, of_b);
+    else
+        SK_ERR(err, SK_EINVAL,
+               "the batches of an exchange have two schemas, (%s) and (%s)%s: cast them to one "
+               "before it",
+               of_a, of_b, strcmp(of_a, of_b) ? "" : ", whose metadata differs");
+}
+
 /* ---- work ---- */
 
 sk_rc sk_inputs_cut(struct sk_inputs *in, uint32_t n_partitions, bool *fits, struct sk_work **out,
@@ -190,7 +224,10 @@ sk_rc sk_inputs_cut(struct sk_inputs *in, uint32_t n_partitions, bool *fits, str
         if (in->slices.p[i].n != 1)
             return SK_ERR(err, SK_EINVAL, "a sample is one block, and this one has %u",
                           in->slices.p[i].n);
-    if (!*fits) return SK_OK;
+    if (!*fits) {
+        say_misfit(in, err);
+        return SK_OK;
+    }
     SK_TRY(lay_out(in, err));
     return sk_work_cut(in->what, in->n ? in->batches.p[0]->schema : NULL, in->list, in->n,
                        n_partitions, out, err);
@@ -201,6 +238,7 @@ sk_rc sk_inputs_merge(struct sk_inputs *in, uint32_t first, uint32_t n, uint32_t
     *out = NULL;
     SK_TRY(lay_out(in, err));
     *fits = go_together(in);
+    if (!*fits) say_misfit(in, err);
     if (!*fits || !in->n) return SK_OK;
     return sk_work_merge(in->what,
                          &(struct sk_merge_input){.schema = in->batches.p[0]->schema,
@@ -225,7 +263,10 @@ sk_rc sk_inputs_reduce(struct sk_inputs *in, const struct sk_reduce_input *how, 
     SK_TRY(lay_out(in, err));
     *fits = go_together(in);
     if (*fits && bounds && !in->given) SK_TRY(bounds_fit(in, fits, err));
-    if (!*fits) return SK_OK;
+    if (!*fits) {
+        say_misfit(in, err);
+        return SK_OK;
+    }
     struct sk_reduce_input all = *how;
     all.schema = in->batches.p[0]->schema;
     all.slices = in->slices.p;

@@ -41,8 +41,9 @@ sk_rc sk_inputs_batch(struct sk_inputs *in, const struct ArrowSchema *schema,
                       const struct ArrowArray *array, struct sk_err *err) SK_MUST_USE;
 
 /* Each of the next three calls starts the work, once. *fits false: the batches, or their keys and
- * the bounds, differ in type, and no work was started: cast them to one schema and add them again
- * by sk_inputs_batch. *out NULL: no batch was added, so there is nothing to do. */
+ * the bounds, differ in type, and no work was started; *err has a message with both schemas. Cast
+ * them to one schema and add them again by sk_inputs_batch. *out NULL: no batch was added, so there
+ * is nothing to do. */
 sk_rc sk_inputs_cut(struct sk_inputs *in, uint32_t n_partitions, bool *fits, struct sk_work **out,
                     struct sk_err *err) SK_MUST_USE;
 /* n: number of partitions, for each of which a slice has an entry in `parts`; 0: the slices are

@@ -46,7 +46,8 @@ enum sk_native {
 /* True if sk_native_run may run this task. Cheap: reads only the kinds and the first bytes of the
  * first arguments. */
 bool sk_native_may(const struct sk_task *t);
-/* Runs the task. *how is SK_NATIVE_NOT also if batches have to be cast to one schema first. */
+/* Runs the task. *how is SK_NATIVE_NOT also if batches have to be cast to one schema first: then
+ * *err says which schemas differ. */
 sk_rc sk_native_run(struct sk_task *t, enum sk_native *how, struct sk_err *err) SK_MUST_USE;
 /* Runs a reduce whose rows go to operators that are fused behind it: gives each value of the work,
  * in order, to sink(ctx, ...), which must be done with it when it returns. Values are blocks; the
