@@ -265,6 +265,22 @@ TEST(nothing_side_by_side_with_nothing_has_columns) {
     rig_end(&R);
 }
 
+/* The first block has the columns and no rows, and the next one is larger than a task's input. */
+TEST(rows_side_by_side_behind_an_empty_block) {
+    uint32_t a, b;
+    rig_begin(&R);
+    start_zip(1, &a, &b);
+    rig_yield(&R, rig_task(&R, a, 0), 0, 0);
+    rig_yield(&R, rig_task(&R, a, 0), 50, 100);
+    rig_yield(&R, rig_task(&R, b, 0), 50, 4);
+    rig_done(&R, rig_task(&R, a, 0), 1);
+    rig_done(&R, rig_task(&R, b, 0), 1);
+    CHECK_STR_EQ(input_of(rig_task(&R, 2, 0)), "0:0+0 0:0+50 1:0+50");
+    rig_done(&R, rig_task(&R, 2, 0), 1);
+    CHECK(R.x->done);
+    rig_end(&R);
+}
+
 TEST(what_a_zip_drops_is_not_queued) {
     /* a bug: such input stayed counted, so a policy saw more and more waiting input */
     uint32_t a, b;

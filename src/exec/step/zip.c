@@ -24,7 +24,8 @@ static bool next_rows(const struct sk_step *x, struct sk_sstage *s, uint64_t *ro
         bool closed = false;
         uint32_t n = 0;
         for (const struct sk_blk *b = s->sides[k].q.head; b && !closed; b = b->next) {
-            closed = !k && n && bytes + b->ref.bytes > x->conf.target_max_bytes;
+            /* rows, not blocks: an empty block before a large one is no input of a task */
+            closed = !k && sum && bytes + b->ref.bytes > x->conf.target_max_bytes;
             if (closed) break;
             sum += b->ref.n_rows;
             bytes += b->ref.bytes;
