@@ -50,6 +50,24 @@ struct sk_task_note { /* followed by n structs sk_task_note_op */
 };
 enum { SK_TASK_NOTE = 0x4e544b53 };
 
+/* A source whose blocks the process of the run makes itself (struct sk_node_desc.feed): the run
+ * asks for one block at a time, when its policy, its memory and what takes the blocks have room for
+ * one, as it launches the tasks of other sources. */
+struct sk_feed {
+    /* Asks for the next block. The answer is one call of sk_exec_fed with this ticket, from any
+     * thread, but not from inside this call: it is made with the run's lock held, and maybe locks
+     * of the engine, so it must not wait and must not call the run or the engine. */
+    void (*ask)(struct sk_feed *f, uint64_t ticket);
+};
+struct sk_fed { /* the answer of a feed */
+    /* SK_OK: a block; SK_EDONE: there are no more; else the run fails with this code and *err. */
+    sk_rc rc;
+    const struct sk_err *err;
+    struct sk_bref block; /* the call takes the reference over */
+    uint64_t cost;        /* its bytes in the store */
+    int64_t ns;           /* time that it took to make */
+};
+
 struct sk_exec_conf {
     /* Makes the gathers of stages whose tasks take parts of values (gather.h); NULL: no stage has
      * one. Borrowed until the run is stopped. */
@@ -107,6 +125,9 @@ sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, 
  * fails. SK_EDONE: the run is over or has failed, and fn was not called. */
 sk_rc sk_exec_call(struct sk_exec *x, sk_rc (*fn)(void *arg, struct sk_err *err), void *arg,
                    struct sk_err *err) SK_MUST_USE;
+/* Answers a feed's ask; call it by any thread, before sk_exec_stop begins. The answer is dropped if
+ * the block is not needed any more. The next ask may be made inside this call. */
+void sk_exec_fed(struct sk_exec *x, uint64_t ticket, const struct sk_fed *fed);
 /* Waits until the constructor of each actor that was created at the start of the run has succeeded
  * or failed. SK_ETIMEOUT. */
 sk_rc sk_exec_await_actors(struct sk_exec *x, int64_t deadline_ns, struct sk_err *err) SK_MUST_USE;

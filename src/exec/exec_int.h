@@ -121,7 +121,7 @@ struct sk_stask {
      * cancelled tasks. */
     struct sk_list link;
     uint64_t id;   /* generation << 32 | slot; events name the task by this id */
-    uint64_t user; /* used by act.c: the engine's task id; 0: not submitted */
+    uint64_t user; /* used by act.c: the engine's task id; 0: not submitted, or a feed's ask */
     uint64_t seq, origin;
     uint32_t stage, actor, n_yields;
     uint32_t unit;           /* of a source's task */
@@ -164,9 +164,12 @@ struct sk_sstage {
     uint32_t n_inputs;
     const uint32_t *inputs;
     const struct sk_unit *units;
+    /* of a source with a feed: the number of blocks that were asked for, and one more until the
+     * feed says that there are no more */
     uint32_t n_units;
     const struct sk_bref *blocks;
     uint32_t n_blocks;
+    struct sk_feed *feed; /* makes the source's blocks in place of tasks in the engine; or NULL */
     /* sized: est_bytes of a unit is an estimate of the task's output, since operators fused behind
      * the source do not add rows. */
     bool source, sized;
@@ -303,6 +306,7 @@ struct sk_step {
     /* n_several: stages with several inputs; n_flying: tasks in the engine; n_feeding: those of
      * feeders. */
     uint32_t n_several, n_flying, n_feeding;
+    uint32_t n_asked;   /* those of n_flying that are asks of feeds, which are not in the engine */
     uint32_t n_parking; /* number of stages whose gather parks its values */
     /* number of stages whose gather may wait for an answer from outside of the run */
     uint32_t n_awaiting;
@@ -352,6 +356,10 @@ sk_rc sk_step_feasible(const struct sk_step *x, struct sk_err *err) SK_MUST_USE;
 sk_rc sk_step_start(struct sk_step *x, int64_t now_ns, struct sk_err *err) SK_MUST_USE;
 sk_rc sk_step_event(struct sk_step *x, const struct sk_step_ev *ev, int64_t now_ns,
                     struct sk_err *err) SK_MUST_USE;
+/* Takes the answer to a feed's ask, SK_OK or SK_EDONE; the reference of its block is taken over,
+ * even on failure. */
+sk_rc sk_step_fed(struct sk_step *x, uint64_t ticket, const struct sk_fed *fed, int64_t now_ns,
+                  struct sk_err *err) SK_MUST_USE;
 /* Runs fn(arg) for sk_exec_call, then launches what its changes allow. */
 sk_rc sk_step_call(struct sk_step *x, sk_rc (*fn)(void *arg, struct sk_err *err), void *arg,
                    int64_t now_ns, struct sk_err *err) SK_MUST_USE;
@@ -430,8 +438,8 @@ bool sk_gather_reads(const struct sk_step *x, const struct sk_sstage *s);
 /* True if s->values, and the gather that takes the values waits for an answer from outside of the
  * run. */
 bool sk_gather_awaits(const struct sk_step *x, const struct sk_sstage *s);
-/* True if no task is in the engine, the consumer has no block to take, and a gather waits for an
- * answer. */
+/* True if no task is in the engine, the consumer has no block to take, and a gather or the run
+ * itself (of a feed) waits for an answer. */
 bool sk_step_awaits(const struct sk_step *x);
 /* Bytes that a task reserves for its work, as sk_gather_task.work demands. */
 uint64_t sk_gather_work(const struct sk_step *x, uint32_t work, uint64_t in_bytes);

@@ -91,7 +91,7 @@ struct sk_op_view { /* one stage; stages are in topological order */
     uint64_t block_bytes;
     uint64_t taken_bytes; /* bytes of input of the running tasks */
     uint64_t promised;    /* estimated output that the running tasks have not yielded yet */
-    /* units_left: number of tasks of a source that have not been launched */
+    /* units_left: number of tasks of a source that have not been launched; UINT32_MAX: not known */
     uint32_t running, units_left;
     uint32_t unknown; /* number of running tasks whose output size is a guess */
     /* ---- estimates from the tasks so far ---- */

@@ -88,10 +88,16 @@ static sk_rc check_desc(const struct sk_plan *p, const struct sk_node_desc *d, s
         if (d->inputs[i] >= p->nodes.n)
             return SK_ERR(err, SK_EINVAL, "%s: input %u is node %u, the plan has %u", name, i,
                           d->inputs[i], p->nodes.n);
-    if (!(props & SK_OP_SOURCE) && (d->n_units || d->n_blocks))
-        return SK_ERR(err, SK_EINVAL, "%s: only a source has units or blocks", name);
-    if (d->n_units && d->n_blocks)
-        return SK_ERR(err, SK_EINVAL, "%s: has units and blocks; give one of them", name);
+    if (!(props & SK_OP_SOURCE) && (d->n_units || d->n_blocks || d->feed))
+        return SK_ERR(err, SK_EINVAL, "%s: only a source has units, blocks or a feed", name);
+    if ((d->n_units > 0) + (d->n_blocks > 0) + (d->feed != NULL) > 1)
+        return SK_ERR(err, SK_EINVAL, "%s: has several of units, blocks and a feed; give one",
+                      name);
+    if (d->feed && (!(props & SK_OP_NO_FUSE) || d->pool_max || d->cpu_e4 || d->gpu_e4))
+        return SK_ERR(err, SK_EINVAL,
+                      "%s: a feed runs in no worker, so it fuses with no operator and takes no "
+                      "actors, CPUs or GPUs",
+                      name);
     if ((props & SK_OP_LIMIT) && d->limit < 0)
         return SK_ERR(err, SK_EINVAL, "%s: negative limit %lld", name, (long long)d->limit);
     if ((props & (SK_OP_LIMIT | SK_OP_UNION)) && d->pool_max)
@@ -158,7 +164,8 @@ static sk_rc expand(struct sk_tree *t, uint32_t root, struct sk_err *err) {
         uint32_t node, parent, slot;
     };
     SK_VEC(struct todo) todo = {0};
-    SK_VEC(uint32_t) seen = {0}; /* [nodes]: how many vertices each node that writes has got */
+    /* [nodes]: how many vertices each node has got that writes, or has a feed */
+    SK_VEC(uint32_t) seen = {0};
     sk_rc rc = SK_OK;
     bool ok = sk_vec_push(&todo, TAG, ((struct todo){root, SK_VERT_NONE, 0})) &&
               sk_vec_reserve(&seen, TAG, t->plan->nodes.n);
@@ -173,10 +180,15 @@ static sk_rc expand(struct sk_tree *t, uint32_t root, struct sk_err *err) {
                         SK_PLAN_STAGES_MAX);
             break;
         }
-        if ((d->op->props & SK_OP_WRITES) && seen.p[at.node]++) {
-            rc = SK_ERR(err, SK_EINVAL,
-                        "%s is used twice, so it would write twice; materialize() it first",
-                        d->label);
+        if (((d->op->props & SK_OP_WRITES) || d->feed) && seen.p[at.node]++) {
+            rc = d->feed ? SK_ERR(err, SK_EINVAL,
+                                  "%s is used twice, and can be read only once; put its rows into "
+                                  "the store first",
+                                  d->label)
+                         : SK_ERR(err, SK_EINVAL,
+                                  "%s is used twice, so it would write twice; materialize() it "
+                                  "first",
+                                  d->label);
             break;
         }
         struct sk_vert v = {.kind = kind_of(d),

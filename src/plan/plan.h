@@ -13,7 +13,8 @@
 
 /* Properties of an operator. An operator without SOURCE, UNION, ZIP and EXCHANGE has one input. */
 enum {
-    SK_OP_SOURCE = 1, /* no input; has units (each becomes one task) or existing blocks */
+    /* no input; has units (each becomes one task), existing blocks, or a feed */
+    SK_OP_SOURCE = 1,
     /* The output has as many rows as the input, in the same order (a limit may move above the
      * operator). */
     SK_OP_ONE_TO_ONE = 2,
@@ -69,6 +70,7 @@ struct sk_times { /* a number of repetitions; `given` false: the default applies
     int32_t n; /* -1: without limit */
 };
 
+struct sk_feed;           /* exec/exec.h */
 struct sk_shuffle_ops;    /* shuffle/shuffle.h */
 struct sk_exchange_desc { /* properties of a node with SK_OP_EXCHANGE */
     /* The strategy that wires the exchange; NULL: the run's default. The plan only stores the
@@ -126,6 +128,10 @@ struct sk_node_desc { /* the description of a node, for sk_plan_add, which copie
     /* SOURCE over existing blocks: the blocks, whose references the plan takes over. */
     const struct sk_bref *blocks;
     uint32_t n_blocks;
+    /* SOURCE whose blocks the process of the run makes when the run asks for them. The plan only
+     * stores the pointer, which must stay valid during the run. One run of the plan uses it, and it
+     * is the source of one stage. */
+    struct sk_feed *feed;
     struct sk_exchange_desc exchange;
 };
 

@@ -789,6 +789,122 @@ BOTH(an_answer_that_fails_is_the_failure_of_the_run) {
     }
 }
 
+/* ---- a source that a thread of this process feeds ----------------------------------------------
+ */
+
+static const struct sk_op FED = {.name = "stream", .props = SK_OP_SOURCE | SK_OP_NO_FUSE};
+enum { FED_ROWS = 7 };
+static struct feeder {
+    struct sk_feed base;
+    sem_t asked;
+    _Atomic uint64_t ticket;
+    _Atomic bool stop;
+    uint32_t n_asks, n_blocks, fails_at;
+} F;
+
+static void feeder_ask(struct sk_feed *f, uint64_t ticket) {
+    ((struct feeder *)(void *)f)->ticket = ticket;
+    sem_post(&((struct feeder *)(void *)f)->asked);
+}
+
+static void *feed_run(void *arg) {
+    struct feeder *f = arg;
+    for (;;) {
+        struct sk_err err = {0};
+        struct sk_fed fed = {.rc = SK_EDONE, .ns = 1000, .err = &err};
+        uint64_t rows[FED_ROWS];
+        while (sem_wait(&f->asked) != 0);
+        if (f->stop) return NULL;
+        uint32_t i = f->n_asks++;
+        for (uint32_t k = 0; k < FED_ROWS; k++) rows[k] = i * FED_ROWS + k;
+        if (i == f->fails_at) {
+            fed.rc = SK_ERR(&err, SK_EIO, "the source is dry");
+        } else if (i < f->n_blocks) {
+            sk_oid o;
+            struct sk_payload p = {.kind = KIND_BLOCK, .bytes = {rows, sizeof rows}};
+            CHECK_OK_ERR(E->ops->put(E, &p, &o, &err), &err);
+            fed.rc = SK_OK;
+            fed.block = (struct sk_bref){.oid = o.v, .n_rows = FED_ROWS, .bytes = sizeof rows};
+            fed.cost = sizeof rows;
+        }
+        sk_exec_fed(X, f->ticket, &fed);
+    }
+}
+
+static uint32_t fed_source(uint32_t n_blocks, uint32_t fails) {
+    F = (struct feeder){.base = {feeder_ask}, .n_blocks = n_blocks, .fails_at = fails};
+    CHECK_EQ(sem_init(&F.asked, 0, 0), 0);
+    return add(&FED, (struct sk_node_desc){.label = "Fed", .feed = &F.base}, NULL, 0);
+}
+
+static void end_fed(pthread_t th) {
+    F.stop = true;
+    sem_post(&F.asked);
+    pthread_join(th, NULL);
+    sem_destroy(&F.asked);
+    end();
+}
+
+BOTH(a_thread_of_this_process_feeds_a_run) {
+    for (int how = 0; how < 4; how++) {
+        W = (struct worker){0};
+        begin();
+        uint32_t root = fed_source(200, UINT32_MAX); /* 0: to the consumer, without any task */
+        if (how > 0) root = map("inc", root);
+        if (how == 1) root = pool("inc", root);
+        if (how == 2) root = add(&LIMIT, (struct sk_node_desc){.limit = 100}, &root, 1);
+        if (how == 3) {
+            uint32_t both[2] = {root, map("inc", range(20, 7))};
+            root = add(&UNION, (struct sk_node_desc){0}, both, 2);
+        }
+        start(root);
+        pthread_t th;
+        CHECK_EQ(pthread_create(&th, NULL, feed_run, &F), 0);
+        struct rows r = {0};
+        all(&r);
+        CHECK_EQ(r.n, how == 2 ? 100 : how == 3 ? 1540 : 1400);
+        for (uint64_t i = 0; i < SK_MIN(r.n, 1400); i++)
+            CHECK_EQ(r.p[i], how == 1 ? i + 2 : how ? i + 1 : i);
+        for (uint64_t i = 1400; i < r.n; i++) CHECK_EQ(r.p[i], i - 1399);
+        if (how == 2) CHECK_LE(F.n_asks, 100);
+        else CHECK_EQ(F.n_asks, 201);
+        sk_vec_free(&r);
+        end_fed(th);
+    }
+}
+
+BOTH(a_feed_that_fails_is_the_failure_of_the_run) {
+    for (uint32_t at = 0; at < 60; at += 13) {
+        begin();
+        start(map("inc", fed_source(200, at)));
+        pthread_t th;
+        CHECK_EQ(pthread_create(&th, NULL, feed_run, &F), 0);
+        struct rows r = {0};
+        struct sk_err err = {0};
+        sk_rc rc;
+        while ((rc = next(&r, &err)) == SK_OK);
+        CHECK_RC(rc, SK_EIO);
+        CHECK_STR_EQ(err.msg, "the source is dry");
+        sk_vec_free(&r);
+        end_fed(th);
+    }
+}
+
+/* The run is stopped with an ask that nobody has answered, and with blocks in all places. */
+BOTH(a_run_that_is_stopped_while_it_is_fed) {
+    for (uint32_t n = 0; n < 30; n += 9) {
+        begin();
+        start(map("inc", fed_source(2000, UINT32_MAX)));
+        pthread_t th;
+        CHECK_EQ(pthread_create(&th, NULL, feed_run, &F), 0);
+        struct rows r = {0};
+        struct sk_err err = {0};
+        while (r.n < n * FED_ROWS) CHECK_OK_ERR(next(&r, &err), &err);
+        sk_vec_free(&r);
+        end_fed(th);
+    }
+}
+
 BOTH(empty_sources_end_at_once) {
     begin();
     start(pool("inc", map("inc", range(0, 1))));

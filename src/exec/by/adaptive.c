@@ -42,6 +42,7 @@ static double rest_ns(const struct sk_sched_view *v) {
     double cpu = 0, gpu = 0, bytes = 0;
     for (uint32_t i = 0; i < v->n; i++) {
         const struct sk_op_view *op = &v->op[i];
+        if (op->units_left == UINT32_MAX) return 0;
         if (op->cpu_e4 <= 0 && op->gpu_e4 <= 0) continue;
         if (op->est_ns <= 0 || (op->source ? i > 0 : op->in_per_task <= 0)) return 0;
         double in = bytes + (double)op->in_bytes,

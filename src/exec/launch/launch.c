@@ -42,6 +42,7 @@ static sk_rc take_input(struct sk_step *x, uint32_t si, struct sk_stask *t, uint
     sk_list_push_back(s->ready && s->ready->inner ? &s->inner : &s->window, &t->link);
     if (s->source) {
         t->origin = t->unit = s->next_unit++;
+        s->n_units += s->feed != NULL;
         sk_step_next_unit(x, s);
         return SK_OK;
     }
@@ -91,6 +92,7 @@ static sk_rc launch(struct sk_step *x, uint32_t si, struct sk_err *err) {
     s->n_window++;
     s->n_unknown += t->unknown;
     x->n_flying++;
+    x->n_asked += s->feed != NULL;
     x->n_feeding += s->feeder;
     x->feed_bytes += s->feeder ? t->promise : 0;
     if (s->kind == SK_STAGE_ACTORS) {

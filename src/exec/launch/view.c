@@ -63,7 +63,7 @@ bool sk_stage_est_known(const struct sk_sstage *s) {
 
 uint64_t sk_stage_next_in_bytes(const struct sk_sstage *s) {
     if (s->source)
-        return s->next_unit < s->n_units && s->units[s->next_unit].est_bytes > 0
+        return !s->feed && s->next_unit < s->n_units && s->units[s->next_unit].est_bytes > 0
                    ? (uint64_t)s->units[s->next_unit].est_bytes
                    : 0;
     const struct sk_blk *ahead = sk_stage_next_ahead(s);
@@ -212,6 +212,7 @@ static void look_at_stage(struct sk_step *x, uint32_t i) {
     op->promised = s->promise;
     op->running = s->in_flight;
     op->units_left = s->source ? s->n_units - s->next_unit : 0;
+    if (s->feed && op->units_left) op->units_left = UINT32_MAX;
     op->unknown = s->n_unknown;
     op->est_known = sk_stage_est_known(s);
     op->est_out = sk_stage_est_out(x, s);

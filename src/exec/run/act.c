@@ -65,6 +65,10 @@ static sk_rc exec_arg(struct sk_exec *x, const struct sk_stask *t, struct sk_arg
 static sk_rc do_launch(struct sk_exec *x, struct sk_stask *t, struct sk_err *err) {
     const struct sk_sstage *s = &x->step->s[t->stage];
     bool actor = s->kind == SK_STAGE_ACTORS;
+    if (s->feed) {
+        s->feed->ask(s->feed, t->id);
+        return SK_OK;
+    }
     struct sk_arg some[2 + SK_BUNDLE_BLOCKS_MAX], *args = some;
     uint32_t n = 0;
     sk_oid temp = {0};

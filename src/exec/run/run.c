@@ -33,7 +33,7 @@ static sk_rc check_units(const struct sk_exec *x, struct sk_err *err) {
     const struct sk_step *p = x->step;
     for (uint32_t i = 0; i < p->n; i++) {
         const struct sk_sstage *s = &p->s[i];
-        if (!sk_stage_runs(s) || s->n_inputs > 1 || s->gather ||
+        if (!sk_stage_runs(s) || s->n_inputs > 1 || s->gather || s->feed ||
             (!s->n_inputs && s->n_units != x->conf.n_skip))
             return SK_ERR(err, SK_EINVAL,
                           "run a pipeline: '%s' is not part of a chain over one source of %u "
@@ -84,7 +84,8 @@ static sk_rc prepare(struct sk_exec *x, uint32_t root, const struct sk_policy *p
         if (x->step->s[i].kind == SK_STAGE_ACTORS &&
             !(x->actors[i] = sk_calloc(TAG, x->step->s[i].pool_max * sizeof **x->actors)))
             return SK_ERR(err, SK_ENOMEM, "pool of %u actors", x->step->s[i].pool_max);
-        if (sk_stage_runs(&x->step->s[i])) SK_TRY(sk_run_put_blob(x, i, err));
+        if (sk_stage_runs(&x->step->s[i]) && !x->step->s[i].feed)
+            SK_TRY(sk_run_put_blob(x, i, err));
     }
     return SK_OK;
 }
@@ -153,7 +154,8 @@ sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, 
                 rc = SK_OK;
             }
         }
-        /* only an answer to a gather can move the run: the engine has nothing to do */
+        /* only an answer to a gather, or of a feed, can move the run: the engine has nothing to do
+         */
         bool awaits = rc == SK_EAGAIN && sk_step_awaits(x->step);
         uint64_t calls = awaits ? sk_inbox_calls(x->inbox) : 0;
         sk_inbox_leave(x->inbox);
@@ -241,6 +243,24 @@ sk_rc sk_exec_call(struct sk_exec *x, sk_rc (*fn)(void *arg, struct sk_err *err)
     return rc;
 }
 
+void sk_exec_fed(struct sk_exec *x, uint64_t ticket, const struct sk_fed *fed) {
+    struct sk_err serr = {0};
+    sk_inbox_enter(x->inbox);
+    const struct sk_stask *t = sk_step_task(x->step, ticket);
+    if (x->failed || !t) {
+        if (fed->rc == SK_OK) sk_run_release(x->e, (sk_oid){fed->block.oid});
+    } else if (fed->rc == SK_OK || fed->rc == SK_EDONE || t->cancelled) {
+        struct sk_fed end = {.rc = SK_EDONE};
+        bool moot = fed->rc != SK_OK && fed->rc != SK_EDONE; /* a failure that nobody waits for */
+        sk_rc rc = sk_step_fed(x->step, ticket, moot ? &end : fed, sk_now_ns(), &serr);
+        sk_run_settle(x, rc, &serr);
+    } else {
+        sk_run_fail(x, fed->rc, fed->err, (sk_oid){0});
+    }
+    sk_inbox_called(x->inbox);
+    sk_inbox_leave(x->inbox);
+}
+
 size_t sk_exec_flows(struct sk_exec *x, bool taken, struct sk_flow *out, size_t cap) {
     sk_inbox_enter(x->inbox);
     size_t n = sk_flow_copy(taken ? &x->taken : &x->made, out, cap);
@@ -255,7 +275,9 @@ static void stall_text(struct sk_exec *x, int64_t now_ns, char *text, size_t cap
     st->asked = x->e->progress != NULL;
     for (uint32_t i = 0; st->asked && i < st->slots.n; i++)
         if (st->slots.p[i])
-            st->slots.p[i]->begun_ns = x->e->progress->began(x->e, (sk_tid){st->slots.p[i]->user});
+            st->slots.p[i]->begun_ns =
+                st->slots.p[i]->user ? x->e->progress->began(x->e, (sk_tid){st->slots.p[i]->user})
+                                     : st->slots.p[i]->launch_ns;
     sk_stall_text(st, now_ns, text, cap);
     st->asked = false;
 }

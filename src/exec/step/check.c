@@ -13,7 +13,7 @@
 struct recount {
     /* sums over all blocks; n_paid: number of blocks that count in the budget */
     uint64_t blocks, cost, disk, n_paid;
-    uint64_t tasks, flying, feeding, bundles;
+    uint64_t tasks, flying, asked, feeding, bundles;
     uint64_t promise, feed_bytes, feed_held_n;
     /* parts: number of existing parts of values; parts_of: the number that the values' records say;
      * parked, parked_disk: cost of parked values; sliced: bytes in memory of parts that running
@@ -64,6 +64,7 @@ static bool task(const struct sk_step *x, const struct sk_stask *t, struct recou
     NEED(!t->over || (!t->promise && !t->in.n));
     r->tasks++;
     r->flying += !t->over;
+    r->asked += !t->over && st->feed;
     r->feeding += !t->over && st->feeder;
     r->promise += t->promise + t->read + t->work;
     r->sliced += sk_task_has_parts(t) && !t->over ? t->in.bytes - t->read : 0;
@@ -200,7 +201,7 @@ bool sk_step_check(const struct sk_step *x) {
          r.bundles == x->bundles.n_used && r.places == r.early);
     NEED(r.parts == r.parts_of && r.parked == x->parked && r.parked_disk == x->parked_disk);
     NEED(r.tasks == x->tasks.n_used && r.tasks == x->slots.n - x->free_slots.n &&
-         r.flying == x->n_flying && r.feeding == x->n_feeding);
+         r.flying == x->n_flying && r.asked == x->n_asked && r.feeding == x->n_feeding);
     NEED(r.cpu == x->cpu.used && r.cpu_actors == x->cpu_actors && r.gpu == x->gpu.used &&
          r.gpu_kept == x->conf.gpu_e4 - x->gpu.total);
     /* the limits that the user set are respected */

@@ -67,7 +67,9 @@ static void get_op(const struct sk_sstage *s, struct sk_exec_op_stats *o) {
     *o = (struct sk_exec_op_stats){
         .label = s->label,
         .kind = s->kind,
-        .tasks_queued = s->source ? s->n_units - s->next_unit : s->n_ready,
+        .tasks_queued = s->feed     ? 0
+                        : s->source ? s->n_units - s->next_unit
+                                    : s->n_ready,
         .tasks_running = s->in_flight,
         .tasks_done = s->tasks_done,
         .retries = s->retries,
@@ -85,7 +87,7 @@ static void get_op(const struct sk_sstage *s, struct sk_exec_op_stats *o) {
         .wait_resource_ns = s->wait_ns[SK_WAIT_RESOURCE],
         .wait_consumer_ns = s->wait_ns[SK_WAIT_CONSUMER],
         .first_out_ns = s->first_out_ns,
-        .total_units = s->source ? (int64_t)s->n_units : -1,
+        .total_units = s->source && !s->feed ? (int64_t)s->n_units : -1,
         .n_fused = sk_stage_runs(s) ? s->n_fused : 0,
     };
     for (const struct sk_bundle *b = s->ready; b; b = b->next) o->queued_blocks += b->q.n;

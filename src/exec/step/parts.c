@@ -28,10 +28,10 @@ bool sk_gather_awaits(const struct sk_step *x, const struct sk_sstage *s) {
 }
 
 bool sk_step_awaits(const struct sk_step *x) {
-    bool awaits = false, moves = !x->n_awaiting || x->done || x->n_flying || x->out.n;
-    for (uint32_t i = 0; !moves && !awaits && i < x->n; i++)
+    bool awaits = x->n_asked > 0, moves = x->done || x->n_flying > x->n_asked || x->out.n;
+    for (uint32_t i = 0; x->n_awaiting && !moves && !awaits && i < x->n; i++)
         awaits = x->s[i].values && sk_gather_awaits(x, &x->s[i]);
-    return awaits;
+    return awaits && !moves;
 }
 
 uint64_t sk_gather_work(const struct sk_step *x, uint32_t work, uint64_t in_bytes) {

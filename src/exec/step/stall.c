@@ -59,6 +59,10 @@ static void put_wait(struct text *t, const struct sk_step *x, const struct sk_ss
         [SK_STOP_PROBE] = ": its first task will say how much it yields",
         [SK_STOP_EARLY] = ": what it makes out of order would have to be kept",
     };
+    if (s->feed && s->in_flight) {
+        put(t, ", waits for the block that this process makes");
+        return;
+    }
     switch (sk_stage_wait(s)) {
     case SK_WAIT_INPUT: put(t, ", waits for its input"); break;
     case SK_WAIT_MEMORY:

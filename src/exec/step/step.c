@@ -103,6 +103,7 @@ static sk_rc task_over(struct sk_step *x, struct sk_stask *t, struct sk_err *err
     s->in_flight--;
     s->n_unknown -= t->unknown;
     x->n_flying--;
+    x->n_asked -= s->feed != NULL;
     x->n_feeding -= s->feeder;
     x->feed_bytes -= s->feeder ? t->promise : 0;
     if (s->kind == SK_STAGE_ACTORS) {
@@ -136,7 +137,8 @@ static sk_rc over(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err 
     if (ev->actor_dead && s->kind == SK_STAGE_ACTORS) sk_pool_lost(x, t->stage, t->actor);
     if (ev->kind == SK_SEV_DONE && !t->cancelled) {
         s->tasks_done++;
-        if (s->ramped && s->tasks_done >= s->ramp) s->ramp *= 2;
+        /* a feed makes its blocks long before others have shown that more are needed */
+        if (s->ramped && !s->feed && s->tasks_done >= s->ramp) s->ramp *= 2;
         if (ev->run_ns > 0 && !inner) {
             s->est_ns += (s->est_ns > 0 ? 0.3 : 1) * ((double)ev->run_ns - s->est_ns);
             s->task_ns_total += ev->run_ns;
@@ -218,6 +220,28 @@ sk_rc sk_step_event(struct sk_step *x, const struct sk_step_ev *ev, int64_t now_
     case SK_SEV_RESTORED: moved_to(x, ev->block.oid, ev->kind == SK_SEV_SPILLED); break;
     case SK_SEV_TICK: break;
     }
+    return finish_step(x, err);
+}
+
+sk_rc sk_step_fed(struct sk_step *x, uint64_t ticket, const struct sk_fed *fed, int64_t now_ns,
+                  struct sk_err *err) {
+    struct sk_step_ev ev = {.kind = SK_SEV_DONE, .task = ticket, .run_ns = fed->ns};
+    struct sk_stask *t = sk_step_task(x, ticket);
+    bool block = fed->rc == SK_OK;
+    sk_metrics_advance(x, now_ns);
+    sk_rc rc = reserve(x, err);
+    if (rc != SK_OK && block) /* the list of actions is empty, so it has room for this one */
+        (void)!sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = fed->block.oid}, NULL);
+    SK_TRY(rc);
+    x->moved_ns = now_ns;
+    if (block) {
+        ev.block = fed->block;
+        ev.cost = fed->cost;
+        SK_TRY(yielded(x, &ev, err));
+    } else if (t) {
+        x->s[t->stage].n_units = x->s[t->stage].next_unit;
+    }
+    SK_TRY(over(x, &ev, err));
     return finish_step(x, err);
 }
 

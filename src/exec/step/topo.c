@@ -24,9 +24,10 @@ static void set_stage(struct sk_sstage *s, const struct sk_plan *plan, const str
         .n_inputs = st->n_inputs,
         .inputs = st->inputs,
         .units = d->units,
-        .n_units = d->n_units,
+        .n_units = d->feed ? 1 : d->n_units,
         .blocks = d->blocks,
         .n_blocks = d->n_blocks,
+        .feed = d->feed,
         .cap_rows = st->cap_rows,
         .limit = st->limit,
         .left = st->limit,
@@ -35,7 +36,7 @@ static void set_stage(struct sk_sstage *s, const struct sk_plan *plan, const str
         .values = st->props & SK_OP_PACKS,
         .pool_min = d->pool_min,
         .pool_max = d->pool_max,
-        .max_tasks = d->max_tasks,
+        .max_tasks = d->feed ? 1 : d->max_tasks,
         .first_out_ns = -1,
         .max_in_flight = d->max_in_flight ? d->max_in_flight : 2,
         .n_fused = SK_MIN(st->n_nodes, (uint32_t)SK_COUNT(s->fused)),
@@ -46,7 +47,7 @@ static void set_stage(struct sk_sstage *s, const struct sk_plan *plan, const str
         s->early_ok =
             s->early_ok || (sk_plan_get(plan, st->nodes[i])->d.op->props & SK_OP_NUMBERED);
     s->early_ok = !s->early_ok && sk_stage_runs(s) && st->n_inputs <= 1;
-    s->sized = s->source && (st->n_nodes == 1 || few_more(plan, st));
+    s->sized = s->source && !s->feed && (st->n_nodes == 1 || few_more(plan, st));
     if (sk_stage_runs(s)) {
         s->cpu_e4 = d->cpu_e4;
         s->gpu_e4 = d->gpu_e4;
@@ -82,6 +83,7 @@ static void set_ways(struct sk_step *x) {
         s->ordered = x->conf.preserve_order || (p && (p->sides || p->gather || p->ordered));
         /* tasks that a LIMIT may cut must start in order */
         s->early_ok = s->early_ok && s->ordered && !s->gather && !x->conf.keep_units && !s->ramped;
+        if (s->ramped && s->feed) s->ramp = (uint32_t)(x->conf.cpu_e4 / SK_RES_UNIT) + 1;
         if (s->ramped && s->cpu_e4 > 0) s->ramp = (uint32_t)SK_MAX(x->conf.cpu_e4 / s->cpu_e4, 1);
     }
 }

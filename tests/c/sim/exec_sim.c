@@ -42,6 +42,7 @@ struct stage {          /* what a stage of the simulation does */
     /* share of tasks that take ten times as long; factor on the time of those after the first
      * twenty (0: 1) */
     double spike, later;
+    uint32_t n_fed; /* of a source with a feed: number of its blocks, one of each unit's rows */
 };
 
 struct task {
@@ -63,7 +64,7 @@ struct task {
 struct ev {
     double t;
     uint64_t order;
-    enum { E_YIELD, E_DONE, E_TAKE, E_ANSWER } kind;
+    enum { E_YIELD, E_DONE, E_TAKE, E_ANSWER, E_FED } kind;
     struct task *task;
 };
 
@@ -370,6 +371,47 @@ static void launch(struct sim *m, uint64_t id) {
     m->n_launched++;
 }
 
+/* A feed was asked for a block: it will answer, whatever else happens. */
+static void ask(struct sim *m, uint64_t id) {
+    const struct sk_stask *t = sk_step_task(m->x, id);
+    struct task *k = sk_calloc(TAG, sizeof *k);
+    CHECK(k && t);
+    k->id = id;
+    k->stage = t->stage;
+    k->dur = 0.02 * lognormal(m);
+    at(m, m->now + k->dur, E_FED, k);
+}
+
+/* The answer: a block of the rows of the next unit, or that there are no more. */
+static void fed(struct sim *m, struct task *k) {
+    const struct sk_stask *t = sk_step_task(m->x, k->id);
+    uint32_t node = m->st.s[k->stage].nodes[0];
+    bool again = m->again > 0 && uniform(m) < m->again;
+    CHECK(t && m->x->s[k->stage].in_flight == 1);
+    uint32_t unit = m->n_tasks[k->stage];
+    while (unit < m->s[node].n_fed && !m->unit_rows[unit]) unit++;
+    m->n_tasks[k->stage] = unit + 1;
+    for (int i = 0; i < 1 + again; i++) { /* the second answer is to an ask that is over */
+        struct sk_err err = {0};
+        struct sk_fed f = {.rc = SK_EDONE, .ns = ns(k->dur)};
+        if (unit < m->s[node].n_fed || i) {
+            uint64_t rows[64];
+            uint32_t n = (uint32_t)m->unit_rows[unit];
+            CHECK_LE(n, SK_COUNT(rows));
+            unit_ids(m, node, unit, rows);
+            struct blk *b = new_blk(m, rows, n, n * ROW_BYTES);
+            if (m->store_bytes) make_room(m, b->bytes);
+            b->there = true;
+            m->max_task = SK_MAX(m->max_task, b->bytes);
+            f.rc = SK_OK;
+            f.block = (struct sk_bref){.oid = b->oid, .n_rows = n, .bytes = b->bytes};
+            f.cost = b->bytes;
+        }
+        CHECK_OK_ERR(sk_step_fed(m->x, k->id, &f, ns(m->now), &err), &err);
+    }
+    sk_free(k);
+}
+
 /* Starts all that the resources allow: actors, which then hold their GPUs, then calls and tasks in
  * order of submission. */
 static void dispatch(struct sim *m) {
@@ -498,11 +540,14 @@ static void acts(struct sim *m) {
         switch (a.kind) {
         case SK_ACT_LAUNCH:
             promised = promised || sk_step_task(m->x, a.id)->promise;
-            launch(m, a.id);
+            if (m->x->s[a.stage].feed) ask(m, a.id);
+            else launch(m, a.id);
             break;
-        case SK_ACT_CANCEL:
-            cancel(m, (struct task *)(uintptr_t)sk_step_task(m->x, a.id)->user);
+        case SK_ACT_CANCEL: {
+            const struct sk_stask *t = sk_step_task(m->x, a.id); /* NULL: a feed's, answered */
+            if (t && t->user) cancel(m, (struct task *)(uintptr_t)t->user);
             break;
+        }
         case SK_ACT_RELEASE: unref(m, a.id); break;
         case SK_ACT_ADDREF: ((struct blk *)sk_map_get(&m->blks, a.id))->refs++; break;
         case SK_ACT_ACTOR_CREATE: /* an actor holds no CPU; its calls take one */
@@ -602,6 +647,9 @@ static void on(struct sim *m, struct ev e) {
             }
         }
         over(m, k, k->dead);
+        acts(m);
+    } else if (e.kind == E_FED) {
+        fed(m, k);
         acts(m);
     } else if (e.kind == E_ANSWER) {
         m->answers = false;
@@ -732,14 +780,14 @@ static void model(const struct sim *m, uint32_t node, struct rows *out) {
         model(m, d->inputs[i], out);
         if (!i) first = out->n - from;
     }
-    for (uint32_t u = 0; u < d->n_units; u++)
+    for (uint32_t u = 0; u < d->n_units + m->s[node].n_fed; u++)
         for (uint64_t i = 0; i < m->unit_rows[u]; i++)
             CHECK(sk_vec_push(out, TAG, sk_rand_mix((uint64_t)node << 48 | (uint64_t)u << 24 | i)));
     for (uint32_t b = 0; b < d->n_blocks; b++)
         for (uint32_t j = 0; j < d->blocks[b].n_rows; j++)
             CHECK(sk_vec_push(out, TAG, sk_rand_mix(d->blocks[b].oid << 20 | j)));
     if (d->op->props & SK_OP_LIMIT) out->n = (uint32_t)SK_MIN((int64_t)out->n, from + d->limit);
-    if (d->op->props & (SK_OP_LIMIT | SK_OP_UNION | SK_OP_MERGE) || d->n_blocks) return;
+    if (d->op->props & (SK_OP_LIMIT | SK_OP_UNION | SK_OP_MERGE) || d->n_blocks || d->feed) return;
     if (d->exchange.tells) {
         uint32_t all = out->n - from;
         /* with skipped tasks the rows are only a subset: a row whose partners are lost is
@@ -763,6 +811,7 @@ static void model(const struct sim *m, uint32_t node, struct rows *out) {
 /* ---- random pipelines ------------------------------------------------------------------------ */
 
 static const struct sk_op READ = {"read", SK_OP_SOURCE}, EXISTING = {"blocks", SK_OP_SOURCE},
+                          FED = {"stream", SK_OP_SOURCE | SK_OP_NO_FUSE},
                           UNION = {"union", SK_OP_UNION};
 static const struct sk_op MAP = {"map", SK_OP_ONE_TO_ONE | SK_OP_BY_ROW},
                           MAP_BATCHES = {"map_batches", 0},
@@ -794,6 +843,11 @@ static uint32_t random_source(struct sim *m, uint32_t n_units, bool est, bool bl
             (struct sk_bref){node * 1000 + i + 1, 0, 1 + i % 9, (1 + i % 9) * ROW_BYTES, 0, 0};
     }
     m->s[node] = (struct stage){.times = 1, .of = 1, .sec = 0.001, .sec_row = 0.0005};
+    static struct sk_feed feed; /* the simulation answers, so it is never called */
+    if (!exact && !blocks && !m->ops_max && uniform(m) < 0.15) {
+        m->s[node].n_fed = n_units;
+        return add(m, &FED, (struct sk_node_desc){.feed = &feed}, NULL, 0);
+    }
     if (blocks)
         return add(m, &EXISTING, (struct sk_node_desc){.blocks = brefs, .n_blocks = n_units}, NULL,
                    0);
