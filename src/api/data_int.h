@@ -6,6 +6,7 @@
 #include "skate_data.h"
 #include "api/api_int.h"
 #include "data/data.h"
+#include "exec/exec.h"
 #include "plan/plan.h"
 #include "shuffle/shuffle.h"
 
@@ -21,8 +22,8 @@ struct sk_dataset_exchange {
     bool merges; /* packs may be merged */
 };
 
-/* A node of a dataset's plan. Immutable after it was made, but for `blocks` of a stream that was
- * read; counted. */
+/* A node of a dataset's plan. Immutable after it was made, but for a stream that was read;
+ * counted. */
 struct skate_dataset {
     uint32_t refs;
     const char *op; /* static */
@@ -41,22 +42,23 @@ struct skate_dataset {
     int64_t limit, batch_rows;
     struct sk_unit *units; /* owned, with their bytes */
     uint32_t n_units;
-    struct sk_dataset_blocks *blocks; /* owned: existing blocks, or a stream to make them of */
+    struct sk_dataset_blocks *blocks; /* owned: existing blocks */
+    struct sk_dataset_stream *stream; /* owned: a stream that a run pulls */
 };
 
 /* Existing blocks of the store, put there by this process. */
 struct sk_dataset_blocks {
-    struct ArrowArrayStream stream; /* release NULL: read, or none */
     uint64_t engine; /* number of the engine that has the blocks of `refs`; 0: none yet */
     struct sk_bref *refs;
     uint32_t n, cap;
     struct sk_schema
         *schema; /* of the batches, in the form of sk_schema_nullable; NULL: no batch */
-    bool failed; /* the stream ended with an error: its rows are incomplete */
 };
-/* Puts batches into the store: reads the stream to its end. */
-sk_rc sk_dataset_blocks_fill(struct sk_dataset_blocks *b, struct sk_engine *e,
-                             struct sk_err *err) SK_MUST_USE;
+/* Puts a batch into the store; batch NULL: a block without rows, which keeps the columns. *cost:
+ * its bytes in the store. */
+sk_rc sk_data_put(struct sk_engine *e, const struct ArrowSchema *schema,
+                  const struct ArrowArray *batch, struct sk_bref *out, uint64_t *cost,
+                  struct sk_err *err) SK_MUST_USE;
 /* Puts one batch, which the call takes over. */
 sk_rc sk_dataset_blocks_put(struct sk_dataset_blocks *b, struct sk_engine *e,
                             const struct ArrowSchema *schema, struct ArrowArray *batch,
@@ -66,13 +68,36 @@ sk_rc sk_dataset_blocks_put_none(struct sk_dataset_blocks *b, struct sk_engine *
                                  const struct ArrowSchema *schema, struct sk_err *err) SK_MUST_USE;
 void sk_dataset_blocks_free(struct sk_dataset_blocks *b); /* NULL is fine */
 
+struct sk_dataset_stream {
+    struct ArrowArrayStream s; /* release NULL: it was read to its end */
+    bool read;                 /* a run has begun to pull it */
+};
+/* ---- data_feed.c: the streams that a run pulls ---- */
+struct sk_feeder;
+/* Makes the feed of a stream's node, and puts it into the run's list. SK_EINVAL: an earlier run has
+ * pulled the stream. */
+sk_rc sk_feeder_create(skate_dataset *ds, struct sk_engine *e, struct sk_feeder **list,
+                       struct sk_feed **out, struct sk_err *err) SK_MUST_USE;
+/* Starts the threads that pull, after sk_exec_start. */
+sk_rc sk_feeders_begin(struct sk_feeder *list, struct sk_exec *x, struct sk_err *err) SK_MUST_USE;
+/* Call before sk_exec_stop: from now on no feed touches the run or the engine. */
+void sk_feeders_cut(struct sk_feeder *list);
+/* Waits until the streams' calls have returned, releases the streams that the run has pulled, frees
+ * the list. Hold no lock. */
+void sk_feeders_free(struct sk_feeder *list);
+
 /* The node of a write; takes ds over. number: of the write, not 0. */
 skate_dataset *sk_dataset_writes(skate_dataset *ds, const char *name,
                                  const struct skate_map_opts *o, uint64_t number);
-/* Makes the plan of a run. strategy: of exchanges that name none. */
+/* What a run needs besides its plan. */
+struct sk_dataset_run {
+    struct sk_feeder *feeders; /* of the streams that it pulls; also after a failure */
+};
+/* Makes the plan of a run. strategy: of exchanges that name none. run NULL: the plan will not run.
+ */
 sk_rc sk_dataset_lower(skate_dataset *ds, struct sk_engine *e,
-                       const struct sk_shuffle_ops *strategy, struct sk_plan **plan, uint32_t *root,
-                       struct sk_err *err) SK_MUST_USE;
+                       const struct sk_shuffle_ops *strategy, struct sk_dataset_run *run,
+                       struct sk_plan **plan, uint32_t *root, struct sk_err *err) SK_MUST_USE;
 
 /* ---- in workers ------------------------------------------------------------------------------ */
 

@@ -16,6 +16,7 @@ struct done {
 struct lowering {
     struct sk_engine *e;
     struct sk_plan *plan;
+    struct sk_dataset_run *run; /* NULL: the plan will not run */
     const struct sk_shuffle_ops *strategy;
     SK_VEC(struct done) done;
     SK_VEC(skate_dataset *) stack;
@@ -109,21 +110,26 @@ static sk_rc add_map(struct lowering *l, const skate_dataset *ds, uint32_t side,
 static sk_rc add_blocks(const struct lowering *l, const skate_dataset *ds, struct sk_node_desc *d,
                         struct sk_err *err) {
     struct sk_dataset_blocks *b = ds->blocks;
-    sk_rc rc = sk_dataset_blocks_fill(b, l->e, err);
-    if (rc != SK_OK) sk_err_prefix(err, "%s", ds->label);
-    if (rc == SK_OK && b->n && b->engine != sk_api_number(l->e))
-        rc = sk_api_numbered(b->engine)
-                 ? SK_ERR(err, SK_EINVAL,
-                          "%s: its batches are in another engine, where the dataset was made or "
-                          "consumed first: skate_use that one",
-                          ds->label)
-                 : SK_ERR(err, SK_ECLOSED, "%s: its batches were in an engine that was shut down",
-                          ds->label);
-    if (rc != SK_OK) return rc;
+    if (b->n && b->engine != sk_api_number(l->e))
+        return sk_api_numbered(b->engine)
+                   ? SK_ERR(err, SK_EINVAL,
+                            "%s: its batches are in another engine, where the dataset was made: "
+                            "skate_use that one",
+                            ds->label)
+                   : SK_ERR(err, SK_ECLOSED, "%s: its batches were in an engine that was shut down",
+                            ds->label);
     d->blocks = b->refs;
     d->n_blocks = b->n;
     for (uint32_t i = 0; i < b->n; i++) l->e->ops->retain(l->e, (sk_oid){b->refs[i].oid});
     return SK_OK;
+}
+
+/* The feed of a stream. */
+static sk_rc feed_of(const struct lowering *l, skate_dataset *ds, struct sk_feed **out,
+                     struct sk_err *err) {
+    static struct sk_feed none; /* of plans that are only shown */
+    *out = &none;
+    return l->run ? sk_feeder_create(ds, l->e, &l->run->feeders, out, err) : SK_OK;
 }
 
 static sk_rc add_node(struct lowering *l, skate_dataset *ds, struct sk_err *err) {
@@ -141,7 +147,7 @@ static sk_rc add_node(struct lowering *l, skate_dataset *ds, struct sk_err *err)
                              .units = ds->units,
                              .n_units = ds->n_units};
     if (!inputs) return SK_ERR(err, SK_ENOMEM, "no memory for a plan");
-    sk_rc rc = resources(l, ds, &d, err);
+    sk_rc rc = ds->stream ? feed_of(l, ds, &d.feed, err) : resources(l, ds, &d, err);
     for (uint32_t i = 0; rc == SK_OK && i < ds->n_inputs; i++) {
         inputs[i] = found(l, ds->inputs[i])->id;
         if (ds->exchange) rc = one_schema(ds, i, found(l, ds->inputs[i]), err);
@@ -166,9 +172,9 @@ static void release_block(void *e, uint64_t oid) {
 }
 
 sk_rc sk_dataset_lower(skate_dataset *ds, struct sk_engine *e,
-                       const struct sk_shuffle_ops *strategy, struct sk_plan **plan, uint32_t *root,
-                       struct sk_err *err) {
-    struct lowering l = {.e = e, .strategy = strategy};
+                       const struct sk_shuffle_ops *strategy, struct sk_dataset_run *run,
+                       struct sk_plan **plan, uint32_t *root, struct sk_err *err) {
+    struct lowering l = {.e = e, .strategy = strategy, .run = run};
     SK_TRY(sk_plan_create(&l.plan, err));
     sk_rc rc = sk_vec_push(&l.stack, TAG, ds) ? SK_OK : SK_ENOMEM;
     while (rc == SK_OK && l.stack.n) {

@@ -28,6 +28,7 @@ struct run {
     struct sk_plan *plan;
     struct sk_exec *x;
     struct sk_gathers gathers;
+    struct sk_dataset_run also;
     int64_t timeout_ms;
     struct ArrowArray first; /* a batch that get_schema has opened already; release NULL: none */
     bool ended;
@@ -57,6 +58,7 @@ static void stop(struct run *r) {
     pthread_mutex_lock(&r->mu);
     if (r->first.release) r->first.release(&r->first);
     if (r->x) sk_exec_get_stats(r->x, &r->last, NULL, 0);
+    sk_feeders_cut(r->also.feeders);
     sk_exec_stop(&r->x);
     if (r->plan) sk_plan_destroy(r->plan, release_block, r->e);
     r->plan = NULL;
@@ -84,6 +86,7 @@ static void run_free(struct run *r) {
     pthread_mutex_unlock(&runs_mu);
     if (r->first.release) r->first.release(&r->first);
     if (r->schema.release) r->schema.release(&r->schema);
+    sk_feeders_free(r->also.feeders);
     skate_dataset_release(r->ds);
     pthread_mutex_destroy(&r->mu);
     sk_free(r);
@@ -147,8 +150,9 @@ static sk_rc start(skate_dataset *ds, const struct skate_run_opts *o, struct run
     runs = r;
     pthread_mutex_unlock(&runs_mu);
     uint32_t root = 0;
-    sk_rc rc = sk_dataset_lower(ds, e, strategy, &r->plan, &root, err);
+    sk_rc rc = sk_dataset_lower(ds, e, strategy, &r->also, &r->plan, &root, err);
     if (rc == SK_OK) rc = sk_exec_start(e, r->plan, root, &c, &r->x, err);
+    if (rc == SK_OK) rc = sk_feeders_begin(r->also.feeders, r->x, err);
     if (rc == SK_OK) *out = r;
     else run_free(r);
     return rc;
@@ -585,7 +589,7 @@ char *skate_explain(skate_dataset *ds, const struct skate_run_opts *o) {
     uint32_t root;
     struct sk_engine *e = sk_api_engine();
     if (!e || !ds || opts_of(o, &c, &strategy, sk_api_err()) != SK_OK ||
-        sk_dataset_lower(ds, e, strategy, &plan, &root, sk_api_err()) != SK_OK)
+        sk_dataset_lower(ds, e, strategy, NULL, &plan, &root, sk_api_err()) != SK_OK)
         return NULL;
     size_t n = sk_plan_explain(plan, root, NULL, 0);
     char *text = malloc(n + 1);

@@ -29,6 +29,8 @@ static void free_node(struct skate_dataset *ds) {
         }
     for (uint32_t i = 0; i < ds->n_units; i++) free_bytes(ds->units[i].params);
     sk_dataset_blocks_free(ds->blocks);
+    if (ds->stream && ds->stream->s.release) ds->stream->s.release(&ds->stream->s);
+    sk_free(ds->stream);
     sk_free(ds->exchange);
     sk_free(ds->resources);
     sk_free(ds->units);
@@ -357,10 +359,19 @@ skate_dataset *skate_read_records(const char *const *paths, size_t n, size_t wid
     return ds;
 }
 
-static skate_dataset *of_blocks(const char *label) {
+static skate_dataset *of_stream(void) {
+    skate_dataset *ds = node("stream", SK_OP_SOURCE | SK_OP_NO_FUSE, NULL, 0);
+    if (!ds) return NULL;
+    LABEL(ds, "Stream");
+    if ((ds->stream = sk_calloc(TAG, sizeof *ds->stream))) return ds;
+    no_memory();
+    return refuse(ds);
+}
+
+static skate_dataset *of_arrays(void) {
     skate_dataset *ds = node("blocks", SK_OP_SOURCE, NULL, 0);
     if (!ds) return NULL;
-    LABEL(ds, "%s", label);
+    LABEL(ds, "Arrays");
     if ((ds->blocks = sk_calloc(TAG, sizeof *ds->blocks))) return ds;
     no_memory();
     return refuse(ds);
@@ -377,13 +388,13 @@ skate_dataset *skate_from_stream(struct ArrowArrayStream *stream) {
         stream->release = NULL;
         return NULL;
     }
-    skate_dataset *ds = of_blocks("Stream");
+    skate_dataset *ds = of_stream();
     if (!ds) {
         stream->release(stream);
         stream->release = NULL;
         return NULL;
     }
-    ds->blocks->stream = *stream;
+    ds->stream->s = *stream;
     stream->release = NULL;
     return ds;
 }
@@ -391,7 +402,7 @@ skate_dataset *skate_from_stream(struct ArrowArrayStream *stream) {
 skate_dataset *skate_from_arrays(const struct ArrowSchema *schema, struct ArrowArray *batches,
                                  size_t n) {
     struct sk_engine *e = sk_api_engine();
-    skate_dataset *ds = e ? of_blocks("Arrays") : NULL;
+    skate_dataset *ds = e ? of_arrays() : NULL;
     sk_rc rc = ds ? SK_OK : SK_ENOMEM;
     if (rc == SK_OK && (!schema || !schema->release || (n && !batches)))
         rc = SK_ERR(sk_api_err(), SK_EINVAL,

@@ -1,5 +1,7 @@
 /* test_api_data_memory.c - each allocation fails once: while plans are built and lowered, and in
  * chains that call functions of batches, which run in the test's process. */
+#include <errno.h>
+
 #include "api/data_int.h"
 #include "base/wire.h"
 #include "data/groups.h"
@@ -154,6 +156,15 @@ TEST(bad_rows_leave_the_task) {
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
+/* A stream that is never pulled. */
+static int no_schema(struct ArrowArrayStream *s, struct ArrowSchema *out) {
+    return s && out ? EIO : 0;
+}
+static int no_batch(struct ArrowArrayStream *s, struct ArrowArray *out) {
+    return s && out ? EIO : 0;
+}
+static void gone(struct ArrowArrayStream *s) { s->release = NULL; }
+
 /* A plan with a node of each kind. NULL: a call has failed. */
 static skate_dataset *everything(void) {
     const char *k[] = {"id"}, *as[] = {"r"};
@@ -180,7 +191,9 @@ static skate_dataset *everything(void) {
     a = skate_limit(skate_union(both, 2), 50);
     a = skate_groupby(a, k, 1, aggs, 2, NULL);
     a = skate_map_groups(a, k, 1, "mem_double", NULL, NULL);
-    return skate_zip(a, skate_range(5, "x", NULL));
+    a = skate_zip(a, skate_range(5, "x", NULL));
+    struct ArrowArrayStream s = {.get_schema = no_schema, .get_next = no_batch, .release = gone};
+    return skate_zip(a, skate_from_stream(&s));
 }
 
 static void release_block(void *e, uint64_t oid) { (void)e, (void)oid; }
@@ -190,17 +203,20 @@ TEST(plans_without_memory) {
     bool hit = true;
     int64_t nth = 1;
     for (; hit; nth++) {
+        struct sk_dataset_run run = {NULL};
         struct sk_plan *plan;
         uint32_t root;
         sk_mem_fail_at(nth);
         skate_dataset *ds = everything();
-        sk_rc rc = ds ? sk_dataset_lower(ds, NULL, sk_shuffle_find("auto"), &plan, &root, &err)
-                      : (sk_rc)sk_api_err()->code;
+        sk_rc rc =
+            ds ? sk_dataset_lower(ds, NULL, sk_shuffle_find("auto"), &run, &plan, &root, &err)
+               : (sk_rc)sk_api_err()->code;
         hit = sk_mem_failed();
         sk_mem_fail_at(0);
         CHECK_MSG(rc == (hit ? SK_ENOMEM : SK_OK), "allocation %lld: %s %s", (long long)nth,
                   sk_rc_name(rc), rc ? ds ? err.msg : skate_error() : "");
         if (rc == SK_OK) sk_plan_destroy(plan, release_block, NULL);
+        sk_feeders_free(run.feeders);
         skate_dataset_release(ds);
         CHECK_MSG(sk_mem_blocks(SK_TAG_N) == before, "allocation %lld leaks", (long long)nth);
     }
