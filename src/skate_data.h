@@ -194,16 +194,16 @@ SKATE_API skate_dataset *skate_source(const char *name, const struct skate_unit 
                                       const struct skate_map_opts *o);
 /* The numbers 0 to n - 1 in an int64 column. column NULL: "id". */
 SKATE_API skate_dataset *skate_range(int64_t n, const char *column, const struct skate_map_opts *o);
-/* The batches of a stream, which the call takes over. A run pulls it batch by batch, in order, as far
- * as the run's memory and what takes the batches have room; a limit behind it ends the pulling. An
- * error of the stream fails the run, with its message.
- * Thread: the run's own, one for each stream, which calls get_schema, get_next and get_last_error in
- * this process. A call may wait, and may run other datasets, but must not end its own run, nor the
- * engine. The stream is released by that thread once it has ended or failed, else with the run;
- * skate_count, skate_write and the release of a run's stream wait for a call that is under way, and
- * nothing calls the stream afterwards. skate_shutdown does not wait for it.
- * It can be read only once: a second run that needs it, and a plan that uses it twice, fail with
- * SKATE_EINVAL. To read batches several times, put them into the store (skate_from_arrays). */
+/* The batches of a stream, which the call takes over. A run pulls it batch by batch, in order, as
+ * far as the run's memory and what takes the batches have room; a limit behind it ends the pulling.
+ * An error of the stream fails the run, with its message. Thread: the run's own, one for each
+ * stream, which calls get_schema, get_next and get_last_error in this process. A call may wait, and
+ * may run other datasets, but must not end its own run, nor the engine. The stream is released by
+ * that thread once it has ended or failed, else with the run; skate_count, skate_write and the
+ * release of a run's stream wait for a call that is under way, and nothing calls the stream
+ * afterwards. skate_shutdown does not wait for it. It can be read only once: a second run that
+ * needs it, and a plan that uses it twice, fail with SKATE_EINVAL. To read batches several times,
+ * put them into the store (skate_from_arrays). */
 SKATE_API skate_dataset *skate_from_stream(struct ArrowArrayStream *stream);
 /* Batches of one schema. Takes all arrays over; copies the schema. */
 SKATE_API skate_dataset *skate_from_arrays(const struct ArrowSchema *schema,
@@ -342,6 +342,32 @@ struct skate_run_stats {
 SKATE_API int skate_stream_stats(struct ArrowArrayStream *stream, struct skate_run_stats *out);
 /* Writes the statistics of all operators as JSON; the result is freed with free(). */
 SKATE_API char *skate_stream_stats_json(struct ArrowArrayStream *stream);
+/* How far a run is. */
+struct skate_progress {
+    size_t size;
+    int64_t wall_ns;
+    uint64_t rows_in;  /* read by sources, in tasks that have ended */
+    uint64_t bytes_in; /* of the blocks that tasks of sources have made */
+    /* given to the consumer; of a write: reports */
+    uint64_t rows_out, bytes_out;
+    /* total: as many as are known to come, with those that are done; it grows as operators get
+     * their input */
+    uint64_t tasks_done, tasks_running, tasks_total;
+    uint64_t memory_used, memory_limit, disk_bytes; /* of blocks */
+    bool done;
+};
+struct skate_watch {
+    size_t size;
+    void (*progress)(void *ctx, const struct skate_progress *p);
+    void *ctx;
+    int64_t every_ms; /* 0: 100 */
+};
+/* The same rows. Runs of what is made of this dataset call w->progress, not more often than every
+ * w->every_ms: in the thread that is in get_next, get_schema, skate_count or skate_write, while it
+ * waits or is about to return; and once more when they find the end or a failure of the run. The
+ * function may take its time, but must not end the run. Of several, the last one of a plan counts.
+ */
+SKATE_API skate_dataset *skate_watch(skate_dataset *ds, const struct skate_watch *w);
 /* The plan as text for people, freed with free(). NULL: a failure. */
 SKATE_API char *skate_explain(skate_dataset *ds, const struct skate_run_opts *o);
 /* Name of policy or strategy i; NULL behind the last one. */

@@ -44,6 +44,7 @@ struct skate_dataset {
     uint32_t n_units;
     struct sk_dataset_blocks *blocks; /* owned: existing blocks */
     struct sk_dataset_stream *stream; /* owned: a stream that a run pulls */
+    struct skate_watch *watch;        /* owned; the node is its input, and watched */
 };
 
 /* Existing blocks of the store, put there by this process. */
@@ -91,13 +92,17 @@ skate_dataset *sk_dataset_writes(skate_dataset *ds, const char *name,
                                  const struct skate_map_opts *o, uint64_t number);
 /* What a run needs besides its plan. */
 struct sk_dataset_run {
-    struct sk_feeder *feeders; /* of the streams that it pulls; also after a failure */
+    struct sk_feeder *feeders;       /* of the streams that it pulls; also after a failure */
+    const struct skate_watch *watch; /* of the node that is nearest to the end, or NULL */
 };
 /* Makes the plan of a run. strategy: of exchanges that name none. run NULL: the plan will not run.
  */
 sk_rc sk_dataset_lower(skate_dataset *ds, struct sk_engine *e,
                        const struct sk_shuffle_ops *strategy, struct sk_dataset_run *run,
                        struct sk_plan **plan, uint32_t *root, struct sk_err *err) SK_MUST_USE;
+
+/* Fills *out but for what the consumer was given. False: no memory. */
+bool sk_data_progress(struct sk_exec *x, struct skate_progress *out);
 
 /* ---- in workers ------------------------------------------------------------------------------ */
 

@@ -52,7 +52,8 @@ static sk_rc resources(const struct lowering *l, const skate_dataset *ds, struct
 static void note_schemas(const struct lowering *l, struct done *d) {
     const skate_dataset *ds = d->ds;
     if (ds->blocks) d->schema = ds->blocks->schema;
-    if (!(ds->props & (SK_OP_UNION | SK_OP_LIMIT))) return; /* which change no column */
+    /* operators that change no column */
+    if (!ds->watch && !(ds->props & (SK_OP_UNION | SK_OP_LIMIT))) return;
     for (uint32_t i = 0; i < ds->n_inputs && !d->other; i++) {
         const struct done *in = found(l, ds->inputs[i]);
         if (!d->schema) d->schema = in->schema;
@@ -80,6 +81,7 @@ static sk_rc add_map(struct lowering *l, const skate_dataset *ds, uint32_t side,
                      struct sk_err *err) {
     const struct sk_dataset_exchange *x = ds->exchange;
     const skate_dataset *in = ds->inputs[side];
+    while (in->watch) in = in->inputs[0];
     const struct sk_shuffle_ops *by = x->desc.strategy ? x->desc.strategy : l->strategy;
     struct sk_op op = {x->map_op, SK_OP_PACKS | x->map_props};
     struct sk_bytes what = x->map_what[side];
@@ -132,10 +134,23 @@ static sk_rc feed_of(const struct lowering *l, skate_dataset *ds, struct sk_feed
     return l->run ? sk_feeder_create(ds, l->e, &l->run->feeders, out, err) : SK_OK;
 }
 
+static sk_rc add_done(struct lowering *l, const skate_dataset *ds, uint32_t id,
+                      struct sk_err *err) {
+    struct done done = {.ds = ds, .id = id};
+    note_schemas(l, &done);
+    return sk_vec_push(&l->done, TAG, done) ? SK_OK
+                                            : SK_ERR(err, SK_ENOMEM, "no memory for a plan");
+}
+
 static sk_rc add_node(struct lowering *l, skate_dataset *ds, struct sk_err *err) {
+    if (ds->watch) {
+        if (l->run) l->run->watch = ds->watch;
+        return add_done(l, ds, found(l, ds->inputs[0])->id, err);
+    }
     struct sk_op op = {ds->op, ds->props};
     uint32_t *inputs = sk_alloc(TAG, (ds->n_inputs + 1) * sizeof *inputs);
-    struct done done = {.ds = ds};
+    uint32_t id = 0;
+    if (!inputs) return SK_ERR(err, SK_ENOMEM, "no memory for a plan");
     struct sk_node_desc d = {.op = &op,
                              .label = ds->label,
                              .params = ds->params,
@@ -146,7 +161,6 @@ static sk_rc add_node(struct lowering *l, skate_dataset *ds, struct sk_err *err)
                              .batch_rows = ds->batch_rows,
                              .units = ds->units,
                              .n_units = ds->n_units};
-    if (!inputs) return SK_ERR(err, SK_ENOMEM, "no memory for a plan");
     sk_rc rc = ds->stream ? feed_of(l, ds, &d.feed, err) : resources(l, ds, &d, err);
     for (uint32_t i = 0; rc == SK_OK && i < ds->n_inputs; i++) {
         inputs[i] = found(l, ds->inputs[i])->id;
@@ -156,15 +170,12 @@ static sk_rc add_node(struct lowering *l, skate_dataset *ds, struct sk_err *err)
     if (ds->exchange) d.exchange = ds->exchange->desc;
     if (rc == SK_OK && ds->blocks) rc = add_blocks(l, ds, &d, err);
     if (rc == SK_OK) {
-        rc = sk_plan_add(l->plan, &d, &done.id, err);
+        rc = sk_plan_add(l->plan, &d, &id, err);
         for (uint32_t i = 0; rc != SK_OK && i < d.n_blocks; i++)
             l->e->ops->release(l->e, (sk_oid){d.blocks[i].oid});
     }
     sk_free(inputs);
-    note_schemas(l, &done);
-    if (rc == SK_OK && !sk_vec_push(&l->done, TAG, done))
-        rc = SK_ERR(err, SK_ENOMEM, "no memory for a plan");
-    return rc;
+    return rc == SK_OK ? add_done(l, ds, id, err) : rc;
 }
 
 static void release_block(void *e, uint64_t oid) {

@@ -30,6 +30,7 @@ struct run {
     struct sk_gathers gathers;
     struct sk_dataset_run also;
     int64_t timeout_ms;
+    int64_t tell_ns;         /* when the watch is called next */
     struct ArrowArray first; /* a batch that get_schema has opened already; release NULL: none */
     bool ended;
     sk_rc failed;              /* the run's failure, which later calls return again */
@@ -121,6 +122,25 @@ static sk_rc opts_of(const struct skate_run_opts *o, struct sk_exec_conf *c,
     return SK_OK;
 }
 
+static int64_t watch_ns(const struct run *r) {
+    int64_t ms = r->also.watch->every_ms;
+    return SK_MIN(ms ? ms : 100, INT64_MAX / SK_SEC) * SK_MS;
+}
+
+/* Calls the watch, if it is time. */
+static void tell(struct run *r, bool last) {
+    struct skate_progress p;
+    if (!r->also.watch || (!last && sk_now_ns() < r->tell_ns)) return;
+    pthread_mutex_lock(&r->mu);
+    bool known = r->x && sk_data_progress(r->x, &p);
+    pthread_mutex_unlock(&r->mu);
+    r->tell_ns = sk_now_ns() + watch_ns(r);
+    if (!known) return;
+    p.rows_out = r->rows;
+    p.bytes_out = r->bytes;
+    r->also.watch->progress(r->also.watch->ctx, &p);
+}
+
 static sk_rc start(skate_dataset *ds, const struct skate_run_opts *o, struct run **out,
                    struct sk_err *err) {
     struct sk_exec_conf c;
@@ -153,6 +173,7 @@ static sk_rc start(skate_dataset *ds, const struct skate_run_opts *o, struct run
     sk_rc rc = sk_dataset_lower(ds, e, strategy, &r->also, &r->plan, &root, err);
     if (rc == SK_OK) rc = sk_exec_start(e, r->plan, root, &c, &r->x, err);
     if (rc == SK_OK) rc = sk_feeders_begin(r->also.feeders, r->x, err);
+    if (rc == SK_OK && r->also.watch) r->tell_ns = sk_now_ns() + watch_ns(r);
     if (rc == SK_OK) *out = r;
     else run_free(r);
     return rc;
@@ -185,10 +206,22 @@ static sk_rc next_block(struct run *r, struct sk_bref *b, struct sk_err *err) {
         if (err != &r->err) *err = r->err;
         return r->failed;
     }
-    pthread_mutex_lock(&r->mu);
-    sk_rc rc = r->x ? sk_exec_next(r->x, sk_api_deadline(r->timeout_ms), b, &bad, err)
-                    : SK_ERR(err, SK_ECLOSED, "skate was shut down");
-    pthread_mutex_unlock(&r->mu);
+    int64_t deadline_ns = sk_api_deadline(r->timeout_ms);
+    bool again = true;
+    sk_rc rc = SK_OK;
+    while (again) {
+        int64_t until_ns = r->also.watch ? SK_MIN(deadline_ns, r->tell_ns) : deadline_ns;
+        pthread_mutex_lock(&r->mu);
+        rc = r->x ? sk_exec_next(r->x, until_ns, b, &bad, err)
+                  : SK_ERR(err, SK_ECLOSED, "skate was shut down");
+        pthread_mutex_unlock(&r->mu);
+        if (rc == SK_OK) {
+            r->rows += b->n_rows;
+            r->bytes += b->bytes;
+        }
+        again = rc == SK_ETIMEOUT && until_ns < deadline_ns;
+        tell(r, rc != SK_OK && rc != SK_ETIMEOUT);
+    }
     if (rc == SK_EDONE) r->ended = true;
     if (rc != SK_OK && rc != SK_EDONE && rc != SK_ETIMEOUT) {
         rc = failure(r, rc, bad, err);
@@ -290,8 +323,6 @@ static sk_rc next_batch(struct run *r, struct ArrowArray *out) {
         out->release = NULL;
         return fails(r, rc, &r->err);
     }
-    r->rows += b.n_rows;
-    r->bytes += b.bytes;
     return SK_OK;
 }
 

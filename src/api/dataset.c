@@ -31,6 +31,7 @@ static void free_node(struct skate_dataset *ds) {
     sk_dataset_blocks_free(ds->blocks);
     if (ds->stream && ds->stream->s.release) ds->stream->s.release(&ds->stream->s);
     sk_free(ds->stream);
+    sk_free(ds->watch);
     sk_free(ds->exchange);
     sk_free(ds->resources);
     sk_free(ds->units);
@@ -483,6 +484,19 @@ skate_dataset *skate_zip(skate_dataset *left, skate_dataset *right) {
                   *ds = node("zip_rows", SK_OP_ZIP | SK_OP_BY_ROW, both, 2);
     if (ds) LABEL(ds, "Zip");
     return ds;
+}
+
+skate_dataset *skate_watch(skate_dataset *ds, const struct skate_watch *w) {
+    if (!(ds = node("watch", 0, &ds, 1))) return NULL;
+    LABEL(ds, "%s", ds->inputs[0]->label);
+    if (!opts_ok("watch", w, sizeof *w)) return refuse(ds);
+    if (!w || !w->progress || w->every_ms < 0) {
+        SK_ERR(sk_api_err(), SK_EINVAL, "watch: a function is needed, and every_ms of at least 0");
+        return refuse(ds);
+    }
+    if ((ds->watch = sk_memdup(TAG, w, sizeof *w))) return ds;
+    no_memory();
+    return refuse(ds);
 }
 
 /* ---- exchanges ------------------------------------------------------------------------------- */

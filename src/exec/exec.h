@@ -148,6 +148,7 @@ void sk_exec_stop(struct sk_exec **x);
 struct sk_exec_op_stats {
     const char *label;
     uint32_t kind; /* enum sk_stage_kind */
+    bool source;   /* it has no input */
     /* tasks_running: launched and not ended, including those that wait in the engine for a
      * worker */
     uint64_t tasks_queued, tasks_running, tasks_done, retries;

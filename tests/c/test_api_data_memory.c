@@ -164,6 +164,7 @@ static int no_batch(struct ArrowArrayStream *s, struct ArrowArray *out) {
     return s && out ? EIO : 0;
 }
 static void gone(struct ArrowArrayStream *s) { s->release = NULL; }
+static void unwatched(void *ctx, const struct skate_progress *p) { (void)ctx, (void)p; }
 
 /* A plan with a node of each kind. NULL: a call has failed. */
 static skate_dataset *everything(void) {
@@ -193,7 +194,8 @@ static skate_dataset *everything(void) {
     a = skate_map_groups(a, k, 1, "mem_double", NULL, NULL);
     a = skate_zip(a, skate_range(5, "x", NULL));
     struct ArrowArrayStream s = {.get_schema = no_schema, .get_next = no_batch, .release = gone};
-    return skate_zip(a, skate_from_stream(&s));
+    a = skate_zip(a, skate_from_stream(&s));
+    return skate_watch(a, SKATE_WITH(struct skate_watch, .progress = unwatched));
 }
 
 static void release_block(void *e, uint64_t oid) { (void)e, (void)oid; }

@@ -67,6 +67,7 @@ static void get_op(const struct sk_sstage *s, struct sk_exec_op_stats *o) {
     *o = (struct sk_exec_op_stats){
         .label = s->label,
         .kind = s->kind,
+        .source = s->n_inputs == 0,
         .tasks_queued = s->feed     ? 0
                         : s->source ? s->n_units - s->next_unit
                                     : s->n_ready,
