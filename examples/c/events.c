@@ -58,12 +58,13 @@ int main(int argc, char **argv) {
     int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), loop = epoll_create1(EPOLL_CLOEXEC);
     if (argc > 2) { /* a client */
         char text[200];
-        if (connect(s, (struct sockaddr *)&at, sizeof at)) return perror(argv[1]), 1;
+        if (s < 0 || connect(s, (struct sockaddr *)&at, sizeof at)) return perror(argv[1]), 1;
         for (int i = 2; i < argc; i++) (void)send(s, &(long long){atoll(argv[i])}, 8, MSG_NOSIGNAL);
         for (int i = 2; i < argc && recv(s, text, sizeof text, 0) > 0; i++) puts(text);
         return 0;
     }
-    if (bind(s, (struct sockaddr *)&at, sizeof at) || listen(s, 16)) return perror(argv[1]), 1;
+    if (s < 0 || bind(s, (struct sockaddr *)&at, sizeof at) || listen(s, 16))
+        return perror(argv[1]), 1;
     if (skate_init(NULL)) return fprintf(stderr, "events: %s\n", skate_error()), 1;
     int fds[] = {s, skate_event_fd()};
     for (int i = 0; i < 2; i++)
@@ -76,5 +77,4 @@ int main(int argc, char **argv) {
             epoll_ctl(loop, EPOLL_CTL_ADD, ev.data.fd, &ev);
         } else if (!take_request(ev.data.fd)) break;
     unlink(argv[1]), skate_shutdown(), skate_process(); /* the callbacks that are left free */
-    return 0;
 }

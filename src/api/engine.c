@@ -71,7 +71,8 @@ struct sk_engine *sk_api_engine_of(uint64_t id) {
     struct place *p = &places[id >> ID_SHIFT & (ENGINES - 1)];
     struct sk_engine *e = __atomic_load_n(&p->e, __ATOMIC_ACQUIRE);
     if (SK_LIKELY(e)) return e;
-    if (forked || (!used && sk_api_is_standard(p->number))) SK_IGNORE(sk_api_closed());
+    uint64_t number = __atomic_load_n(&p->number, __ATOMIC_RELAXED);
+    if (forked || (!used && sk_api_is_standard(number))) SK_IGNORE(sk_api_closed());
     else
         SK_ERR(sk_api_err(), SK_ECLOSED,
                "the engine of this reference, actor, stream or group was closed");
@@ -195,7 +196,7 @@ static sk_rc open_engine(const char *call, const struct skate_opts *o, uint64_t 
                                .n_spill_dirs = o->spill_dir != NULL,
                                .spawn_argv = sk_api_command(),
                                .graphs = &graph_hooks};
-    if (!(o->cpus >= 0 && o->cpus <= 100000 && o->gpus >= 0 && o->gpus <= MOST_GPUS))
+    if (!(o->cpus >= 0 && o->cpus <= 100000 && o->gpus >= 0 && o->gpus <= (int)MOST_GPUS))
         return SK_ERR(sk_api_err(), SK_EINVAL, "%s: %g cpus and %g gpus: out of range", call,
                       o->cpus, o->gpus);
     SK_TRY(resources_of(call, o, names, &c.total));
@@ -241,7 +242,7 @@ static void close_engine(uint64_t number) {
 }
 
 int skate_init(const struct skate_opts *o) { return open_engine("skate_init", o, NULL); }
-void skate_shutdown(void) { close_engine(standard); }
+void skate_shutdown(void) { close_engine(__atomic_load_n(&standard, __ATOMIC_ACQUIRE)); }
 
 /* struct skate_engine is not defined anywhere: a handle is the number of an engine. */
 skate_engine *skate_engine_open(const struct skate_opts *o) {
