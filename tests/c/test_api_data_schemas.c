@@ -218,6 +218,24 @@ TEST(types_that_differ_are_named) {
     skate_shutdown();
 }
 
+TEST(counting_rows_reads_no_column) {
+    open_engine();
+    struct ArrowArrayStream s;
+    struct ArrowArray a;
+    skate_dataset *both[] = {source((enum kind[]){PLAIN, INT32, TIME, NULLS}, 4), arrays(INT32),
+                             skate_range(1000000, NULL, NULL)};
+    skate_dataset *ds = skate_groupby(skate_union(both, 3), NULL, 0,
+                                      (struct skate_agg[]){{.kind = "count", .as = "n"}}, 1, NULL);
+    CHECK_EQ(skate_stream(ds, NULL, &s), 0);
+    CHECK_MSG(s.get_next(&s, &a) == 0, "%s", skate_error());
+    CHECK(a.length == 1 && a.n_children == 1);
+    CHECK_EQ(((const int64_t *)a.children[0]->buffers[1])[a.children[0]->offset], 1000500);
+    a.release(&a);
+    s.release(&s);
+    skate_dataset_release(ds);
+    skate_shutdown();
+}
+
 TEST(schemas_that_are_known_are_checked_before_the_run) {
     open_engine();
     int64_t rows, sums[2], nulls;
