@@ -73,7 +73,8 @@ static sk_rc one_schema(const skate_dataset *ds, uint32_t side, const struct don
     return SK_ERR(err, SK_EINVAL,
                   "%s: its input %s has batches of two schemas, (%s) and (%s)%s: cast them to one "
                   "before it",
-                  ds->label, in->ds->label, a, b, strcmp(a, b) ? "" : ", whose metadata differs");
+                  ds->label, in->ds->label, a, b,
+                  strcmp(a, b) ? "" : ", whose metadata or flags differ");
 }
 
 /* Adds the map of an exchange's input, and a merge if the strategy may merge. */

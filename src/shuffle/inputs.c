@@ -210,7 +210,7 @@ static void say_misfit(const struct sk_inputs *in, struct sk_err *err) {
         SK_ERR(err, SK_EINVAL,
                "the batches of an exchange have two schemas, (%s) and (%s)%s: cast them to one "
                "before it",
-               of_a, of_b, strcmp(of_a, of_b) ? "" : ", whose metadata differs");
+               of_a, of_b, strcmp(of_a, of_b) ? "" : ", whose metadata or flags differ");
 }
 
 /* ---- work ---- */
