@@ -138,6 +138,7 @@ static void tell(struct run *r, bool last) {
     if (!known) return;
     p.rows_out = r->rows;
     p.bytes_out = r->bytes;
+    p.done = p.done && last; /* tasks may be over before the consumer has their blocks */
     r->also.watch->progress(r->also.watch->ctx, &p);
 }
 

@@ -31,7 +31,9 @@ static void progress(void *ctx, const struct skate_progress *p) {
     CHECK(p->tasks_done + p->tasks_running <= p->tasks_total);
     CHECK(p->wall_ns >= s->last.wall_ns && p->rows_in >= s->last.rows_in &&
           p->rows_out >= s->last.rows_out && p->tasks_done >= s->last.tasks_done);
-    CHECK(p->memory_limit > 0 && p->memory_used <= p->memory_limit && !s->last.done);
+    CHECK_GT(p->memory_limit, 0);
+    CHECK_LE(p->memory_used, p->memory_limit);
+    CHECK(!s->last.done);
     s->last = *p;
     if (++s->calls == s->after) sem_post(&s->go);
 }
