@@ -396,6 +396,36 @@ SKATE_API const char *skate_write_id(const struct skate_task *t);
 SKATE_API int skate_write(skate_dataset *ds, const struct skate_sink *sink,
                           const struct skate_map_opts *m, const struct skate_run_opts *o);
 
+/* How a write goes on where an earlier one ended, by a failure or by the death of its process. */
+struct skate_resume {
+    size_t size;
+    const char
+        *log; /* path of a file that the call makes: the units that are done, their reports */
+    /* Says which job it is: the version of its functions and of its input, say. */
+    const char *job;
+    /* Called with sink->ctx for each unit that the log has, before anything runs: 0 if what its
+     * tasks have reported is still there as they left it; else the unit is done again. Not called
+     * once `commit` may have begun. NULL: all of it is there. */
+    int (*check)(void *ctx, const struct skate_arg *reports, size_t n);
+};
+/* As skate_write, but what is done is recorded: a later call with the same log does only what is
+ * missing, and commits all. The dataset has to be maps, filters and selects over one source with
+ * units (skate_source, skate_range, skate_read_records); no task works on rows of two units. For
+ * the sink this means:
+ * - What a task has reported has to be durable, since it will not be written again.
+ * - Each call has new ids (skate_write_id), so a task of a killed call disturbs nothing. What is
+ *   staged under an id that no report names is a remnant, which `commit` may remove.
+ * - `commit` gets the reports of all units, in order, whichever call has made them. If the process
+ *   dies in it, or it fails, the next call calls it again with the same reports: what it has done
+ *   already has to count as done.
+ * - `abort` gets the reports of the one unit that was under way. Units that are recorded stay.
+ * When the job has ended, the call does nothing, and returns 0: remove the log to begin anew. A log
+ * of another job (other functions, arguments, units or text; what functions do is not seen) is
+ * replaced if that job has ended, else SKATE_EINVAL. SKATE_EEXIST: another process has the log. */
+SKATE_API int skate_write_resumable(skate_dataset *ds, const struct skate_sink *sink,
+                                    const struct skate_resume *resume,
+                                    const struct skate_map_opts *m, const struct skate_run_opts *o);
+
 #ifdef __cplusplus
 }
 #endif

@@ -101,8 +101,49 @@ sk_rc sk_dataset_lower(skate_dataset *ds, struct sk_engine *e,
                        const struct sk_shuffle_ops *strategy, struct sk_dataset_run *run,
                        struct sk_plan **plan, uint32_t *root, struct sk_err *err) SK_MUST_USE;
 
+/* ---- data_run.c: a run, and its blocks in order ---- */
+struct sk_data_run;
+/* units: of a run that keeps units apart, a byte for each unit, not 0 if it is left out; it stays
+ * valid during the run. p NULL: of any other run. */
+sk_rc sk_data_run_start(skate_dataset *ds, const struct skate_run_opts *o, struct sk_bytes units,
+                        struct sk_data_run **out, struct sk_err *err) SK_MUST_USE;
+/* Takes the next block; the caller owns the reference. SK_EDONE: there are no more. */
+sk_rc sk_data_run_next(struct sk_data_run *r, struct sk_bref *b, struct sk_err *err) SK_MUST_USE;
+/* Opens a block for its reader; takes over the reference, also after a failure. */
+sk_rc sk_data_run_open(struct sk_data_run *r, const struct sk_bref *b, struct ArrowSchema *schema,
+                       struct ArrowArray *array, struct sk_err *err) SK_MUST_USE;
+void sk_data_run_drop(struct sk_data_run *r,
+                      const struct sk_bref *b); /* a block that is not opened */
+void sk_data_run_free(struct sk_data_run *r);   /* NULL is fine */
 /* Fills *out but for what the consumer was given. False: no memory. */
 bool sk_data_progress(struct sk_exec *x, struct skate_progress *out);
+
+/* ---- writes ---- */
+struct sk_reports {
+    struct skate_arg *list; /* data: copies */
+    size_t n, cap;
+};
+sk_rc sk_reports_add(struct sk_reports *p, struct sk_bytes report, struct sk_err *err) SK_MUST_USE;
+void sk_reports_free(struct sk_reports *p); /* leaves it empty */
+
+/* data_resume.c: what a write that can be resumed has done, in its log. */
+struct sk_resume;
+/* Opens the log of the job that runs `ds` into the sink; begins it if the file has none. */
+sk_rc sk_resume_open(skate_dataset *ds, const struct skate_sink *sink,
+                     const struct skate_map_opts *m, const struct skate_resume *o,
+                     struct sk_resume **out, struct sk_err *err) SK_MUST_USE;
+/* A byte for each unit of the source, not 0 if it is done. */
+struct sk_bytes sk_resume_done(const struct sk_resume *r);
+bool sk_resume_all(const struct sk_resume *r);  /* all units are done */
+bool sk_resume_over(const struct sk_resume *r); /* so is the commit */
+/* Records that all units before `upto` are done; `at` has these reports, which it takes over, and
+ * the others that are not done yet have none. */
+sk_rc sk_resume_units(struct sk_resume *r, uint64_t at, struct sk_reports *reports, uint64_t upto,
+                      struct sk_err *err) SK_MUST_USE;
+/* Calls the sink's commit with the reports of all units, between the records that say so. */
+sk_rc sk_resume_commit(struct sk_resume *r, const struct skate_sink *sink,
+                       struct sk_err *err) SK_MUST_USE;
+void sk_resume_close(struct sk_resume *r); /* NULL is fine */
 
 /* ---- in workers ------------------------------------------------------------------------------ */
 

@@ -7,7 +7,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 #include "api/data_int.h"
 #include "base/mem.h"
@@ -19,11 +18,11 @@
 
 enum { BLOCK_BYTES = 16 << 20, LEAST_BYTES = 1 << 20 };
 
-struct run {
+struct sk_data_run {
     struct sk_engine *e;
-    uint64_t number;                  /* of its engine */
-    struct run *next_run, **prev_run; /* in the list of all runs */
-    pthread_mutex_t mu;               /* held inside x; NULL x: stopped */
+    uint64_t number;                          /* of its engine */
+    struct sk_data_run *next_run, **prev_run; /* in the list of all runs */
+    pthread_mutex_t mu;                       /* held inside x; NULL x: stopped */
     skate_dataset *ds;
     struct sk_plan *plan;
     struct sk_exec *x;
@@ -44,10 +43,10 @@ static void release_block(void *e, uint64_t oid) {
     ((struct sk_engine *)e)->ops->release(e, (sk_oid){oid});
 }
 
-static struct run *runs;
+static struct sk_data_run *runs;
 static pthread_mutex_t runs_mu = PTHREAD_MUTEX_INITIALIZER; /* guards the list; taken before mu */
 
-static void unlink_run(struct run *r) {
+static void unlink_run(struct sk_data_run *r) {
     if (!r->prev_run) return;
     *r->prev_run = r->next_run;
     if (r->next_run) r->next_run->prev_run = r->prev_run;
@@ -55,7 +54,7 @@ static void unlink_run(struct run *r) {
 }
 
 /* Stops a run whose engine is open. */
-static void stop(struct run *r) {
+static void stop(struct sk_data_run *r) {
     pthread_mutex_lock(&r->mu);
     if (r->first.release) r->first.release(&r->first);
     if (r->x) sk_exec_get_stats(r->x, &r->last, NULL, 0);
@@ -69,7 +68,7 @@ static void stop(struct run *r) {
 /* Stops the runs of an engine, before it closes. */
 static void stop_all(uint64_t number) {
     pthread_mutex_lock(&runs_mu);
-    for (struct run *r = runs, *next; r; r = next) {
+    for (struct sk_data_run *r = runs, *next; r; r = next) {
         next = r->next_run;
         if (r->number != number) continue;
         unlink_run(r);
@@ -78,7 +77,7 @@ static void stop_all(uint64_t number) {
     pthread_mutex_unlock(&runs_mu);
 }
 
-static void run_free(struct run *r) {
+void sk_data_run_free(struct sk_data_run *r) {
     if (!r) return;
     pthread_mutex_lock(&runs_mu);
     bool open = r->prev_run != NULL;
@@ -122,13 +121,13 @@ static sk_rc opts_of(const struct skate_run_opts *o, struct sk_exec_conf *c,
     return SK_OK;
 }
 
-static int64_t watch_ns(const struct run *r) {
+static int64_t watch_ns(const struct sk_data_run *r) {
     int64_t ms = r->also.watch->every_ms;
     return SK_MIN(ms ? ms : 100, INT64_MAX / SK_SEC) * SK_MS;
 }
 
 /* Calls the watch, if it is time. */
-static void tell(struct run *r, bool last) {
+static void tell(struct sk_data_run *r, bool last) {
     struct skate_progress p;
     if (!r->also.watch || (!last && sk_now_ns() < r->tell_ns)) return;
     pthread_mutex_lock(&r->mu);
@@ -142,8 +141,8 @@ static void tell(struct run *r, bool last) {
     r->also.watch->progress(r->also.watch->ctx, &p);
 }
 
-static sk_rc start(skate_dataset *ds, const struct skate_run_opts *o, struct run **out,
-                   struct sk_err *err) {
+sk_rc sk_data_run_start(skate_dataset *ds, const struct skate_run_opts *o, struct sk_bytes units,
+                        struct sk_data_run **out, struct sk_err *err) {
     struct sk_exec_conf c;
     const struct sk_shuffle_ops *strategy;
     struct sk_engine *e = sk_api_engine();
@@ -154,7 +153,7 @@ static sk_rc start(skate_dataset *ds, const struct skate_run_opts *o, struct run
     if (!ds) return SK_EINVAL; /* the message is that of the operator that failed */
     SK_TRY(opts_of(o, &c, &strategy, err));
     SK_TRY(stage_functions(e, &c));
-    struct run *r = sk_calloc(TAG, sizeof *r);
+    struct sk_data_run *r = sk_calloc(TAG, sizeof *r);
     if (!r) return SK_ERR(err, SK_ENOMEM, "no memory for a run");
     pthread_mutex_init(&r->mu, NULL);
     r->e = e;
@@ -163,6 +162,9 @@ static sk_rc start(skate_dataset *ds, const struct skate_run_opts *o, struct run
     r->timeout_ms = o && o->timeout_ms ? o->timeout_ms : -1;
     r->gathers = sk_shuffle_gathers(strategy);
     c.gathers = &r->gathers;
+    c.keep_units = units.p != NULL;
+    c.skip_units = units.p;
+    c.n_skip = (uint32_t)units.n;
     sk_api_before_close(stop_all);
     pthread_mutex_lock(&runs_mu);
     r->next_run = runs;
@@ -176,12 +178,12 @@ static sk_rc start(skate_dataset *ds, const struct skate_run_opts *o, struct run
     if (rc == SK_OK) rc = sk_feeders_begin(r->also.feeders, r->x, err);
     if (rc == SK_OK && r->also.watch) r->tell_ns = sk_now_ns() + watch_ns(r);
     if (rc == SK_OK) *out = r;
-    else run_free(r);
+    else sk_data_run_free(r);
     return rc;
 }
 
 /* Makes the error of a run from the error value of the task that failed. */
-static sk_rc failure(struct run *r, sk_rc rc, sk_oid bad, struct sk_err *err) {
+static sk_rc failure(struct sk_data_run *r, sk_rc rc, sk_oid bad, struct sk_err *err) {
     struct sk_view v;
     struct sk_err unused;
     if (!bad.v) return rc;
@@ -194,13 +196,13 @@ static sk_rc failure(struct run *r, sk_rc rc, sk_oid bad, struct sk_err *err) {
 }
 
 /* Notes that the run has failed: rows are missing from here on, so that no call may go on. */
-static sk_rc fails(struct run *r, sk_rc rc, const struct sk_err *err) {
+static sk_rc fails(struct sk_data_run *r, sk_rc rc, const struct sk_err *err) {
     if (err != &r->err) r->err = *err;
     return r->failed = rc;
 }
 
 /* Takes the next block. SK_EDONE: there are no more. */
-static sk_rc next_block(struct run *r, struct sk_bref *b, struct sk_err *err) {
+sk_rc sk_data_run_next(struct sk_data_run *r, struct sk_bref *b, struct sk_err *err) {
     sk_oid bad = {0};
     if (r->ended) return SK_EDONE;
     if (r->failed) {
@@ -233,6 +235,10 @@ static sk_rc next_block(struct run *r, struct sk_bref *b, struct sk_err *err) {
     return rc;
 }
 
+void sk_data_run_drop(struct sk_data_run *r, const struct sk_bref *b) {
+    release_block(r->e, b->oid);
+}
+
 struct given { /* a block that a consumer has */
     struct sk_engine *e;
     uint64_t number;
@@ -262,8 +268,8 @@ static sk_rc align(struct given *g, const uint8_t **data, struct sk_err *err) {
 }
 
 /* Opens a block for the consumer, who gets the reference. */
-static sk_rc open_block(struct run *r, const struct sk_bref *b, struct ArrowSchema *schema,
-                        struct ArrowArray *array, struct sk_err *err) {
+sk_rc sk_data_run_open(struct sk_data_run *r, const struct sk_bref *b, struct ArrowSchema *schema,
+                       struct ArrowArray *array, struct sk_err *err) {
     struct given *g = sk_alloc(TAG, sizeof *g);
     sk_rc rc = g ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory for a batch");
     if (rc == SK_OK) {
@@ -290,7 +296,7 @@ static sk_rc open_block(struct run *r, const struct sk_bref *b, struct ArrowSche
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
-static int errno_of(struct run *r, sk_rc rc) {
+static int errno_of(struct sk_data_run *r, sk_rc rc) {
     *sk_api_err() = r->err;
     switch (rc) {
     case SK_OK: return 0;
@@ -306,11 +312,11 @@ static int errno_of(struct run *r, sk_rc rc) {
 
 /* Opens the next block. The schema of the first one is the stream's. SK_EDONE: there are no more.
  */
-static sk_rc next_batch(struct run *r, struct ArrowArray *out) {
+static sk_rc next_batch(struct sk_data_run *r, struct ArrowArray *out) {
     struct ArrowSchema schema;
     struct sk_bref b;
-    SK_TRY(next_block(r, &b, &r->err));
-    sk_rc rc = open_block(r, &b, &schema, out, &r->err);
+    SK_TRY(sk_data_run_next(r, &b, &r->err));
+    sk_rc rc = sk_data_run_open(r, &b, &schema, out, &r->err);
     if (rc != SK_OK) return fails(r, rc, &r->err);
     if (!r->schema.release) {
         r->schema = schema;
@@ -328,7 +334,7 @@ static sk_rc next_batch(struct run *r, struct ArrowArray *out) {
 }
 
 static int get_schema(struct ArrowArrayStream *s, struct ArrowSchema *out) {
-    struct run *r = s->private_data;
+    struct sk_data_run *r = s->private_data;
     sk_rc rc = SK_OK;
     out->release = NULL;
     if (!r->schema.release) {
@@ -343,7 +349,7 @@ static int get_schema(struct ArrowArrayStream *s, struct ArrowSchema *out) {
 }
 
 static int get_next(struct ArrowArrayStream *s, struct ArrowArray *out) {
-    struct run *r = s->private_data;
+    struct sk_data_run *r = s->private_data;
     *out = r->first;
     r->first.release = NULL;
     if (out->release) return 0;
@@ -353,20 +359,20 @@ static int get_next(struct ArrowArrayStream *s, struct ArrowArray *out) {
 }
 
 static const char *last_error(struct ArrowArrayStream *s) {
-    struct run *r = s->private_data;
+    struct sk_data_run *r = s->private_data;
     return r->err.msg[0] ? r->err.msg : NULL;
 }
 
 static void release_stream(struct ArrowArrayStream *s) {
-    run_free(s->private_data);
+    sk_data_run_free(s->private_data);
     s->release = NULL;
 }
 
 int skate_stream(skate_dataset *ds, const struct skate_run_opts *o, struct ArrowArrayStream *out) {
-    struct run *r;
+    struct sk_data_run *r;
     if (!out) return SK_ERR(sk_api_err(), SK_EINVAL, "stream: `out` is NULL");
     out->release = NULL;
-    SK_TRY(start(ds, o, &r, sk_api_err()));
+    SK_TRY(sk_data_run_start(ds, o, (struct sk_bytes){NULL, 0}, &r, sk_api_err()));
     *out = (struct ArrowArrayStream){.get_schema = get_schema,
                                      .get_next = get_next,
                                      .get_last_error = last_error,
@@ -376,23 +382,23 @@ int skate_stream(skate_dataset *ds, const struct skate_run_opts *o, struct Arrow
 }
 
 int skate_count(skate_dataset *ds, const struct skate_run_opts *o, int64_t *rows) {
-    struct run *r;
+    struct sk_data_run *r;
     struct sk_bref b;
     sk_rc rc;
     if (!rows) return SK_ERR(sk_api_err(), SK_EINVAL, "count: `rows` is NULL");
-    SK_TRY(start(ds, o, &r, sk_api_err()));
+    SK_TRY(sk_data_run_start(ds, o, (struct sk_bytes){NULL, 0}, &r, sk_api_err()));
     int64_t n = 0;
-    while ((rc = next_block(r, &b, sk_api_err())) == SK_OK) {
+    while ((rc = sk_data_run_next(r, &b, sk_api_err())) == SK_OK) {
         n += (int64_t)b.n_rows;
-        release_block(r->e, b.oid);
+        sk_data_run_drop(r, &b);
     }
-    run_free(r);
+    sk_data_run_free(r);
     if (rc != SK_EDONE) return rc;
     *rows = n;
     return SK_OK;
 }
 
-static sk_rc run_of(struct ArrowArrayStream *s, struct run **out) {
+static sk_rc run_of(struct ArrowArrayStream *s, struct sk_data_run **out) {
     if (!s || s->release != release_stream)
         return SK_ERR(sk_api_err(), SK_EINVAL, "this stream is none of skate_stream");
     *out = s->private_data;
@@ -404,7 +410,7 @@ static sk_rc run_of(struct ArrowArrayStream *s, struct run **out) {
 
 int skate_stream_dead(struct ArrowArrayStream *stream, struct ArrowSchema *schema,
                       struct ArrowArray *batch) {
-    struct run *r = NULL;
+    struct sk_data_run *r = NULL;
     struct sk_exec_failure dead;
     SK_TRY(run_of(stream, &r));
     if (!schema || !batch)
@@ -417,95 +423,14 @@ int skate_stream_dead(struct ArrowArrayStream *stream, struct ArrowSchema *schem
     pthread_mutex_unlock(&r->mu);
     if (rc == SK_EAGAIN || (rc == SK_OK && !dead.oid.v)) return SK_OK;
     if (rc != SK_OK) return SK_ERR(sk_api_err(), rc, "stream_dead: the run is over");
-    return open_block(r, &(struct sk_bref){dead.oid.v, 0, UINT64_MAX, 0, 0, 0}, schema, batch,
-                      sk_api_err());
-}
-
-/* ---- writing --------------------------------------------------------------------------------- */
-
-struct reports {
-    struct skate_arg *list; /* data: copies */
-    size_t n, cap;
-};
-
-static void reports_free(struct reports *p) {
-    for (size_t i = 0; i < p->n; i++) sk_free((void *)(uintptr_t)p->list[i].data);
-    sk_free(p->list);
-}
-
-static sk_rc add_report(struct reports *p, const uint8_t *bytes, size_t n, struct sk_err *err) {
-    if (p->n == p->cap) {
-        size_t cap = 2 * p->cap + 16;
-        struct skate_arg *list = sk_realloc(TAG, p->list, cap * sizeof *list);
-        if (!list) return SK_ERR(err, SK_ENOMEM, "no memory for %zu reports", cap);
-        p->list = list;
-        p->cap = cap;
-    }
-    void *copy = sk_memdup(TAG, n ? bytes : (const uint8_t *)"", SK_MAX(n, 1));
-    if (!copy) return SK_ERR(err, SK_ENOMEM, "no memory for a report");
-    p->list[p->n++] = SKATE_BYTES(copy, n);
-    return SK_OK;
-}
-
-/* Reads the reports of a block. */
-static sk_rc read_reports(struct run *r, const struct sk_bref *b, struct reports *p,
-                          struct sk_err *err) {
-    struct ArrowSchema schema;
-    struct ArrowArray a;
-    SK_TRY(open_block(r, b, &schema, &a, err));
-    sk_rc rc = schema.n_children == 1 && strcmp(schema.children[0]->format, "z") == 0
-                   ? SK_OK
-                   : SK_ERR(err, SK_EINVAL,
-                            "write: the functions of a sink emit nothing but reports "
-                            "(skate_report)");
-    for (int64_t i = 0; rc == SK_OK && i < a.length; i++) {
-        const struct ArrowArray *c = a.children[0];
-        const int32_t *at = (const int32_t *)c->buffers[1] + c->offset + i;
-        rc = add_report(p, (const uint8_t *)c->buffers[2] + at[0], (size_t)(at[1] - at[0]), err);
-    }
-    a.release(&a);
-    schema.release(&schema);
-    return rc;
-}
-
-static uint64_t write_number(void) {
-    uint64_t n = 0;
-    while (!n)
-        if (getrandom(&n, sizeof n, 0) != sizeof n) n = (uint64_t)sk_now_ns();
-    return n;
-}
-
-int skate_write(skate_dataset *ds, const struct skate_sink *sink, const struct skate_map_opts *m,
-                const struct skate_run_opts *o) {
-    struct run *r;
-    struct sk_bref b;
-    struct reports p = {.list = NULL};
-    struct sk_err err = {.code = 0};
-    if (!sink || sink->size != sizeof *sink || !sink->write)
-        return SK_ERR(sk_api_err(), SK_EINVAL,
-                      "write: a sink is needed that begins with its size, %zu, and has functions",
-                      sizeof *sink);
-    skate_dataset *w = sk_dataset_writes(skate_dataset_retain(ds), sink->write, m, write_number());
-    if (!w) return sk_api_err()->code ? sk_api_err()->code : SK_EINVAL;
-    sk_rc rc = start(w, o, &r, sk_api_err());
-    skate_dataset_release(w);
-    if (rc != SK_OK) return rc;
-    while ((rc = next_block(r, &b, &err)) == SK_OK)
-        if ((rc = read_reports(r, &b, &p, &err)) != SK_OK) break;
-    run_free(r);
-    if (rc == SK_EDONE) rc = sink->commit ? sink->commit(sink->ctx, p.list, p.n) : SK_OK;
-    else {
-        if (sink->abort) sink->abort(sink->ctx, p.list, p.n);
-        *sk_api_err() = err;
-    }
-    reports_free(&p);
-    return rc;
+    return sk_data_run_open(r, &(struct sk_bref){dead.oid.v, 0, UINT64_MAX, 0, 0, 0}, schema, batch,
+                            sk_api_err());
 }
 
 /* ---- statistics and plans -------------------------------------------------------------------- */
 
 int skate_stream_stats(struct ArrowArrayStream *stream, struct skate_run_stats *out) {
-    struct run *r = NULL;
+    struct sk_data_run *r = NULL;
     struct sk_exec_stats s = {.n_ops = 0};
     SK_TRY(run_of(stream, &r));
     if (!out || out->size != sizeof *out)
@@ -587,7 +512,7 @@ static void put_op(struct text *t, const struct sk_exec_op_stats *o) {
 }
 
 char *skate_stream_stats_json(struct ArrowArrayStream *stream) {
-    struct run *r = NULL;
+    struct sk_data_run *r = NULL;
     struct sk_exec_stats s;
     if (run_of(stream, &r) != SK_OK) return NULL;
     struct text t = {.p = malloc(4096), .cap = 4096};

@@ -34,6 +34,8 @@ void sk_job_write(struct sk_wr *w, const struct sk_job_rec *r, const struct sk_j
     if (r->kind == SK_JOB_HEAD) {
         put_bytes(w, r->mode);
         put_bytes(w, r->prefix);
+    }
+    if (r->kind == SK_JOB_HEAD || r->kind == SK_JOB_REPORTS) {
         for (uint32_t i = 0; i < r->n; i++) {
             put_bytes(w, parts[i].label);
             put_bytes(w, parts[i].digest);
@@ -88,13 +90,13 @@ bool sk_job_read(struct sk_bytes p, struct sk_job_rec *out) {
     }
     j.at = r;
     /* a part or file takes 16 bytes at least */
-    if (r.bad || j.kind < SK_JOB_HEAD || j.kind > SK_JOB_DONE || j.n > p.n / 16) return false;
+    if (r.bad || j.kind < SK_JOB_HEAD || j.kind > SK_JOB_REPORTS || j.n > p.n / 16) return false;
     struct sk_job_rec walk = j;
-    bool ok = j.kind < SK_JOB_COMMIT || !j.n;
+    bool ok = (j.kind != SK_JOB_COMMIT && j.kind != SK_JOB_DONE) || !j.n;
     for (uint32_t i = 0; ok && i < j.n; i++) {
         struct sk_job_part part;
         struct sk_job_file file;
-        if (j.kind == SK_JOB_HEAD) {
+        if (j.kind != SK_JOB_UNIT) {
             sk_job_part(&walk, &part);
             ok = !walk.at.bad;
         } else {

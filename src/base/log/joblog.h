@@ -10,6 +10,8 @@
  *            the same unit replaces an earlier one.
  *   COMMIT   all units are written: from here on files are moved to their final places.
  *   DONE     all files are at their final places.
+ *   REPORTS  a unit and what its tasks have reported, opaque bytes: of a job whose files only the
+ *            program knows, in place of UNIT. Written by programs in C (api/data_resume.c).
  *
  * Opening a log cuts off an incomplete record at its end (a crash within a write) and everything
  * behind a damaged record: work that is done again gives the right result, work that is wrongly
@@ -25,9 +27,9 @@
 #include "base/err.h"
 #include "base/wire.h"
 
-enum sk_job_kind { SK_JOB_HEAD = 1, SK_JOB_UNIT, SK_JOB_COMMIT, SK_JOB_DONE };
+enum sk_job_kind { SK_JOB_HEAD = 1, SK_JOB_UNIT, SK_JOB_COMMIT, SK_JOB_DONE, SK_JOB_REPORTS };
 
-struct sk_job_part { /* of a HEAD record */
+struct sk_job_part { /* of a HEAD record; of a REPORTS record, as its label: a report */
     struct sk_bytes label, digest;
 };
 /* A file of a UNIT record: where it was written and where it belongs, both relative to the job's
@@ -38,7 +40,7 @@ struct sk_job_file {
 };
 struct sk_job_rec {
     uint32_t kind, n;             /* n: number of parts or files that follow */
-    uint64_t unit;                /* UNIT: the unit's number; HEAD: the number of units */
+    uint64_t unit;                /* UNIT, REPORTS: the unit's number; HEAD: the number of units */
     struct sk_bytes mode, prefix; /* of a HEAD record */
     struct sk_rd at;              /* reader in front of the parts or files */
 };
@@ -50,7 +52,7 @@ void sk_job_write(struct sk_wr *w, const struct sk_job_rec *r, const struct sk_j
 /* Checks a whole record and decodes its fixed fields into *out, which borrows from p. false: the
  * bytes are no valid record; *out must not be used. */
 bool sk_job_read(struct sk_bytes p, struct sk_job_rec *out);
-/* Decodes the next part of a HEAD record; call at most r->n times. */
+/* Decodes the next part of a HEAD or REPORTS record; call at most r->n times. */
 void sk_job_part(struct sk_job_rec *r, struct sk_job_part *out);
 void sk_job_file(struct sk_job_rec *r, struct sk_job_file *out);
 /* Decodes the next record at *at (0: the first) of a log's bytes and moves *at behind it; *crc

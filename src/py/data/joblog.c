@@ -54,7 +54,7 @@ static PyObject *record(struct sk_job_rec *r) {
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list && i < r->n; i++) {
         PyObject *row;
-        if (r->kind == SK_JOB_HEAD) {
+        if (r->kind != SK_JOB_UNIT) {
             struct sk_job_part p;
             sk_job_part(r, &p);
             row = Py_BuildValue("(Ny#)", text(p.label), (const char *)p.digest.p,

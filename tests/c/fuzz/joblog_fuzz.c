@@ -29,7 +29,7 @@ static void walk(struct sk_job_rec r) {
     for (uint32_t i = 0; i < r.n; i++) {
         struct sk_job_part p;
         struct sk_job_file f;
-        if (r.kind == SK_JOB_HEAD) {
+        if (r.kind == SK_JOB_HEAD || r.kind == SK_JOB_REPORTS) {
             sk_job_part(&r, &p);
             eaten += eat(p.label) + eat(p.digest);
         } else {
@@ -78,11 +78,12 @@ static size_t make(void) {
         char text[16][16];
         struct sk_job_part parts[4];
         struct sk_job_file files[4];
-        struct sk_job_rec r = {.kind = n_ends ? SK_JOB_UNIT + (uint32_t)(next() % 3) : SK_JOB_HEAD,
+        struct sk_job_rec r = {.kind = n_ends ? SK_JOB_UNIT + (uint32_t)(next() % 4) : SK_JOB_HEAD,
                                .unit = next() % 100,
                                .mode = {"append", 6},
                                .prefix = {"", 0}};
-        r.n = r.kind <= SK_JOB_UNIT ? (uint32_t)(next() % 4) : 0;
+        bool has = r.kind != SK_JOB_COMMIT && r.kind != SK_JOB_DONE;
+        r.n = has ? (uint32_t)(next() % 4) : 0;
         for (uint32_t i = 0; i < 4; i++) {
             parts[i] = (struct sk_job_part){name(text[i]), name(text[4 + i])};
             files[i] =
