@@ -73,7 +73,7 @@ struct sk_dataset_stream {
     struct ArrowArrayStream s; /* release NULL: it was read to its end */
     bool read;                 /* a run has begun to pull it */
 };
-/* ---- data_feed.c: the streams that a run pulls ---- */
+/* ---- run/feed.c: the streams that a run pulls ---- */
 struct sk_feeder;
 /* Makes the feed of a stream's node, and puts it into the run's list. SK_EINVAL: an earlier run has
  * pulled the stream. */
@@ -101,7 +101,7 @@ sk_rc sk_dataset_lower(skate_dataset *ds, struct sk_engine *e,
                        const struct sk_shuffle_ops *strategy, struct sk_dataset_run *run,
                        struct sk_plan **plan, uint32_t *root, struct sk_err *err) SK_MUST_USE;
 
-/* ---- data_run.c: a run, and its blocks in order ---- */
+/* ---- run/run.c: a run, and its blocks in order ---- */
 struct sk_data_run;
 /* units: of a run that keeps units apart, a byte for each unit, not 0 if it is left out; it stays
  * valid during the run. p NULL: of any other run. */
@@ -126,7 +126,7 @@ struct sk_reports {
 sk_rc sk_reports_add(struct sk_reports *p, struct sk_bytes report, struct sk_err *err) SK_MUST_USE;
 void sk_reports_free(struct sk_reports *p); /* leaves it empty */
 
-/* data_resume.c: what a write that can be resumed has done, in its log. */
+/* run/resume.c: what a write that can be resumed has done, in its log. */
 struct sk_resume;
 /* Opens the log of the job that runs `ds` into the sink; begins it if the file has none. */
 sk_rc sk_resume_open(skate_dataset *ds, const struct skate_sink *sink,

@@ -11,7 +11,7 @@
  *   COMMIT   all units are written: from here on files are moved to their final places.
  *   DONE     all files are at their final places.
  *   REPORTS  a unit and what its tasks have reported, opaque bytes: of a job whose files only the
- *            program knows, in place of UNIT. Written by programs in C (api/data_resume.c).
+ *            program knows, in place of UNIT. Written by programs in C (api/run/resume.c).
  *
  * Opening a log cuts off an incomplete record at its end (a crash within a write) and everything
  * behind a damaged record: work that is done again gives the right result, work that is wrongly

@@ -1,6 +1,6 @@
-/* data_write.c - writes: runs of datasets into sinks, by reports and a commit in the caller's
+/* write.c - writes: runs of datasets into sinks, by reports and a commit in the caller's
  * thread. A write that can be resumed keeps the units of its source apart, and records those that
- * are done (data_resume.c). */
+ * are done (resume.c). */
 #include <sys/random.h>
 
 #include "api/data_int.h"

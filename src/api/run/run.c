@@ -1,4 +1,4 @@
-/* data_run.c - runs of datasets: streams of Arrow batches out of a run, counts, statistics.
+/* run.c - runs of datasets: streams of Arrow batches out of a run, counts, statistics.
  *
  * A run is freed when its stream is released; batches that the stream has given keep their blocks
  * by themselves. The schema of a stream is that of its first block, so get_schema waits for it. */

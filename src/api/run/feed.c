@@ -1,4 +1,4 @@
-/* data_feed.c - streams as sources: a run that is asked for a block pulls a batch of an Arrow
+/* feed.c - streams as sources: a run that is asked for a block pulls a batch of an Arrow
  * stream and puts it into the store, on a thread of its own for each stream.
  *
  *     exec --ask--> thread: get_next (the user's code), put, sk_exec_fed --> exec, which may ask

@@ -1,4 +1,4 @@
-/* data_progress.c - how far a run of a dataset is, as skate_watch tells it. */
+/* progress.c - how far a run of a dataset is, as skate_watch tells it. */
 #include "api/data_int.h"
 #include "base/mem.h"
 

@@ -1,4 +1,4 @@
-/* data_resume.c - the log of a write that can be resumed (base/log/joblog.h): which job it is, the
+/* resume.c - the log of a write that can be resumed (base/log/joblog.h): which job it is, the
  * reports of each unit that is done, and whether the commit has begun and ended.
  *
  * The job is known by the caller's text and by a digest of each node: its operator, the name and
