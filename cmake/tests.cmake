@@ -76,10 +76,10 @@ endif()
 
 if(TARGET sk_api) # against the same pipelines in Python (tests/py/data/test_equal_to_c.py)
   skate_closure(api_libs api)
-  add_executable(equal_rows ${CMAKE_SOURCE_DIR}/tests/c/equal_rows.c)
-  target_include_directories(equal_rows PRIVATE ${CMAKE_SOURCE_DIR}/src)
-  target_link_libraries(equal_rows PRIVATE skate_flags -Wl,--start-group ${api_libs} -Wl,--end-group Threads::Threads m ${CMAKE_DL_LIBS})
-  set_target_properties(equal_rows PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+  add_executable(equal_blocks ${CMAKE_SOURCE_DIR}/tests/c/equal_blocks.c)
+  target_include_directories(equal_blocks PRIVATE ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(equal_blocks PRIVATE skate_flags -Wl,--start-group ${api_libs} -Wl,--end-group Threads::Threads m ${CMAKE_DL_LIBS})
+  set_target_properties(equal_blocks PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 endif()
 
 if(TARGET wordcount) # against cat, tr, sort and uniq

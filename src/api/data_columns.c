@@ -107,7 +107,8 @@ int skate_batch_new(struct skate_column *columns, size_t n, size_t rows, struct 
                         "batch_new: column %zu needs a name and the Arrow format of a number, not "
                         "\"%s\"",
                         i, format);
-        list[i] = (struct ArrowSchema){.format = format, .name = columns[i].name};
+        list[i] = (struct ArrowSchema){
+            .format = format, .name = columns[i].name, .flags = ARROW_FLAG_NULLABLE};
         children[i] = &list[i];
         bytes += SK_ALIGN(width_of(format) * rows, 64);
     }

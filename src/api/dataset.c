@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "api/data_int.h"
 #include "base/mem.h"
@@ -270,7 +271,7 @@ skate_dataset *skate_source(const char *name, const struct skate_unit *units, si
 
 skate_dataset *skate_range(int64_t n, const char *column, const struct skate_map_opts *o) {
     skate_dataset *ds = node("range", SK_OP_SOURCE, NULL, 0);
-    enum { UNITS = 64, LEAST = 1 << 16 };
+    enum { UNIT_ROWS = (4 << 20) / sizeof n, UNITS_MAX = 1 << 20 };
     if (!ds) return NULL;
     if (!column) column = "id";
     LABEL(ds, "Range(%lld)", (long long)n);
@@ -278,10 +279,12 @@ skate_dataset *skate_range(int64_t n, const char *column, const struct skate_map
         SK_ERR(sk_api_err(), SK_EINVAL, "range: %lld numbers", (long long)n);
         return refuse(ds);
     }
-    uint32_t k = (uint32_t)SK_MIN(SK_MAX(n / LEAST, 1), UNITS);
+    /* As many units as in Python: of 4 MiB, or fewer bytes so that no CPU of this machine idles. */
+    int64_t least = SK_MIN(n, 2 * SK_MAX(sysconf(_SC_NPROCESSORS_ONLN), 1)),
+            k = SK_MIN(SK_MAX((n + UNIT_ROWS - 1) / UNIT_ROWS, SK_MAX(least, 1)), UNITS_MAX);
     if (!set_opts(ds, "range", o) || !set_bytes(&ds->params, column, strlen(column) + 1))
         return refuse(ds);
-    if (!(ds->units = sk_calloc(TAG, k * sizeof *ds->units))) {
+    if (!(ds->units = sk_calloc(TAG, (size_t)k * sizeof *ds->units))) {
         no_memory();
         return refuse(ds);
     }

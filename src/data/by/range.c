@@ -1,11 +1,9 @@
-/* range.c - a source of numbers. A unit is two int64: the first number, and the one behind the
- * last. params: name of the column, ended by NUL. */
+/* range.c - a source of numbers, in batches of the size of a block. A unit is two int64: the first
+ * number, and the one behind the last. params: name of the column, ended by NUL. */
 #include "base/mem.h"
 #include "data/data.h"
 
 #define TAG SK_TAG_EXEC
-
-enum { ROWS = 1 << 16 }; /* of a batch */
 
 static struct sk_schema **schema_of(struct sk_data_node *n) { return sk_data_state(n); }
 
@@ -13,7 +11,8 @@ static sk_rc open(struct sk_data_node *n, struct sk_err *err) {
     struct sk_bytes name = sk_data_params(n);
     if (!name.n || ((const char *)name.p)[name.n - 1])
         return SK_ERR(err, SK_ECORRUPT, "the parameters are damaged");
-    struct ArrowSchema child = {.format = "l", .name = name.p}, *children[] = {&child},
+    struct ArrowSchema child = {.format = "l", .name = name.p, .flags = ARROW_FLAG_NULLABLE},
+                       *children[] = {&child},
                        top = {.format = "+s", .children = children, .n_children = 1};
     return sk_schema_copy(&top, schema_of(n), err);
 }
@@ -57,9 +56,10 @@ static sk_rc begin(struct sk_data_node *n, struct sk_err *err) {
     int64_t ends[2];
     if (unit.n != sizeof ends) return SK_ERR(err, SK_ECORRUPT, "a unit of numbers is damaged");
     memcpy(ends, unit.p, sizeof ends);
-    int64_t at = ends[0];
+    int64_t at = ends[0],
+            most = (int64_t)SK_MIN(sk_data_task_of(n)->d.target_bytes / sizeof at, 1u << 30);
     do {
-        int64_t rows = SK_MIN(ends[1] - at, (int64_t)ROWS);
+        int64_t rows = SK_MIN(ends[1] - at, SK_MAX(most, 1));
         SK_TRY(send(n, at, rows, err));
         at += rows;
     } while (at < ends[1]);

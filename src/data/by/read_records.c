@@ -27,7 +27,8 @@ static sk_rc open_op(struct sk_data_node *n, struct sk_err *err) {
     if (!sk_rd_ok(&r) || !name.n || ((const char *)name.p)[name.n - 1] || !s->width)
         return SK_ERR(err, SK_ECORRUPT, "the parameters are damaged");
     snprintf(format, sizeof format, "w:%llu", (unsigned long long)s->width);
-    struct ArrowSchema child = {.format = format, .name = name.p}, *kids[] = {&child},
+    struct ArrowSchema child = {.format = format, .name = name.p, .flags = ARROW_FLAG_NULLABLE},
+                       *kids[] = {&child},
                        top = {.format = "+s", .children = kids, .n_children = 1};
     return sk_schema_copy(&top, &s->schema, err);
 }

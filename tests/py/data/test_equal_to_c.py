@@ -1,17 +1,58 @@
-"""Pipelines of a C program (tests/c/equal_rows.c, by skate_data.h) give the same rows in the same
-order as those of Python."""
+"""Pipelines of a C program (tests/c/equal_blocks.c, by skate_data.h) give the same blocks as those of
+Python: as many, with the same rows in the same order, the same schema, and the same bytes."""
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
-import skate
-from skate.data.aggregate import Max, Sum
 
-PROGRAM = Path(__file__).resolve().parents[3] / "build" / "dev" / "bin" / "equal_rows"
-ROWS = 40000
-OPERATORS = ("sort", "random_shuffle", "groupby", "distinct", "join")
+import skate
+from skate import _skate
+from skate.data import DataContext
+from skate.data.aggregate import Count, Max, Mean, Sum
+from skate.data.by_key.join_args import KINDS
+from skate.data.run import execute
+from skate.data.run.blocks import fetch
+
+PROGRAM = Path(__file__).resolve().parents[3] / "build" / "dev" / "bin" / "equal_blocks"
+ROWS = 300000
+# small ones, which cut and join rows in many places; and the default of both
+BLOCK_BYTES = (64 << 10, 16 << 20)
+RECORD = [("record", "V10")]
+
+
+def rows(ids: range) -> pa.RecordBatch:
+    """Rows with keys that repeat, numbers and texts, some of them null, and lists."""
+    id_ = np.arange(ids.start, ids.stop)
+    text = [None if i % 11 == 0 else "text " * (i % 4) + str(i % 97) for i in ids]
+    return pa.RecordBatch.from_pydict(
+        {
+            "id": id_,
+            "k": id_ * 7919 % 1000,
+            "s": pa.array(text, pa.string()),
+            "x": pa.array([None if i % 7 == 0 else i / 8 for i in ids], pa.float64()),
+            "l": pa.array([list(range(i % 3)) for i in ids], pa.list_(pa.int32())),
+        }
+    )
+
+
+LEFT = [rows(range(a, b)) for a, b in ((0, 1), (1, 9000), (9000, 9000), (9000, 30000))]
+RIGHT = [
+    pa.RecordBatch.from_pydict({"r": i * 31 % 1500, "id": i, "y": i / 2})
+    for i in (np.arange(0, 4000), np.arange(4000, 30000))
+]
+
+
+def left() -> skate.data.Dataset:
+    return skate.data.from_blocks(LEFT)
+
+
+def right() -> skate.data.Dataset:
+    return skate.data.from_blocks(RIGHT)
 
 
 def columns(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -19,44 +60,79 @@ def columns(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {"id": batch["id"], "k": batch["id"] * 7919 % 1000}
 
 
-def source() -> skate.data.Dataset:
-    """One block of rows, as in C, where fewer than 2^16 numbers are one unit."""
-    return skate.data.range(ROWS, override_num_blocks=1).map_batches(columns)
+def same(batch: Any) -> Any:
+    return batch
 
 
-def python(op: str) -> skate.data.Dataset:
-    """The same pipeline in Python."""
-    if op == "sort":
-        return source().sort("k", descending=True)
-    if op == "random_shuffle":
-        return source().random_shuffle(seed=17)
-    if op == "groupby":
-        aggs = (Sum("id", alias_name="sum"), Max("id", alias_name="max"))
-        return source().groupby("k").aggregate(*aggs)
-    if op == "distinct":
-        return source().distinct(["k"])
-    right = source().select_columns(["k", "id"]).rename_columns({"k": "r", "id": "y"})
-    return source().join(right, "inner", on=("id",), right_on=("r",), num_partitions=16)
+def grouped() -> skate.data.Dataset:
+    return (
+        left()
+        .groupby("k")
+        .aggregate(
+            Sum("id", alias_name="sum"),
+            Max("id", alias_name="max"),
+            Mean("x", alias_name="mean"),
+            Count(alias_name="rows"),
+        )
+    )
 
 
-@pytest.fixture(scope="module")
-def rows_of_c() -> dict[str, list[tuple[int, ...]]]:
-    """The rows that the C program prints, by operator."""
+def joined(kind: str) -> skate.data.Dataset:
+    return left().join(right(), kind, on=("k",), right_on=("r",), right_suffix="_right")
+
+
+PIPELINES: dict[str, Callable[[Path], skate.data.Dataset]] = {
+    "range": lambda _: skate.data.range(ROWS).map_batches(columns, batch_size=None),
+    "records": lambda at: skate.data.read_records(str(at / "records"), RECORD),
+    "arrays": lambda _: left(),
+    "map": lambda _: right().map_batches(same, batch_size=None, batch_format="pyarrow"),
+    "select": lambda _: left().select_columns(["s", "id"]).rename_columns({"s": "text"}),
+    "limit": lambda _: left().limit(ROWS // 20),
+    "union": lambda _: left().union(left()),
+    "zip": lambda _: left().zip(right()),
+    "sort": lambda _: left().sort(["k", "s"], descending=[True, False]),
+    "groupby": lambda _: grouped(),
+    "distinct": lambda _: left().distinct(["k"]),
+    "map_groups": lambda _: left().groupby("k").map_groups(same, batch_format="pyarrow"),
+    "random_shuffle": lambda _: left().random_shuffle(seed=17),
+    "repartition": lambda _: left().repartition(7, shuffle=True),
+    **{f"join{i}": lambda _, kind=kind: joined(kind) for i, kind in enumerate(KINDS)},
+}
+
+
+def written(batches: list[pa.RecordBatch]) -> bytes:
+    """Blocks one behind the other, as src/block writes them."""
+    out = bytearray()
+    for batch in batches:
+        out += _skate.BlockOut(batch).written()
+        out += bytes(-len(out) % 64)
+    return bytes(out)
+
+
+@pytest.fixture(scope="module", params=BLOCK_BYTES, ids=("small", "default"))
+def of_c(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """(the folder with the C program's blocks, a file for each pipeline; its size of blocks)."""
     if not PROGRAM.exists():
-        pytest.skip("build/dev/bin/equal_rows: run ./dev build")
-    out = subprocess.run([PROGRAM, *OPERATORS], capture_output=True, text=True, check=True).stdout
-    rows: dict[str, list[tuple[int, ...]]] = {}
-    for line in out.splitlines():
-        if line in OPERATORS:
-            now = rows.setdefault(line, [])
-        else:
-            now.append(tuple(map(int, line.split())))
-    return rows
+        pytest.skip("build/dev/bin/equal_blocks: run ./dev build")
+    folder = tmp_path_factory.mktemp("blocks")
+    (folder / "left").write_bytes(written(LEFT))
+    (folder / "right").write_bytes(written(RIGHT))
+    (folder / "records").write_bytes(np.arange(ROWS * 10, dtype=np.uint8).tobytes())
+    subprocess.run([PROGRAM, folder, str(request.param), *PIPELINES], check=True)
+    return folder, request.param
 
 
-@pytest.mark.parametrize("op", OPERATORS)
-def test_rows_are_those_of_c(op: str, rows_of_c: dict[str, list[tuple[int, ...]]]) -> None:
-    """Rows and their order are equal."""
-    mine = [tuple(row.values()) for row in python(op).take_all()]
-    assert len(mine) == len(rows_of_c[op])
-    assert mine == rows_of_c[op]
+@pytest.mark.parametrize("name", PIPELINES)
+def test_blocks_are_those_of_c(name: str, of_c: tuple[Path, int]) -> None:
+    folder, size = of_c
+    context = DataContext.get_current()
+    context.target_max_block_size, context.target_min_block_size = size, min(size, 1 << 20)
+    context.broadcast_join_bytes = 0  # a C program's join always moves the rows of both sides
+    data = (folder / f"{name}.blocks").read_bytes()
+    theirs = _skate.blocks(pa.py_buffer(data))
+    mine = [fetch(b) for b in execute.run(PIPELINES[name](folder)._request())]
+    assert [b.num_rows for b in mine] == [b.num_rows for b in theirs]
+    for i, (a, b) in enumerate(zip(mine, theirs, strict=True)):
+        assert a.schema.equals(b.schema, check_metadata=True), f"block {i}"
+        assert a.equals(b), f"block {i}"
+    assert written(mine) == data

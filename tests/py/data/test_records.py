@@ -42,7 +42,7 @@ def test_columns_are_the_fields_that_numpy_reads(fields, n, seed):
 
 
 def test_files_of_a_folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(records, "ROWS", 100)
+    monkeypatch.setattr(records, "BATCH", 100 * 22)
     dtype = np.dtype([("id", ">u4"), ("key", "S10"), ("at", [("x", "<f4"), ("y", "<f4")])])
     rows = np.zeros(1000, dtype)
     rows["id"], rows["key"], rows["at"]["y"] = np.arange(1000), b"ab", np.arange(1000) / 4

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from skate.data.typed import Paths
 
-ROWS = 65536  # rows of a batch
+BATCH = 4 << 20  # bytes of a batch, as in src/data/by/read_records.c
 
 
 @takes_streams()
@@ -85,8 +85,9 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     size, header = params["dtype"].itemsize, params["header"]
     n, rest = divmod(len(data) - header - params["footer"], size)
     records = np.frombuffer(data, params["dtype"], max(n, 0), min(header, len(data)))
-    for at in range(0, max(n, 1), ROWS):
-        yield _batch(records[at : at + ROWS])
+    rows = max(BATCH // size, 1)
+    for at in range(0, max(n, 1), rows):
+        yield _batch(records[at : at + rows])
     if n < 0 or rest:
         raise ValueError(
             f"its {len(data):,} bytes, less {header} of a header and {params['footer']} of a footer,"
