@@ -313,6 +313,11 @@ def join_columns(
     """The columns of the result of a join (src/shuffle/work.h: sk_join_columns), by the names of
     the columns of both sides: side, column of that side, name, index in the key or -1."""
 
+def groups(batch: Any, sorted: bool, /) -> tuple[bytes, bytes | None]:
+    """The groups of rows of equal keys; all columns are the key: (the first row of each key, in the
+    order of the rows; for each row the number of its key), as uint32. sorted: the rows are in the
+    order of the keys; then the second is None."""
+
 def bloom_bytes(keys: int, /) -> int: ...
 def bloom_add(filter: bytearray, batch: Any, /) -> None: ...
 def bloom_select(filter: Any, batch: Any, /) -> bytes: ...

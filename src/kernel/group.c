@@ -1,4 +1,5 @@
-/* group.c - groups of equal keys in sorted rows. */
+/* group.c - groups of equal keys: where they begin in sorted rows, and the first row of each key in
+ * rows of any order. */
 #include "kernel/kernel_int.h"
 
 uint64_t sk_group_starts(const struct sk_keys *k, uint32_t *start) {
@@ -6,4 +7,59 @@ uint64_t sk_group_starts(const struct sk_keys *k, uint32_t *start) {
     for (uint64_t i = 0; i < k->rows; i++)
         if (!i || sk_keys_compare(k, i - 1, k, i)) start[n++] = (uint32_t)i;
     return n;
+}
+
+/* ---- the first row of each key --------------------------------------------------------------- */
+
+struct table {
+    uint32_t *slots; /* [mask + 1]: place of a key's first row in the index + 1; 0: it is free */
+    uint64_t mask;   /* 0: there are no slots yet */
+};
+
+/* Grows the table to four slots for each of the n first rows in `index`, at least. */
+static bool grow(struct table *t, const uint64_t *hash, const uint32_t *index, uint64_t n) {
+    uint64_t slots = t->mask ? 4 * (t->mask + 1) : 1024;
+    uint32_t *p = sk_alloc_large(SK_TAG_KERNEL, (size_t)slots * sizeof *p);
+    if (!p) return false;
+    memset(p, 0, (size_t)slots * sizeof *p);
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t at = hash[index[i]] & (slots - 1);
+        while (p[at]) at = (at + 1) & (slots - 1);
+        p[at] = (uint32_t)i + 1;
+    }
+    sk_free(t->slots);
+    *t = (struct table){p, slots - 1};
+    return true;
+}
+
+sk_rc sk_first_rows(const struct sk_keys *k, uint32_t *index, uint32_t *ids, uint64_t *n,
+                    struct sk_err *err) {
+    struct table t = {NULL, 0};
+    enum sk_key_kind kind = k->col[0].kind;
+    /* the hashes of different integers differ, but one has that of null */
+    bool number = k->n == 1 && (kind == SK_KEY_INT || kind == SK_KEY_UINT || kind == SK_KEY_BOOL);
+    uint64_t null = sk_hash_null(), *hash = sk_alloc_large(SK_TAG_KERNEL, k->rows * sizeof *hash);
+    bool ok = hash != NULL;
+    *n = 0;
+    if (ok) sk_keys_hash(k, hash);
+    for (uint64_t i = 0; ok && i < k->rows; i++) {
+        if (2 * *n >= t.mask && !(ok = grow(&t, hash, index, *n))) break;
+        uint64_t at = hash[i] & t.mask;
+        for (; t.slots[at]; at = (at + 1) & t.mask) {
+            uint64_t row = index[t.slots[at] - 1];
+            if (hash[row] == hash[i] &&
+                ((number && hash[i] != null) || !sk_keys_compare(k, row, k, i)))
+                break;
+        }
+        if (!t.slots[at]) {
+            index[(*n)++] = (uint32_t)i;
+            t.slots[at] = (uint32_t)*n;
+        }
+        ids[i] = t.slots[at] - 1;
+    }
+    sk_free(t.slots);
+    sk_free(hash);
+    return ok ? SK_OK
+              : SK_ERR(err, SK_ENOMEM, "no memory to find the keys of %llu rows",
+                       (unsigned long long)k->rows);
 }

@@ -150,6 +150,12 @@ sk_rc sk_partition_round_robin(uint64_t rows, uint64_t first, struct sk_parts *o
 /* Finds groups of equal keys in a sorted batch: start[i] is the first row of group i (`start` needs
  * room for as many groups as rows). Returns the number of groups. */
 uint64_t sk_group_starts(const struct sk_keys *k, uint32_t *start);
+/* Finds the first row of each key: sets index[0, *n) to the numbers of these rows, in the order of
+ * the batch (`index` needs room for as many keys as rows), and ids[i] to the place in `index` of
+ * the key of row i. Scratch: 8 bytes a row, 16 to 32 a key. (In the order of keys:
+ * sk_sort_firsts.) */
+sk_rc sk_first_rows(const struct sk_keys *k, uint32_t *index, uint32_t *ids, uint64_t *n,
+                    struct sk_err *err) SK_MUST_USE;
 
 /* Aggregates (aggregates.h has their table, docs/design/kernels.md the rules). Result types: COUNT
  * int64; SUM int64 of integers and bool (uint64 of uint64), double of floats, decimal(38, scale),

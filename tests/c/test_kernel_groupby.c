@@ -929,6 +929,55 @@ TEST(group_starts_are_where_keys_change) {
     }
 }
 
+/* Rows of any order, among them equal ones that differ in their bytes (-0.0, NaNs). */
+TEST(first_rows_are_the_first_of_their_keys) {
+    for (int round = 0; round < test_rounds(200); round++) {
+        struct column c[2];
+        struct batch b;
+        struct sk_keys *k;
+        struct sk_err err;
+        const struct sk_key keys[] = {{.column = 0}, {.column = 1}};
+        static uint32_t index[3000], ids[3000];
+        int64_t rows = (int64_t)test_below(round % 8 ? 100 : 3000), want = 0;
+        uint32_t n_keys = 1 + (uint32_t)test_below(2);
+        uint64_t n, distinct = test_below(2) ? 3 : 10000;
+        for (uint32_t i = 0; i < n_keys; i++)
+            column_make(
+                &c[i], key_formats[test_below(n_key_formats)], rows,
+                (struct column_how){.seed = test_rand(), .distinct = distinct, .nulls = 20});
+        batch_make(&b, c, (int)n_keys, rows, 0);
+        CHECK_OK(sk_keys_create(&b.schema, &b.array, keys, n_keys, &k, &err));
+        CHECK_OK(sk_first_rows(k, index, ids, &n, &err));
+        for (int64_t i = 0; i < rows; i++) {
+            bool first = true;
+            for (int64_t j = 0; j < want && first; j++) {
+                bool same = true;
+                for (uint32_t f = 0; f < n_keys && same; f++)
+                    same = !cell_compare(c[f].format, &c[f].cells[index[j]], &c[f].cells[i], false,
+                                         false);
+                first = !same;
+                if (same) CHECK_EQ(ids[i], j);
+            }
+            if (!first) continue;
+            CHECK_LT((uint64_t)want, n);
+            CHECK_EQ(ids[i], want);
+            CHECK_EQ(index[want++], i);
+        }
+        CHECK_EQ((uint64_t)want, n);
+        for (int64_t nth = 1;; nth++) {
+            uint64_t unused;
+            sk_mem_fail_at(nth);
+            sk_rc rc = sk_first_rows(k, index, ids, &unused, &err);
+            bool hit = sk_mem_failed();
+            sk_mem_fail_at(0);
+            CHECK_EQ(rc, hit ? SK_ENOMEM : SK_OK);
+            if (!hit) break;
+        }
+        sk_keys_destroy(k);
+        for (uint32_t i = 0; i < n_keys; i++) column_free(&c[i]);
+    }
+}
+
 TEST(groupby_refused) {
     struct column c[3];
     struct batch b;

@@ -1,6 +1,7 @@
-/* join.c - joins before their rows are moved: Bloom filters of a side's keys (_skate.bloom_...),
- * how a join is done and which columns it has (_skate.join_...; shuffle/join_sizing.h, work.h). The
- * rows are joined by _skate.exchange_reduce. */
+/* join.c - keys of batches: groups of equal ones (_skate.groups), and joins before their rows are
+ * moved: Bloom filters of a side's keys (_skate.bloom_...), how a join is done and which columns it
+ * has (_skate.join_...; shuffle/join_sizing.h, work.h). The rows are joined by
+ * _skate.exchange_reduce. */
 #include "base/mem.h"
 #include "kernel/kernel.h"
 #include "py/data/data.h"
@@ -29,6 +30,41 @@ static bool kind_of(const char *name, enum sk_join_kind *out) {
     if (sk_join_kind_find(name, out)) return true;
     PyErr_Format(PyExc_ValueError, "join: there is no kind %s", name);
     return false;
+}
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+static PyObject *m_groups(PyObject *module, PyObject *args) {
+    struct py_state *st = PyModule_GetState(module);
+    PyObject *batch, *first = NULL, *of_rows = NULL;
+    struct ArrowSchema *schema;
+    struct ArrowArray *array;
+    int sorted;
+    uint64_t n = 0;
+    sk_rc rc = SK_OK;
+    PY_ERR(err);
+    if (!PyArg_ParseTuple(args, "Op:groups", &batch, &sorted)) return NULL;
+    PyObject *two = py_batch_structs(st, batch, &schema, &array);
+    struct sk_keys *keys = two ? keys_of(st, schema, array) : NULL;
+    Py_ssize_t bytes = keys ? (Py_ssize_t)(sk_keys_rows(keys) * sizeof(uint32_t)) : 0;
+    if (keys) first = PyBytes_FromStringAndSize(NULL, bytes);
+    if (first) of_rows = sorted ? Py_NewRef(Py_None) : PyBytes_FromStringAndSize(NULL, bytes);
+    if (of_rows) {
+        uint32_t *index = (uint32_t *)(void *)PyBytes_AS_STRING(first),
+                 *ids = sorted ? NULL : (uint32_t *)(void *)PyBytes_AS_STRING(of_rows);
+        PY_DROP(st)
+        if (sorted) n = sk_group_starts(keys, index);
+        else rc = sk_first_rows(keys, index, ids, &n, &err);
+        PY_TAKE(st)
+        if (rc != SK_OK) py_raise(st, rc, &err);
+    }
+    sk_keys_destroy(keys);
+    Py_XDECREF(two);
+    if (of_rows && rc == SK_OK && _PyBytes_Resize(&first, (Py_ssize_t)(n * sizeof(uint32_t))) == 0)
+        return Py_BuildValue("NN", first, of_rows);
+    Py_XDECREF(first);
+    Py_XDECREF(of_rows);
+    return NULL;
 }
 
 /* ---- Bloom filters of the keys of a side ----------------------------------------------------- */
@@ -203,6 +239,11 @@ static PyObject *m_join_columns(PyObject *module, PyObject *args) {
 }
 
 PyMethodDef py_join_methods[] = {
+    {"groups", m_groups, METH_VARARGS,
+     "groups(batch, sorted): (the first row of each key, in the order of the rows; for each row "
+     "the "
+     "place of its key among them), as bytes of uint32. The key is all columns. sorted: the rows "
+     "are in the order of the keys; then the second is None."},
     {"join_columns", m_join_columns, METH_VARARGS,
      "join_columns(what, left names, right names): the columns of the result of a join, as (side, "
      "column of that side, name, index in the key or -1)."},

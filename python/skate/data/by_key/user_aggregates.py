@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-from skate._deps import cloudpickle, np, pa, pc
-from skate._deps import pa_types as _T
+from skate import _skate
+from skate._deps import cloudpickle, np, pa
 from skate.data import aggregate as ag
-from skate.data.by_key.group_keys import key_columns, plain
+from skate.data.by_key.group_keys import key_columns
 from skate.data.values import from_arrow, selection, to_arrow
 from skate.data.values.unify import MissingColumn, columns_are, merge
 
@@ -31,40 +31,6 @@ ROWS = 1 << 16  # the least rows that are grouped at once; smaller batches are j
 
 
 # ---- Groups of rows.
-
-
-def _comparable(col: Any) -> Any:
-    """A key column in a type that dictionary_encode() supports, with 0.0 for -0.0 and one bit
-    pattern for all NaN."""
-    if isinstance(col.type, pa.BaseExtensionType):
-        return _comparable(plain(col.storage))
-    if _T.is_decimal(col.type) and col.type.bit_width < 128:
-        return col.cast(pa.decimal128(col.type.precision, col.type.scale))
-    if not _T.is_floating(col.type):
-        return col
-    if _T.is_float16(col.type):
-        col = col.cast(pa.float32())
-    return pc.if_else(
-        pc.is_nan(col), pa.scalar(float("nan"), col.type), pc.add(col, pa.scalar(0.0, col.type))
-    )
-
-
-def _codes(col: Any) -> tuple[np.ndarray, int]:
-    """(for each row, the number of its value among the distinct values in order of appearance; the
-    number of distinct values)."""
-    coded: Any = pc.dictionary_encode(_comparable(plain(col)), null_encoding="encode")
-    return coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(coded.dictionary)
-
-
-def _differs(col: Any) -> np.ndarray:
-    """For each row but the first, whether it differs from the row before."""
-    t = col.type
-    if col.null_count or not (_T.is_integer(t) or _T.is_floating(t)):
-        v = _codes(col)[0]
-        return v[1:] != v[:-1]
-    v = col.to_numpy()
-    other = v[1:] != v[:-1]
-    return other & ~(np.isnan(v[1:]) & np.isnan(v[:-1])) if _T.is_floating(t) else other
 
 
 class Groups:
@@ -78,57 +44,33 @@ class Groups:
     """
 
     def __init__(self, cols: Columns, rows: int, in_order: bool = False):
-        ids, n = np.zeros(rows, np.int64), min(rows, 1)
-        if in_order and rows and cols:
-            begins = np.zeros(rows, bool)
-            for c in cols:
-                begins[1:] |= _differs(c)
-            begins[0] = True
-            self.starts = np.flatnonzero(begins)
-            self.first, self.n = self.starts, len(self.starts)
-            self.sizes = np.diff(self.starts, append=rows)
-            return
-        for c in cols:
-            more, m = _codes(c)
-            ids, n = (more, m) if n <= 1 else _codes(pa.array(ids * m + more))
-        self.ids, self.n = ids, n
+        self.rows, self._ids = rows, None
+        self.first = np.zeros(min(rows, 1), np.int64)  # the first row of each group
+        if cols:
+            key = pa.RecordBatch.from_arrays(cols, names=[f"{i}" for i in range(len(cols))])
+            first, self._ids = _skate.groups(key, in_order)
+            self.first = np.frombuffer(first, np.uint32).astype(np.int64)
+        self.n = len(self.first)
 
     @cached_property
     def ids(self) -> np.ndarray:
         """The group number of each row."""
-        return np.repeat(np.arange(self.n), self.sizes)
-
-    @cached_property
-    def starts(self) -> np.ndarray | None:
-        """The row at which each group begins, if the rows of each group are adjacent and in the
-        order of the groups; else None."""
-        step = np.diff(self.ids)
-        if (
-            not len(self.ids)
-            or self.ids[0] != 0
-            or self.ids[-1] != self.n - 1
-            or not ((step == 0) | (step == 1)).all()
-        ):
-            return None
-        return np.concatenate([[0], np.flatnonzero(step) + 1])
-
-    @cached_property
-    def first(self) -> np.ndarray:
-        """The first row of each group."""
-        at = np.zeros(self.n, np.int64)
-        at[self.ids[::-1]] = np.arange(len(self.ids) - 1, -1, -1)
-        return at
+        if self._ids is None:
+            return np.repeat(np.arange(self.n), self.sizes)
+        return np.frombuffer(self._ids, np.uint32).astype(np.int64)
 
     @cached_property
     def sizes(self) -> np.ndarray:
         """The number of rows of each group."""
+        if self._ids is None:
+            return np.diff(self.first, append=self.rows)
         return np.bincount(self.ids, minlength=self.n)
 
     @cached_property
     def order(self) -> np.ndarray | None:
         """The row numbers group by group, in their order within each group; None: the rows are
         already in this order."""
-        if self.starts is not None or not len(self.ids) or (np.diff(self.ids) >= 0).all():
+        if self._ids is None or (np.diff(self.ids) >= 0).all():
             return None
         return np.argsort(self.ids, kind="stable")
 
@@ -157,7 +99,7 @@ class Runs:
 
     def groups(self, rb: pa.RecordBatch) -> Groups:
         """The groups of a batch."""
-        return Groups(key_columns(rb, self.keys, self.label), rb.num_rows)
+        return Groups(key_columns(rb, self.keys, self.label), rb.num_rows, in_order=True)
 
     def goes_on(self, before: list[pa.RecordBatch], rb: pa.RecordBatch) -> bool:
         """Whether the first rows of rb belong to the last group of the batches before it."""

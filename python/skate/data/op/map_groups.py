@@ -20,7 +20,7 @@ from skate.data.worker import task as tasks
 
 class MapGroups(Operator):
     def modules(self, params: Params) -> tuple[str, ...]:
-        return ("pyarrow.compute", "skate.data.by_key.user_aggregates", *super().modules(params))
+        return ("skate.data.by_key.user_aggregates", *super().modules(params))
 
     def frames(self, params: Params) -> bool:
         return bool(params["batch_format"] == "pandas")

@@ -22,7 +22,7 @@ class Stratify(Operator):
         return given
 
     def modules(self, params: Params) -> tuple[str, ...]:
-        return ("pyarrow.compute", "skate.data.by_key.user_aggregates")
+        return ("skate.data.by_key.user_aggregates",)
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
         runs = user_aggregates.Runs(params["keys"], params["label"])
