@@ -349,6 +349,8 @@ def exchange_what(
     one_block: bool = False,
     sorted: bool = False,
     own_reduce: bool = False,
+    firsts: bool = False,
+    whole_groups: bool = False,
     seed: int = 0,
     limit: int = 0,
     aggs: list[tuple[str, int, bool, bool, int, float, int, bytes, str, str]] = ...,

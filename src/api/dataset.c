@@ -729,14 +729,17 @@ skate_dataset *skate_groupby(skate_dataset *ds, const char *const *keys, size_t 
     return ds;
 }
 
-/* The rows in the order of keys, where equal keys are in one task. firsts: only the first row of
+/* The rows in the order of keys, where equal keys are in one block. firsts: only the first row of
  * each key. */
 static skate_dataset *by_order(const char *name, const char *call, skate_dataset *ds,
                                const char *const *keys, size_t n, bool firsts,
                                const struct skate_exchange_opts *o) {
     char by[60];
-    struct sk_what w = {
-        .kind = SK_WHAT_SORT, .groups = true, .firsts = firsts, .n_keys = (uint32_t)n};
+    struct sk_what w = {.kind = SK_WHAT_SORT,
+                        .groups = true,
+                        .firsts = firsts,
+                        .whole_groups = !firsts,
+                        .n_keys = (uint32_t)n};
     if (!n || n > KEYS_MAX || !keys) return bad_keys(call, n, &ds, 1);
     if (!ds || !(w.keys = keys_of(keys, NULL, n))) return refuse(ds);
     keys_text(by, sizeof by, w.keys, n);
@@ -772,9 +775,6 @@ skate_dataset *skate_map_groups(skate_dataset *ds, const char *const *keys, size
     struct sk_bytes wire = none;
     ds = by_order("Group", "map_groups", ds, keys, n, false, o);
     if (ds && !group_keys(keys, n, &wire)) ds = refuse(ds);
-    ds = node("whole_groups", SK_OP_ONE_TO_ONE, &ds, 1);
-    if (ds) LABEL(ds, "WholeGroups");
-    if (ds && !set_bytes(&ds->params, wire.p, wire.n)) ds = refuse(ds);
     ds = calls(ds, "map_groups", "map_groups", "MapGroups", 0, name, m, 0, wire);
     free_bytes(wire);
     return ds;

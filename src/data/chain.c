@@ -302,11 +302,10 @@ static sk_rc end_from(struct sk_data_chain *c, uint32_t i, struct sk_err *err) {
 }
 
 static sk_rc begin_task(struct sk_data_chain *c, struct sk_err *err) {
-    const struct sk_data_op *last = c->nodes[c->n - 1].op;
     c->yielded = c->full = false;
     c->inside = 0;
-    SK_TRY(sk_cutter_create(last->makes_blocks ? 0 : c->task.d.target_bytes, c->task.d.cap_rows,
-                            from_cutter, c, &c->cutter, err));
+    SK_TRY(sk_cutter_create(c->task.d.target_bytes, c->task.d.cap_rows, from_cutter, c, &c->cutter,
+                            err));
     for (uint32_t i = c->n; i--;) {
         struct sk_data_node *n = &c->nodes[i];
         n->note = (struct sk_task_note_op){.native = i == 0};

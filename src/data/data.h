@@ -32,8 +32,6 @@ struct sk_data_op { /* an operator; a constant */
     bool yields;
     /* The second half of an exchange: its rows come from shuffle/task.c. It has no other calls. */
     bool exchange;
-    /* Each batch that the operator sends becomes one block: the cutter leaves it as it is. */
-    bool makes_blocks;
     uint32_t state_bytes; /* size of sk_data_state, zeroed before open */
     /* Reads the node's parameters, once for a chain. NULL: there is nothing to read. */
     sk_rc (*open)(struct sk_data_node *n, struct sk_err *err);

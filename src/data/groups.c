@@ -86,19 +86,3 @@ sk_rc sk_groups_find(struct sk_groups *g, const struct sk_batch *b, const uint32
     sk_keys_destroy(keys);
     return SK_OK;
 }
-
-sk_rc sk_groups_go_on(struct sk_groups *g, const struct sk_batch *a, const struct sk_batch *b,
-                      bool *same, struct sk_err *err) {
-    struct sk_keys *x, *y;
-    *same = true;
-    if (!g->n) return SK_OK;
-    SK_TRY(open_keys(g, a, &x, err));
-    sk_rc rc = open_keys(g, b, &y, err);
-    if (rc == SK_OK) {
-        rc = sk_keys_match(x, y, err);
-        *same = rc == SK_OK && sk_keys_compare(x, (uint64_t)a->array.length - 1, y, 0) == 0;
-        sk_keys_destroy(y);
-    }
-    sk_keys_destroy(x);
-    return rc;
-}

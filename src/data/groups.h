@@ -14,8 +14,5 @@ void sk_groups_destroy(struct sk_groups *g); /* NULL is fine */
  * valid until the next call. SK_EINVAL: a key's column is missing, or cannot be a key. */
 sk_rc sk_groups_find(struct sk_groups *g, const struct sk_batch *b, const uint32_t **start,
                      uint32_t *n, struct sk_err *err) SK_MUST_USE;
-/* *same: the last row of a has the key of the first row of b. Both have rows. */
-sk_rc sk_groups_go_on(struct sk_groups *g, const struct sk_batch *a, const struct sk_batch *b,
-                      bool *same, struct sk_err *err) SK_MUST_USE;
 
 #endif

@@ -6,6 +6,8 @@
  * the slices straight into their final place. */
 #include "shuffle/work_int.h"
 
+enum { CHUNK = 64 }; /* rows that are taken at once to find the end of a group */
+
 struct reduce {
     struct sk_work head;
     const struct sk_what *what;
@@ -19,6 +21,8 @@ struct reduce {
     struct sk_row_at *places; /* of all rows: packs of partitions, the first rows of keys */
     uint64_t rows, bytes, block_rows, done;
     bool given;
+    struct sk_row_at back[CHUNK]; /* merge: rows that were taken too many */
+    uint32_t n_back;
 };
 
 /* ---- batches ---- */
@@ -76,6 +80,61 @@ static void reduce_destroy(struct sk_work *head) {
     sk_free(w);
 }
 
+/* ---- rows of a merge ---- */
+
+static bool same_key(const struct reduce *w, struct sk_row_at a, struct sk_row_at b) {
+    return !sk_keys_compare(w->keys[a.run], a.row, w->keys[b.run], b.row);
+}
+
+/* Takes the next n rows. */
+static sk_rc take_rows(struct reduce *w, struct sk_row_at *places, uint64_t n, struct sk_err *err) {
+    uint32_t back = (uint32_t)SK_MIN(w->n_back, n);
+    memcpy(places, w->back, back * sizeof *places);
+    w->n_back -= back;
+    memmove(w->back, w->back + back, w->n_back * sizeof *places);
+    if (sk_merge_next(w->merge, places + back, n - back) != n - back)
+        return SK_ERR(err, SK_EINVAL, "a merge ended before its rows");
+    w->done += n;
+    return SK_OK;
+}
+
+/* Gives back the last n rows that were taken, n <= CHUNK. */
+static void give_back(struct reduce *w, const struct sk_row_at *places, uint32_t n) {
+    memmove(w->back + n, w->back, w->n_back * sizeof *places);
+    memcpy(w->back, places, n * sizeof *places);
+    w->n_back += n;
+    w->done -= n;
+}
+
+/* Takes the rest of the group of the last row; *places grows. */
+static sk_rc take_rest(struct reduce *w, struct sk_row_at **places, uint64_t *n,
+                       struct sk_err *err) {
+    uint64_t cap = *n;
+    while (*n && w->done < w->rows) {
+        uint32_t want = (uint32_t)SK_MIN(w->rows - w->done, (uint64_t)CHUNK), same = 0;
+        if (*n + want > cap) {
+            cap = *n + want + *n / 2;
+            void *p = sk_realloc(SK_TAG_KERNEL, *places, cap * sizeof **places);
+            if (!p) return SK_ERR(err, SK_ENOMEM, "no memory for a group of rows");
+            *places = p;
+        }
+        struct sk_row_at *more = *places + *n;
+        SK_TRY(take_rows(w, more, want, err));
+        while (same < want && same_key(w, more[-1], more[same])) same++;
+        give_back(w, more + same, want - same);
+        *n += same;
+        if (same < want) break;
+    }
+    return SK_OK;
+}
+
+/* Takes the rows of the next block, about *n. */
+static sk_rc take_block(struct reduce *w, struct sk_row_at **places, uint64_t *n,
+                        struct sk_err *err) {
+    SK_TRY(take_rows(w, *places, *n, err));
+    return w->what->whole_groups ? take_rest(w, places, n, err) : SK_OK;
+}
+
 static sk_rc reduce_next(struct sk_work *head, struct sk_value **out, struct sk_err *err) {
     struct reduce *w = (void *)head;
     uint64_t n = SK_MIN(w->rows - w->done, w->block_rows), size;
@@ -84,24 +143,22 @@ static sk_rc reduce_next(struct sk_work *head, struct sk_value **out, struct sk_
     struct sk_row_at *places =
         w->merge ? sk_alloc(SK_TAG_KERNEL, n * sizeof *places) : w->places + w->done;
     struct sk_block_plan *plan;
-    sk_rc rc;
-    if (v && w->merge) v->mem[0] = places;
+    sk_rc rc = SK_OK;
     if (!v || !places)
-        SK_GO(SK_ERR(err, SK_ENOMEM, "no memory for %llu rows", (unsigned long long)n));
-    if (w->merge && sk_merge_next(w->merge, places, n) != n)
-        SK_GO(SK_ERR(err, SK_EINVAL, "a merge ended before its rows"));
+        rc = SK_ERR(err, SK_ENOMEM, "no memory for %llu rows", (unsigned long long)n);
+    if (rc == SK_OK && w->merge) rc = take_block(w, &places, &n, err);
+    if (v && w->merge) v->mem[0] = places;
+    else if (w->merge) sk_free(places);
+    if (rc) goto out;
+    if (!w->merge) w->done += n;
     SK_GO(sk_block_measure_places(w->in.schema,
                                   &(struct sk_block_side){w->list, w->n_batches, places}, 1, NULL,
                                   n, &plan, &size, err));
     sk_value_add(v, plan);
-    w->done += n;
     w->given = true;
     *out = v;
 out:
-    if (rc) {
-        if (!v && w->merge) sk_free(places);
-        sk_value_destroy(v);
-    }
+    if (rc) sk_value_destroy(v);
     return rc;
 }
 
@@ -202,8 +259,7 @@ static sk_rc keep_firsts(struct reduce *w, struct sk_err *err) {
         return SK_ERR(err, SK_EINVAL, "a merge ended before its rows");
     for (uint64_t i = 0; i < w->rows; i++) {
         struct sk_row_at at = w->places[i], last = n ? w->places[n - 1] : at;
-        if (!n || sk_keys_compare(w->keys[last.run], last.row, w->keys[at.run], at.row) != 0)
-            w->places[n++] = at;
+        if (!n || !same_key(w, last, at)) w->places[n++] = at;
     }
     uint64_t bytes = w->rows ? (uint64_t)((unsigned __int128)w->bytes * n / w->rows) : 0;
     w->rows = n;

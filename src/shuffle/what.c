@@ -212,7 +212,8 @@ size_t sk_what_write(const struct sk_what *w, void *buf, size_t cap) {
     sk_wr_u32(&o, w->kind);
     sk_wr_u32(&o, w->n_partitions);
     sk_wr_u32(&o, (w->groups ? 1u : 0) | (w->one_block ? 2u : 0) | (w->sorted ? 4u : 0) |
-                      (w->own_reduce ? 8u : 0) | (w->firsts ? 16u : 0));
+                      (w->own_reduce ? 8u : 0) | (w->firsts ? 16u : 0) |
+                      (w->whole_groups ? 32u : 0));
     sk_wr_u64(&o, w->seed);
     sk_wr_u64(&o, w->limit);
     sk_wr_u32(&o, w->n_keys);
@@ -284,6 +285,7 @@ sk_rc sk_what_read(struct sk_bytes wire, struct sk_what **out, struct sk_err *er
     w->sorted = flags & 4;
     w->own_reduce = flags & 8;
     w->firsts = flags & 16;
+    w->whole_groups = flags & 32;
     w->seed = sk_rd_u64(&r);
     w->limit = sk_rd_u64(&r);
     sk_rc rc = read_keys(&r, w, err);

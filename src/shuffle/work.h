@@ -70,6 +70,9 @@ struct sk_what {
     bool groups;           /* true: rows with equal keys always go to the same partition */
     /* SORT with `groups`: true: of the rows with equal keys only the first is kept */
     bool firsts;
+    /* SORT with `groups`: true: a block of a reduce ends at the end of a group, however large that
+     * is */
+    bool whole_groups;
     /* HASH: true: rows of a partition are sorted by the keys, and each reduce makes one
      * partition */
     bool sorted;
@@ -91,12 +94,13 @@ struct sk_what {
  * SK_EINVAL: no kind has this name. */
 sk_rc sk_what_kind_find(const char *name, enum sk_what_kind *out, struct sk_err *err) SK_MUST_USE;
 /* Writes the description in wire format (base/wire.h): u32 version (what.c), u32 kind, u32
- * partitions, u32 flags (1: groups, 2: one block, 4: sorted, 8: own reduce, 16: firsts), u64 seed,
- * u64 limit, u32 number of keys, then for each key: bytes name, u32 flags (1: descending, 2: nulls
- * first); u32 number of aggregates, for each: u32 kind, column, flags (1: ignore nulls, 2: NaN is
- * null, 4: wide, 8: flatten), ddof, k, u64 q and, for quantiles, k more u64 (bits of doubles),
- * bytes name, bytes name of values; of a join also u32 kind, for each key bytes name on the right
- * side, and two bytes suffixes. Returns the length needed; writes nothing if that is more than cap.
+ * partitions, u32 flags (1: groups, 2: one block, 4: sorted, 8: own reduce, 16: firsts, 32: whole
+ * groups), u64 seed, u64 limit, u32 number of keys, then for each key: bytes name, u32 flags (1:
+ * descending, 2: nulls first); u32 number of aggregates, for each: u32 kind, column, flags (1:
+ * ignore nulls, 2: NaN is null, 4: wide, 8: flatten), ddof, k, u64 q and, for quantiles, k more u64
+ * (bits of doubles), bytes name, bytes name of values; of a join also u32 kind, for each key bytes
+ * name on the right side, and two bytes suffixes. Returns the length needed; writes nothing if that
+ * is more than cap.
  */
 size_t sk_what_write(const struct sk_what *w, void *buf, size_t cap);
 /* Reads a description in wire format. SK_EINVAL: it has another version or is damaged. */

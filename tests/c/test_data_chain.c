@@ -152,30 +152,6 @@ TEST(sources_give_their_units) {
     rig_forget();
 }
 
-TEST(groups_across_batches) {
-    make_params();
-    struct sk_batch *b[] = {keyed(0, 10), keyed(10, 1), keyed(11, 0), keyed(11, 49)};
-    struct rig_input in[] = {{b[0], 0}, {b[1], 0}, {b[2], 0}, {b[3], 0}};
-    struct sk_stage_node whole[] = {RIG_NODE("whole_groups", group_params.p, group_params.n)};
-    struct rig_task t = TASK(whole, in);
-    int64_t rows;
-    for (int64_t target = 1; target < 2000; target *= 3) {
-        int64_t last = -1;
-        t.task.target_bytes = (uint64_t)target;
-        CHECK_OK_ERR(rig_run(&t, 1, &err), &err);
-        for (uint32_t i = 0; i < rig.n_out; i++) { /* a batch begins with a group of its own */
-            struct sk_batch *one = rig_batch(i);
-            CHECK(rig_at(one, 0, 0) != last);
-            last = rig_at(one, 0, one->array.length - 1);
-            sk_batch_destroy(one);
-        }
-        CHECK_EQ(sum_of(1, &rows), 59 * 60 / 2);
-        CHECK_EQ(rows, 60);
-        rig_forget();
-    }
-    for (size_t i = 0; i < SK_COUNT(b); i++) sk_batch_destroy(b[i]);
-}
-
 TEST(zipped_sides) {
     struct sk_batch *l[] = {rig_numbers("a", NULL, 4), rig_numbers("a", NULL, 2)},
                     *r = rig_numbers("a,a_1", NULL, 6), *b;
@@ -249,13 +225,13 @@ TEST(stages_that_cannot_be_opened) {
     t = task_of(early, 2, NULL, 0);
     CHECK_RC(rig_run(&t, 1, &err), SK_EINVAL);
     CHECK_STR_HAS(err.msg, "is not the last one");
-    static const char *const ops[] = {"select",       "whole_groups",  "range",
-                                      "read_records", "aggregate_map", "exchange_map"};
+    static const char *const ops[] = {"select", "range", "read_records", "aggregate_map",
+                                      "exchange_map"};
     for (size_t i = 0; i < SK_COUNT(ops); i++) {
         struct sk_stage_node bad[] = {RIG_NODE(ops[i], "\xFF\xFF\xFF\xFF\1", 5)};
         bad[0].what = (struct sk_bytes){"x", 1};
         t = task_of(bad, 1, NULL, 0);
-        CHECK_RC(rig_run(&t, 1, &err), i < 5 ? SK_ECORRUPT : SK_EINVAL);
+        CHECK_RC(rig_run(&t, 1, &err), i < 4 ? SK_ECORRUPT : SK_EINVAL);
         CHECK_STR_HAS(err.msg, "damaged");
     }
 }
@@ -268,16 +244,15 @@ TEST(chains_without_memory) {
     struct rig_input in[] = {{b[0], 0}, {b[1], 0}}, ab[] = {{b[2], 0}, {b[2], 0}},
                      sides[] = {{b[0], 0}, {b[1], 0}, {b[2], 1}};
     struct sk_stage_node select[] = {RIG_NODE("select", select_params.p, select_params.n)},
-                         whole[] = {RIG_NODE("whole_groups", group_params.p, group_params.n)},
                          zip[] = {RIG_NODE("zip_rows", NULL, 0)},
                          range[] = {RIG_NODE("range", "b", 2),
                                     RIG_NODE("select", select_params.p, select_params.n)},
                          records[] = {RIG_NODE("read_records", record_params.p, record_params.n)};
-    struct rig_task tasks[] = {TASK(select, ab), TASK(whole, in), TASK(zip, sides),
-                               task_of(range, 2, NULL, 0), task_of(records, 1, NULL, 0)};
+    struct rig_task tasks[] = {TASK(select, ab), TASK(zip, sides), task_of(range, 2, NULL, 0),
+                               task_of(records, 1, NULL, 0)};
     int64_t ends[2] = {0, 100};
-    tasks[3].task.unit = (struct sk_bytes){ends, sizeof ends};
-    tasks[4].task.unit = unit;
+    tasks[2].task.unit = (struct sk_bytes){ends, sizeof ends};
+    tasks[3].task.unit = unit;
     for (size_t i = 0; i < SK_COUNT(tasks); i++)
         for (int k = 0; k < 2; k++) {
             rig.unaligned = k;

@@ -293,7 +293,6 @@ TEST(groups_of_rows) {
     struct sk_groups *g;
     const uint32_t *start;
     uint32_t n;
-    bool same;
     struct sk_wr w = sk_wr_init(wire, sizeof wire);
     sk_groups_write(&w, keys, 1);
     for (size_t cut = 0; cut < w.n; cut++)
@@ -302,7 +301,7 @@ TEST(groups_of_rows) {
     for (int round = 0; round < test_rounds(50); round++) {
         int64_t v[100], rows = (int64_t)test_below(100);
         for (int64_t i = 0; i < rows; i++) v[i] = (i ? v[i - 1] : 0) + !test_below(4);
-        struct sk_batch *b = rig_numbers("k", v, rows), *a = rig_numbers("k", v, rows);
+        struct sk_batch *b = rig_numbers("k", v, rows);
         CHECK_OK_ERR(sk_groups_find(g, b, &start, &n, &err), &err);
         uint32_t want = 0;
         for (int64_t i = 0; i < rows; i++)
@@ -311,11 +310,6 @@ TEST(groups_of_rows) {
                 CHECK_EQ(start[want++], i);
             }
         CHECK_EQ(n, want);
-        if (rows) {
-            CHECK_OK_ERR(sk_groups_go_on(g, a, b, &same, &err), &err);
-            CHECK_EQ(same, v[rows - 1] == v[0]);
-        }
-        sk_batch_destroy(a);
         sk_batch_destroy(b);
     }
     struct sk_batch *other = rig_numbers("x", NULL, 3);
@@ -339,7 +333,6 @@ TEST(columns_and_groups_without_memory) {
         struct sk_groups *g = NULL;
         const uint32_t *start;
         uint32_t n;
-        bool same;
         sk_mem_fail_at(nth);
         sk_rc rc = sk_columns_read((struct sk_bytes){wire[0], columns.n}, &c, &err);
         if (rc == SK_OK) {
@@ -351,7 +344,6 @@ TEST(columns_and_groups_without_memory) {
         }
         if (rc == SK_OK) rc = sk_groups_read((struct sk_bytes){wire[1], groups.n}, &g, &err);
         if (rc == SK_OK) rc = sk_groups_find(g, out, &start, &n, &err);
-        if (rc == SK_OK) rc = sk_groups_go_on(g, out, out, &same, &err);
         hit = sk_mem_failed();
         sk_mem_fail_at(0);
         CHECK_RC(rc, hit ? SK_ENOMEM : SK_OK);

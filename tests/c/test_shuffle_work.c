@@ -96,6 +96,8 @@ static void blocks_close(struct blocks *b) {
     b->n = 0;
 }
 
+static int64_t block_ends[8192]; /* in `got`: where the blocks of the last reduce end */
+
 /* Appends the ids of the rows of all blocks of a reduce behind got[n]. */
 static int64_t reduced(const struct sk_what *what, const struct sk_reduce_input *in, int64_t *got,
                        int64_t n, uint32_t *n_blocks) {
@@ -113,6 +115,8 @@ static int64_t reduced(const struct sk_what *what, const struct sk_reduce_input 
         const int64_t *ids =
             (const int64_t *)b->array[0].children[b->array[0].n_children - 1]->buffers[1];
         for (uint64_t i = 0; i < v->rows; i++) got[n++] = ids[i];
+        CHECK_LT(*n_blocks, SK_COUNT(block_ends));
+        block_ends[*n_blocks] = n;
         blocks_close(b);
         pack_free(&p);
         sk_value_destroy(v);
@@ -294,6 +298,7 @@ static void check_sort(const char *const *formats, int n_keys, struct map *maps,
                        int64_t rows, uint32_t n_partitions, bool groups) {
     struct sk_what *what = what_of(SK_WHAT_SORT, n_keys, 0, groups);
     what->firsts = groups && test_below(2);
+    what->whole_groups = groups && test_below(2);
     struct pack samples[RUNS_MAX], runs[RUNS_MAX], bounds = {.bytes = NULL};
     uint32_t n_runs = run_maps(what, maps, n_maps, samples, runs);
     if (test_below(2)) n_runs = merge_runs(what, samples, runs, n_runs);
@@ -351,7 +356,10 @@ static void check_sort(const char *const *formats, int n_keys, struct map *maps,
                                      .target_bytes = 1 + test_below(20000),
                                      .bounds_schema = &b->schema[at],
                                      .bounds = b->list[at]};
+        n_blocks = 0;
         if (n_slices) n = reduced(what, &in, got, n, &n_blocks);
+        for (uint32_t i = 0; what->whole_groups && i + 1 < n_blocks; i++)
+            CHECK(row_compare_keys(&want[block_ends[i] - 1], &want[block_ends[i]]) != 0);
         if (groups && n > seen && seen) CHECK(row_compare_keys(&want[seen - 1], &want[seen]) != 0);
         seen = n;
         blocks_close(b);

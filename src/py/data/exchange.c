@@ -120,7 +120,7 @@ struct given_what {
     PyObject *keys, *aggs, *join;
     uint64_t seed, limit;
     uint32_t partitions;
-    bool groups, firsts, one_block, sorted, own_reduce;
+    bool groups, firsts, whole_groups, one_block, sorted, own_reduce;
 };
 #define F(...) PY_FIELD(struct given_what, __VA_ARGS__)
 static const struct py_field what_field[] = {
@@ -131,6 +131,7 @@ static const struct py_field what_field[] = {
     F("partitions", U32, partitions),
     F("groups", BOOL, groups),
     F("firsts", BOOL, firsts),
+    F("whole_groups", BOOL, whole_groups),
     F("one_block", BOOL, one_block),
     F("sorted", BOOL, sorted),
     F("own_reduce", BOOL, own_reduce),
@@ -199,6 +200,7 @@ static PyObject *m_what(PyObject *module, PyObject *args, PyObject *kw) {
     struct sk_what w = {.n_partitions = g.partitions,
                         .groups = g.groups,
                         .firsts = g.firsts,
+                        .whole_groups = g.whole_groups,
                         .one_block = g.one_block,
                         .sorted = g.sorted,
                         .own_reduce = g.own_reduce,

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate import _skate
-from skate.data.op import Columns, Operator, Params, Phase, Phases
-from skate.data.values.unify import few
+from skate.data.op import Columns, Operator, Params, Phases
+from skate.data.op.group_rows import by_groups
 
 
 class Distinct(Operator):
@@ -21,19 +20,7 @@ class Distinct(Operator):
         return given
 
     def phases(self, params: Params) -> Phases:
-        keys = params["keys"]
-        what = _skate.exchange_what(
-            "sort", keys=[(k, False, False) for k in keys], groups=True, firsts=True
-        )
-        given, by = {"keys": keys, "boundaries": None}, few(keys)
-        reduce = Phase(
-            "exchange_reduce",
-            f"DistinctReduce({by})",
-            given,
-            what,
-            {"exchange": {"cut": True, "n_partitions": params["n"]}},
-        )
-        return Phases((Phase("exchange_map", f"DistinctMap({by})", given, what),), reduce)
+        return by_groups("Distinct", params, firsts=True)
 
 
 operator = Distinct()

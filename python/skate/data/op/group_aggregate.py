@@ -5,12 +5,25 @@ sizes)."""
 
 from __future__ import annotations
 
+from skate import _skate
 from skate.data import aggregate
 from skate.data.by_key import kernel_aggregates
 from skate.data.op import Columns, Operator, Params, Phase, Phases
 from skate.data.op.group_partial import used
-from skate.data.op.group_rows import by_order
 from skate.data.values.unify import few
+
+
+def by_order(params: Params) -> Phases:
+    """The phases of aggregates of which one is the user's own: maps make states, an exchange of
+    sorted runs brings the states of a group together, reduces make the results."""
+    keys = [f"k{i}" for i in range(len(params["by"]))]
+    what = _skate.exchange_what(
+        "sort", keys=[(k, False, False) for k in keys], groups=True, own_reduce=True
+    )
+    given, by = {**params, "keys": keys}, few(params["by"])
+    cut = {"exchange": {"cut": True, "n_partitions": params["n"]}}
+    reduce = Phase("group_reduce", f"AggregateReduce({by})", given, what, cut)
+    return Phases((Phase("group_map", f"AggregateMap({by})", given, what),), reduce)
 
 
 class GroupAggregate(Operator):
@@ -25,13 +38,7 @@ class GroupAggregate(Operator):
     def phases(self, params: Params) -> Phases:
         by, fns, names = params["by"], params["fns"], params["names"]
         if not aggregate.takes(fns, names):
-            return by_order(
-                "Aggregate",
-                params,
-                [f"k{i}" for i in range(len(by))],
-                "group_partial",
-                "group_final",
-            )
+            return by_order(params)
         what = kernel_aggregates.Kernel(by, fns, names, "Aggregate").what
         given = {**params, "keys": by}
         cut = {"cut": bool(by), "n_partitions": params["n"] if by else 1, "tables": True}

@@ -1,6 +1,6 @@
-"""group_map: the first half of an exchange by order (sorted runs). It applies the operator
-params["before"] to the rows first, so that both run in one task even where the fusion rule would
-not fuse them."""
+"""group_map: the first half of the exchange of aggregates of which one is the user's own: makes
+states of the rows (group_partial), and sorted runs of the states, in one task even where the fusion
+rule would not fuse them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from skate.data.op.exchange_map import ExchangeMap
 
 class GroupMap(ExchangeMap):
     def modules(self, params: Params) -> tuple[str, ...]:
-        return find(params["before"]).modules(params)
+        return find("group_partial").modules(params)
 
     def run(self, params: Params, batches: Batches, task: Any) -> Any:
-        return super().run(params, find(params["before"]).run(params, batches, task), task)
+        return super().run(params, find("group_partial").run(params, batches, task), task)
 
 
 operator = GroupMap()

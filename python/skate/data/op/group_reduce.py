@@ -1,6 +1,6 @@
-"""group_reduce: the second half of an exchange by order (sorted runs). It passes whole groups to
-the operator params["behind"], so that both run in one task even where the fusion rule would not
-fuse them."""
+"""group_reduce: the second half of the exchange of aggregates of which one is the user's own: hands
+merged states to group_final, which makes the results, in one task even where the fusion rule would
+not fuse them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,16 @@ from skate.data.worker import stage
 
 class GroupReduce(ExchangeReduce):
     def modules(self, params: Params) -> tuple[str, ...]:
-        return find(params["behind"]).modules(params)
+        return find("group_final").modules(params)
 
     def run(self, params: Params, batches: Any, task: Any) -> Any:
         if task.exchange.phase == _skate.PHASE_CUT:
             return super().run(params, batches, task)
-        behind = find(params["behind"])
-        made = behind.run(
-            params, (out.batch() for out in reduced(params, task.exchange, task.target)), task
-        )
-        return (
-            stage.cut(made, 0 if behind.makes_blocks else task.target, task.cap, _skate.BlockOut)
-            if params["last"]
-            else made
-        )
+        states = (out.batch() for out in reduced(params, task.exchange, task.target))
+        made = find("group_final").run(params, states, task)
+        if not params["last"]:
+            return made
+        return stage.cut(made, task.target, task.cap, _skate.BlockOut)
 
 
 operator = GroupReduce()

@@ -11,33 +11,15 @@ from skate.data.op import Columns, Operator, Params, Phase, Phases
 from skate.data.values.unify import few
 
 
-def by_order(name: str, params: Params, keys: list[str], before: str | None, behind: str) -> Phases:
-    """The phases of an exchange of sorted runs in which no partition begins inside a group. before,
-    behind: the operators that the maps and the reduces apply to rows. keys: key columns of the rows
-    in the exchange. name: the operator's name in plans."""
-    what = _skate.exchange_what(
-        "sort", keys=[(k, False, False) for k in keys], groups=True, own_reduce=True
-    )
-    given = {**params, "keys": keys}
-    by = few(params.get("by", keys))
-    reduce = Phase(
-        "group_reduce",
-        f"{name}Reduce({by})",
-        {**given, "behind": behind},
-        what,
-        {"exchange": {"cut": True, "n_partitions": params["n"]}},
-    )
-    return Phases(
-        (
-            Phase(
-                "group_map" if before else "exchange_map",
-                f"{name}Map({by})",
-                {**given, "before": before},
-                what,
-            ),
-        ),
-        reduce,
-    )
+def by_groups(name: str, params: Params, **how: bool) -> Phases:
+    """The phases of an exchange of sorted runs in which no partition begins inside a group. how:
+    what is done with groups (_skate.exchange_what). name: the operator's name in plans."""
+    keys, by = params["keys"], few(params["keys"])
+    what = _skate.exchange_what("sort", keys=[(k, False, False) for k in keys], groups=True, **how)
+    given = {"keys": keys, **how}
+    cut = {"exchange": {"cut": True, "n_partitions": params["n"]}}
+    reduce = Phase("exchange_reduce", f"{name}Reduce({by})", given, what, cut)
+    return Phases((Phase("exchange_map", f"{name}Map({by})", given, what),), reduce)
 
 
 class GroupRows(Operator):
@@ -50,7 +32,7 @@ class GroupRows(Operator):
         return given
 
     def phases(self, params: Params) -> Phases:
-        return by_order("Group", params, params["keys"], None, "whole_groups")
+        return by_groups("Group", params, whole_groups=True)
 
 
 operator = GroupRows()

@@ -1,4 +1,4 @@
-"""map_groups: applies a user function to groups. group_reduce has put the rows of a group next to
+"""map_groups: applies a user function to groups. group_rows has put the rows of a group next to
 each other into one batch. Each group is one call, however large it is.
 
 DataFrames of groups are slices of one DataFrame of the batch, and DataFrames that the function
