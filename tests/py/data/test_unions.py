@@ -125,7 +125,10 @@ def test_random_unions_are_as_behind_materialize():
             outcome(every[how], union_of(names)),
             outcome(every[how], union_of(names).materialize()),
         )
-        assert direct == behind, (names, how)
+        # blocks without rows may lack columns, so only a materialized input without any rows shows
+        # that a column is missing
+        missing = behind == "an error: no such column" and direct == ([], None)
+        assert direct == behind or missing, (names, how)
 
 
 def test_an_input_without_rows_keeps_its_columns():
