@@ -399,10 +399,13 @@ class States:
 
     rows: int
     nbytes: int  # bytes of memory
-    def add(self, batch: Any, /) -> int:
-        """Takes the first rows of a batch, and returns the number of rows taken. Aggregating the
-        others, and later batches, before the exchange is not worth it."""
+    # the rows that were looked at are so few that they should be added in any case
+    few: bool
+    def judge(self, batch: Any, /) -> bool:
+        """Looks at the keys of a batch of rows without adding them. True: the rows looked at so far
+        have at most half as many groups, so that they, and all that follow, are worth adding."""
 
+    def add(self, batch: Any, /) -> None: ...
     def batch(self) -> Any: ...
     def results(self, as_seen: bool = False, /) -> Any:
         """The results of the states, in the order of the keys or (as_seen) in the order of the
@@ -427,7 +430,7 @@ def online_ratios(
 ) -> tuple[bytes]: ...
 
 # Makes an aggregation for rows or states with the schema of the batch; all: add() takes all rows
-def group_states(what: bytes, batch: Any, all: bool = False, /) -> States: ...
+def group_states(what: bytes, batch: Any, /) -> States: ...
 def arrow_schema(format: str, /) -> Any: ...
 def aggregates() -> dict[str, tuple[str, int]]:
     """The built-in aggregates: {name: (what their states are: "plain", "typed" by the column, a
@@ -738,6 +741,7 @@ class StageTask(NamedTuple):
     seq: int | None  # None: the task was started before its turn
     cap: int
     target: int
+    table: int
     unit: bytes
     values: int
     blocks: list[StageBlock]

@@ -25,6 +25,7 @@ void sk_stage_task_write(struct sk_wr *w, const struct sk_stage_task *t) {
     sk_wr_u64(w, t->seq);
     sk_wr_i64(w, t->cap_rows);
     sk_wr_u64(w, t->target_bytes);
+    sk_wr_u64(w, t->table_bytes);
     sk_wr_bytes(w, t->unit.p, t->unit.n);
     sk_wr_u32(w, t->hint);
     sk_wr_u32(w, t->n_blocks);
@@ -41,6 +42,7 @@ struct sk_stage_task sk_stage_task_read(struct sk_rd *r) {
     t.seq = sk_rd_u64(r);
     t.cap_rows = sk_rd_i64(r);
     t.target_bytes = sk_rd_u64(r);
+    t.table_bytes = sk_rd_u64(r);
     t.unit = sk_rd_bytes(r);
     t.hint = sk_rd_u32(r);
     t.n_blocks = sk_rd_u32(r);

@@ -29,9 +29,9 @@ void sk_stage_node_write(struct sk_wr *w, const struct sk_stage_node *node);
 uint32_t sk_stage_read(struct sk_rd *r); /* returns the number of nodes that follow */
 struct sk_stage_node sk_stage_node_read(struct sk_rd *r);
 
-/* Fields of `task`: u64 seq, i64 cap_rows, u64 target_bytes, bytes unit, u32 hint, u32 n_blocks,
- * then for each block u64 row0, u64 n_rows, u32 side. The bytes behind these belong to the stage's
- * gather (exec/gather.h) and are read only by code that knows this gather. */
+/* Fields of `task`: u64 seq, i64 cap_rows, u64 target_bytes, u64 table_bytes, bytes unit, u32 hint,
+ * u32 n_blocks, then for each block u64 row0, u64 n_rows, u32 side. The bytes behind these belong
+ * to the stage's gather (exec/gather.h) and are read only by code that knows this gather. */
 
 #define SK_NO_SEQ UINT64_MAX /* seq of a task that starts ahead of its turn (exec_int.h) */
 
@@ -39,6 +39,7 @@ struct sk_stage_task {
     uint64_t seq;          /* number of the task in its stage; equal in repeated runs of the plan */
     int64_t cap_rows;      /* the task may stop after this many output rows; -1: no limit */
     uint64_t target_bytes; /* approximate size of output blocks */
+    uint64_t table_bytes;  /* memory that a table of the task may take, such as one of groups */
     struct sk_bytes unit;  /* parameters of a source's unit; empty if the task has none */
     /* form in which the next gather takes the task's values; 1 if there is no such gather */
     uint32_t hint;

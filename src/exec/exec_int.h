@@ -477,6 +477,11 @@ uint64_t sk_stage_next_in_bytes(const struct sk_sstage *s);
 /* Estimated output that the next launch reserves; for a stage without input, that of a usual
  * task. */
 uint64_t sk_stage_est_out(const struct sk_step *x, const struct sk_sstage *s);
+/* Number of tasks of the stage that can run at once; at least 1. */
+uint32_t sk_stage_slots(const struct sk_step *x, const struct sk_sstage *s);
+/* Memory that a table of one of these tasks may take: all of them together an eighth of the run's
+ * memory, but each at least half a block. */
+uint64_t sk_stage_table_bytes(const struct sk_step *x, const struct sk_sstage *s);
 
 /* ---- order.c: blocks on their way from stage to stage */
 /* Call when t has yielded or is over. */

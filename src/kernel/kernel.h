@@ -215,9 +215,6 @@ sk_rc sk_groupby_create(const struct ArrowSchema *schema, const uint32_t *keys, 
  * error only destroy and clear are allowed. */
 sk_rc sk_groupby_update(struct sk_groupby *g, const struct ArrowSchema *schema,
                         const struct ArrowArray *batch, struct sk_err *err) SK_MUST_USE;
-/* Partial results are not worth their cost if groups / rows is above 0.8 after 64 Ki rows: finding
- * the group of a row then costs more than sending the row unchanged. The caller decides
- * (shuffle/aggregate.c). */
 /* Adds the rows of a partial result of the same keys and aggregates. Its schema has the types of
  * the values from which its states were made, which may be narrower than g's (int if g has float;
  * null). Keys and stored values must have g's types. SK_ERANGE: a value is not exact in g's
@@ -296,6 +293,16 @@ void sk_join_destroy(struct sk_join *j); /* NULL is fine */
 void sk_join_share(struct sk_join *j, uint8_t *met);
 sk_rc sk_join_rest(const struct sk_keys *const *right, uint32_t n_right, enum sk_join_kind kind,
                    const uint8_t *met, struct sk_join **out, struct sk_err *err) SK_MUST_USE;
+
+/* An estimate of the number of distinct keys, from their hashes (sk_keys_hash); all zero at first.
+ * It is exact up to 4,096, and then off by about 2 %. */
+enum { SK_DISTINCT_SLOTS = 8192 };
+struct sk_distinct {
+    uint32_t n, level; /* n: hashes in the table; each stands for 2^level keys */
+    uint64_t hash[SK_DISTINCT_SLOTS];
+};
+void sk_distinct_add(struct sk_distinct *d, const uint64_t *hash, uint64_t n);
+uint64_t sk_distinct_estimate(const struct sk_distinct *d);
 
 /* A Bloom filter of hashes of keys (sk_keys_hash): plain bytes, zero at first; 8 to 10 bits a key.
  * Filters of parts of a side can be merged into the filter of the whole side if they have the same

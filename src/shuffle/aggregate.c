@@ -16,8 +16,8 @@
  * large as it is (lists of values). */
 #include "shuffle/work_int.h"
 
-/* number of rows after which the map decides whether states are worth their cost */
-enum { TRIED = 1 << 16 };
+/* LOOK: number of rows whose keys are looked at at once (sk_states_judge); FEW: sk_states_few */
+enum { LOOK = 1 << 15, FEW = 1 << 16 };
 
 /* ---- the batch that an aggregation gets: the keys, then one column for each aggregate -------- */
 
@@ -128,20 +128,24 @@ static sk_rc take_states(struct sk_groupby *g, const struct ArrowSchema *schema,
 
 /* ---- states that a map makes ---- */
 
+struct looked { /* at keys of rows that were not added yet */
+    uint64_t rows, hash[LOOK];
+    struct sk_distinct keys;
+};
+
 struct sk_states {
     const struct sk_what *what;
     struct flat flat;
     struct sk_groupby *groups;
-    bool tried, full;
+    struct looked *looked; /* NULL: at none */
 };
 
-sk_rc sk_states_create(const struct sk_what *what, const struct ArrowSchema *schema, bool all,
+sk_rc sk_states_create(const struct sk_what *what, const struct ArrowSchema *schema,
                        struct sk_states **out, struct sk_err *err) {
     struct sk_states *s = sk_calloc(SK_TAG_KERNEL, sizeof *s);
     if (!s) return SK_ERR(err, SK_ENOMEM, "no memory to aggregate");
     sk_rc rc;
     s->what = what;
-    s->tried = all;
     SK_GO(flat_make(&s->flat, what, schema, err));
     SK_GO(flat_groupby(&s->flat, what, &s->groups, err));
 out:
@@ -150,28 +154,36 @@ out:
     return rc;
 }
 
-sk_rc sk_states_add(struct sk_states *s, const struct ArrowSchema *schema,
-                    const struct ArrowArray *batch, uint64_t *taken, struct sk_err *err) {
-    uint64_t rows = (uint64_t)batch->length, before = sk_groupby_rows(s->groups), at = 0;
-    *taken = 0;
-    if (s->full) return SK_OK;
-    if (sk_is_states(s->what, schema)) {
-        *taken = rows;
-        return take_states(s->groups, schema, batch, 0, rows, err);
+sk_rc sk_states_judge(struct sk_states *s, const struct ArrowSchema *schema,
+                      const struct ArrowArray *batch, bool *worth, struct sk_err *err) {
+    uint64_t rows = (uint64_t)batch->length;
+    *worth = !s->what->n_keys;
+    if (!*worth && !s->looked) s->looked = sk_calloc(SK_TAG_KERNEL, sizeof *s->looked);
+    struct looked *l = s->looked;
+    if (*worth) return SK_OK;
+    if (!l) return SK_ERR(err, SK_ENOMEM, "no memory to look at keys");
+    for (uint64_t at = 0; at < rows && !*worth; at += LOOK) {
+        struct sk_keys *keys;
+        struct ArrowArray view = *batch;
+        view.offset += (int64_t)at;
+        view.length = (int64_t)SK_MIN(rows - at, (uint64_t)LOOK);
+        SK_TRY(sk_what_first_keys(s->what, s->what->n_keys, schema, &view, &keys, err));
+        sk_keys_hash(keys, l->hash);
+        sk_keys_destroy(keys);
+        sk_distinct_add(&l->keys, l->hash, (uint64_t)view.length);
+        l->rows += (uint64_t)view.length;
+        *worth = 2 * sk_distinct_estimate(&l->keys) <= l->rows;
     }
-    if (!s->tried && before + rows > TRIED && before < TRIED) {
-        at = TRIED - before;
-        SK_TRY(take_rows(s->groups, &s->flat, s->what, batch, 0, at, err));
-        s->tried = true;
-        s->full = 5 * sk_groupby_groups(s->groups) > 4 * sk_groupby_rows(s->groups);
-    }
-    /* nothing but these, which go with the others */
-    if (s->full && !before) sk_groupby_clear(s->groups);
-    else *taken = at;
-    if (s->full) return SK_OK;
-    SK_TRY(take_rows(s->groups, &s->flat, s->what, batch, at, rows, err));
-    *taken = rows;
     return SK_OK;
+}
+
+bool sk_states_few(const struct sk_states *s) { return !s->looked || s->looked->rows <= FEW; }
+
+sk_rc sk_states_add(struct sk_states *s, const struct ArrowSchema *schema,
+                    const struct ArrowArray *batch, struct sk_err *err) {
+    uint64_t rows = (uint64_t)batch->length;
+    if (sk_is_states(s->what, schema)) return take_states(s->groups, schema, batch, 0, rows, err);
+    return take_rows(s->groups, &s->flat, s->what, batch, 0, rows, err);
 }
 
 sk_rc sk_states_measure(struct sk_states *s, enum sk_result which, struct sk_block_plan **plan,
@@ -185,6 +197,7 @@ uint64_t sk_states_bytes(const struct sk_states *s) { return sk_groupby_bytes(s-
 
 void sk_states_destroy(struct sk_states *s) {
     if (!s) return;
+    sk_free(s->looked);
     sk_groupby_destroy(s->groups);
     flat_free(&s->flat);
     sk_free(s);

@@ -313,17 +313,21 @@ void sk_join_columns_free(struct sk_join_columns *c);
 
 struct sk_states;
 /* Makes an empty collection of states for batches with this schema, of rows or of states; the
- * schema must outlive it. all: true: every row is added (see sk_states_add). SK_EINVAL: an
- * aggregate does not fit its column's type. */
-sk_rc sk_states_create(const struct sk_what *what, const struct ArrowSchema *schema, bool all,
+ * schema must outlive it. SK_EINVAL: an aggregate does not fit its column's type. */
+sk_rc sk_states_create(const struct sk_what *what, const struct ArrowSchema *schema,
                        struct sk_states **out, struct sk_err *err) SK_MUST_USE;
-/* Adds the first rows of a batch, and sets *taken to their number. The caller must send the other
- * rows, and all later batches, unchanged, because the states would hardly be fewer than the rows
- * (kernel.h). A batch of states is added whole; its keys and stored values must have the types of
- * s. */
+/* Looks at the keys of a batch of rows without adding them. Sets *worth to true if the rows looked
+ * at so far have at most half as many groups, by an estimate: then states are worth their cost, and
+ * the caller adds these rows and all that follow. Else it keeps them, and sends them unchanged if
+ * they become too many. */
+sk_rc sk_states_judge(struct sk_states *s, const struct ArrowSchema *schema,
+                      const struct ArrowArray *batch, bool *worth, struct sk_err *err) SK_MUST_USE;
+/* True if the rows looked at are so few that they become states in any case: then a sum of ints in
+ * one block and floats in another is exact, where a cast of the rows might not be. */
+bool sk_states_few(const struct sk_states *s);
+/* Adds a batch of rows, or of states; its keys and stored values must have the types of s. */
 sk_rc sk_states_add(struct sk_states *s, const struct ArrowSchema *schema,
-                    const struct ArrowArray *batch, uint64_t *taken,
-                    struct sk_err *err) SK_MUST_USE;
+                    const struct ArrowArray *batch, struct sk_err *err) SK_MUST_USE;
 /* Plans a batch of all states, or of their final results, sorted by key or in the order of the
  * states (kernel.h). s must not change while the plan is used. SK_ERANGE: a sum overflows. */
 sk_rc sk_states_measure(struct sk_states *s, enum sk_result which, struct sk_block_plan **plan,

@@ -25,6 +25,7 @@ static struct sk_stage_task a_task(void) {
     return (struct sk_stage_task){.seq = SK_NO_SEQ,
                                   .cap_rows = -1,
                                   .target_bytes = 1u << 20,
+                                  .table_bytes = 3u << 20,
                                   .unit = bytes("a unit"),
                                   .hint = 3,
                                   .n_blocks = SK_COUNT(blocks)};
@@ -60,7 +61,8 @@ TEST(args_of_a_task_are_read_as_they_were_written) {
     struct sk_rd r = sk_rd_init(buf, n);
     struct sk_stage_task t = sk_stage_task_read(&r), want = a_task();
     CHECK(t.seq == want.seq && t.cap_rows == want.cap_rows && t.hint == want.hint);
-    CHECK(t.target_bytes == want.target_bytes && same(t.unit, want.unit));
+    CHECK(t.target_bytes == want.target_bytes && t.table_bytes == want.table_bytes);
+    CHECK(same(t.unit, want.unit));
     CHECK_EQ(t.n_blocks, SK_COUNT(blocks));
     for (uint32_t i = 0; i < t.n_blocks; i++) {
         struct sk_stage_block b = sk_stage_block_read(&r);

@@ -134,25 +134,38 @@ static uint32_t map(const struct sk_what *what, const struct ArrowSchema *schema
     return n;
 }
 
-/* Like map, for states of the rows, if states were made, and for the other rows. *n_maps: number of
- * maps for which this counts. */
+static struct ArrowArray piece(const struct table *t, int64_t from, int64_t to) {
+    struct ArrowArray a = t->array;
+    a.offset += from;
+    a.length = to - from;
+    return a;
+}
+
+/* Like map, for states of the rows, if they are worth it. *n_maps: number of maps for which this
+ * counts. */
 static void map_states(const struct sk_what *what, const struct table *t, uint32_t *n_maps,
                        struct bytes (*out)[2]) {
     struct sk_states *s;
     struct sk_block_plan *plan;
     struct ArrowSchema schema;
-    struct ArrowArray array, rest = t->array;
-    uint64_t taken, size, half = (uint64_t)t->array.length / 2;
-    CHECK_OK_ERR(sk_states_create(what, &t->schema, false, &s, &err), &err);
-    for (int i = 0; i < 2; i++) { /* in two pieces */
-        struct ArrowArray piece = t->array;
-        piece.offset = i ? (int64_t)half : 0;
-        piece.length = i ? t->array.length - (int64_t)half : (int64_t)half;
-        CHECK_OK_ERR(sk_states_add(s, &t->schema, &piece, &taken, &err), &err);
-        CHECK(taken == (uint64_t)piece.length || t->array.length > 1 << 16);
-        rest.offset += (int64_t)taken;
-        rest.length -= (int64_t)taken;
-        if (taken < (uint64_t)piece.length) break;
+    struct ArrowArray array;
+    uint64_t size;
+    int64_t n = t->array.length;
+    bool worth = false;
+    CHECK_OK_ERR(sk_states_create(what, &t->schema, &s, &err), &err);
+    for (int i = 0; i < 2 && !worth; i++) { /* in two pieces */
+        array = piece(t, i ? n / 2 : 0, i ? n : n / 2);
+        CHECK_OK_ERR(sk_states_judge(s, &t->schema, &array, &worth, &err), &err);
+    }
+    if (!worth) {
+        map(what, &t->schema, &t->array, *n_maps, out[*n_maps]);
+        ++*n_maps;
+        sk_states_destroy(s);
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        array = piece(t, i ? n / 2 : 0, i ? n : n / 2);
+        CHECK_OK_ERR(sk_states_add(s, &t->schema, &array, &err), &err);
     }
     CHECK_OK_ERR(sk_states_measure(s, SK_RESULT_PARTIAL, &plan, &size, &err), &err);
     uint8_t *p = sk_alloc_aligned(SK_TAG_TEST, SK_BLOCK_ALIGN, size);
@@ -161,13 +174,9 @@ static void map_states(const struct sk_what *what, const struct table *t, uint32
     CHECK_OK_ERR(sk_block_export(p, size, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL},
                                  &schema, &array, &err),
                  &err);
-    CHECK_EQ(sk_states_rows(s), rest.offset);
+    CHECK_EQ(sk_states_rows(s), (uint64_t)n);
     map(what, &schema, &array, *n_maps, out[*n_maps]);
     ++*n_maps;
-    if (rest.length) {
-        map(what, &t->schema, &rest, *n_maps, out[*n_maps]);
-        ++*n_maps;
-    }
     schema.release(&schema);
     array.release(&array);
     sk_free(p);
@@ -441,35 +450,30 @@ TEST(a_reduce_of_many_groups_works_in_parts) {
     }
 }
 
-/* If most keys occur once, rows are not made into states. */
-TEST(states_are_left_off_where_they_are_no_fewer) {
+/* States are worth it when rows have at most half as many groups, however late keys repeat and
+ * however the rows are cut into batches. */
+TEST(states_are_worth_it_where_they_are_half_as_many) {
     struct sk_what *what = what_of(true);
-    struct sk_states *s;
-    struct table t;
-    uint64_t taken;
     static int64_t sums[ROWS_MAX], counts[ROWS_MAX];
+    struct table t;
     table_make(&t, ROWS_MAX, ROWS_MAX, sums, counts);
-    for (int64_t i = 0; i < ROWS_MAX; i++) t.values[0][i] = i;
-    CHECK_OK_ERR(sk_states_create(what, &t.schema, false, &s, &err), &err);
-    CHECK_OK_ERR(sk_states_add(s, &t.schema, &t.array, &taken, &err), &err);
-    CHECK_EQ(taken, 0);
-    CHECK_EQ(sk_states_rows(s), 0);
-    sk_states_destroy(s);
-    t.array.length = 100;
-    CHECK_OK_ERR(sk_states_create(what, &t.schema, false, &s, &err), &err);
-    CHECK_OK_ERR(sk_states_add(s, &t.schema, &t.array, &taken, &err), &err);
-    CHECK_EQ(taken, 100);
-    t.array.length = ROWS_MAX;
-    CHECK_OK_ERR(sk_states_add(s, &t.schema, &t.array, &taken, &err), &err);
-    CHECK(taken > 0 && taken < ROWS_MAX); /* the first rows belong to groups that exist already */
-    CHECK_EQ(sk_states_rows(s), 100 + taken);
-    CHECK_OK_ERR(sk_states_add(s, &t.schema, &t.array, &taken, &err), &err);
-    CHECK_EQ(taken, 0);
-    sk_states_destroy(s);
-    CHECK_OK_ERR(sk_states_create(what, &t.schema, true, &s, &err), &err);
-    CHECK_OK_ERR(sk_states_add(s, &t.schema, &t.array, &taken, &err), &err);
-    CHECK_EQ(taken, ROWS_MAX); /* with `all`, every row is taken */
-    sk_states_destroy(s);
+    for (int64_t step = 1 << 12; step <= ROWS_MAX; step *= 2)
+        for (int64_t keys = 1 << 10; keys <= ROWS_MAX; keys *= 2) {
+            struct sk_states *s;
+            int64_t at = 0;
+            bool worth = false;
+            for (int64_t i = 0; i < ROWS_MAX; i++) t.values[0][i] = i % keys;
+            CHECK_OK_ERR(sk_states_create(what, &t.schema, &s, &err), &err);
+            for (; at < ROWS_MAX && !worth; at += step) {
+                struct ArrowArray a = piece(&t, at, SK_MIN(at + step, (int64_t)ROWS_MAX));
+                CHECK_OK_ERR(sk_states_judge(s, &t.schema, &a, &worth, &err), &err);
+            }
+            CHECK_EQ(sk_states_rows(s), 0);
+            /* an estimate is off by a few percent, and keys are looked at in steps */
+            if (worth) CHECK(at + (1 << 15) >= 2 * keys * 9 / 10);
+            else CHECK(ROWS_MAX < 2 * keys * 11 / 10);
+            sk_states_destroy(s);
+        }
     table_free(&t);
     sk_what_destroy(what);
 }
@@ -505,10 +509,12 @@ TEST(aggregates_without_memory) {
         struct sk_states *s = NULL;
         struct sk_work *w = NULL;
         struct sk_block_plan *plan = NULL;
-        uint64_t taken, size;
+        uint64_t size;
+        bool worth;
         sk_mem_fail_at(nth);
-        sk_rc rc = sk_states_create(what, &t.schema, false, &s, &err);
-        if (rc == SK_OK) rc = sk_states_add(s, &t.schema, &t.array, &taken, &err);
+        sk_rc rc = sk_states_create(what, &t.schema, &s, &err);
+        if (rc == SK_OK) rc = sk_states_judge(s, &t.schema, &t.array, &worth, &err);
+        if (rc == SK_OK) rc = sk_states_add(s, &t.schema, &t.array, &err);
         if (rc == SK_OK) rc = sk_states_measure(s, SK_RESULT_PARTIAL, &plan, &size, &err);
         sk_block_plan_free(plan);
         sk_states_destroy(s);

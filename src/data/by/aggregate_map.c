@@ -1,9 +1,10 @@
 /* aggregate_map.c - the first half of an exchange that computes aggregates by group: makes states
- * of the rows (shuffle/work.h), and sends rows unchanged where states would hardly be fewer. The
- * last operator of its stage. params: the columns that the aggregates read (columns.h): the keys,
- * then a column for each aggregate that has one.
+ * of the rows (shuffle/work.h), and sends rows unchanged where states would not be half as many.
+ * The last operator of its stage. params: the columns that the aggregates read (columns.h): the
+ * keys, then a column for each aggregate that has one.
  *
- * A table of states grows to half a block, since its batch needs about as much memory again. */
+ * Rows are held until it is known that states are worth it, since keys that repeat late are as good
+ * as those that repeat early; at most as many as the map of a sort holds. */
 #include "data/columns.h"
 #include "data/gathered.h"
 #include "data/mapping.h"
@@ -13,11 +14,11 @@ enum { STEP = 4 << 20 }; /* bytes that are aggregated at once */
 struct state {
     struct sk_what *what;
     struct sk_columns *columns;
-    struct sk_gathered in, left; /* left: rows that are sent unchanged */
+    struct sk_gathered in, held; /* held: rows of which it is not known yet */
     struct sk_states *states;
-    struct sk_schema *schema; /* of the rows in `states` */
+    struct sk_schema *schema; /* of the rows in `states` and held */
+    bool worth;               /* rows go into `states` */
     bool some;                /* there were rows */
-    uint64_t taken;           /* bytes of the rows in `states` */
     uint64_t row0;
 };
 
@@ -31,7 +32,7 @@ static sk_rc open(struct sk_data_node *n, struct sk_err *err) {
 
 static sk_rc begin(struct sk_data_node *n, struct sk_err *err) {
     (void)err;
-    state_of(n)->row0 = state_of(n)->taken = 0;
+    state_of(n)->row0 = 0;
     state_of(n)->some = false;
     return SK_OK;
 }
@@ -46,15 +47,23 @@ static void drop_states(struct state *s) {
     sk_schema_drop(s->schema);
     s->states = NULL;
     s->schema = NULL;
-    s->taken = 0;
+    s->worth = false;
 }
 
-/* Sends the states, then the rows that were left as rows. */
+static sk_rc add_held(struct state *s, struct sk_err *err) {
+    sk_rc rc = SK_OK;
+    for (uint32_t i = 0; rc == SK_OK && i < s->held.held.n; i++)
+        rc = sk_states_add(s->states, &s->schema->s, &s->held.held.p[i]->array, err);
+    sk_gathered_reset(&s->held);
+    return rc;
+}
+
+/* Sends the states, or the rows that are held. */
 static sk_rc flush(struct sk_data_node *n, struct sk_err *err) {
     struct state *s = state_of(n);
     struct sk_batch *b;
-    sk_rc rc = SK_OK;
-    if (s->states && sk_states_rows(s->states)) {
+    sk_rc rc = s->states && sk_states_few(s->states) ? add_held(s, err) : SK_OK;
+    if (rc == SK_OK && s->states && sk_states_rows(s->states)) {
         struct sk_block_plan *plan;
         uint64_t size;
         rc = sk_states_measure(s->states, SK_RESULT_PARTIAL, &plan, &size, err);
@@ -63,37 +72,48 @@ static sk_rc flush(struct sk_data_node *n, struct sk_err *err) {
         if (rc == SK_OK) rc = map(n, b, err);
     }
     drop_states(s);
-    if (rc == SK_OK && s->left.held.n) {
-        rc = sk_gathered_rest(&s->left, &b, err);
+    if (rc == SK_OK && s->held.held.n) {
+        rc = sk_gathered_rest(&s->held, &b, err);
         if (rc == SK_OK) rc = map(n, b, err);
     }
     return rc;
 }
 
 static uint64_t table_bytes(struct sk_data_node *n) {
-    return SK_MAX(sk_data_task_of(n)->d.target_bytes / 2, 1);
+    return SK_MAX(sk_data_task_of(n)->d.table_bytes, 1);
 }
 
-/* Aggregates some rows. Takes b over. */
+/* Holds rows, and adds all that are held if states are worth it now. Takes b over. */
+static sk_rc hold(struct state *s, struct sk_batch *b, struct sk_err *err) {
+    struct sk_batch *none;
+    sk_rc rc = sk_states_judge(s->states, &b->schema->s, &b->array, &s->worth, err);
+    if (rc != SK_OK) sk_batch_destroy(b);
+    else rc = sk_gathered_add(&s->held, b, UINT64_MAX, &none, err);
+    return rc == SK_OK && s->worth ? add_held(s, err) : rc;
+}
+
+static bool fits(struct sk_data_node *n, const struct sk_batch *b, uint64_t bytes) {
+    struct state *s = state_of(n);
+    uint64_t most = SK_WHAT_MAP_BLOCKS * sk_data_task_of(n)->d.target_bytes;
+    if (!s->states ||
+        (s->schema != b->schema && !sk_block_same_schema(&s->schema->s, &b->schema->s)))
+        return false;
+    return s->worth ? sk_states_bytes(s->states) <= table_bytes(n) : s->held.bytes + bytes <= most;
+}
+
+/* Aggregates or holds some rows. Takes b over. */
 static sk_rc add(struct sk_data_node *n, struct sk_batch *b, struct sk_err *err) {
     struct state *s = state_of(n);
-    uint64_t most = SK_WHAT_MAP_BLOCKS * sk_data_task_of(n)->d.target_bytes, taken = 0, bytes = 0;
+    uint64_t bytes = 0;
     sk_rc rc = sk_data_nbytes(b, &bytes, err);
-    bool fits = s->states && s->taken <= most && sk_states_bytes(s->states) <= table_bytes(n) &&
-                (s->schema == b->schema || sk_block_same_schema(&s->schema->s, &b->schema->s));
-    if (rc == SK_OK && !fits) {
+    if (rc == SK_OK && !fits(n, b, bytes)) {
         rc = flush(n, err);
         if (rc == SK_OK) s->schema = sk_schema_keep(b->schema);
-        if (rc == SK_OK) rc = sk_states_create(s->what, &s->schema->s, false, &s->states, err);
+        if (rc == SK_OK) rc = sk_states_create(s->what, &s->schema->s, &s->states, err);
     }
-    if (rc == SK_OK) rc = sk_states_add(s->states, &b->schema->s, &b->array, &taken, err);
     s->some = true;
-    s->taken += bytes;
-    if (rc == SK_OK && taken < (uint64_t)b->array.length) {
-        struct sk_batch *rest, *none;
-        rc = sk_batch_slice(b, (int64_t)taken, b->array.length - (int64_t)taken, &rest, err);
-        if (rc == SK_OK) rc = sk_gathered_add(&s->left, rest, UINT64_MAX, &none, err);
-    }
+    if (rc == SK_OK && !s->worth) return hold(s, b, err);
+    if (rc == SK_OK) rc = sk_states_add(s->states, &b->schema->s, &b->array, err);
     sk_batch_destroy(b);
     return rc;
 }
@@ -121,7 +141,7 @@ static void reset(struct sk_data_node *n) {
     struct state *s = state_of(n);
     drop_states(s);
     sk_gathered_reset(&s->in);
-    sk_gathered_reset(&s->left);
+    sk_gathered_reset(&s->held);
 }
 
 static void close(struct sk_data_node *n) {

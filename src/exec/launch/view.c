@@ -6,6 +6,7 @@
 
 /* number of blocks of the target size that a task of unknown output is assumed to yield at most */
 #define UNKNOWN_OUT 4u
+#define TABLES 8 /* the tables of all tasks may have 1 / TABLES of memory */
 
 bool sk_stage_has_input(const struct sk_sstage *s) {
     return s->source ? s->next_unit < s->n_units : s->n_ready > 0 || !sk_list_empty(&s->ahead);
@@ -93,6 +94,19 @@ uint64_t sk_stage_est_out(const struct sk_step *x, const struct sk_sstage *s) {
 }
 
 /* ---- slots ----------------------------------------------------------------------------------- */
+
+uint32_t sk_stage_slots(const struct sk_step *x, const struct sk_sstage *s) {
+    int64_t tasks =
+        s->kind == SK_STAGE_ACTORS ? s->pool_max : x->conf.cpu_e4 / SK_MAX(s->cpu_e4, 1);
+    if (s->kind == SK_STAGE_TASKS && s->cpu_e4 <= 0) tasks = x->conf.cpu_e4 / SK_RES_UNIT;
+    if (s->max_tasks) tasks = SK_MIN(tasks, (int64_t)s->max_tasks);
+    return (uint32_t)SK_MAX(tasks, 1);
+}
+
+uint64_t sk_stage_table_bytes(const struct sk_step *x, const struct sk_sstage *s) {
+    return SK_MAX(x->mem.limit / TABLES / sk_stage_slots(x, s),
+                  SK_MAX(x->conf.target_max_bytes / 2, 1));
+}
 
 /* True if a limit of the user leaves no CPUs for one more task. Nothing is queued behind such a
  * limit, since the engine would run it. */

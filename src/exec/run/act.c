@@ -26,6 +26,7 @@ static void write_task(struct sk_wr *w, const struct sk_exec *x, const struct sk
     struct sk_stage_task task = {.seq = t->seq,
                                  .cap_rows = s->cap_rows,
                                  .target_bytes = x->conf.target_max_bytes,
+                                 .table_bytes = sk_stage_table_bytes(x->step, s),
                                  .hint = SK_MAX(t->hint, 1u),
                                  .n_blocks = t->in.n};
     if (s->source) task.unit = s->units[t->unit].params;

@@ -10,15 +10,11 @@
 struct sk_gather_facts sk_gather_facts(const struct sk_gather *g) {
     const struct sk_step *x = g->x;
     const struct sk_sstage *s = g->s;
-    int64_t tasks =
-        s->kind == SK_STAGE_ACTORS ? s->pool_max : x->conf.cpu_e4 / SK_MAX(s->cpu_e4, 1);
-    if (s->kind == SK_STAGE_TASKS && s->cpu_e4 <= 0) tasks = x->conf.cpu_e4 / SK_RES_UNIT;
-    if (s->max_tasks) tasks = SK_MIN(tasks, (int64_t)s->max_tasks);
     return (struct sk_gather_facts){
         .memory_bytes = x->mem.limit,
         .target_min_bytes = x->conf.target_min_bytes,
         .target_max_bytes = x->conf.target_max_bytes,
-        .tasks = (uint32_t)SK_MAX(tasks, 1),
+        .tasks = sk_stage_slots(x, s),
         .by_cpus = (uint32_t)SK_MAX(x->conf.cpu_e4 / SK_MAX(s->cpu_e4, SK_RES_UNIT / 8), 1),
         .nodes = SK_MAX(x->conf.n_nodes, 1u),
         .spills = x->conf.moves,

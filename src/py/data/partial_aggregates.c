@@ -27,12 +27,11 @@ static PyObject *m_group_states(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     const char *p;
     Py_ssize_t n;
-    int all = 0;
     PyObject *batch;
     struct ArrowSchema *schema;
     struct ArrowArray *array;
     PY_ERR(err);
-    if (!PyArg_ParseTuple(args, "y#O|p:group_states", &p, &n, &batch, &all) || py_ensure(st) < 0)
+    if (!PyArg_ParseTuple(args, "y#O:group_states", &p, &n, &batch) || py_ensure(st) < 0)
         return NULL;
     PyObject *o = st->partial_aggregates_type->tp_alloc(st->partial_aggregates_type, 0);
     if (!o) return NULL;
@@ -42,31 +41,56 @@ static PyObject *m_group_states(PyObject *module, PyObject *args) {
         Py_DECREF(o);
         return NULL;
     }
-    if (rc == SK_OK) rc = sk_states_create(s->what, schema, all, &s->states, &err);
+    if (rc == SK_OK) rc = sk_states_create(s->what, schema, &s->states, &err);
     if (rc == SK_OK) return o;
     Py_DECREF(o);
     return py_raise(st, rc, &err);
 }
 
-/* add(batch): adds rows of the batch; returns how many were taken. */
-static PyObject *partials_add(PyObject *o, PyObject *batch) {
+/* Has `does` read a batch, without the GIL. -1 with an exception: it failed. */
+static int read_batch(PyObject *o, PyObject *batch,
+                      sk_rc (*does)(struct sk_states *s, const struct ArrowSchema *schema,
+                                    const struct ArrowArray *array, bool *worth,
+                                    struct sk_err *err),
+                      bool *worth) {
     struct partial_aggregates *s = partials_of(o);
     struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
     struct ArrowSchema *schema;
     struct ArrowArray *array;
-    uint64_t taken = 0;
     sk_rc rc;
     PY_ERR(err);
-    if (s->busy) return PyErr_Format(PyExc_ValueError, "another thread is in these states");
+    if (s->busy) {
+        PyErr_SetString(PyExc_ValueError, "another thread is in these states");
+        return -1;
+    }
     PyObject *two = py_batch_structs(st, batch, &schema, &array);
-    if (!two) return NULL;
+    if (!two) return -1;
     s->busy = true;
     PY_DROP(st)
-    rc = sk_states_add(s->states, schema, array, &taken, &err);
+    rc = does(s->states, schema, array, worth, &err);
     PY_TAKE(st)
     s->busy = false;
     Py_DECREF(two);
-    return rc == SK_OK ? PyLong_FromUnsignedLongLong(taken) : py_raise(st, rc, &err);
+    if (rc == SK_OK) return 0;
+    (void)py_raise(st, rc, &err);
+    return -1;
+}
+
+/* judge(batch): looks at the keys of a batch of rows; true: adding them is worth it. */
+static PyObject *partials_judge(PyObject *o, PyObject *batch) {
+    bool worth = false;
+    return read_batch(o, batch, sk_states_judge, &worth) < 0 ? NULL : PyBool_FromLong(worth);
+}
+
+static sk_rc add(struct sk_states *s, const struct ArrowSchema *schema,
+                 const struct ArrowArray *array, bool *worth SK_UNUSED, struct sk_err *err) {
+    return sk_states_add(s, schema, array, err);
+}
+
+/* add(batch): adds a batch of rows or states. */
+static PyObject *partials_add(PyObject *o, PyObject *batch) {
+    if (read_batch(o, batch, add, NULL) < 0) return NULL;
+    Py_RETURN_NONE;
 }
 
 static PyObject *measured(PyObject *o, enum sk_result which) {
@@ -102,6 +126,10 @@ static PyObject *partials_results(PyObject *o, PyObject *args) {
 
 static PyObject *partials_rows(PyObject *o, void *none SK_UNUSED) {
     return PyLong_FromUnsignedLongLong(sk_states_rows(partials_of(o)->states));
+}
+
+static PyObject *partials_few(PyObject *o, void *none SK_UNUSED) {
+    return PyBool_FromLong(sk_states_few(partials_of(o)->states));
 }
 
 static PyObject *partials_nbytes(PyObject *o, void *none SK_UNUSED) {
@@ -165,8 +193,7 @@ PyMethodDef py_partial_aggregates_methods[] = {
      "are: \"plain\", \"typed\" by the column, a \"list\" of values, or \"pairs\" of a value and "
      "a count; the types that they take, TAKES_* or-ed)}."},
     {"group_states", m_group_states, METH_VARARGS,
-     "group_states(what, batch, all=False): a States, for rows or states of batches of this "
-     "schema."},
+     "group_states(what, batch): a States, for rows or states of batches of this schema."},
     {"arrow_schema", m_arrow_schema, METH_O,
      "arrow_schema(format): a capsule of the type with this format of the C Data Interface, which "
      "has no children."},
@@ -174,9 +201,10 @@ PyMethodDef py_partial_aggregates_methods[] = {
 };
 
 static PyMethodDef methods[] = {
-    {"add", partials_add, METH_O,
-     "add(batch): takes its first rows and says how many. The others, and all that come, are not "
-     "worth it."},
+    {"judge", partials_judge, METH_O,
+     "judge(batch): looks at the keys of rows; true: these rows, and all that follow, are worth "
+     "adding."},
+    {"add", partials_add, METH_O, "add(batch): adds rows or states."},
     {"batch", partials_batch, METH_NOARGS, "batch(): all states, a row a group."},
     {"results", partials_results, METH_VARARGS,
      "results(as_seen=False): what they come to, a row a group, in the order of the keys or that "
@@ -184,7 +212,10 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef members[] = {
-    {"rows", partials_rows, NULL, "Rows that were taken.", NULL},
+    {"rows", partials_rows, NULL, "Rows that were added.", NULL},
+    {"few", partials_few, NULL,
+     "Whether the rows that were looked at are so few that they should be added in any case.",
+     NULL},
     {"nbytes", partials_nbytes, NULL, "Bytes of memory that they need.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot slots[] = {

@@ -135,6 +135,7 @@ static PyStructSequence_Field task_fields[] = {
     {"seq", "number of the task in its stage; None: it starts ahead of its turn"},
     {"cap", "number of output rows after which it may stop; -1: no limit"},
     {"target", "approximate bytes of each block of its output"},
+    {"table", "bytes of memory that a table of the task may take"},
     {"unit", "parameters of a source's unit; b\"\": none"},
     {"values", "number of values that its packs should form"},
     {"blocks", "[StageBlock, ...], one for each input block"},
@@ -167,7 +168,7 @@ static PyTypeObject *sequence(PyObject *module, const char *name, PyStructSequen
 
 int py_decode_types(PyObject *module, struct py_state *st) {
     st->stage_node_type = sequence(module, "skate._skate.StageNode", node_fields, 4);
-    st->stage_task_type = sequence(module, "skate._skate.StageTask", task_fields, 7);
+    st->stage_task_type = sequence(module, "skate._skate.StageTask", task_fields, 8);
     st->stage_block_type = sequence(module, "skate._skate.StageBlock", block_fields, 7);
     st->stage_exchange_type = sequence(module, "skate._skate.StageExchange", exchange_fields, 5);
     return st->stage_node_type && st->stage_task_type && st->stage_block_type &&
@@ -257,8 +258,9 @@ static PyObject *dec_task(struct py_state *st, const struct sk_view *v) {
     return made_of(st->stage_task_type,
                    (PyObject *[]){t.seq == SK_NO_SEQ ? Py_NewRef(Py_None) : u64_of(t.seq),
                                   PyLong_FromLongLong(t.cap_rows), u64_of(t.target_bytes),
-                                  bytes_of(t.unit), u32_of(t.hint), blocks, exchange},
-                   7);
+                                  u64_of(t.table_bytes), bytes_of(t.unit), u32_of(t.hint), blocks,
+                                  exchange},
+                   8);
 }
 
 static PyObject *dec_bytes(struct py_state *st, const struct sk_view *v) {

@@ -58,7 +58,7 @@ def worker(monkeypatch):
             _skate.StageBlock((*r, 0, 0, 0, b""))
             for r in ranges or [(0, b.num_rows, 0) for b in blocks]
         ]
-        args = _skate.StageTask((seq, cap, target, unit, 1, of, None))
+        args = _skate.StageTask((seq, cap, target, target // 2, unit, 1, of, None))
         if actor:
             out = stage_mod.stage_init(stage).stage_call(args, *blocks)
         else:

@@ -202,12 +202,11 @@ class Kernel:
             [*map(plain, rb.columns[:n]), *rb.columns[n:]], names=rb.schema.names
         )
 
-    def states(self, what: bytes, rows: pa.RecordBatch, everything: bool = False) -> Any:
-        """An object that makes states of rows in the schema of `rows`. everything: it aggregates
-        all rows; else only as long as this reduces their number. TypeError: an aggregate is not
-        possible for its column."""
+    def states(self, what: bytes, rows: pa.RecordBatch) -> Any:
+        """An object that makes states of rows in the schema of `rows`. TypeError: an aggregate is
+        not possible for its column."""
         try:
-            return _skate.group_states(what, rows, everything)
+            return _skate.group_states(what, rows)
         except ValueError:
             self._explain(rows)
             raise
@@ -315,13 +314,13 @@ class States:
     def add(self, batch: Any) -> None:
         """Merges a batch of states or of rows into the states held."""
         if self.states is None:
-            self.states = self.of.states(self.what, batch, True)
+            self.states = self.of.states(self.what, batch)
             self.schemas.append(batch.schema)
         if any(s.equals(batch.schema) for s in self.schemas):
             self.states.add(batch if self.whole is None else self.of.cast(batch, self.whole))
             return
         first, (held,) = self.of.unified([[self.states.batch(), batch]], None)
-        self.states, self.whole = self.of.states(self.what, first, True), first.schema
+        self.states, self.whole = self.of.states(self.what, first), first.schema
         for b in held:
             self.states.add(b)
         self.schemas.append(batch.schema)

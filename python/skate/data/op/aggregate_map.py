@@ -1,6 +1,6 @@
 """aggregate_map: the first half of an exchange that computes aggregates by group in the kernel
-(kernel_aggregates.py). It yields sorted runs of states, and plain rows where aggregating them would hardly
-reduce their number.
+(kernel_aggregates.py). It yields sorted runs of states, and of plain rows where there would not be half as
+many states.
 
 params: what (the description of the exchange in the plan's node), by, fns, names.
 """
@@ -15,8 +15,7 @@ from skate.data.op import Batches, Operator, Params
 from skate.data.op.exchange_map import gathered
 from skate.data.values import unify
 
-# approximate bytes of input that are aggregated in one step; at most 1/8 of the bytes of the hash
-# table
+# approximate bytes of input that are aggregated in one step; at most 1/8 of the bytes of the table
 STEP = 4 << 20
 
 
@@ -42,36 +41,54 @@ class AggregateMap(Operator):
 
 
 def _made(of: Any, what: bytes, batches: Batches, task: Any) -> Batches:
-    """Yields batches of states, and then the rows that were not aggregated. The states held are
-    given out before they would exceed the limit of a map (MAP_BLOCKS), or a table exceed half a
-    block's bytes: making the output needs about as much memory again."""
-    most, share = _skate.MAP_BLOCKS * task.target, task.target // 2
+    """Yields batches of states, or of rows where states would not be half as many. Rows are held
+    until it is known that states are worth it, up to the limit of a map (MAP_BLOCKS); states until
+    their table is as large as the task may make it."""
+    most = _skate.MAP_BLOCKS * task.target
     states = schema = empty = None
-    rows: list[Any] = []  # rows that are passed on without aggregation
-    taken = 0
-    for rb in gathered(kernel_aggregates.rows_of(of, batches), min(STEP, share // 8), task.nbytes):
+    worth, held_bytes = False, 0
+    held: list[Any] = []  # rows of which it is not known yet
+    for rb in gathered(
+        kernel_aggregates.rows_of(of, batches), min(STEP, task.table // 8), task.nbytes
+    ):
         if not rb.num_rows:
             empty = rb
             continue
-        if states is None or taken > most or states.nbytes > share or not rb.schema.equals(schema):
-            yield from _held(states, rows)
-            states, schema, taken = of.states(what, rb), rb.schema, 0
-        n = states.add(rb)
-        if n < rb.num_rows:
-            rows.append(rb.slice(n))
-        taken += task.nbytes(rb)
-    yield from _held(states, rows)
+        size = task.nbytes(rb)
+        full = states is not None and (
+            states.nbytes > task.table if worth else held_bytes + size > most
+        )
+        if states is None or full or not rb.schema.equals(schema):
+            yield from _given(states, held)
+            states, schema, worth, held_bytes = of.states(what, rb), rb.schema, False, 0
+        if worth:
+            states.add(rb)
+            continue
+        held.append(rb)
+        held_bytes += size
+        worth = states.judge(rb)
+        if worth:
+            _add(states, held)
+    yield from _given(states, held)
     if states is None and empty is not None:
         yield empty
 
 
-def _held(states: Any, rows: list[Any]) -> Batches:
-    """Yields the states, if there are any, then the rows, and empties both."""
+def _add(states: Any, held: list[Any]) -> None:
+    for rb in held:
+        states.add(rb)
+    held.clear()
+
+
+def _given(states: Any, held: list[Any]) -> Batches:
+    """Yields the states, if there are any, or the rows that are held, and empties the list."""
+    if states is not None and states.few:
+        _add(states, held)
     if states is not None and states.rows:
         yield states.batch()
-    if rows:
-        whole = unify.merge(rows)
-        rows.clear()
+    if held:
+        whole = unify.merge(held)
+        held.clear()
         yield whole
 
 

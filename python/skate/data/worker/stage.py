@@ -130,11 +130,12 @@ class Chain:
         t = task
         running = _skate.current_task()
         t.reader, t.careful, t.kept = self.labels[0], bool(running and running[3]), None
-        t.seq, t.unit, t.cap, t.target, t.values = (
+        t.seq, t.unit, t.cap, t.target, t.table, t.values = (
             told.seq,
             told.unit,
             told.cap,
             target,
+            told.table,
             told.values,
         )
         t._source = ""  # no file has been opened yet

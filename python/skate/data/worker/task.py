@@ -69,6 +69,7 @@ class Task:
     trail: Trail
     cap: int = -1  # the number of output rows after which a task may stop; -1: none
     target: int = 16 << 20
+    table: int = 8 << 20  # bytes of memory that a table of the task may take
     nbytes: Callable[[pa.RecordBatch], int] = staticmethod(lambda rb: rb.nbytes)
     values: int = 1  # the number of values that the task writes its packs into
     exchange: Exchange  # the input of a stage that begins with an exchange
