@@ -16,8 +16,12 @@
  * large as it is (lists of values). */
 #include "shuffle/work_int.h"
 
-/* LOOK: number of rows whose keys are looked at at once (sk_states_judge); FEW: sk_states_few */
-enum { LOOK = 1 << 15, FEW = 1 << 16 };
+/* LOOK: number of rows whose keys are looked at at once (sk_states_judge); FEW: sk_states_few.
+ * PAYS: number of rows of a group for which its state pays. A state is made, sorted, packed, moved,
+ * unpacked and merged where a row is sorted, moved and added: of a sum of doubles by an int it
+ * costs as much as four rows, of three aggregates as ten, of one by a text as two
+ * (docs/design/kernels.md). */
+enum { LOOK = 1 << 15, FEW = 1 << 16, PAYS = 4 };
 
 /* ---- the batch that an aggregation gets: the keys, then one column for each aggregate -------- */
 
@@ -172,7 +176,7 @@ sk_rc sk_states_judge(struct sk_states *s, const struct ArrowSchema *schema,
         sk_keys_destroy(keys);
         sk_distinct_add(&l->keys, l->hash, (uint64_t)view.length);
         l->rows += (uint64_t)view.length;
-        *worth = 2 * sk_distinct_estimate(&l->keys) <= l->rows;
+        *worth = PAYS * sk_distinct_estimate(&l->keys) <= l->rows;
     }
     return SK_OK;
 }

@@ -317,9 +317,9 @@ struct sk_states;
 sk_rc sk_states_create(const struct sk_what *what, const struct ArrowSchema *schema,
                        struct sk_states **out, struct sk_err *err) SK_MUST_USE;
 /* Looks at the keys of a batch of rows without adding them. Sets *worth to true if the rows looked
- * at so far have at most half as many groups, by an estimate: then states are worth their cost, and
- * the caller adds these rows and all that follow. Else it keeps them, and sends them unchanged if
- * they become too many. */
+ * at so far have at most a quarter as many groups, by an estimate: then states are worth their
+ * cost, and the caller adds these rows and all that follow. Else it keeps them, and sends them
+ * unchanged if they become too many. */
 sk_rc sk_states_judge(struct sk_states *s, const struct ArrowSchema *schema,
                       const struct ArrowArray *batch, bool *worth, struct sk_err *err) SK_MUST_USE;
 /* True if the rows looked at are so few that they become states in any case: then a sum of ints in

@@ -450,9 +450,9 @@ TEST(a_reduce_of_many_groups_works_in_parts) {
     }
 }
 
-/* States are worth it when rows have at most half as many groups, however late keys repeat and
+/* States are worth it when rows have at most a quarter as many groups, however late keys repeat and
  * however the rows are cut into batches. */
-TEST(states_are_worth_it_where_they_are_half_as_many) {
+TEST(states_are_worth_it_where_they_are_a_quarter_as_many) {
     struct sk_what *what = what_of(true);
     static int64_t sums[ROWS_MAX], counts[ROWS_MAX];
     struct table t;
@@ -470,8 +470,8 @@ TEST(states_are_worth_it_where_they_are_half_as_many) {
             }
             CHECK_EQ(sk_states_rows(s), 0);
             /* an estimate is off by a few percent, and keys are looked at in steps */
-            if (worth) CHECK(at + (1 << 15) >= 2 * keys * 9 / 10);
-            else CHECK(ROWS_MAX < 2 * keys * 11 / 10);
+            if (worth) CHECK(at + (1 << 15) >= 4 * keys * 9 / 10);
+            else CHECK(ROWS_MAX < 4 * keys * 11 / 10);
             sk_states_destroy(s);
         }
     table_free(&t);

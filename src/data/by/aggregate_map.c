@@ -1,7 +1,7 @@
 /* aggregate_map.c - the first half of an exchange that computes aggregates by group: makes states
- * of the rows (shuffle/work.h), and sends rows unchanged where states would not be half as many.
- * The last operator of its stage. params: the columns that the aggregates read (columns.h): the
- * keys, then a column for each aggregate that has one.
+ * of the rows (shuffle/work.h), and sends rows unchanged where states would not be a quarter as
+ * many. The last operator of its stage. params: the columns that the aggregates read (columns.h):
+ * the keys, then a column for each aggregate that has one.
  *
  * Rows are held until it is known that states are worth it, since keys that repeat late are as good
  * as those that repeat early; at most as many as the map of a sort holds. */
@@ -58,25 +58,35 @@ static sk_rc add_held(struct state *s, struct sk_err *err) {
     return rc;
 }
 
-/* Sends the states, or the rows that are held. */
-static sk_rc flush(struct sk_data_node *n, struct sk_err *err) {
-    struct state *s = state_of(n);
+static sk_rc send_held(struct sk_data_node *n, struct sk_err *err) {
     struct sk_batch *b;
-    sk_rc rc = s->states && sk_states_few(s->states) ? add_held(s, err) : SK_OK;
-    if (rc == SK_OK && s->states && sk_states_rows(s->states)) {
-        struct sk_block_plan *plan;
-        uint64_t size;
+    if (!state_of(n)->held.held.n) return SK_OK;
+    SK_TRY(sk_gathered_rest(&state_of(n)->held, &b, err));
+    return map(n, b, err);
+}
+
+static sk_rc send_states(struct sk_data_node *n, struct sk_err *err) {
+    struct state *s = state_of(n);
+    struct sk_block_plan *plan;
+    struct sk_batch *b;
+    uint64_t size;
+    sk_rc rc = SK_OK;
+    if (s->states && sk_states_rows(s->states)) {
         rc = sk_states_measure(s->states, SK_RESULT_PARTIAL, &plan, &size, err);
         if (rc == SK_OK) rc = sk_batch_of_plan(plan, size, &b, err);
         drop_states(s);
         if (rc == SK_OK) rc = map(n, b, err);
     }
     drop_states(s);
-    if (rc == SK_OK && s->held.held.n) {
-        rc = sk_gathered_rest(&s->held, &b, err);
-        if (rc == SK_OK) rc = map(n, b, err);
-    }
     return rc;
+}
+
+/* Sends the states, or the rows that are held. */
+static sk_rc flush(struct sk_data_node *n, struct sk_err *err) {
+    struct state *s = state_of(n);
+    if (s->states && sk_states_few(s->states)) SK_TRY(add_held(s, err));
+    SK_TRY(send_states(n, err));
+    return send_held(n, err);
 }
 
 static uint64_t table_bytes(struct sk_data_node *n) {
@@ -92,13 +102,21 @@ static sk_rc hold(struct state *s, struct sk_batch *b, struct sk_err *err) {
     return rc == SK_OK && s->worth ? add_held(s, err) : rc;
 }
 
-static bool fits(struct sk_data_node *n, const struct sk_batch *b, uint64_t bytes) {
+/* Makes room for `bytes` of rows of this schema: sends what is full or of another schema. What was
+ * seen of keys stays while rows are sent, as keys may repeat later. */
+static sk_rc make_room(struct sk_data_node *n, struct sk_schema *schema, uint64_t bytes,
+                       struct sk_err *err) {
     struct state *s = state_of(n);
     uint64_t most = SK_WHAT_MAP_BLOCKS * sk_data_task_of(n)->d.target_bytes;
-    if (!s->states ||
-        (s->schema != b->schema && !sk_block_same_schema(&s->schema->s, &b->schema->s)))
-        return false;
-    return s->worth ? sk_states_bytes(s->states) <= table_bytes(n) : s->held.bytes + bytes <= most;
+    bool same =
+             s->states && (s->schema == schema || sk_block_same_schema(&s->schema->s, &schema->s)),
+         full = s->states && s->worth && sk_states_bytes(s->states) > table_bytes(n);
+    if (!same || full) {
+        SK_TRY(flush(n, err));
+        s->schema = sk_schema_keep(schema);
+        SK_TRY(sk_states_create(s->what, &s->schema->s, &s->states, err));
+    }
+    return s->held.bytes + bytes > most ? send_held(n, err) : SK_OK;
 }
 
 /* Aggregates or holds some rows. Takes b over. */
@@ -106,12 +124,8 @@ static sk_rc add(struct sk_data_node *n, struct sk_batch *b, struct sk_err *err)
     struct state *s = state_of(n);
     uint64_t bytes = 0;
     sk_rc rc = sk_data_nbytes(b, &bytes, err);
-    if (rc == SK_OK && !fits(n, b, bytes)) {
-        rc = flush(n, err);
-        if (rc == SK_OK) s->schema = sk_schema_keep(b->schema);
-        if (rc == SK_OK) rc = sk_states_create(s->what, &s->schema->s, &s->states, err);
-    }
     s->some = true;
+    if (rc == SK_OK) rc = make_room(n, b->schema, bytes, err);
     if (rc == SK_OK && !s->worth) return hold(s, b, err);
     if (rc == SK_OK) rc = sk_states_add(s->states, &b->schema->s, &b->array, err);
     sk_batch_destroy(b);

@@ -1,6 +1,6 @@
 """aggregate_map: the first half of an exchange that computes aggregates by group in the kernel
-(kernel_aggregates.py). It yields sorted runs of states, and of plain rows where there would not be half as
-many states.
+(kernel_aggregates.py). It yields sorted runs of states, and of plain rows where there would not be a quarter
+as many states.
 
 params: what (the description of the exchange in the plan's node), by, fns, names.
 """
@@ -41,9 +41,9 @@ class AggregateMap(Operator):
 
 
 def _made(of: Any, what: bytes, batches: Batches, task: Any) -> Batches:
-    """Yields batches of states, or of rows where states would not be half as many. Rows are held
-    until it is known that states are worth it, up to the limit of a map (MAP_BLOCKS); states until
-    their table is as large as the task may make it."""
+    """Yields batches of states, or of rows where states would not be a quarter as many. Rows are
+    held until it is known that states are worth it, up to the limit of a map (MAP_BLOCKS); states
+    until their table is as large as the task may make it."""
     most = _skate.MAP_BLOCKS * task.target
     states = schema = empty = None
     worth, held_bytes = False, 0
@@ -54,16 +54,17 @@ def _made(of: Any, what: bytes, batches: Batches, task: Any) -> Batches:
         if not rb.num_rows:
             empty = rb
             continue
-        size = task.nbytes(rb)
-        full = states is not None and (
-            states.nbytes > task.table if worth else held_bytes + size > most
-        )
-        if states is None or full or not rb.schema.equals(schema):
+        if states is None or (worth and states.nbytes > task.table) or not rb.schema.equals(schema):
             yield from _given(states, held)
             states, schema, worth, held_bytes = of.states(what, rb), rb.schema, False, 0
         if worth:
             states.add(rb)
             continue
+        size = task.nbytes(rb)
+        if held and held_bytes + size > most:
+            # what `states` saw of the keys stays, as they may repeat later
+            yield _whole(held)
+            held_bytes = 0
         held.append(rb)
         held_bytes += size
         worth = states.judge(rb)
@@ -72,6 +73,13 @@ def _made(of: Any, what: bytes, batches: Batches, task: Any) -> Batches:
     yield from _given(states, held)
     if states is None and empty is not None:
         yield empty
+
+
+def _whole(held: list[Any]) -> Any:
+    """The batches of the list as one; empties the list."""
+    whole = unify.merge(held)
+    held.clear()
+    return whole
 
 
 def _add(states: Any, held: list[Any]) -> None:
@@ -87,9 +95,7 @@ def _given(states: Any, held: list[Any]) -> Batches:
     if states is not None and states.rows:
         yield states.batch()
     if held:
-        whole = unify.merge(held)
-        held.clear()
-        yield whole
+        yield _whole(held)
 
 
 operator = AggregateMap()
