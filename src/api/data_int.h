@@ -19,7 +19,6 @@ struct sk_dataset_exchange {
     struct sk_bytes map_params[SK_DATASET_SIDES], map_what[SK_DATASET_SIDES]; /* owned */
     uint32_t map_props;
     struct sk_exchange_desc desc;
-    bool merges; /* packs may be merged */
 };
 
 /* A node of a dataset's plan. Immutable after it was made, but for a stream that was read;

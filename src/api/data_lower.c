@@ -97,7 +97,7 @@ static sk_rc add_map(struct lowering *l, const skate_dataset *ds, uint32_t side,
     /* The resources of its input, so that the two fuse; but a map needs no actors of its own. */
     if (!in->pool_max) SK_TRY(resources(l, in, &d, err));
     SK_TRY(sk_plan_add(l->plan, &d, id, err));
-    if (!x->merges || !by || !by->merges) return SK_OK;
+    if (!by || !by->merges) return SK_OK;
     struct sk_op merge = {"exchange_merge", SK_OP_PACKS | SK_OP_MERGE};
     struct sk_node_desc m = {.op = &merge,
                              .label = "ExchangeMerge",

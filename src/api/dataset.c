@@ -517,7 +517,6 @@ static skate_dataset *exchange(const char *name, const char *call, const char *m
         return refuse(ds);
     }
     x->map_op = map_op;
-    x->merges = true;
     snprintf(x->map_label, sizeof x->map_label, "%sMap(%s)", name, by);
     LABEL(ds, "%sReduce(%s)", name, by);
     if (!opts_ok(call, o, sizeof *o)) return refuse(ds);
@@ -716,7 +715,6 @@ skate_dataset *skate_groupby(skate_dataset *ds, const char *const *keys, size_t 
             d->cut = n_keys != 0;
             d->tables = true;
             if (!n_keys) d->n_partitions = 1;
-            ds->exchange->merges = false; /* maps give states and rows, which differ in schema */
             if (!set_columns(&ds->exchange->map_params[0], a.n_columns, a.columns, a.as) ||
                 !set_whats(ds, &w))
                 ds = refuse(ds);
