@@ -24,9 +24,8 @@ static sk_rc set_schemas(struct sk_groupby *g, const struct ArrowSchema *schema,
                           (long long)schema->n_children);
         const struct ArrowSchema *s = schema->children[g->key[i]];
         g->keys_fields[i] = schema->children[g->key[i]];
+        /* a field that is not nullable stays so, and states have the keys of rows */
         g->fields[i] = g->fields[g->n_columns + i] = *s;
-        g->fields[i].flags |= ARROW_FLAG_NULLABLE;
-        g->fields[g->n_columns + i].flags |= ARROW_FLAG_NULLABLE;
         g->all[i].column = i;
     }
     for (uint32_t i = 0; i < g->n_aggs; i++) {

@@ -70,7 +70,7 @@ static int64_t *numbers(skate_dataset *ds, const char *column, size_t *n) {
     *n = 0;
     CHECK(ds != NULL);
     CHECK_EQ(skate_stream(ds, NULL, &s), 0);
-    CHECK_EQ(s.get_schema(&s, &schema), 0);
+    CHECK_MSG(s.get_schema(&s, &schema) == 0, "%s", s.get_last_error(&s));
     for (;;) {
         CHECK_EQ(s.get_next(&s, &a), 0);
         if (!a.release) break;
@@ -167,6 +167,55 @@ TEST(groups_and_their_sums) {
     free(v);
     skate_dataset_release(ds);
     skate_dataset_release(ds);
+    skate_shutdown();
+}
+
+/* A unit of rows: their number, that of their keys. */
+SKATE_TASK(cycles) { /* k = row % keys, v = row */
+    const int64_t *unit = skate_arg(t, NULL), step = 10000;
+    for (int64_t at = 0; at < unit[0]; at += step) {
+        struct skate_column c[] = {{.name = "k"}, {.name = "v"}};
+        struct ArrowSchema s;
+        struct ArrowArray a;
+        int rc = skate_batch_new(c, 2, (size_t)step, &s, &a);
+        for (int64_t i = 0; !rc && i < step; i++) {
+            ((int64_t *)c[0].data)[i] = (at + i) % unit[1];
+            ((int64_t *)c[1].data)[i] = at + i;
+        }
+        if (rc || (rc = skate_emit(t, &s, &a))) return rc;
+        s.release(&s);
+    }
+    return 0;
+}
+
+/* Keys repeat only after 30,000 rows, or never: maps give states and rows, which each strategy
+ * moves and merges in its way. */
+TEST(groups_whose_keys_repeat_late) {
+    enum { ROWS = 150000, KEYS = 30000 };
+    static const int64_t units[][2] = {{ROWS, KEYS}, {ROWS, ROWS}, {ROWS, KEYS}, {ROWS, KEYS}};
+    struct skate_unit u[SK_COUNT(units)];
+    const char *keys[] = {"k"}, *name;
+    static int64_t want[ROWS];
+    open_engine();
+    for (size_t i = 0; i < SK_COUNT(units); i++) {
+        u[i] = (struct skate_unit){units[i], sizeof units[i], ROWS, 16 * ROWS};
+        for (int64_t row = 0; row < ROWS; row++) want[row % units[i][1]] += row;
+    }
+    for (unsigned i = 0; (name = skate_strategy_name(i)); i++) {
+        size_t n;
+        struct skate_exchange_opts o = SKATE_OPTS(struct skate_exchange_opts);
+        o.strategy = name;
+        skate_dataset *ds =
+            skate_groupby(skate_source("cycles", u, SK_COUNT(u), NULL), keys, 1,
+                          (struct skate_agg[]){{.kind = "sum", .column = "v", .as = "s"}}, 1, &o);
+        int64_t *v = numbers(ds, "s", &n);
+        CHECK_EQ(n, ROWS);
+        for (size_t k = 0; k < n; k++)
+            CHECK_MSG(v[k] == want[k], "%s: key %zu: %lld, not %lld", name, k, (long long)v[k],
+                      (long long)want[k]);
+        free(v);
+        skate_dataset_release(ds);
+    }
     skate_shutdown();
 }
 

@@ -209,6 +209,75 @@ TEST(maps_of_exchanges) {
     sk_batch_destroy(other);
 }
 
+static struct sk_batch *cycle(int64_t rows, int64_t keys) { /* k: row % keys, v: row */
+    int64_t *v = sk_alloc(SK_TAG_TEST, (size_t)rows * 16);
+    for (int64_t i = 0; i < rows; i++) v[2 * i] = i % keys, v[2 * i + 1] = i;
+    struct sk_batch *b = rig_numbers("k,v", v, rows);
+    sk_free(v);
+    return b;
+}
+
+/* Counts the rows of the runs that a map yielded; *states: of these, those that are states. */
+static int64_t rows_of_runs(int64_t *states) {
+    int64_t rows = 0;
+    *states = 0;
+    for (uint32_t i = 1; i < rig.n_out; i += 2) /* behind its sample */
+        for (size_t at = 0; at < rig.out[i].n;) {
+            struct sk_block_info info;
+            struct ArrowSchema s;
+            struct ArrowArray a;
+            const uint8_t *p = rig.out[i].bytes + at;
+            CHECK_OK_ERR(sk_block_info(p, rig.out[i].n - at, &info, &err), &err);
+            CHECK_OK_ERR(sk_block_export(p, rig.out[i].n - at, 0, UINT64_MAX,
+                                         (struct sk_block_owner){NULL, NULL}, &s, &a, &err),
+                         &err);
+            rows += a.length;
+            if (*s.children[1]->format == 'z') *states += a.length;
+            s.release(&s);
+            a.release(&a);
+            at += SK_ALIGN(info.total_bytes, 64);
+        }
+    return rows;
+}
+
+/* Rows whose keys repeat late become states; others stay rows; and a table that is full is sent. */
+TEST(maps_of_aggregates_that_find_out_late) {
+    enum { ROWS = 200000 };
+    static const struct {
+        int64_t keys;
+        uint64_t target, table;
+        int64_t states, rows;                               /* that the map sends */
+    } cases[] = {{40000, 16 << 20, 64 << 20, 40000, 40000}, /* a quarter at 160,000 rows */
+                 {60000, 16 << 20, 64 << 20, 0, ROWS},
+                 {40000, 1 << 19, 8 << 20, 40000, 168000}, /* 128,000 rows were sent meanwhile */
+                 {1000, 16 << 20, 1 << 16, -1, -1},
+                 {ROWS, 16 << 20, 64 << 20, 0, ROWS}};
+    make_params();
+    struct sk_stage_node nodes[] = {RIG_NODE("aggregate_map", agg_params.p, agg_params.n)};
+    nodes[0].what = whats[AGGREGATE];
+    for (size_t i = 0; i < SK_COUNT(cases); i++) {
+        struct sk_batch *whole = cycle(ROWS, cases[i].keys), *b[50];
+        struct rig_input in[SK_COUNT(b)];
+        for (size_t k = 0; k < SK_COUNT(b); k++) {
+            CHECK_OK_ERR(sk_batch_slice(whole, (int64_t)k * 4000, 4000, &b[k], &err), &err);
+            in[k] = (struct rig_input){b[k], 0};
+        }
+        struct rig_task t = TASK(nodes, in);
+        t.task.hint = 1;
+        t.task.target_bytes = cases[i].target;
+        t.task.table_bytes = cases[i].table;
+        CHECK_OK_ERR(rig_run(&t, 1, &err), &err);
+        int64_t states, rows = rows_of_runs(&states);
+        if (cases[i].rows < 0) CHECK(rows == states && states > 2 * cases[i].keys);
+        else
+            CHECK_MSG(rows == cases[i].rows && states == cases[i].states, "%zu: %lld, %lld", i,
+                      (long long)rows, (long long)states);
+        rig_forget();
+        for (size_t k = 0; k < SK_COUNT(b); k++) sk_batch_destroy(b[k]);
+        sk_batch_destroy(whole);
+    }
+}
+
 /* ---- what is damaged ------------------------------------------------------------------------- */
 
 TEST(stages_that_cannot_be_opened) {
