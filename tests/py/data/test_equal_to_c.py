@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-
 import skate
 from skate import _skate
 from skate.data import DataContext
@@ -123,11 +122,15 @@ def of_c(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.mark.parametrize("name", PIPELINES)
-def test_blocks_are_those_of_c(name: str, of_c: tuple[Path, int]) -> None:
+def test_blocks_are_those_of_c(
+    name: str, of_c: tuple[Path, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, size = of_c
     context = DataContext.get_current()
-    context.target_max_block_size, context.target_min_block_size = size, min(size, 1 << 20)
-    context.broadcast_join_bytes = 0  # a C program's join always moves the rows of both sides
+    monkeypatch.setattr(context, "target_max_block_size", size)
+    monkeypatch.setattr(context, "target_min_block_size", min(size, 1 << 20))
+    # a C program's join always moves the rows of both sides
+    monkeypatch.setattr(context, "broadcast_join_bytes", 0)
     data = (folder / f"{name}.blocks").read_bytes()
     theirs = _skate.blocks(pa.py_buffer(data))
     mine = [fetch(b) for b in execute.run(PIPELINES[name](folder)._request())]
