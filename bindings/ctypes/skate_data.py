@@ -143,7 +143,7 @@ def range(rows, column="id"):
 
 
 def from_reader(reader):
-    """The batches of a pyarrow.RecordBatchReader."""
+    """The batches of a pyarrow.RecordBatchReader, which can be streamed once."""
     stream = _STREAM()
     reader._export_to_c(c.addressof(stream))
     return Dataset(lib.skate_from_stream(stream))

@@ -312,6 +312,35 @@ TEST(a_shutdown_while_the_stream_takes_its_time) {
     skate_dataset_release(ds);
 }
 
+/* A consumer that keeps all batches fills the store: the run ends with an error, or has its blocks
+ * elsewhere, and does not hang; and it can be released. */
+TEST(a_consumer_that_keeps_everything) {
+    for (int spills = 0; spills < 2; spills++) {
+        struct ArrowArrayStream out;
+        struct ArrowArray kept[64];
+        char dir[300];
+        snprintf(dir, sizeof dir, "%s/spill", test_dir());
+        OK(skate_init(SKATE_WITH(struct skate_opts, .cpus = 2, .store_bytes = 16 << 20,
+                                 .spill_dir = spills ? dir : NULL)));
+        skate_dataset *ds = generated(64, BATCH);
+        OK(skate_stream(ds, NULL, &out));
+        int n = 0, rc = 0;
+        while (n < 64 && (rc = out.get_next(&out, &kept[n])) == 0 && kept[n].release) n++;
+        if (rc) CHECK_STR_HAS(out.get_last_error(&out), "Stream: ");
+        CHECK(n >= 10 && (rc == 0 || rc == ENOMEM));
+        out.release(&out);
+        CHECK_EQ(G.released, 1);
+        printf("# %s: %d batches kept, then %d\n", spills ? "spills" : "stays", n, rc);
+        for (int i = 0; i < n; i++) {
+            const struct ArrowArray *c = kept[i].children[0];
+            CHECK_EQ(((const int64_t *)c->buffers[1])[c->offset], (int64_t)i * BATCH);
+            kept[i].release(&kept[i]);
+        }
+        skate_dataset_release(ds);
+        skate_shutdown();
+    }
+}
+
 /* ---- with other operators -------------------------------------------------------------------- */
 
 TEST(workers_that_die) {
