@@ -200,6 +200,57 @@ static skate_dataset *everything(void) {
 
 static void release_block(void *e, uint64_t oid) { (void)e, (void)oid; }
 
+static int committed(void *ctx, const struct skate_arg *reports, size_t n) {
+    CHECK_EQ(n, 3);
+    CHECK_MEM_EQ(reports[2].data, "two", 3);
+    ++*(int *)ctx;
+    return 0;
+}
+
+/* The log of a write that is resumed: opened, two units recorded, opened again, committed. */
+TEST(logs_without_memory) {
+    char log[600];
+    int commits = 0, before = 0;
+    bool hit = true;
+    for (int64_t nth = 1; hit; nth++) {
+        snprintf(log, sizeof log, "%s/log-%lld", test_dir(), (long long)nth);
+        struct skate_sink sink = {sizeof sink, "mem_tally", committed, NULL, &commits};
+        struct skate_resume o = {.size = sizeof o, .log = log, .job = "job"};
+        struct skate_unit unit[3] = {{"a", 1, 1, 1}, {"b", 1, 1, 1}, {"c", 1, 1, 1}};
+        skate_dataset *ds =
+            sk_dataset_writes(skate_source("mem_source", unit, 3, NULL), "mem_tally", NULL, 77);
+        CHECK(ds);
+        int64_t blocks = sk_mem_blocks(SK_TAG_N);
+        sk_mem_fail_at(nth);
+        sk_rc rc = SK_OK;
+        for (int call = 0; call < 2 && rc == SK_OK; call++) {
+            struct sk_resume *r = NULL;
+            struct sk_reports p = {.list = NULL};
+            rc = sk_resume_open(ds, &sink, NULL, &o, &r, &err);
+            if (rc == SK_OK && !call) rc = sk_reports_add(&p, (struct sk_bytes){"one", 3}, &err);
+            if (rc == SK_OK && !call) rc = sk_reports_add(&p, (struct sk_bytes){"", 0}, &err);
+            if (rc == SK_OK && !call) rc = sk_resume_units(r, 0, &p, 2, &err);
+            if (rc == SK_OK && call) {
+                CHECK(!sk_resume_all(r) && sk_resume_done(r).n == 3);
+                CHECK_MEM_EQ(sk_resume_done(r).p, "\1\1\0", 3);
+                rc = sk_reports_add(&p, (struct sk_bytes){"two", 3}, &err);
+                if (rc == SK_OK) rc = sk_resume_units(r, 2, &p, 3, &err);
+                if (rc == SK_OK) rc = sk_resume_commit(r, &sink, &err);
+            }
+            sk_reports_free(&p);
+            sk_resume_close(r);
+        }
+        hit = sk_mem_failed();
+        sk_mem_fail_at(0);
+        CHECK_MSG(rc == (hit ? SK_ENOMEM : SK_OK), "allocation %lld: %s", (long long)nth, err.msg);
+        CHECK_EQ(commits, hit ? 0 : 1);
+        CHECK_MSG(sk_mem_blocks(SK_TAG_N) == blocks, "allocation %lld leaks", (long long)nth);
+        skate_dataset_release(ds);
+        before++;
+    }
+    CHECK(before > 10);
+}
+
 TEST(plans_without_memory) {
     int64_t before = sk_mem_blocks(SK_TAG_N);
     bool hit = true;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "api_help.h"
+#include "base/fault.h"
 #include "skate_data.h"
 
 enum { STORE = 64 << 20, BATCH = 1 << 17 }; /* a batch: 2^17 numbers, 1 MiB */
@@ -285,6 +286,10 @@ TEST(a_run_that_does_not_begin_leaves_the_stream) {
     CHECK_STR_HAS(skate_error(), "Stream is used twice, and can be read only once");
     skate_dataset_release(both);
     CHECK_EQ(G.pulled + G.released, 0);
+    CHECK_RC(sk_fault_set("feed.thread", SK_FAULT_FAIL, 1), SK_OK);
+    CHECK_EQ(skate_count(ds, NULL, &n), SKATE_EIO);
+    CHECK_STR_HAS(skate_error(), "Stream: starting a thread that reads the stream");
+    sk_fault_clear();
     CHECK_EQ(all(ds), 10000);
     CHECK_EQ(G.released, 1);
     skate_dataset_release(generated(10, 1000)); /* never run at all */

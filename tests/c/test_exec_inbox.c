@@ -80,6 +80,26 @@ TEST(an_event_that_comes_while_the_run_is_held_waits_and_wakes_its_owner) {
     sk_inbox_destroy(f.in);
 }
 
+/* The owner waits for a call from outside; an event may be what the run goes on with. */
+TEST(an_event_ends_the_wait_for_a_call) {
+    open_inbox();
+    for (int first = 0; first < 2; first++) { /* the event comes while the run is held, or later */
+        sk_inbox_enter(f.in);
+        if (first) send(SK_EV_YIELDED, 0, 2);
+        uint64_t seen = sk_inbox_calls(f.in);
+        sk_inbox_leave(f.in);
+        if (!first) CHECK_RC(sk_inbox_await_call(f.in, seen, 0), SK_ETIMEOUT);
+        if (!first) send(SK_EV_YIELDED, 0, 0);
+        CHECK_OK(sk_inbox_await_call(f.in, seen, 0));
+        sk_inbox_enter(f.in);
+        uint64_t again = sk_inbox_calls(f.in);
+        sk_inbox_leave(f.in);
+        CHECK_RC(sk_inbox_await_call(f.in, again, 0), SK_ETIMEOUT);
+        if (!first) send(SK_EV_YIELDED, 0, 1);
+    }
+    sk_inbox_destroy(f.in);
+}
+
 TEST(events_from_below_wait_for_the_step_that_caused_them) {
     open_inbox();
     f.deep = true;

@@ -873,6 +873,22 @@ BOTH(a_thread_of_this_process_feeds_a_run) {
     }
 }
 
+TEST(units_of_a_feed_cannot_be_kept_apart) {
+    struct sk_err err = {0};
+    uint8_t none = 0;
+    begin();
+    struct sk_exec_conf c = {.memory_bytes = 1 << 20,
+                             .target_max_bytes = 100,
+                             .run_stage = {FN_RUN},
+                             .keep_units = true,
+                             .skip_units = &none,
+                             .n_skip = 1};
+    CHECK_RC(sk_exec_start(E, P, fed_source(1, UINT32_MAX), &c, &X, &err), SK_EINVAL);
+    CHECK_STR_HAS(err.msg, "'Fed' is not part of a chain over one source of 1 units");
+    sem_destroy(&F.asked);
+    end();
+}
+
 BOTH(a_feed_that_fails_is_the_failure_of_the_run) {
     for (uint32_t at = 0; at < 60; at += 13) {
         begin();

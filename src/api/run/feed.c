@@ -17,6 +17,7 @@
 
 #include "api/data_int.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/mem.h"
 
 #define TAG SK_TAG_EXEC
@@ -162,7 +163,7 @@ sk_rc sk_feeders_begin(struct sk_feeder *list, struct sk_exec *x, struct sk_err 
         f->pid = getpid();
         sigfillset(&all); /* signals are for the program's own threads */
         pthread_sigmask(SIG_SETMASK, &all, &old);
-        int e = pthread_create(&f->thread, NULL, feeder_main, f);
+        int e = SK_FAULT("feed.thread") ? EAGAIN : pthread_create(&f->thread, NULL, feeder_main, f);
         pthread_sigmask(SIG_SETMASK, &old, NULL);
         f->started = f->ds->stream->read = !e;
         if (!e) continue;

@@ -43,8 +43,8 @@ struct sk_inbox {
     _Atomic uint64_t n_deferred;
     _Atomic bool wakes; /* result of run->wakes when the mutex was last released */
     pthread_mutex_t mu, deferred_mu;
-    /* number of calls by sk_exec_call, and the threads that wait for one; call_mu guards nothing
-     * else */
+    bool awaited; /* the owner waits for a call, or is about to; guarded by mu */
+    /* number of calls, and the threads that wait for one; call_mu guards nothing else */
     pthread_mutex_t call_mu;
     pthread_cond_t call_came;
     uint64_t calls;
@@ -89,6 +89,10 @@ static void take_noted(struct sk_inbox *in, const struct sk_event *ev) {
 static void take(struct sk_inbox *in, const struct sk_event *ev) {
     if (in->x) take_noted(in, ev);
     else give_back(in->e, ev);
+    if (SK_UNLIKELY(in->awaited)) { /* the event may have begun tasks, which the owner drives */
+        in->awaited = false;
+        sk_inbox_called(in);
+    }
     if (is_last(ev)) unref(in); /* the task's reference; the caller has one of its own */
 }
 
@@ -172,6 +176,7 @@ void sk_inbox_leave(struct sk_inbox *in) {
 }
 
 uint64_t sk_inbox_calls(struct sk_inbox *in) {
+    in->awaited = true;
     pthread_mutex_lock(&in->call_mu);
     uint64_t n = in->calls;
     pthread_mutex_unlock(&in->call_mu);
