@@ -1,9 +1,10 @@
 /* version.c - the public C API: the library's version and what it can do. */
 #include "api/api_int.h"
 
-static const char *const feature[] = {"tasks",     "actors", "objects", "records", "datasets",
-                                      "resources", "gpus",   "streams", "cancel",  "named_actors",
-                                      "groups",    "events", "log",     "engines"};
+static const char *const feature[] = {"tasks",    "actors",       "objects", "records",
+                                      "datasets", "resources",    "gpus",    "streams",
+                                      "cancel",   "named_actors", "groups",  "events",
+                                      "log",      "engines",      "watch",   "resumable_writes"};
 
 const char *skate_version(void) { return SKATE_VERSION; }
 

@@ -346,6 +346,39 @@ TEST(a_consumer_that_keeps_everything) {
     }
 }
 
+/* Threads that wait for a batch: of the run itself, and of a run that pulls its stream. */
+static void *next_batch(void *stream) {
+    struct ArrowArrayStream *s = stream;
+    struct ArrowArray a;
+    CHECK_EQ(s->get_next(s, &a), ECANCELED);
+    CHECK_STR_EQ(s->get_last_error(s), "skate was shut down");
+    return NULL;
+}
+
+TEST(a_shutdown_while_batches_are_waited_for) {
+    for (int nested = 0; nested < 3; nested++) {
+        struct ArrowArrayStream out;
+        pthread_t th;
+        open_engine(STORE);
+        skate_dataset *ds = generated(10, 1000);
+        G.stop_at = 0;
+        for (int i = 0; i <= nested; i++) {
+            ds = skate_map(ds, "st_same", NULL);
+            OK(skate_stream(ds, NULL, &out));
+            skate_dataset_release(ds);
+            if (i < nested) ds = skate_from_stream(&out);
+        }
+        CHECK_EQ(pthread_create(&th, NULL, next_batch, &out), 0);
+        while (sem_wait(&G.waits) != 0);
+        skate_shutdown();
+        pthread_join(th, NULL);
+        CHECK_EQ(G.released, 0);
+        sem_post(&G.go);
+        out.release(&out);
+        CHECK_EQ(G.released, 1);
+    }
+}
+
 /* ---- with other operators -------------------------------------------------------------------- */
 
 TEST(workers_that_die) {

@@ -71,7 +71,10 @@ static void stop_all(uint64_t number) {
     for (struct sk_data_run *r = runs, *next; r; r = next) {
         next = r->next_run;
         if (r->number != number) continue;
+        struct sk_err err = {.code = 0};
         unlink_run(r);
+        /* a thread that waits for a batch holds r->mu: it returns now */
+        if (r->x) sk_exec_fail(r->x, SK_ERR(&err, SK_ECLOSED, "skate was shut down"), &err);
         stop(r);
     }
     pthread_mutex_unlock(&runs_mu);

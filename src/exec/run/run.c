@@ -261,6 +261,13 @@ void sk_exec_fed(struct sk_exec *x, uint64_t ticket, const struct sk_fed *fed) {
     sk_inbox_leave(x->inbox);
 }
 
+void sk_exec_fail(struct sk_exec *x, sk_rc rc, const struct sk_err *err) {
+    sk_inbox_enter(x->inbox);
+    sk_run_fail(x, rc, err, (sk_oid){0});
+    sk_inbox_called(x->inbox);
+    sk_inbox_leave(x->inbox);
+}
+
 size_t sk_exec_flows(struct sk_exec *x, bool taken, struct sk_flow *out, size_t cap) {
     sk_inbox_enter(x->inbox);
     size_t n = sk_flow_copy(taken ? &x->taken : &x->made, out, cap);
