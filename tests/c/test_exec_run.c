@@ -866,8 +866,8 @@ BOTH(a_thread_of_this_process_feeds_a_run) {
         for (uint64_t i = 0; i < SK_MIN(r.n, 1400); i++)
             CHECK_EQ(r.p[i], how == 1 ? i + 2 : how ? i + 1 : i);
         for (uint64_t i = 1400; i < r.n; i++) CHECK_EQ(r.p[i], i - 1399);
-        if (how == 2) CHECK_LE(F.n_asks, 100);
-        else CHECK_EQ(F.n_asks, 201);
+        /* with a limit: as many as were asked for before the first task, which may be the last */
+        if (how != 2) CHECK_EQ(F.n_asks, 201);
         sk_vec_free(&r);
         end_fed(th);
     }
