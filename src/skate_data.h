@@ -196,14 +196,17 @@ SKATE_API skate_dataset *skate_source(const char *name, const struct skate_unit 
 SKATE_API skate_dataset *skate_range(int64_t n, const char *column, const struct skate_map_opts *o);
 /* The batches of a stream, which the call takes over. A run pulls it batch by batch, in order, as
  * far as the run's memory and what takes the batches have room; a limit behind it ends the pulling.
- * An error of the stream fails the run, with its message. Thread: the run's own, one for each
- * stream, which calls get_schema, get_next and get_last_error in this process. A call may wait, and
- * may run other datasets, but must not end its own run, nor the engine. The stream is released by
- * that thread once it has ended or failed, else with the run; skate_count, skate_write and the
- * release of a run's stream wait for a call that is under way, and nothing calls the stream
- * afterwards. skate_shutdown does not wait for it. It can be read only once: a second run that
- * needs it, and a plan that uses it twice, fail with SKATE_EINVAL. To read batches several times,
- * put them into the store (skate_from_arrays). */
+ * An error of the stream fails the run, with its message. It can be read only once: a second run
+ * that needs it, and a plan that uses it twice, fail with SKATE_EINVAL. To read batches several
+ * times, put them into the store (skate_from_arrays).
+ *
+ * Thread: the run has one for each stream, which calls get_schema, get_next and get_last_error in
+ * this process, and uses the engine of the thread that began the run. A call may wait, and may run
+ * other datasets, but must not end its own run, nor the engine.
+ *
+ * Release: by that thread once the stream has ended or failed, else with the run. skate_count,
+ * skate_write and the release of a run's stream wait for a call that is under way, and nothing
+ * calls the stream afterwards. skate_shutdown does not wait for it. */
 SKATE_API skate_dataset *skate_from_stream(struct ArrowArrayStream *stream);
 /* Batches of one schema. Takes all arrays over; copies the schema. */
 SKATE_API skate_dataset *skate_from_arrays(const struct ArrowSchema *schema,

@@ -20,6 +20,7 @@ static struct gen {
     int64_t batches, rows; /* rows of each batch; the batches after them are the end */
     int64_t fail_at;       /* the get_next that fails; -1: get_schema; INT64_MIN: none */
     int64_t stop_at;       /* the get_next that waits for `go` */
+    bool nested;           /* each get_next runs another dataset */
     sem_t go, waits;
     _Atomic int64_t pulled, consumed, ahead; /* ahead: the most that were pulled and not consumed */
     _Atomic int released, inside, threads;
@@ -58,6 +59,13 @@ static int gen_next(struct ArrowArrayStream *s, struct ArrowArray *out) {
     if (at == G.stop_at) {
         sem_post(&G.waits);
         while (sem_wait(&G.go) != 0);
+    }
+    if (G.nested) {
+        int64_t n = 0;
+        skate_dataset *inner = skate_map(skate_range(5, NULL, NULL), "st_same", NULL);
+        OK(skate_count(inner, NULL, &n));
+        skate_dataset_release(inner);
+        CHECK_EQ(n, 5);
     }
     int rc = at == G.fail_at ? EIO : 0;
     if (!rc && at < G.batches) {
@@ -414,6 +422,42 @@ TEST(a_stream_beside_other_sources) {
     CHECK_EQ(all(generated(5, 0)), 0); /* batches without rows */
     CHECK_EQ(G.released, 1);
     skate_shutdown();
+}
+
+/* A stream runs datasets itself, in the engine of the thread that began the run. A stream of an
+ * engine goes into a run of another one, and fails when the first is closed. */
+TEST(streams_of_two_engines) {
+    skate_engine *e[2];
+    struct ArrowArrayStream out;
+    struct ArrowArray a;
+    int64_t n;
+    for (int i = 0; i < 2; i++)
+        CHECK(e[i] = skate_engine_open(
+                  SKATE_WITH(struct skate_opts, .cpus = 2, .store_bytes = STORE)));
+    skate_use(e[1]); /* there is no engine of skate_init */
+    skate_dataset *ds = generated(30, 100);
+    G.nested = true;
+    CHECK_EQ(all(skate_map(ds, "st_same", NULL)), 3000);
+    skate_use(e[0]);
+    ds = skate_map(generated(1000000, 100), "st_same", NULL);
+    OK(skate_stream(ds, NULL, &out));
+    skate_dataset_release(ds);
+    skate_use(e[1]);
+    ds = skate_from_stream(&out);
+    OK(skate_stream(ds, NULL, &out));
+    CHECK_EQ(take(&out, 0, 5000), 5000);
+    skate_engine_close(e[0]);
+    int rc;
+    while ((rc = out.get_next(&out, &a)) == 0 && a.release) a.release(&a);
+    CHECK(rc != 0);
+    CHECK_STR_HAS(out.get_last_error(&out), "Stream: the stream's get_next failed: skate was shut");
+    out.release(&out);
+    skate_dataset_release(ds);
+    CHECK_EQ(G.released, 1);
+    OK(skate_count(ds = skate_range(100, NULL, NULL), NULL, &n));
+    CHECK_EQ(n, 100);
+    skate_dataset_release(ds);
+    skate_engine_close(e[1]);
 }
 
 /* A stream of a run is the source of another run, and so on: four threads pull from each other. */

@@ -27,6 +27,7 @@ struct sk_feeder {
     struct sk_feeder *next;
     struct sk_engine *e;
     skate_dataset *ds; /* has the stream; the run holds it */
+    uint64_t used;     /* the engine that the thread's calls use (sk_api_used) */
     pthread_t thread;
     int32_t pid;  /* of the process that has the thread */
     bool started; /* the thread exists, and the stream is the run's */
@@ -120,6 +121,7 @@ static void release_stream(struct sk_feeder *f) {
 static void *feeder_main(void *arg) {
     struct sk_feeder *f = arg;
     sk_rc rc = SK_OK;
+    (void)skate_use((skate_engine *)(uintptr_t)f->used);
     for (uint64_t ticket; rc == SK_OK && (ticket = next_ask(f));) {
         struct sk_err err = {.code = 0};
         struct ArrowArray a = {.release = NULL};
@@ -161,6 +163,7 @@ sk_rc sk_feeders_begin(struct sk_feeder *list, struct sk_exec *x, struct sk_err 
     for (struct sk_feeder *f = list; f; f = f->next) {
         f->x = x;
         f->pid = getpid();
+        f->used = sk_api_used();
         sigfillset(&all); /* signals are for the program's own threads */
         pthread_sigmask(SIG_SETMASK, &all, &old);
         int e = SK_FAULT("feed.thread") ? EAGAIN : pthread_create(&f->thread, NULL, feeder_main, f);
