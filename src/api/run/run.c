@@ -432,20 +432,31 @@ int skate_stream_dead(struct ArrowArrayStream *stream, struct ArrowSchema *schem
 
 /* ---- statistics and plans -------------------------------------------------------------------- */
 
+/* Returns the statistics of the operators, which the caller frees; NULL: no memory. Their labels
+ * are the run's. Call with r->mu held. */
+static struct sk_exec_op_stats *get_stats(struct sk_data_run *r, struct sk_exec_stats *s,
+                                          uint32_t *n) {
+    *s = r->last;
+    if (r->x) sk_exec_get_stats(r->x, s, NULL, 0);
+    struct sk_exec_op_stats *ops = sk_calloc(TAG, (s->n_ops + 1) * sizeof *ops);
+    *n = r->x && ops ? s->n_ops : 0;
+    if (*n) sk_exec_get_stats(r->x, s, ops, *n);
+    return ops;
+}
+
 int skate_stream_stats(struct ArrowArrayStream *stream, struct skate_run_stats *out) {
     struct sk_data_run *r = NULL;
-    struct sk_exec_stats s = {.n_ops = 0};
+    struct sk_exec_stats s;
+    uint32_t n;
     SK_TRY(run_of(stream, &r));
     if (!out || out->size != sizeof *out)
         return SK_ERR(sk_api_err(), SK_EINVAL,
                       "stream_stats: a struct is needed that begins with its size, %zu",
                       sizeof *out);
-    s = r->last;
-    if (r->x) sk_exec_get_stats(r->x, &s, NULL, 0);
-    struct sk_exec_op_stats *ops = sk_calloc(TAG, (s.n_ops + 1) * sizeof *ops);
+    pthread_mutex_lock(&r->mu); /* another thread may close the engine */
+    struct sk_exec_op_stats *ops = get_stats(r, &s, &n);
+    pthread_mutex_unlock(&r->mu);
     if (!ops) return SK_ERR(sk_api_err(), SK_ENOMEM, "no memory for statistics");
-    uint32_t n = r->x ? s.n_ops : 0;
-    if (r->x) sk_exec_get_stats(r->x, &s, ops, n);
     *out = (struct skate_run_stats){.size = sizeof *out,
                                     .wall_ns = s.wall_ns,
                                     .rows = r->rows,
@@ -519,11 +530,9 @@ char *skate_stream_stats_json(struct ArrowArrayStream *stream) {
     struct sk_exec_stats s;
     if (run_of(stream, &r) != SK_OK) return NULL;
     struct text t = {.p = malloc(4096), .cap = 4096};
-    s = r->last;
-    if (r->x) sk_exec_get_stats(r->x, &s, NULL, 0);
-    struct sk_exec_op_stats *ops = sk_calloc(TAG, (s.n_ops + 1) * sizeof *ops);
-    uint32_t n = r->x && ops ? s.n_ops : 0;
-    if (n) sk_exec_get_stats(r->x, &s, ops, n);
+    uint32_t n;
+    pthread_mutex_lock(&r->mu);
+    struct sk_exec_op_stats *ops = get_stats(r, &s, &n);
     put(&t,
         "{\"wall_ns\": %lld, \"rows\": %llu, \"bytes\": %llu, \"memory_limit\": %llu, "
         "\"memory_peak\": %llu, \"disk_bytes\": %llu, \"bad_rows\": %llu, \"done\": %s, "
@@ -537,6 +546,7 @@ char *skate_stream_stats_json(struct ArrowArrayStream *stream) {
         put_op(&t, &ops[i]);
     }
     put(&t, "]}");
+    pthread_mutex_unlock(&r->mu);
     sk_free(ops);
     if (!t.p) SK_ERR(sk_api_err(), SK_ENOMEM, "no memory for statistics");
     return t.p;
