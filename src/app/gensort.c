@@ -111,7 +111,8 @@ int main(int argc, char **argv) {
     if (argc - optind != 2 || !sortrec_parse(argv[optind], &n)) usage();
     if (n > INT64_MAX / SORTREC_SIZE) tool_die("%s records: more than a file holds", argv[optind]);
     all.n = (uint64_t)n;
-    out.path = tool_path(argv[optind + 1]);
+    char *path = tool_path(argv[optind + 1]);
+    out.path = path;
     if (strlen(out.path) >= sizeof all.path) tool_die("%s: %s", out.path, strerror(ENAMETOOLONG));
     memcpy(all.path, out.path, strlen(out.path) + 1);
 
@@ -141,5 +142,6 @@ int main(int argc, char **argv) {
     if (close(fd)) tool_die("%s: %s", out.path, strerror(errno));
     char text[SORTREC_HEX];
     if (all.sum) fprintf(stderr, "%s\n", sortrec_hex(out.sum, text));
+    free(path);
     return 0;
 }

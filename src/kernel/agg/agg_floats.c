@@ -11,6 +11,7 @@
 enum { WORDS = 8, BLOCK = 64 * WORDS, LANES = 4, BINS = 4 };
 typedef double doubles __attribute__((vector_size(8 * LANES)));
 typedef int64_t longs __attribute__((vector_size(8 * LANES)));
+typedef uint64_t ulongs __attribute__((vector_size(8 * LANES)));
 
 bool sk_agg_plain;
 bool sk_agg_wide(void) {
@@ -37,12 +38,12 @@ struct digits {
     uint64_t sum[BINS], squares[BINS];
 };
 
-SK_INLINE void add_vector(longs *to, const double *rounder, int from, int bins,
+SK_INLINE void add_vector(ulongs *to, const double *rounder, int from, int bins,
                           const doubles *values) {
     doubles x = *values;
     for (int i = from; i < bins; i++) {
         doubles rounded = x + rounder[i];
-        to[i] += (longs)rounded;
+        to[i] += (ulongs)rounded;
         x -= rounded - rounder[i];
     }
 }
@@ -61,7 +62,8 @@ SK_INLINE void find_rest(const doubles *x, const doubles *h, bool fused, doubles
 /* Returns false, and sums that mean nothing, if a magnitude is above the limit or NaN. */
 SK_INLINE bool add_block(const struct floats *f, const double *x, const uint64_t *valid,
                          bool moments, bool fused, struct digits *out) {
-    longs sum[BINS] = {{0}}, squares[BINS] = {{0}}, good = ~(longs){0};
+    ulongs sum[BINS] = {{0}}, squares[BINS] = {{0}};
+    longs good = ~(longs){0};
     const longs shift = {0, 1, 2, 3};
     for (int w = 0; w < WORDS; w++)
         for (int i = 0; i < 64; i += LANES) {
