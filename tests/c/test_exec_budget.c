@@ -23,6 +23,22 @@ TEST(promise_turns_into_use_and_the_rest_comes_back) {
     CHECK_EQ(b.peak, 155);
 }
 
+TEST(tables_of_all_tasks_have_an_eighth_of_memory) {
+    rig_begin(&R);
+    R.conf.memory_bytes = 64 << 20;
+    R.conf.target_max_bytes = 1 << 20;
+    R.conf.cpu_e4 = 4 * SK_RES_UNIT;
+    rig_start(&R, rig_map(&R, rig_source(&R, 1, -1)));
+    CHECK_EQ(sk_stage_slots(R.x, &R.x->s[0]), 4);
+    CHECK_EQ(sk_stage_table_bytes(R.x, &R.x->s[0]), 2 << 20);
+    R.x->conf.target_max_bytes = 16 << 20; /* but at least half a block */
+    CHECK_EQ(sk_stage_table_bytes(R.x, &R.x->s[0]), 8 << 20);
+    R.x->s[0].max_tasks = 1;
+    R.x->conf.target_max_bytes = 0;
+    CHECK_EQ(sk_stage_table_bytes(R.x, &R.x->s[0]), 8 << 20);
+    rig_end(&R);
+}
+
 static void told(struct rig *r, enum sk_step_ev_kind kind, uint64_t oid) {
     rig_event(r, (struct sk_step_ev){.kind = kind, .block = {.oid = oid}});
 }
