@@ -295,8 +295,8 @@ sk_rc sk_join_rest(const struct sk_keys *const *right, uint32_t n_right, enum sk
                    const uint8_t *met, struct sk_join **out, struct sk_err *err) SK_MUST_USE;
 
 /* An estimate of the number of distinct keys, from their hashes (sk_keys_hash); all zero at first.
- * It is exact up to 4,096, and then off by about 2 %. */
-enum { SK_DISTINCT_SLOTS = 8192 };
+ * It is exact up to 1,024, and then off by about 4 %. */
+enum { SK_DISTINCT_SLOTS = 2048 };
 struct sk_distinct {
     uint32_t n, level; /* n: hashes in the table; each stands for 2^level keys */
     uint64_t hash[SK_DISTINCT_SLOTS];

@@ -21,7 +21,7 @@
  * unpacked and merged where a row is sorted, moved and added: of a sum of doubles by an int it
  * costs as much as four rows, of three aggregates as ten, of one by a text as two
  * (docs/design/kernels.md). */
-enum { LOOK = 1 << 15, FEW = 1 << 16, PAYS = 4 };
+enum { LOOK = 1 << 12, FEW = 1 << 16, PAYS = 4 };
 
 /* ---- the batch that an aggregation gets: the keys, then one column for each aggregate -------- */
 

@@ -470,7 +470,7 @@ TEST(states_are_worth_it_where_they_are_a_quarter_as_many) {
             }
             CHECK_EQ(sk_states_rows(s), 0);
             /* an estimate is off by a few percent, and keys are looked at in steps */
-            if (worth) CHECK(at + (1 << 15) >= 4 * keys * 9 / 10);
+            if (worth) CHECK(at + (1 << 12) >= 4 * keys * 9 / 10);
             else CHECK(ROWS_MAX < 4 * keys * 11 / 10);
             sk_states_destroy(s);
         }
