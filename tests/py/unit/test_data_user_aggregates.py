@@ -6,6 +6,7 @@ import datetime
 import decimal
 import math
 import statistics
+import types
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,9 @@ from exchanges import exchanged
 from hypothesis import given
 from hypothesis import strategies as st
 from rounds import examples
+from skate import _skate
 from skate.data import aggregate as ag
+from skate.data.by_key import kernel_aggregates
 from skate.data.by_key.group_keys import orderable
 from skate.data.by_key.user_aggregates import Groups
 from skate.data.op import aggregate_map
@@ -386,6 +389,35 @@ def test_blocks_of_several_types():
     assert aggregated([], [ag.Min("v"), ag.Max("v"), ag.AsList("v")], mixed) == [
         {"min(v)": 0.5, "max(v)": 2.0, "list(v)": [1.0, 2.0, 0.5]}
     ]
+
+
+@pytest.mark.parametrize(
+    ("keys", "target", "table", "sent"),
+    [
+        (40_000, 16 << 20, 64 << 20, [("states", 40_000)]),  # a quarter at 160,000 rows
+        (60_000, 16 << 20, 64 << 20, [("rows", 200_000)]),
+        # 128,000 rows are sent meanwhile
+        (40_000, 1 << 19, 8 << 20, [("rows", 128_000), ("states", 40_000)]),
+        (1_000, 16 << 20, 1 << 16, None),  # the table is full, again and again
+    ],
+)
+def test_a_map_makes_states_however_late_keys_repeat(keys, target, table, sent):
+    rows, step = 200_000, 4_000
+    numbers = np.arange(rows)
+    batches = [
+        pa.record_batch({"k": numbers[i : i + step] % keys, "v": numbers[i : i + step]})
+        for i in range(0, rows, step)
+    ]
+    task = types.SimpleNamespace(target=target, table=table, nbytes=_skate.block_nbytes)
+    of = kernel_aggregates.Kernel(["k"], [ag.Sum("v")], ["s"], "Aggregate")
+    got = [
+        ("states" if of._is_states(rb.schema) else "rows", rb.num_rows)
+        for rb in aggregate_map._made(of, of.what, iter(batches), task)
+    ]
+    if sent is None:
+        assert len(got) > 2 and all(kind == "states" for kind, _ in got)
+    else:
+        assert got == sent
 
 
 def test_a_task_whose_batches_have_several_types_keeps_the_order_of_values(monkeypatch):
