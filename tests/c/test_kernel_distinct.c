@@ -31,8 +31,8 @@ TEST(distinct_keys_are_counted_or_nearly_so) {
             add(d, rows, keys[k], turn, seen);
             for (uint64_t i = 0; i < keys[k]; i++) n += seen[i];
             uint64_t got = sk_distinct_estimate(d), off = got > n ? got - n : n - got;
-            CHECK_MSG(off * 6 <= n && (n > 1024 || !off), "%llu, not %llu",
-                      (unsigned long long)got, (unsigned long long)n);
+            CHECK_MSG(off * 6 <= n && (n > 1024 || !off), "%llu, not %llu", (unsigned long long)got,
+                      (unsigned long long)n);
             add(d, keys[k], keys[k], true, seen); /* all of them */
             got = sk_distinct_estimate(d);
             add(d, rows, keys[k], turn, seen); /* nothing new */
