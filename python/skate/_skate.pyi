@@ -379,7 +379,7 @@ def exchange_cut(what: bytes, samples: list[Any], n: int, /) -> Work | None:
 
 def exchange_reduce(
     what: bytes,
-    slices: list[tuple[Any, int, bool, int] | tuple[Any, int, bool, int, int]],
+    slices: Sequence[tuple[Any, int, bool, int] | tuple[Any, int, bool, int, int]],
     first: int,
     end: int,
     n: int,

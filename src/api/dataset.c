@@ -202,15 +202,19 @@ static bool set_call(skate_dataset *ds, const char *name, const struct skate_map
     return true;
 }
 
+struct caller {                    /* a kind of operator that calls functions of batches */
+    const char *op, *call, *label; /* call: for messages */
+    uint32_t props;
+};
+
 /* A node that calls the function of batches `name`. */
-static skate_dataset *calls(skate_dataset *ds, const char *op, const char *call, const char *label,
-                            uint32_t props, const char *name, const struct skate_map_opts *o,
-                            uint64_t write, struct sk_bytes keys) {
+static skate_dataset *calls(skate_dataset *ds, struct caller k, const char *name,
+                            const struct skate_map_opts *o, uint64_t write, struct sk_bytes keys) {
     const struct skate_batch_fns *f;
     if (!name) name = "(null)";
-    if (!(ds = node(op, props, &ds, 1))) return NULL;
-    LABEL(ds, "%s(%s)", label, name);
-    if (sk_batches_find(name, &f, sk_api_err()) != SK_OK || !set_opts(ds, call, o) ||
+    if (!(ds = node(k.op, k.props, &ds, 1))) return NULL;
+    LABEL(ds, "%s(%s)", k.label, name);
+    if (sk_batches_find(name, &f, sk_api_err()) != SK_OK || !set_opts(ds, k.call, o) ||
         !set_call(ds, name, o, write, keys))
         return refuse(ds);
     if (f->init && !ds->pool_max) ds->pool_max = ds->pool_min = 1;
@@ -218,7 +222,7 @@ static skate_dataset *calls(skate_dataset *ds, const char *op, const char *call,
 }
 
 skate_dataset *skate_map(skate_dataset *ds, const char *name, const struct skate_map_opts *o) {
-    return calls(ds, "map", "map", "Map", 0, name, o, 0, none);
+    return calls(ds, (struct caller){"map", "map", "Map", 0}, name, o, 0, none);
 }
 
 skate_dataset *skate_filter(skate_dataset *ds, const char *name, const struct skate_map_opts *o) {
@@ -227,12 +231,13 @@ skate_dataset *skate_filter(skate_dataset *ds, const char *name, const struct sk
                "filter: on_error and batch_rows are for skate_map: leave them 0");
         return refuse(ds);
     }
-    return calls(ds, "filter", "filter", "Filter", SK_OP_NO_MORE, name, o, 0, none);
+    return calls(ds, (struct caller){"filter", "filter", "Filter", SK_OP_NO_MORE}, name, o, 0,
+                 none);
 }
 
 skate_dataset *sk_dataset_writes(skate_dataset *ds, const char *name,
                                  const struct skate_map_opts *o, uint64_t number) {
-    return calls(ds, "map", "write", "Write", SK_OP_WRITES, name, o, number, none);
+    return calls(ds, (struct caller){"map", "write", "Write", SK_OP_WRITES}, name, o, number, none);
 }
 
 /* ---- sources --------------------------------------------------------------------------------- */
@@ -773,7 +778,7 @@ skate_dataset *skate_map_groups(skate_dataset *ds, const char *const *keys, size
     struct sk_bytes wire = none;
     ds = by_order("Group", "map_groups", ds, keys, n, false, o);
     if (ds && !group_keys(keys, n, &wire)) ds = refuse(ds);
-    ds = calls(ds, "map_groups", "map_groups", "MapGroups", 0, name, m, 0, wire);
+    ds = calls(ds, (struct caller){"map_groups", "map_groups", "MapGroups", 0}, name, m, 0, wire);
     free_bytes(wire);
     return ds;
 }

@@ -38,6 +38,7 @@ static sk_rc check_offsets(const struct ArrowArray *a, int32_t width, struct row
 
 static uint64_t index_at(const uint8_t *p, int32_t width, bool is_signed, int64_t i) {
     uint64_t v = 0; /* little-endian, as blocks are */
+    SK_DCHECK(width > 0);
     memcpy(&v, p + i * width, (size_t)width);
     if (is_signed && width < 8 && v >> (8 * width - 1)) v |= UINT64_MAX << (8 * width);
     return v;

@@ -57,7 +57,7 @@ sk_rc sk_columns_read(struct sk_bytes wire, struct sk_columns **out, struct sk_e
 
 void sk_columns_destroy(struct sk_columns *c) {
     if (!c) return;
-    for (uint32_t i = 0; i < c->n; i++) {
+    for (uint32_t i = 0; c->names && c->new_names && i < c->n; i++) {
         sk_free(c->names[i]);
         sk_free(c->new_names[i]);
     }

@@ -70,7 +70,7 @@ static sk_rc open_keys(struct sk_groups *g, const struct sk_batch *b, struct sk_
 sk_rc sk_groups_find(struct sk_groups *g, const struct sk_batch *b, const uint32_t **start,
                      uint32_t *n, struct sk_err *err) {
     uint64_t rows = (uint64_t)b->array.length;
-    struct sk_keys *keys;
+    struct sk_keys *keys = NULL;
     if (rows > g->cap || !g->start) {
         uint32_t *more = sk_realloc(TAG, g->start, (rows + 1) * sizeof *more);
         if (!more) return SK_ERR(err, SK_ENOMEM, "no memory to find groups");

@@ -128,8 +128,8 @@ sk_rc sk_exec_call(struct sk_exec *x, sk_rc (*fn)(void *arg, struct sk_err *err)
 /* Answers a feed's ask; call it by any thread, before sk_exec_stop begins. The answer is dropped if
  * the block is not needed any more. The next ask may be made inside this call. */
 void sk_exec_fed(struct sk_exec *x, uint64_t ticket, const struct sk_fed *fed);
-/* Fails the run, unless it has failed, from any thread: a call of sk_exec_next that waits returns with
- * this failure. */
+/* Fails the run, unless it has failed, from any thread: a call of sk_exec_next that waits returns
+ * with this failure. */
 void sk_exec_fail(struct sk_exec *x, sk_rc rc, const struct sk_err *err);
 /* Waits until the constructor of each actor that was created at the start of the run has succeeded
  * or failed. SK_ETIMEOUT. */

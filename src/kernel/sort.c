@@ -154,5 +154,6 @@ sk_rc sk_sort_some(const struct sk_keys *k, uint32_t *index, uint64_t n, struct 
     }
     sk_vec_free(&s.groups);
     sk_free(s.a);
-    return ok ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory to sort %llu rows", (unsigned long long)n);
+    return ok ? SK_OK
+              : SK_ERR(err, SK_ENOMEM, "no memory to sort %llu rows", (unsigned long long)n);
 }

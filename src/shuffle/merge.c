@@ -134,8 +134,8 @@ static void merging_destroy(struct sk_work *head) {
 /* ---- aggregates ----
  *
  * Neighbouring packs of states become states with one row for each group, so that they do not grow
- * with the number of maps. Packs of rows, which maps send where states would not be a quarter as many
- * (aggregate.c), stay rows: neighbours become one run. States and rows do not pass each other,
+ * with the number of maps. Packs of rows, which maps send where states would not be a quarter as
+ * many (aggregate.c), stay rows: neighbours become one run. States and rows do not pass each other,
  * because lists of values are in the order of the maps. Groups are made in parts, as in a reduce:
  * each is a range of keys in about target_bytes of memory, and becomes a run. */
 

@@ -197,6 +197,14 @@ static void loop_free(struct loop *l) {
     sk_free(l);
 }
 
+/* Orders the last use of an ended graph's memory before the first use by the next graph: between
+ * them is only the driver, another process, which ThreadSanitizer does not see. */
+static pthread_mutex_t reused = PTHREAD_MUTEX_INITIALIZER;
+static void pass_memory_on(void) {
+    pthread_mutex_lock(&reused);
+    pthread_mutex_unlock(&reused);
+}
+
 static void *loop_main(void *arg) {
     struct loop *l = arg;
     struct sk_err err = {0};
@@ -211,6 +219,7 @@ static void *loop_main(void *arg) {
     (void)next(l, &err);
     struct sk_dag_seat *seat = l->seat;
     loop_free(l);
+    pass_memory_on();
     sk_dag_seat_leave(seat, rc, err.msg); /* from now on the graph's memory may be reused */
     return NULL;
 }
@@ -316,6 +325,7 @@ static int graph_begin(struct skate_task *t) {
     l->seat = (struct sk_dag_seat *)(void *)(base + seat);
     sk_arena_init(&l->arena, SK_TAG_EXEC, 4096);
     struct sk_dag_seat *taken = l->seat;
+    pass_memory_on();
     if (!sk_dag_seat_take(taken, graph, 0)) {
         loop_free(l);
         return SK_ERR(err, SK_ECLOSED, "the graph has ended");

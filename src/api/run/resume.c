@@ -66,8 +66,8 @@ struct parts {
 };
 
 static void mix(struct digest *d, const void *p, size_t n) {
-    uint64_t size = n, two[2] = {d->hash, sk_hash(p, n)};
-    d->hash = sk_hash(two, sizeof two);
+    uint64_t size = n, both = 31 * d->hash + sk_hash(p, n);
+    d->hash = sk_hash(&both, sizeof both);
     d->crc = sk_crc32c(sk_crc32c(d->crc, &size, sizeof size), p, n);
 }
 

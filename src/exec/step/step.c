@@ -144,7 +144,7 @@ static sk_rc over(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err 
             s->task_ns_total += ev->run_ns;
             s->task_ns_max = SK_MAX(s->task_ns_max, ev->run_ns);
         }
-        for (uint32_t i = 0; i < SK_MIN(ev->n_fused, s->n_fused); i++) {
+        for (uint32_t i = 0; ev->fused && i < SK_MIN(ev->n_fused, s->n_fused); i++) {
             s->fused[i].rows_out += ev->fused[i].rows_out;
             s->fused[i].ns += ev->fused[i].ns;
             s->fused[i].io_retries += ev->fused[i].io_retries;

@@ -138,8 +138,10 @@ static void open(struct floats *f) {
     uint64_t bits;
     memcpy(&bits, &most, 8);
     bits += 1;
-    for (memcpy(&most, &bits, 8); most * most > sk_fsum_limit(squares); memcpy(&most, &bits, 8))
+    do {
+        memcpy(&most, &bits, 8);
         bits--;
+    } while (most * most > sk_fsum_limit(squares));
     f->limit = SK_MIN(f->limit, most);
 }
 
@@ -194,6 +196,7 @@ static int64_t add_cleaned(struct floats *f, const double *x, const uint64_t *va
 static int64_t load_block(const struct sk_key_col *c, int64_t row, int64_t rows, double *to,
                           const double **x, uint64_t *valid) {
     int64_t n = SK_MIN(rows - row, (int64_t)BLOCK), at = c->offset + row, values = n;
+    SK_DCHECK(n >= 0);
     const uint8_t *p = c->data + at * c->width;
     *x = (const double *)(const void *)p;
     if (c->width != 8 || n < BLOCK) {

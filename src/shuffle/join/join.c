@@ -156,6 +156,7 @@ static sk_rc give_report(struct joining *w, struct sk_value **out, struct sk_err
 static void fetch(struct joining *w, uint64_t rows) {
     uint32_t s = w->in.shared, n_left = w->side[LEFT].n;
     uint64_t n = w->n - w->at;
+    SK_DCHECK(w->place[LEFT] && w->place[RIGHT]);
     for (int i = 0; i < SIDES && w->at; i++)
         if (w->place[i]) memmove(w->place[i], w->place[i] + w->at, n * sizeof *w->place[i]);
     w->at = 0;

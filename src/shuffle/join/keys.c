@@ -175,6 +175,7 @@ static sk_rc widen(struct sk_join_side *side, const struct ArrowArray *from, con
                    uint32_t width, struct ArrowArray *out, const void **buffers,
                    struct sk_err *err) {
     uint32_t narrow = int_width(format);
+    SK_DCHECK(narrow > 0);
     size_t n = (size_t)(from->offset + from->length);
     uint8_t *to = sk_alloc(SK_TAG_KERNEL, n * width + 1);
     const uint8_t *p = from->buffers[1];

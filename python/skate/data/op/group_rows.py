@@ -11,12 +11,21 @@ from skate.data.op import Columns, Operator, Params, Phase, Phases
 from skate.data.values.unify import few
 
 
-def by_groups(name: str, params: Params, **how: bool) -> Phases:
-    """The phases of an exchange of sorted runs in which no partition begins inside a group. how:
-    what is done with groups (_skate.exchange_what). name: the operator's name in plans."""
+def by_groups(
+    name: str, params: Params, firsts: bool = False, whole_groups: bool = False
+) -> Phases:
+    """The phases of an exchange of sorted runs in which no partition begins inside a group. firsts,
+    whole_groups: what is done with groups (_skate.exchange_what). name: the operator's name in
+    plans."""
     keys, by = params["keys"], few(params["keys"])
-    what = _skate.exchange_what("sort", keys=[(k, False, False) for k in keys], groups=True, **how)
-    given = {"keys": keys, **how}
+    what = _skate.exchange_what(
+        "sort",
+        keys=[(k, False, False) for k in keys],
+        groups=True,
+        firsts=firsts,
+        whole_groups=whole_groups,
+    )
+    given = {"keys": keys}
     cut = {"exchange": {"cut": True, "n_partitions": params["n"]}}
     reduce = Phase("exchange_reduce", f"{name}Reduce({by})", given, what, cut)
     return Phases((Phase("exchange_map", f"{name}Map({by})", given, what),), reduce)
