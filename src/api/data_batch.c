@@ -432,7 +432,7 @@ static sk_rc add_letter(struct sk_data_node *node, struct sk_batch *row, int cod
 /* ---- calling a function ---------------------------------------------------------------------- */
 
 /* Calls the function for a batch, which stays the caller's. *rc_of: how the function failed. */
-static sk_rc call_once(struct sk_data_node *n, struct sk_batch *b, int *rc_of, struct sk_err *err) {
+static sk_rc call_fn(struct sk_data_node *n, struct sk_batch *b, int *rc_of, struct sk_err *err) {
     struct op *o = op_of(n);
     struct ArrowArray a;
     SK_TRY(sk_batch_export(b, &a, err));
@@ -464,7 +464,7 @@ static sk_rc send_held(struct sk_data_node *n, struct sk_err *err) {
 static sk_rc call(struct sk_data_node *n, struct sk_batch *b, struct sk_err *err) {
     struct op *o = op_of(n);
     int rc_of = 0;
-    sk_rc rc = call_once(n, b, &rc_of, err);
+    sk_rc rc = call_fn(n, b, &rc_of, err);
     if (rc != SK_OK || (rc_of && o->call.on_error == SKATE_RAISE)) {
         sk_batch_destroy(b);
         return rc != SK_OK ? rc : failed(rc_of, o->call.name, err);
@@ -678,7 +678,7 @@ static sk_rc filter_push(struct sk_data_node *n, struct sk_batch *b, struct sk_e
     }
     memset(keep, 1, (size_t)b->array.length + 1);
     o->ctx.keep = keep;
-    sk_rc rc = call_once(n, b, &rc_of, err);
+    sk_rc rc = call_fn(n, b, &rc_of, err);
     o->ctx.keep = NULL;
     if (rc == SK_OK && rc_of) rc = failed(rc_of, o->call.name, err);
     if (rc == SK_OK) rc = send_kept(n, b, keep, err);
