@@ -197,13 +197,9 @@ static void loop_free(struct loop *l) {
     sk_free(l);
 }
 
-/* Orders the last use of an ended graph's memory before the first use by the next graph: between
- * them is only the driver, another process, which ThreadSanitizer does not see. */
-static pthread_mutex_t reused = PTHREAD_MUTEX_INITIALIZER;
-static void pass_memory_on(void) {
-    pthread_mutex_lock(&reused);
-    pthread_mutex_unlock(&reused);
-}
+/* Held while a graph leaves its memory, and taken before the next graph uses it: between them is
+ * only the driver, another process, which ThreadSanitizer does not see. */
+static pthread_mutex_t leaving = PTHREAD_MUTEX_INITIALIZER;
 
 static void *loop_main(void *arg) {
     struct loop *l = arg;
@@ -219,8 +215,9 @@ static void *loop_main(void *arg) {
     (void)next(l, &err);
     struct sk_dag_seat *seat = l->seat;
     loop_free(l);
-    pass_memory_on();
+    pthread_mutex_lock(&leaving);
     sk_dag_seat_leave(seat, rc, err.msg); /* from now on the graph's memory may be reused */
+    pthread_mutex_unlock(&leaving);
     return NULL;
 }
 
@@ -325,7 +322,8 @@ static int graph_begin(struct skate_task *t) {
     l->seat = (struct sk_dag_seat *)(void *)(base + seat);
     sk_arena_init(&l->arena, SK_TAG_EXEC, 4096);
     struct sk_dag_seat *taken = l->seat;
-    pass_memory_on();
+    pthread_mutex_lock(&leaving);
+    pthread_mutex_unlock(&leaving);
     if (!sk_dag_seat_take(taken, graph, 0)) {
         loop_free(l);
         return SK_ERR(err, SK_ECLOSED, "the graph has ended");

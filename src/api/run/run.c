@@ -22,7 +22,9 @@ struct sk_data_run {
     struct sk_engine *e;
     uint64_t number;                          /* of its engine */
     struct sk_data_run *next_run, **prev_run; /* in the list of all runs */
-    pthread_mutex_t mu;                       /* held inside x; NULL x: stopped */
+    /* Held inside x, and while blocks are opened: another thread may close the engine, which stops
+     * the run (x NULL) before. Also guards `first`. */
+    pthread_mutex_t mu;
     skate_dataset *ds;
     struct sk_plan *plan;
     struct sk_exec *x;
@@ -270,9 +272,9 @@ static sk_rc align(struct given *g, const uint8_t **data, struct sk_err *err) {
     return SK_OK;
 }
 
-/* Opens a block for the consumer, who gets the reference. */
-sk_rc sk_data_run_open(struct sk_data_run *r, const struct sk_bref *b, struct ArrowSchema *schema,
-                       struct ArrowArray *array, struct sk_err *err) {
+/* Call with r->mu held, while the run is not stopped. */
+static sk_rc open_block(struct sk_data_run *r, const struct sk_bref *b, struct ArrowSchema *schema,
+                        struct ArrowArray *array, struct sk_err *err) {
     struct given *g = sk_alloc(TAG, sizeof *g);
     sk_rc rc = g ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory for a batch");
     if (rc == SK_OK) {
@@ -295,6 +297,15 @@ sk_rc sk_data_run_open(struct sk_data_run *r, const struct sk_bref *b, struct Ar
     }
     return sk_block_export(data, g->v.len, b->row0, b->n_rows,
                            (struct sk_block_owner){release_given, g}, schema, array, err);
+}
+
+sk_rc sk_data_run_open(struct sk_data_run *r, const struct sk_bref *b, struct ArrowSchema *schema,
+                       struct ArrowArray *array, struct sk_err *err) {
+    pthread_mutex_lock(&r->mu);
+    sk_rc rc = r->x ? open_block(r, b, schema, array, err)
+                    : SK_ERR(err, SK_ECLOSED, "skate was shut down");
+    pthread_mutex_unlock(&r->mu);
+    return rc;
 }
 
 /* ---- streams --------------------------------------------------------------------------------- */
@@ -341,7 +352,11 @@ static int get_schema(struct ArrowArrayStream *s, struct ArrowSchema *out) {
     sk_rc rc = SK_OK;
     out->release = NULL;
     if (!r->schema.release) {
-        rc = next_batch(r, &r->first);
+        struct ArrowArray first = {.release = NULL};
+        rc = next_batch(r, &first);
+        pthread_mutex_lock(&r->mu);
+        r->first = first;
+        pthread_mutex_unlock(&r->mu);
         if (rc == SK_EDONE) {
             struct ArrowSchema none = {.format = "+s"};
             return errno_of(r, sk_schema_export(&none, out, &r->err));
@@ -353,8 +368,10 @@ static int get_schema(struct ArrowArrayStream *s, struct ArrowSchema *out) {
 
 static int get_next(struct ArrowArrayStream *s, struct ArrowArray *out) {
     struct sk_data_run *r = s->private_data;
+    pthread_mutex_lock(&r->mu);
     *out = r->first;
     r->first.release = NULL;
+    pthread_mutex_unlock(&r->mu);
     if (out->release) return 0;
     sk_rc rc = next_batch(r, out);
     if (rc != SK_OK) out->release = NULL;
