@@ -253,12 +253,17 @@ struct skate_exchange_opts { /* sort, groupby, join, distinct, random_shuffle, r
 SKATE_API skate_dataset *skate_sort(skate_dataset *ds, const struct skate_key *keys, size_t n,
                                     const struct skate_exchange_opts *o);
 struct skate_agg {
-    const char *kind;   /* "count", "sum", "min", "max", "mean", "std", "var", "quantile", ... */
+    /* "count", "sum", "min", "max", "mean", "std", "var", "abs_max", "missing_pct", "zero_pct",
+     * "list", "first", "unique", "count_distinct", "value_counter", "quantile", "approx_quantile",
+     * "approx_topk" */
+    const char *kind;
     const char *column; /* NULL: "count" counts rows */
     const char *as;     /* name of the result; NULL: "kind(column)" */
     bool keep_nulls;    /* a null makes the result null; false: nulls are left out */
     int32_t ddof;       /* of "std" and "var" */
-    double q;           /* of "quantile" */
+    /* of "quantile" and "approx_quantile": which one, from 0 to 1; of "approx_topk": how many of
+     * the most frequent values */
+    double q;
 };
 /* One row for each group, in the order of the keys: the keys, then the aggregates. Without keys:
  * one row. */

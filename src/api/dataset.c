@@ -636,10 +636,9 @@ static bool find_kind(const char *name, enum sk_agg_kind *out) {
             *out = (enum sk_agg_kind)i;
             return true;
         }
-    SK_ERR(
-        sk_api_err(), SK_EINVAL,
-        "groupby: no aggregate is called '%s'; src/kernel/aggregates.h has them, such as \"sum\"",
-        name ? name : "(null)");
+    SK_ERR(sk_api_err(), SK_EINVAL,
+           "groupby: no aggregate is called '%s'; skate_data.h has them, such as \"sum\"",
+           name ? name : "(null)");
     return false;
 }
 
@@ -658,6 +657,21 @@ static void aggs_free(struct aggs *a) {
 }
 
 enum { NAME_MAX_BYTES = 300 };
+
+/* Quantiles stay in *g. */
+static bool set_parameter(const struct skate_agg *g, struct sk_agg *agg) {
+    bool top = agg->kind == SK_AGG_TOP_K, some = agg->kind == SK_AGG_APPROX_QUANTILES;
+    if (top ? !(g->q >= 1 && g->q <= UINT32_MAX && g->q == (uint32_t)g->q)
+            : (some || agg->kind == SK_AGG_QUANTILE) && !(g->q >= 0 && g->q <= 1)) {
+        SK_ERR(sk_api_err(), SK_EINVAL, "groupby: %s of '%s' with q = %g: q has to be %s", g->kind,
+               g->column, g->q, top ? "a number of values, at least 1" : "in 0 to 1");
+        return false;
+    }
+    agg->q = g->q;
+    agg->qs = some ? &g->q : NULL;
+    agg->k = some ? 1 : top ? (uint32_t)g->q : 0;
+    return true;
+}
 
 static bool aggs_make(struct aggs *a, const char *const *keys, uint32_t n_keys,
                       const struct skate_agg *given, uint32_t n) {
@@ -688,7 +702,7 @@ static bool aggs_make(struct aggs *a, const char *const *keys, uint32_t n_keys,
         agg->name = g->as ? g->as : name;
         agg->ignore_nulls = !g->keep_nulls;
         agg->ddof = g->ddof;
-        agg->q = g->q;
+        if (!set_parameter(g, agg)) return false;
     }
     return true;
 }

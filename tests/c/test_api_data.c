@@ -1,4 +1,5 @@
 /* test_api_data.c - pipelines by skate_data.h, as a program would use them. */
+#include <math.h>
 #include <errno.h>
 #include <unistd.h>
 
@@ -166,6 +167,32 @@ TEST(groups_and_their_sums) {
     for (size_t i = 0; i < n; i++) CHECK_EQ(v[i], 10000);
     free(v);
     skate_dataset_release(ds);
+    skate_dataset_release(ds);
+    skate_shutdown();
+}
+
+TEST(aggregates_with_a_parameter) { /* of k = 0 ... 9, each 10,000 times, and id */
+    open_engine();
+    skate_dataset *ds = skate_groupby(
+        skate_map(skate_range(100000, NULL, NULL), "twice", NULL), NULL, 0,
+        (struct skate_agg[]){{.kind = "quantile", .column = "id", .as = "half", .q = 0.5},
+                             {.kind = "approx_quantile", .column = "id", .as = "near", .q = 0.25},
+                             {.kind = "approx_topk", .column = "k", .as = "top", .q = 3}},
+        3, NULL);
+    struct ArrowArrayStream out;
+    struct ArrowArray a;
+    CHECK_EQ(skate_stream(ds, NULL, &out), 0);
+    CHECK(out.get_next(&out, &a) == 0 && a.release && a.length == 1 && a.n_children == 3);
+    CHECK(fabs(((const double *)a.children[0]->buffers[1])[0] - 49999.5) < 1e-9);
+    const struct ArrowArray *near = a.children[1]->children[0], *top = a.children[2]->children[0];
+    CHECK_EQ(near->length, 1);
+    CHECK(fabs(((const double *)near->buffers[1])[near->offset] - 25000) < 25000 * 0.001);
+    CHECK_EQ(top->length, 3);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(((const int64_t *)top->children[1]->buffers[1])[top->children[1]->offset + i],
+                 10000);
+    a.release(&a);
+    out.release(&out);
     skate_dataset_release(ds);
     skate_shutdown();
 }

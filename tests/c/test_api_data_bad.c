@@ -95,6 +95,13 @@ TEST(wrong_arguments_are_refused) {
             "needs a column");
     refused(skate_groupby(numbers(1), one, 1, (struct skate_agg[]){{.kind = NULL}}, 1, NULL),
             "no aggregate is called '(null)'");
+    refused(skate_groupby(numbers(1), one, 1,
+                          (struct skate_agg[]){{.kind = "quantile", .column = "x", .q = 2}}, 1,
+                          NULL),
+            "quantile of 'x' with q = 2: q has to be in 0 to 1");
+    refused(skate_groupby(numbers(1), one, 1,
+                          (struct skate_agg[]){{.kind = "approx_topk", .column = "x"}}, 1, NULL),
+            "q has to be a number of values, at least 1");
     refused(skate_distinct(numbers(1), NULL, 1, NULL), "distinct: 1 keys");
     refused(skate_map_groups(numbers(1), one, 1, "no such", NULL, NULL), "no such");
     refused(skate_join(numbers(1), numbers(1), NULL, NULL), "join: a description");
