@@ -403,7 +403,7 @@ class States:
     few: bool
     def judge(self, batch: Any, /) -> bool:
         """Looks at the keys of a batch of rows without adding them. True: the rows looked at so far
-        have at most half as many groups, so that they, and all that follow, are worth adding."""
+        have at most a quarter as many groups, so that they, and all that follow, are worth adding."""
 
     def add(self, batch: Any, /) -> None: ...
     def batch(self) -> Any: ...
@@ -429,7 +429,7 @@ def online_ratios(
     seen: tuple[int, int, int, float], columns: tuple[Any, Any, Any, Any, Any], /
 ) -> tuple[bytes]: ...
 
-# Makes an aggregation for rows or states with the schema of the batch; all: add() takes all rows
+# Makes an aggregation for rows or states with the schema of the batch
 def group_states(what: bytes, batch: Any, /) -> States: ...
 def arrow_schema(format: str, /) -> Any: ...
 def aggregates() -> dict[str, tuple[str, int]]:

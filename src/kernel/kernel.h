@@ -70,7 +70,7 @@ void sk_keys_hash(const struct sk_keys *k, uint64_t *out);
  * row. */
 sk_rc sk_sort(const struct sk_keys *k, uint32_t *index, struct sk_err *err) SK_MUST_USE;
 /* Sets index[0, *n) to the number of the first row of each key, in the order of the keys
- * (firsts.c). `index` needs room for all rows. */
+ * (group.c). `index` needs room for all rows. */
 sk_rc sk_sort_firsts(const struct sk_keys *k, uint32_t *index, uint64_t *n,
                      struct sk_err *err) SK_MUST_USE;
 

@@ -149,9 +149,8 @@ TEST_LARGE(sort_many_rows, 120) {
     }
 }
 
-/* Two rows of three have one of 50 keys, the others a key of their own: more than the table of
- * firsts.c holds. */
-TEST(firsts_of_more_keys_than_a_table_has) {
+/* Two rows of three have one of 50 keys, the others a key of their own. */
+TEST(firsts_of_many_keys_that_repeat) {
     enum { ROWS = 200000 };
     int64_t *v = sk_alloc(SK_TAG_TEST, ROWS * sizeof *v);
     uint32_t *first = sk_alloc(SK_TAG_TEST, ROWS * sizeof *first);
