@@ -5,6 +5,7 @@
 
 #include "skate_data.h"
 #include "api/api_int.h"
+#include "base/containers/vec.h"
 #include "data/data.h"
 #include "exec/exec.h"
 #include "plan/plan.h"
@@ -114,13 +115,15 @@ sk_rc sk_data_run_open(struct sk_data_run *r, const struct sk_bref *b, struct Ar
 void sk_data_run_drop(struct sk_data_run *r,
                       const struct sk_bref *b); /* a block that is not opened */
 void sk_data_run_free(struct sk_data_run *r);   /* NULL is fine */
+/* Returns the statistics of the s->n_ops operators, which the caller frees; NULL: no memory. Their
+ * labels are the run's. */
+struct sk_exec_op_stats *sk_data_op_stats(struct sk_exec *x, struct sk_exec_stats *s);
 /* Fills *out but for what the consumer was given. False: no memory. */
 bool sk_data_progress(struct sk_exec *x, struct skate_progress *out);
 
 /* ---- writes ---- */
 struct sk_reports {
-    struct skate_arg *list; /* data: copies */
-    size_t n, cap;
+    SK_VEC(struct skate_arg) v; /* data: copies */
 };
 sk_rc sk_reports_add(struct sk_reports *p, struct sk_bytes report, struct sk_err *err) SK_MUST_USE;
 void sk_reports_free(struct sk_reports *p); /* leaves it empty */

@@ -561,9 +561,9 @@ void sk_inbox_leave(struct sk_inbox *in);
 /* Callback for ops.drive: true if the run's owner should wake up, or events wait to be taken. */
 bool sk_inbox_wakes(void *inbox);
 /* sk_inbox_calls: number of calls from outside of the engine so far (sk_exec_call, sk_exec_fed);
- * sk_inbox_called counts one more, and so does an event; sk_inbox_await_call waits until the number
- * is larger than `seen` (SK_ETIMEOUT). The caller must have read `seen` before it released the
- * mutex, or it could miss a call. */
+ * sk_inbox_called counts one more, and so does the next event after sk_inbox_calls;
+ * sk_inbox_await_call waits until the number is larger than `seen` (SK_ETIMEOUT). The caller must
+ * have read `seen` before it released the mutex, or it could miss a call. */
 uint64_t sk_inbox_calls(struct sk_inbox *in);
 void sk_inbox_called(struct sk_inbox *in);
 sk_rc sk_inbox_await_call(struct sk_inbox *in, uint64_t seen, int64_t deadline_ns) SK_MUST_USE;

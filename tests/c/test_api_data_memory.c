@@ -225,7 +225,7 @@ TEST(logs_without_memory) {
         sk_rc rc = SK_OK;
         for (int call = 0; call < 2 && rc == SK_OK; call++) {
             struct sk_resume *r = NULL;
-            struct sk_reports p = {.list = NULL};
+            struct sk_reports p = {.v = {NULL, 0, 0}};
             rc = sk_resume_open(ds, &sink, NULL, &o, &r, &err);
             if (rc == SK_OK && !call) rc = sk_reports_add(&p, (struct sk_bytes){"one", 3}, &err);
             if (rc == SK_OK && !call) rc = sk_reports_add(&p, (struct sk_bytes){"", 0}, &err);

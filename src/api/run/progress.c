@@ -8,12 +8,17 @@ static uint64_t tasks_of(const struct sk_exec_op_stats *o) {
     return o->total_units > 0 ? SK_MAX((uint64_t)o->total_units, seen) : seen;
 }
 
+struct sk_exec_op_stats *sk_data_op_stats(struct sk_exec *x, struct sk_exec_stats *s) {
+    sk_exec_get_stats(x, s, NULL, 0);
+    struct sk_exec_op_stats *ops = sk_calloc(SK_TAG_EXEC, (s->n_ops + 1) * sizeof *ops);
+    if (ops) sk_exec_get_stats(x, s, ops, s->n_ops);
+    return ops;
+}
+
 bool sk_data_progress(struct sk_exec *x, struct skate_progress *out) {
     struct sk_exec_stats s;
-    sk_exec_get_stats(x, &s, NULL, 0);
-    struct sk_exec_op_stats *ops = sk_calloc(SK_TAG_EXEC, (s.n_ops + 1) * sizeof *ops);
+    struct sk_exec_op_stats *ops = sk_data_op_stats(x, &s);
     if (!ops) return false;
-    sk_exec_get_stats(x, &s, ops, s.n_ops);
     *out = (struct skate_progress){.size = sizeof *out,
                                    .wall_ns = s.wall_ns,
                                    .memory_used = s.memory_now,

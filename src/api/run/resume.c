@@ -193,7 +193,7 @@ static sk_rc take_done(struct sk_resume *r, const struct skate_sink *sink,
     for (uint64_t i = 0; i < r->n_units; i++) {
         struct unit *u = &r->units[i];
         if (u->done && !r->committed && o->check &&
-            o->check(sink->ctx, u->reports.list, u->reports.n)) {
+            o->check(sink->ctx, u->reports.v.p, u->reports.v.n)) {
             sk_reports_free(&u->reports);
             u->done = false;
         }
@@ -255,11 +255,11 @@ sk_rc sk_resume_open(skate_dataset *ds, const struct skate_sink *sink,
 
 static sk_rc record(struct sk_resume *r, uint64_t unit, struct sk_err *err) {
     const struct sk_reports *p = &r->units[unit].reports;
-    struct sk_job_rec rec = {.kind = SK_JOB_REPORTS, .unit = unit, .n = (uint32_t)p->n};
-    struct sk_job_part *parts = sk_calloc(TAG, (p->n + 1) * sizeof *parts);
+    struct sk_job_rec rec = {.kind = SK_JOB_REPORTS, .unit = unit, .n = p->v.n};
+    struct sk_job_part *parts = sk_calloc(TAG, (p->v.n + 1) * sizeof *parts);
     if (!parts) return SK_ERR(err, SK_ENOMEM, "write: no memory to record a unit");
-    for (size_t i = 0; i < p->n; i++)
-        parts[i] = (struct sk_job_part){{p->list[i].data, p->list[i].size}, {"", 0}};
+    for (size_t i = 0; i < p->v.n; i++)
+        parts[i] = (struct sk_job_part){{p->v.p[i].data, p->v.p[i].size}, {"", 0}};
     sk_rc rc = sk_joblog_append(r->log, &rec, parts, NULL, err);
     sk_free(parts);
     if (rc == SK_OK && sk_now_ns() - r->synced_ns >= SYNC_NS) rc = sync_log(r, err);
@@ -273,7 +273,7 @@ sk_rc sk_resume_units(struct sk_resume *r, uint64_t at, struct sk_reports *repor
         if (u->done) continue;
         if (r->from == at) {
             u->reports = *reports;
-            *reports = (struct sk_reports){.list = NULL};
+            *reports = (struct sk_reports){.v = {NULL, 0, 0}};
         }
         SK_TRY(record(r, r->from, err));
         u->done = true;
@@ -290,11 +290,11 @@ static sk_rc mark(struct sk_resume *r, uint32_t kind, struct sk_err *err) {
 sk_rc sk_resume_commit(struct sk_resume *r, const struct skate_sink *sink, struct sk_err *err) {
     struct skate_arg *all;
     size_t n = 0, k = 0;
-    for (uint64_t i = 0; i < r->n_units; i++) n += r->units[i].reports.n;
+    for (uint64_t i = 0; i < r->n_units; i++) n += r->units[i].reports.v.n;
     if (!(all = sk_calloc(TAG, (n + 1) * sizeof *all)))
         return SK_ERR(err, SK_ENOMEM, "write: no memory for %zu reports", n);
     for (uint64_t i = 0; i < r->n_units; i++)
-        for (size_t j = 0; j < r->units[i].reports.n; j++) all[k++] = r->units[i].reports.list[j];
+        for (size_t j = 0; j < r->units[i].reports.v.n; j++) all[k++] = r->units[i].reports.v.p[j];
     sk_rc rc = r->committed ? SK_OK : mark(r, SK_JOB_COMMIT, err);
     SK_FAULT_HERE("resume.commit");
     if (rc == SK_OK && sink->commit) rc = sink->commit(sink->ctx, all, n);

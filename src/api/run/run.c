@@ -454,10 +454,10 @@ int skate_stream_dead(struct ArrowArrayStream *stream, struct ArrowSchema *schem
 static struct sk_exec_op_stats *get_stats(struct sk_data_run *r, struct sk_exec_stats *s,
                                           uint32_t *n) {
     *s = r->last;
-    if (r->x) sk_exec_get_stats(r->x, s, NULL, 0);
-    struct sk_exec_op_stats *ops = sk_calloc(TAG, (s->n_ops + 1) * sizeof *ops);
-    *n = r->x && ops ? s->n_ops : 0;
-    if (*n) sk_exec_get_stats(r->x, s, ops, *n);
+    *n = 0;
+    if (!r->x) return sk_calloc(TAG, sizeof(struct sk_exec_op_stats));
+    struct sk_exec_op_stats *ops = sk_data_op_stats(r->x, s);
+    if (ops) *n = s->n_ops;
     return ops;
 }
 

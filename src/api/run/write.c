@@ -10,23 +10,15 @@
 #define TAG SK_TAG_EXEC
 
 void sk_reports_free(struct sk_reports *p) {
-    for (size_t i = 0; i < p->n; i++) sk_free((void *)(uintptr_t)p->list[i].data);
-    sk_free(p->list);
-    *p = (struct sk_reports){.list = NULL};
+    for (uint32_t i = 0; i < p->v.n; i++) sk_free((void *)(uintptr_t)p->v.p[i].data);
+    sk_vec_free(&p->v);
 }
 
 sk_rc sk_reports_add(struct sk_reports *p, struct sk_bytes report, struct sk_err *err) {
-    if (p->n == p->cap) {
-        size_t cap = 2 * p->cap + 16;
-        struct skate_arg *list = sk_realloc(TAG, p->list, cap * sizeof *list);
-        if (!list) return SK_ERR(err, SK_ENOMEM, "no memory for %zu reports", cap);
-        p->list = list;
-        p->cap = cap;
-    }
     void *copy = sk_memdup(TAG, report.n ? report.p : "", SK_MAX(report.n, 1));
-    if (!copy) return SK_ERR(err, SK_ENOMEM, "no memory for a report");
-    p->list[p->n++] = SKATE_BYTES(copy, report.n);
-    return SK_OK;
+    if (copy && sk_vec_push(&p->v, TAG, SKATE_BYTES(copy, report.n))) return SK_OK;
+    sk_free(copy);
+    return SK_ERR(err, SK_ENOMEM, "no memory for a report");
 }
 
 /* Reads the reports of a block. */
@@ -76,7 +68,7 @@ int skate_write(skate_dataset *ds, const struct skate_sink *sink, const struct s
                 const struct skate_run_opts *o) {
     struct sk_data_run *r;
     struct sk_bref b;
-    struct sk_reports p = {.list = NULL};
+    struct sk_reports p = {.v = {NULL, 0, 0}};
     struct sk_err err = {.code = 0};
     skate_dataset *w = write_of(ds, sink, m);
     if (!w) return no_write();
@@ -86,9 +78,9 @@ int skate_write(skate_dataset *ds, const struct skate_sink *sink, const struct s
     while ((rc = sk_data_run_next(r, &b, &err)) == SK_OK)
         if ((rc = read_reports(r, &b, &p, &err)) != SK_OK) break;
     sk_data_run_free(r);
-    if (rc == SK_EDONE) rc = sink->commit ? sink->commit(sink->ctx, p.list, p.n) : SK_OK;
+    if (rc == SK_EDONE) rc = sink->commit ? sink->commit(sink->ctx, p.v.p, p.v.n) : SK_OK;
     else {
-        if (sink->abort) sink->abort(sink->ctx, p.list, p.n);
+        if (sink->abort) sink->abort(sink->ctx, p.v.p, p.v.n);
         *sk_api_err() = err;
     }
     sk_reports_free(&p);
@@ -120,14 +112,14 @@ static sk_rc run_units(skate_dataset *w, const struct skate_run_opts *o, struct 
 int skate_write_resumable(skate_dataset *ds, const struct skate_sink *sink,
                           const struct skate_resume *resume, const struct skate_map_opts *m,
                           const struct skate_run_opts *o) {
-    struct sk_reports p = {.list = NULL};
+    struct sk_reports p = {.v = {NULL, 0, 0}};
     struct sk_resume *job = NULL;
     struct sk_err err = {.code = 0};
     skate_dataset *w = write_of(ds, sink, m);
     if (!w) return no_write();
     sk_rc rc = sk_resume_open(w, sink, m, resume, &job, &err);
     if (rc == SK_OK && !sk_resume_all(job)) rc = run_units(w, o, job, &p, &err);
-    if (rc != SK_OK && job && sink->abort) sink->abort(sink->ctx, p.list, p.n);
+    if (rc != SK_OK && job && sink->abort) sink->abort(sink->ctx, p.v.p, p.v.n);
     if (rc == SK_OK && !sk_resume_over(job)) rc = sk_resume_commit(job, sink, &err);
     if (rc != SK_OK && err.code) *sk_api_err() = err;
     sk_resume_close(job);
