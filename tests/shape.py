@@ -150,7 +150,7 @@ OWNED_BY_MEMBER = {
 # of Python, the highest first: a module imports from its own floor and from those below, when it is
 # loaded and when it runs. The longest pattern that fits holds.
 FLOORS = {
-    "programs": "skate.__main__ skate._worker_main skate.compat.ray* skate._private.cli skate._private.run",
+    "programs": "skate.__main__ skate._worker_main skate.compat.ray* skate.cli*",
     "names of data": """skate.data skate.data.dataset skate.data.methods* skate.data.grouped_data
         skate.data.random_access_dataset skate.data.trainers* skate.data.loader skate.data.iterator skate.data.typed skate.data.preprocessor*
         skate.data.exceptions skate.data.read.formats.custom skate.data.read.formats.others skate.data.datasource""",

@@ -2,6 +2,6 @@
 
 import sys
 
-from skate._private.cli import main
+from skate.cli import main
 
 sys.exit(main())

@@ -207,8 +207,8 @@ def init(
     defaults.
 
     Args:
-        address: None, "local" or "auto": this machine. "HOST:PORT": a Ray cluster, which needs `pip
-            install "skate[ray]"`; see skate.engine.ray.
+        address: "local": this machine. "HOST:PORT": a Ray cluster, which needs `pip install
+            "skate[ray]"`; see skate.engine.ray. None or "auto": $SKATE_ADDRESS, or this machine.
         num_cpus: CPUs that tasks can ask for. Default: those that this process may use (affinity,
             quota of the cgroup).
         num_gpus: GPUs that tasks can ask for. Default: those of CUDA_VISIBLE_DEVICES, or of the
@@ -270,7 +270,10 @@ def init(
         >>> skate.is_initialized()
         True
     """
-    said = {k: v for k, v in locals().items() if k != "kwargs"}
+    if address in (None, "auto") and _engine is None:
+        set_apart = (_system_config or {}).get("address") or os.environ.get("SKATE_ADDRESS")
+        address = set_apart or address
+    said = {k: v for k, v in locals().items() if k not in ("kwargs", "set_apart")}
     _check_arguments(_temp_dir, kwargs)
     if address not in (None, "local", "auto"):
         said["_engine"] = engine.of_address(address, _engine)

@@ -75,6 +75,11 @@ KNOBS = {
         "SKATE_ENGINE",
         "local: worker processes; inline: tasks run in the caller (debugging); ray: a Ray cluster; module:Class: skate.engine",
     ),
+    "address": (
+        "",
+        "SKATE_ADDRESS",
+        'HOST:PORT of a Ray cluster, for an init() that is given no address, or "auto"; none: this machine',
+    ),
     "num_cpus": (cpus, "SKATE_NUM_CPUS", "CPUs to give to tasks"),
     "num_gpus": (gpus, "SKATE_NUM_GPUS", "GPUs to give to tasks"),
     "memory": (task_memory_bytes, "SKATE_MEMORY", "bytes that tasks may ask for with memory="),

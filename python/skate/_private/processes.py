@@ -1,6 +1,4 @@
-"""`skate memory`: shows, from another terminal, the memory of each process of an engine. For a list
-of the objects that the driver's program holds in the store, call
-skate._private.internal_api.memory_summary() in the driver."""
+"""The memory of each process of an engine, read from another process (`skate memory`)."""
 
 import os
 
@@ -33,32 +31,18 @@ def _store(pid):
     return None
 
 
-def _mib(n):
-    return f"{n / 2**20:10.1f} MiB"
-
-
-def report(pid=None):
-    """The text of `skate memory`. LookupError if no engine is found."""
-    found = stack.engines(pid)
-    if not found:
-        raise LookupError(
-            f"process {pid} holds no engine of skate, or is another user's"
-            if pid
-            else "no process of this user runs skate"
-        )
-    out = []
-    for driver, _, workers in found:
-        store, total = _store(driver), 0
-        for p, title in [
-            (driver, f"driver ({stack.command(driver)})"),
-            *((w[0], f"worker, {'task ' + w[3] if w[1] else 'idle'}") for w in workers),
-        ]:
-            n = _pss(p)
-            total += n or 0
-            out.append(f"{p:>9} {'?':>14}  {title}" if n is None else f"{p:>9} {_mib(n)}  {title}")
-        out.append(
-            f"{'sum':>9} {_mib(total)}  of which the object store: "
-            + (f"{_mib(store[0]).strip()} of {_mib(store[1]).strip()}" if store else "?")
-        )
-        out.append("")
-    return "\n".join(out)
+def memory(driver, waits, workers):
+    """The memory of the processes of an engine, whose driver and workers stack.engines() has
+    found."""
+    rows = [
+        {"pid": pid, "task": name if task else "", "bytes": _pss(pid)}
+        for pid, task, name in [(driver, 0, ""), *((w[0], w[1], w[3]) for w in workers)]
+    ]
+    store = _store(driver)
+    return {
+        "pid": driver,
+        "program": stack.command(driver),
+        "processes": rows,
+        "bytes": sum(row["bytes"] or 0 for row in rows),
+        "store": store and {"resident": store[0], "capacity": store[1]},
+    }

@@ -1,4 +1,4 @@
-"""`skate stack`: shows, from another terminal, what the processes of an engine are doing. It needs
+"""What the processes of an engine are doing, seen from another terminal (`skate stack`). It needs
 no port and no daemon: it finds engines by the name of their control segment in /proc/<pid>/fd,
 reads from the segment which task runs where, and sends each process a signal, after which the
 process writes its stacks to a pipe (src/py/worker/stack.c)."""
@@ -194,12 +194,22 @@ def command(pid):
         return "gone"
 
 
-def _indent(text):
-    return "\n".join("    " + line for line in text.splitlines())
+def none(pid=None):
+    """The sentence that says why there is no engine: of this user, or of the process."""
+    if pid is None:
+        return "no process of this user runs skate"
+    owner = _owner(pid)
+    if owner is None:
+        return f"there is no process {pid}"
+    if owner[0] != os.geteuid() and os.geteuid() != 0:
+        return f"process {pid} is of user {_user(owner[0])}, and only its own user and root may look at it"
+    return f"process {pid} does not run skate"
 
 
-def report(pid=None, seconds=SECONDS):
-    """The text of `skate stack`. LookupError if no process is found."""
+def look(pid=None, seconds=SECONDS):
+    """What `skate stack` shows: (the engines of this user, or that of a process, with the stacks of
+    their processes; the drivers of other users, which root can see). LookupError if there is
+    none."""
     others: list = []
     if pid:
         _become_owner(pid)
@@ -207,31 +217,31 @@ def report(pid=None, seconds=SECONDS):
     # An engine in a single process: SKATE_ENGINE=inline.
     if not found and pid and _segment(pid) is None and _listens(pid):
         found = [(pid, "", [])]
+    others = [{"pid": p, "user": _user(uid)} for p, uid in others if _is_driver(p)]
+    if not found and not others:
+        raise LookupError(none(pid))
     out = []
-    for p, uid in others:
-        if _is_driver(p):
-            out += [f"process {p} of user {_user(uid)} runs skate, too: skate stack {p}", ""]
-    if not found and not out:
-        raise LookupError(
-            f"process {pid} does not run skate, or is another user's"
-            if pid
-            else "no process of this user runs skate"
-        )
     for driver, waits, workers in found:
         text = stacks(
             [driver, *(w[0] for w in workers)],
             seconds,
             _segment(driver) or f"/proc/{driver}/fd/gone",
         )
-        out += [
-            f"driver {driver} ({command(driver)})" + (f" waits for {waits}" if waits else ""),
-            _indent(text[driver]),
-            "",
-        ]
-        for p, task, ns, name in workers:
-            out += [
-                f"worker {p}: " + (f"task {name}, for {ns / 1e9:.1f} s" if task else "idle"),
-                _indent(text[p]),
-                "",
-            ]
-    return "\n".join(out)
+        out.append(
+            {
+                "pid": driver,
+                "program": command(driver),
+                "waits": waits,
+                "stack": text[driver],
+                "workers": [
+                    {
+                        "pid": p,
+                        "task": name if task else "",
+                        "seconds": ns / 1e9 if task else None,
+                        "stack": text[p],
+                    }
+                    for p, task, ns, name in workers
+                ],
+            }
+        )
+    return out, others

@@ -1,0 +1,126 @@
+"""The command `skate`, through its entry point: what it refuses, its exit statuses, and that each
+command does what it says."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+ENV = {
+    **{k: v for k, v in os.environ.items() if not k.startswith("SKATE_")},
+    "PYTHONPATH": str(ROOT / "python"),
+    "SKATE_NUM_CPUS": "2",
+}
+
+
+def skate(*args, env=(), **how):
+    """Runs `python -m skate ARGS`; returns its output, its errors and its status."""
+    p = subprocess.run(
+        [sys.executable, "-m", "skate", *map(str, args)],
+        env={**ENV, **dict(env)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        **how,
+    )
+    return p.stdout, p.stderr, p.returncode
+
+
+@pytest.mark.parametrize(
+    "args, said",
+    [
+        (["stak"], "skate: no command 'stak'; did you mean 'stack'?"),
+        (["--verison"], "skate: no such option: --verison; did you mean '--version'?"),
+        (["stack", "--jsn"], "skate stack: no such option: --jsn; did you mean '--json'?"),
+        (["stack", "joe"], "skate stack: argument PID: a process id is wanted, not 'joe'"),
+        (["stack", "-5"], "argument PID: a process id is wanted, not '-5'"),
+        (["stack", "--timeout", "0"], "argument --timeout: a number above 0 is wanted, not '0'"),
+        (["memory", "1", "2"], "skate memory: one argument too many: '2'"),
+        (["run"], "skate run: a program is wanted: SCRIPT, -m MODULE or -c CODE"),
+        (["run", "--cpu", "2", "x.py"], "no such option: --cpu; did you mean '--cpus'?"),
+        (["run", "--memory", "much", "x.py"], "a size such as 512m or 1.5g is wanted, not 'much'"),
+        (["replay"], "skate replay: the following arguments are required: ID"),
+    ],
+)
+def test_a_wrong_use_is_one_sentence(args, said):
+    out, err, rc = skate(*args)
+    assert (out, rc) == ("", 2) and said in err and err.count("\n") == 1, err
+
+
+def test_no_command_shows_the_commands():
+    out, err, rc = skate()
+    assert (out, rc) == ("", 2) and err.startswith("usage: skate COMMAND") and "  stack " in err
+    out, err, rc = skate("--help")
+    assert (err, rc) == ("", 0) and "  stack " in out
+
+
+def test_version():
+    out, err, rc = skate("--version")
+    assert rc == 0 and out.startswith("skate ") and out.split()[1][0].isdigit()
+
+
+def gone():
+    """The id of a process that has ended."""
+    p = subprocess.Popen(["true"])
+    p.wait()
+    return p.pid
+
+
+@pytest.mark.parametrize("command", ["stack", "memory"])
+def test_processes_that_cannot_be_looked_at(command):
+    for pid, why in ((gone(), "there is no process"), (os.getpid(), "does not run skate")):
+        out, err, rc = skate(command, pid)
+        assert (out, rc) == ("", 1) and why in err and err.count("\n") == 1, err
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
+@pytest.mark.parametrize("command", ["stack", "memory"])
+def test_a_process_of_another_user(command):
+    """The process is root's, and the command nobody's, who may not read where Python is: all is
+    imported before."""
+    code = f"""
+import os, pwd
+from skate.cli import out, parsers
+call = parsers.parse(["{command}", "{os.getpid()}"])
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+try: call()
+except out.Refused as e: print(e)
+"""
+    p = subprocess.run(
+        [sys.executable, "-c", code], env=ENV, capture_output=True, text=True, timeout=60
+    )
+    assert f"process {os.getpid()} is of user root (0), and only its own user" in p.stdout, p.stderr
+
+
+@pytest.mark.parametrize("command", ["--help", "stack --help", "stack"])
+def test_nobody_reads(command):
+    """Neither a reader that has gone nor a closed descriptor is a traceback."""
+    for to in ("| true", ">&-"):
+        line = f"{sys.executable} -m skate {command} {to}"
+        p = subprocess.run(line, env=ENV, shell=True, capture_output=True, text=True, timeout=60)
+        assert "Traceback" not in p.stderr and "Exception" not in p.stderr, p.stderr
+
+
+def test_settings_of_run():
+    code = "import ray, json; ray.init(); print(json.dumps([ray.cluster_resources(), ray.data.__name__]))"
+    out, err, rc = skate("run", "--cpus", "1", "--memory", "1g", "-c", code)
+    has, data = json.loads(out)
+    assert rc == 0 and has["CPU"] == 1 and data == "skate.data", err
+    assert has["memory"] + has["object_store_memory"] == 1 << 30
+    # what the program says comes first, and what follows it is the program's own
+    code = "import ray, sys; ray.init(num_cpus=3); print(ray.cluster_resources()['CPU'], *sys.argv)"
+    out, err, rc = skate("run", "--cpus", "1", "-c", code, "--cpus", "5", "--", "--json")
+    assert out == "3.0 -c --cpus 5 -- --json\n", err
+
+
+def test_an_address_is_that_of_a_cluster():
+    code = "import skate; skate.init({})"
+    for how in ("", "'auto'"):
+        out, err, rc = skate("run", "--address", "here", "-c", code.format(how))
+        assert rc == 1 and "ConnectionError: skate.init(address='here'): \"HOST:PORT\"" in err
+    out, err, rc = skate("run", "--address", "here", "-c", code.format("'local'"))
+    assert (out, err, rc) == ("", "", 0)
