@@ -18,6 +18,7 @@ COMMANDS = {
     "run": "run a program written for Ray, on skate",
     "stack": "what each process does: its task, what the driver waits for, its Python stacks",
     "memory": "memory of each process, and of the object store",
+    "doctor": "whether this machine suits skate, and what to change",
     "replay": "run the batch that made a function of a Dataset fail again, under pdb",
 }
 

@@ -124,3 +124,28 @@ def test_an_address_is_that_of_a_cluster():
         assert rc == 1 and "ConnectionError: skate.init(address='here'): \"HOST:PORT\"" in err
     out, err, rc = skate("run", "--address", "here", "-c", code.format("'local'"))
     assert (out, err, rc) == ("", "", 0)
+
+
+def test_doctor():
+    out, err, rc = skate("doctor", "--json")
+    found = json.loads(out)
+    checks = {c["name"]: c for c in found["checks"]}
+    assert rc == int(found["wrong"]) == 0, err
+    assert checks["kernel"]["found"].startswith(f"Linux {os.uname().release}")
+    assert "first rows of a Dataset" in checks["an engine"]["found"]
+    assert checks["pyarrow"]["verdict"] == "ok" and "settings" in checks
+    for c in checks.values():
+        assert (c["verdict"] == "ok") == (c["why"] == c["change"] == ""), c
+
+
+def test_doctor_says_what_to_change(tmp_path):
+    env = {"SKATE_NUM_CPU": "2", "SKATE_SPILL_DIR": "", "COLUMNS": "40"}
+    out, err, rc = skate("doctor", "--quick", env=env)
+    assert (err, rc) == ("", 0) and max(map(len, out.splitlines())) <= 40
+    flat = " ".join(out.split())
+    assert "Change: take it out; did you mean 'SKATE_NUM_CPUS'?" in flat
+    out, err, rc = skate("doctor", "--json", env={"SKATE_SPILL_DIR": f"{tmp_path}/nothing"})
+    wrong = [c["name"] for c in json.loads(out)["checks"] if c["verdict"] == "wrong"]
+    assert rc == 1 and f"disk for objects: {tmp_path}/nothing" in wrong, out
+    out, err, rc = skate("doctor", "--quick", env={"SKATE_SPIN_US": "fast"})
+    assert rc == 1 and "SKATE_SPIN_US='fast': a number is wanted" in out
