@@ -2,7 +2,7 @@
  * are changed, are given to sk_block_check_batch. What passes is used as operators use it:
  * measured, written, validated and read, taken into a batch, sliced and joined.
  *
- *     array_fuzz ROUNDS               prints "tried refused used"; seed in SK_TEST_SEED
+ *     array_fuzz [ROUNDS] [FILE...]   prints "tried refused used"; seed in SK_TEST_SEED
  *
  * A buffer that is too short cannot be found, so all buffers have room for the largest rows and
  * offsets that a lie may claim. */
@@ -25,7 +25,7 @@ static uint32_t n_nodes;
 
 static void die(const char *what, const char *why) {
     fprintf(stderr, "array_fuzz: %s: %s\n", what, why);
-    exit(1);
+    abort();
 }
 static void release_array(struct ArrowArray *a) { a->release = NULL; }
 static void release_schema(struct ArrowSchema *s) { s->release = NULL; }
@@ -225,29 +225,41 @@ static void use(const struct node *top) {
     sk_batch_destroy(b);
 }
 
-int main(int argc, char **argv) {
-    long tried = 0, refused = 0, used = 0, rounds = argc > 1 ? atol(argv[1]) : 1000;
-    seed_from_env();
-    for (; tried < rounds; tried++) {
-        struct sk_err err;
-        n_nodes = 0;
-        int64_t rows = (int64_t)(next() % ROWS);
-        struct node *top = new_node("+s", rows, 1);
-        for (uint64_t i = 1 + next() % 3; i; i--) add_child(top, make(rows, 1));
-        uint64_t lies = next() % 3;
-        for (uint64_t i = 0; i < lies; i++) {
-            struct node *n = &nodes[next() % n_nodes];
-            if (next() % 4) lie_in_array(n);
-            else lie_in_schema(n);
-        }
-        sk_rc rc = sk_block_check_batch(&top->s, &top->a, &err);
-        if (rc != SK_OK && rc != SK_EINVAL) die("another code", err.msg);
-        if (rc != SK_OK && !lies) die("a good batch is refused", err.msg);
-        if (rc != SK_OK) refused++;
-        else use(top), used++;
+/* Makes a batch and at most two lies about it, and tries it. 1: it is refused. */
+static int try_one(void) {
+    struct sk_err err;
+    n_nodes = 0;
+    int64_t rows = (int64_t)(next() % ROWS);
+    struct node *top = new_node("+s", rows, 1);
+    for (uint64_t i = 1 + next() % 3; i; i--) add_child(top, make(rows, 1));
+    uint64_t lies = next() % 3;
+    for (uint64_t i = 0; i < lies; i++) {
+        struct node *n = &nodes[next() % n_nodes];
+        if (next() % 4) lie_in_array(n);
+        else lie_in_schema(n);
     }
-    for (uint32_t i = 0; i < NODES; i++)
-        for (int k = 0; k < SLOTS; k++) free(room[i][k]);
-    printf("tried refused used %ld %ld %ld\n", tried, refused, used);
+    sk_rc rc = sk_block_check_batch(&top->s, &top->a, &err);
+    if (rc != SK_OK && rc != SK_EINVAL) die("another code", err.msg);
+    if (rc != SK_OK && !lies) die("a good batch is refused", err.msg);
+    if (rc == SK_OK) use(top);
+    return rc != SK_OK;
+}
+
+static int fuzz_one(const uint8_t *data, size_t n) { /* the bytes are the choices */
+    choices = (struct sk_bytes){data, n};
+    (void)try_one();
+    choices = (struct sk_bytes){NULL, 0};
     return 0;
 }
+
+#ifndef SK_LIBFUZZER
+int main(int argc, char **argv) {
+    uint64_t refused = 0, rounds = fuzz_begin(argc, argv, 20000);
+    for (uint64_t i = 0; i < rounds; i++) refused += (uint64_t)try_one();
+    for (uint32_t i = 0; i < NODES; i++)
+        for (int k = 0; k < SLOTS; k++) free(room[i][k]);
+    printf("tried refused used %llu %llu %llu\n", (unsigned long long)rounds,
+           (unsigned long long)refused, (unsigned long long)(rounds - refused));
+    return refused == 0 || refused == rounds;
+}
+#endif

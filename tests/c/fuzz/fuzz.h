@@ -1,19 +1,43 @@
-/* fuzz.h - shared by the fuzz drivers: random numbers, and values that break size arithmetic. */
+/* fuzz.h - shared by the fuzz targets: random numbers, values that break size arithmetic, and files
+ * of a corpus.
+ *
+ * Each target <x>_fuzz.c defines fuzz_one, which treats some bytes as the parser's input and aborts
+ * if the parser breaks a promise. The target is built twice: as <x>_fuzz, with a driver of its
+ * own that damages good inputs (any compiler), and with SK_LIBFUZZER as <x>_hunt, which libFuzzer
+ * drives (./dev fuzz). */
 #ifndef FUZZ_H
 #define FUZZ_H
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/base.h"
 
+static int fuzz_one(const uint8_t *data, size_t n); /* drivers count what it returns */
+
+#ifdef SK_LIBFUZZER
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+    (void)fuzz_one(data, n);
+    return 0; /* with another value libFuzzer would learn nothing from the input */
+}
+#endif
+
 static uint64_t state = 88172645463325252u;
-static uint64_t next(void) { /* xorshift64 */
+static struct sk_bytes choices; /* set: next() takes its numbers from here, then gives zeros */
+static SK_UNUSED uint64_t next(void) { /* xorshift64 */
+    if (choices.p) {
+        const uint8_t *p = choices.p;
+        size_t n = SK_MIN(choices.n, 2);
+        choices = (struct sk_bytes){p + n, choices.n - n};
+        return n == 2 ? p[0] | (uint64_t)p[1] << 8 : n ? p[0] : 0;
+    }
     state ^= state << 13;
     state ^= state >> 7;
     return state ^= state << 17;
 }
 
-static void seed_from_env(void) { /* SK_TEST_SEED */
+static SK_UNUSED void seed_from_env(void) { /* SK_TEST_SEED */
     const char *seed = getenv("SK_TEST_SEED");
     if (seed) state ^= strtoull(seed, NULL, 0) * 0x9e3779b97f4a7c15u;
     if (!state) state = 1;
@@ -31,6 +55,52 @@ static SK_UNUSED uint64_t word(void) {
     /* clang-format on */
     uint64_t i = next() % (SK_COUNT(odd) + 4);
     return i < SK_COUNT(odd) ? odd[i] : next() % 1000;
+}
+
+/* Reads a file into an allocation of its exact size, at a multiple of 64 bytes. */
+static SK_UNUSED uint8_t *fuzz_load(const char *file, size_t *n) {
+    FILE *f = fopen(file, "rb");
+    void *p = NULL;
+    if (!f || fseek(f, 0, SEEK_END)) perror(file), exit(1);
+    *n = (size_t)ftell(f);
+    rewind(f);
+    if (posix_memalign(&p, 64, *n + !*n) || fread(p, 1, *n, f) != *n) perror(file), exit(1);
+    fclose(f);
+    return p;
+}
+
+/* Tries the files that the command line names, and returns its first argument that is a number: how
+ * many rounds the driver goes on for. rounds: returned if there is no number. */
+static SK_UNUSED uint64_t fuzz_begin(int argc, char **argv, uint64_t rounds) {
+    uint64_t files = 0;
+    bool number = false;
+    seed_from_env();
+    for (int i = 1; i < argc; i++) {
+        char *end;
+        uint64_t x = strtoull(argv[i], &end, 10);
+        if (!number && end != argv[i] && !*end) {
+            number = true, rounds = x;
+            continue;
+        }
+        size_t n;
+        uint8_t *p = fuzz_load(argv[i], &n);
+        (void)fuzz_one(p, n);
+        free(p);
+        files++;
+    }
+    printf("files %llu ", (unsigned long long)files);
+    return rounds;
+}
+
+/* Writes a driver's input into the folder SK_FUZZ_SEEDS, if that is set: what libFuzzer begins
+ * with. */
+static SK_UNUSED void fuzz_save(const uint8_t *p, size_t n, uint64_t number) {
+    const char *folder = getenv("SK_FUZZ_SEEDS");
+    char path[512];
+    if (!folder || number >= 100) return;
+    snprintf(path, sizeof path, "%s/seed-%llu", folder, (unsigned long long)number);
+    FILE *f = fopen(path, "wb");
+    if (!f || fwrite(p, 1, n, f) != n || fclose(f)) perror(path), exit(1);
 }
 
 #endif

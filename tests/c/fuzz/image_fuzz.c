@@ -1,26 +1,49 @@
 /* image_fuzz.c - damages pictures and decodes them, as if a disk or an attacker had changed them.
  * Build it with ASan+UBSan.
  *
- *     image_fuzz [ROUNDS]           own driver: files of image_bytes.h, damaged; seed in
+ *     image_fuzz [ROUNDS] [FILE...] own driver: files of image_bytes.h, damaged; seed in
  *                                   SK_TEST_SEED. Prints "tried N refused N read N".
- *     clang -DSK_LIBFUZZER -fsanitize=fuzzer,address ...                                      to
- *     hunt
  *
  * Each file and each picture lies in an allocation of its exact size. Half of the damaged PNG files
  * get correct checksums, so that the code behind the check is reached. */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/crc32c.h"
+#include "fuzz.h"
 #include "image_lib.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 static struct sk_image_want want;
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) { /* 1: refused */
+static void choose_want(void) {
+    want = (struct sk_image_want){.channels = (uint8_t)(next() % 2   ? 0
+                                                        : next() % 2 ? 3
+                                                                     : 1),
+                                  .scaled = next() % 2,
+                                  .order = next() % 2};
+    if (next() % 2) {
+        want.h = (uint32_t)(1 + next() % 50);
+        want.w = (uint32_t)(1 + next() % 50);
+        want.middle = next() % 2;
+    }
+    if (!want.middle && next() % 3 == 0) {
+        want.top = (uint32_t)(next() % 8);
+        want.left = (uint32_t)(next() % 8);
+        want.crop_h = (uint32_t)(1 + next() % 8);
+        want.crop_w = (uint32_t)(1 + next() % 8);
+    }
+}
+
+static int fuzz_one(const uint8_t *data, size_t n) { /* 1: refused */
     struct sk_image *im = NULL;
     struct sk_image_shape s;
     uint8_t *out = NULL;
+#ifdef SK_LIBFUZZER
+    static int found = -1;
+    if (found < 0 && !(found = image_have_both())) abort();
+    state = sk_crc32c(0, data, n) | 1ull << 32;
+    choose_want();
+#endif
     const char *why = sk_image_open((struct sk_bytes){data, n}, &want, &im, &s);
     size_t size = why ? 0 : (size_t)s.h * s.w * s.channels;
     if (!why && size > 1 << 20) why = "large";
@@ -34,7 +57,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) { /* 1: refused */
 }
 
 #ifndef SK_LIBFUZZER
-#include "fuzz.h"
 #include "image_bytes.h"
 
 /* Returns the CRC of PNG (ISO 3309). */
@@ -61,30 +83,10 @@ static void make_checksums_good(uint8_t *p, size_t n) {
     }
 }
 
-static void choose_want(void) {
-    want = (struct sk_image_want){.channels = (uint8_t)(next() % 2   ? 0
-                                                        : next() % 2 ? 3
-                                                                     : 1),
-                                  .scaled = next() % 2,
-                                  .order = next() % 2};
-    if (next() % 2) {
-        want.h = (uint32_t)(1 + next() % 50);
-        want.w = (uint32_t)(1 + next() % 50);
-        want.middle = next() % 2;
-    }
-    if (!want.middle && next() % 3 == 0) {
-        want.top = (uint32_t)(next() % 8);
-        want.left = (uint32_t)(next() % 8);
-        want.crop_h = (uint32_t)(1 + next() % 8);
-        want.crop_w = (uint32_t)(1 + next() % 8);
-    }
-}
-
 int main(int argc, char **argv) {
-    uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 10) : 20000, refused = 0;
     if (!image_have_both())
         return puts("there is no libjpeg or no libpng here: nothing was tried") < 0;
-    seed_from_env();
+    uint64_t rounds = fuzz_begin(argc, argv, 20000), refused = 0;
     for (uint64_t i = 0; i < rounds; i++) {
         static uint8_t buf[1024];
         const struct image_file *f = &image_files[next() % SK_COUNT(image_files)];
@@ -106,7 +108,8 @@ int main(int argc, char **argv) {
         uint8_t *exact = malloc(n);
         if (!exact) abort();
         memcpy(exact, buf, n);
-        refused += (uint64_t)LLVMFuzzerTestOneInput(exact, n);
+        fuzz_save(exact, n, i);
+        refused += (uint64_t)fuzz_one(exact, n);
         free(exact);
     }
     printf("tried %llu refused %llu read %llu\n", (unsigned long long)rounds,

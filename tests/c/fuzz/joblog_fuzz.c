@@ -1,10 +1,8 @@
 /* joblog_fuzz.c - damages logs of jobs and reads them, as if a disk or an attacker had changed
  * them. Build it with ASan+UBSan.
  *
- *     joblog_fuzz [ROUNDS]          own driver: random logs, damaged; seed in SK_TEST_SEED. Prints
- *                                   "tried N whole N cut N".
- *     clang -DSK_LIBFUZZER -fsanitize=fuzzer,address ...                                      to
- *     hunt
+ *     joblog_fuzz [ROUNDS] [FILE...]   own driver: random logs, damaged; seed in SK_TEST_SEED.
+ *                                      Prints "tried N whole N cut N".
  *
  * Each copy lies in an allocation of its exact size. Every record that is read is walked to its
  * last name. A damaged record and those behind it must not be read; in half of the rounds the
@@ -14,8 +12,7 @@
 
 #include "base/crc32c.h"
 #include "base/log/joblog.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+#include "fuzz.h"
 
 static volatile uint64_t eaten;
 
@@ -45,7 +42,7 @@ static void walk(struct sk_job_rec r) {
     eaten += eat(r.mode) + eat(r.prefix);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) { /* records read */
+static int fuzz_one(const uint8_t *data, size_t n) { /* records read */
     struct sk_job_rec r;
     size_t at = 0;
     uint32_t crc = 0;
@@ -56,7 +53,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) { /* records read */
 }
 
 #ifndef SK_LIBFUZZER
-#include "fuzz.h"
 
 static uint8_t buf[1 << 16];
 static size_t ends[64]; /* of each record */
@@ -119,8 +115,7 @@ static void good_checksums(size_t n) {
 }
 
 int main(int argc, char **argv) {
-    uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000, whole = 0, cut = 0;
-    seed_from_env();
+    uint64_t rounds = fuzz_begin(argc, argv, 200000), whole = 0, cut = 0;
     for (uint64_t i = 0; i < rounds; i++) {
         size_t n = make(), first = n;
         bool mend = next() % 2;
@@ -142,7 +137,8 @@ int main(int argc, char **argv) {
         uint8_t *exact = malloc(n);
         if (!exact) abort();
         memcpy(exact, buf, n);
-        int got = LLVMFuzzerTestOneInput(exact, n), could = 0;
+        fuzz_save(exact, n, i);
+        int got = fuzz_one(exact, n), could = 0;
         while (could < (int)n_ends && ends[could] <= first) could++;
         if (!mend && got > could) abort(); /* a record was read that was never written */
         if (got == (int)n_ends) whole++;

@@ -1,10 +1,8 @@
 /* spec_fuzz.c - damages task specifications and decodes them, as if a corrupt worker had sent them.
  * Build it with ASan+UBSan.
  *
- *     spec_fuzz [ROUNDS]            own driver: random specs, damaged; seed in SK_TEST_SEED. Prints
+ *     spec_fuzz [ROUNDS] [FILE...]  own driver: random specs, damaged; seed in SK_TEST_SEED. Prints
  *                                   "tried N refused N read N".
- *     clang -DSK_LIBFUZZER -fsanitize=fuzzer,address ...                                      to
- *     hunt
  *
  * Each copy lies in an allocation of its exact size, so that a read past its end is detected. A
  * copy that can be decoded is read to the last argument. */
@@ -12,12 +10,11 @@
 #include <stdlib.h>
 
 #include "engine/local/driver/local_int.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+#include "fuzz.h"
 
 static volatile uint64_t eaten;
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+static int fuzz_one(const uint8_t *data, size_t n) {
     struct sk_rd r = sk_rd_init(data, n);
     struct sk_spec s;
     if (!sk_spec_read(&r, &s)) return 1;
@@ -43,7 +40,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
 }
 
 #ifndef SK_LIBFUZZER
-#include "fuzz.h"
 
 static size_t make(uint8_t *p, size_t cap) {
     static uint8_t bytes[300];
@@ -71,8 +67,7 @@ static size_t make(uint8_t *p, size_t cap) {
 }
 
 int main(int argc, char **argv) {
-    uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000, refused = 0;
-    seed_from_env();
+    uint64_t rounds = fuzz_begin(argc, argv, 200000), refused = 0;
     for (uint64_t i = 0; i < rounds; i++) {
         static uint8_t buf[8192];
         size_t n = make(buf, sizeof buf);
@@ -89,7 +84,8 @@ int main(int argc, char **argv) {
         uint8_t *exact = malloc(n);
         if (!exact) abort();
         memcpy(exact, buf, n);
-        refused += (uint64_t)LLVMFuzzerTestOneInput(exact, n);
+        fuzz_save(exact, n, i);
+        refused += (uint64_t)fuzz_one(exact, n);
         free(exact);
     }
     printf("tried %llu refused %llu read %llu\n", (unsigned long long)rounds,
