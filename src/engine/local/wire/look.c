@@ -33,13 +33,13 @@ static size_t look(const uint8_t *base, size_t size, struct sk_look *out,
     uint32_t grows = atomic_load_explicit(&ctl->n_used, memory_order_acquire),
              used = SK_MIN(grows, ctl->n_slots);
     int64_t now = sk_now_ns(), waits = atomic_load(&ctl->waits_ns);
-    size_t n = 0;
+    /* not the segment's own stride: its maker may change that between a check and its use */
+    size_t n = 0, stride = sk_slot_stride();
     *out = (struct sk_look){.driver_pid = ctl->driver_pid};
     if (waits > now - WAITS_NS)
         copy_text(out->waits, sizeof out->waits, ctl->waits, sizeof ctl->waits);
-    for (uint32_t i = 0; i < used && n < cap && 4096 + (i + 1) * ctl->slot_stride <= size; i++) {
-        const struct sk_slot *s =
-            (const struct sk_slot *)(const void *)(base + 4096 + i * ctl->slot_stride);
+    for (uint32_t i = 0; i < used && n < cap && 4096 + (i + 1) * stride <= size; i++) {
+        const struct sk_slot *s = (const struct sk_slot *)(const void *)(base + 4096 + i * stride);
         if (s->pid <= 0) continue;
         rows[n] = (struct sk_look_worker){.pid = s->pid,
                                           .task = atomic_load(&s->task),
