@@ -21,6 +21,7 @@
 #include "exec/exec.h"
 #include "exec/gather.h"
 #include "exec/launch/guards.h"
+#include "exec/step/share.h"
 
 #define SK_NO_STAGE UINT32_MAX
 /* the most blocks in the input of one task; inputs that a gather makes have no limit */
@@ -232,6 +233,10 @@ struct sk_sstage {
     int64_t task_ns_total, task_ns_max, first_out_ns;
     uint32_t n_fused;
     struct sk_task_note_op fused[16];
+    uint32_t phase; /* number of exchanges up to this stage, with it */
+    /* Of the phase with the number of this stage: time in which tasks ran, of stages that have
+     * finished one; and the time up to which it was counted. */
+    int64_t phase_live_ns, phase_seen_ns;
 };
 
 /* ---- events and actions ---------------------------------------------------------------------- */
@@ -330,6 +335,11 @@ struct sk_step {
     double consumer_score;
     uint64_t n_steps, n_forced;
     uint64_t parked, parked_disk; /* cost of parked values in memory, and on disk */
+    /* took_ns: when the consumer took its last block, until it asks for the next one; 0 after that.
+     * consumer_ns: time that it spent between the two, in all; taken_rows: rows that it took. */
+    int64_t took_ns, consumer_ns;
+    uint64_t taken_rows;
+    struct sk_share_op *facts; /* [n], for share.c */
 };
 
 /* ---- flow.c */
@@ -527,6 +537,8 @@ size_t sk_stall_text(const struct sk_step *x, int64_t now_ns, char *buf, size_t 
 /* ---- metrics.c */
 /* Attributes the time since the last call to what each stage did or waited for. */
 void sk_metrics_advance(struct sk_step *x, int64_t now_ns);
+/* Call when a task of the stage has given its result, the first one of its phase or not. */
+void sk_metrics_proven(struct sk_step *x, const struct sk_sstage *s, int64_t run_ns);
 void sk_metrics_get(const struct sk_step *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops,
                     uint32_t cap);
 

@@ -46,6 +46,11 @@ void sk_metrics_advance(struct sk_step *x, int64_t now_ns) {
         if (w == SK_WAIT_MEMORY && s->feeder && x->out.cost * 2 > x->mem.used) w = SK_WAIT_CONSUMER;
         s->wait_ns[w] += dt;
         s->busy_slot_ns += (double)dt * s->in_flight;
+        struct sk_sstage *phase = &x->s[s->phase];
+        if (s->in_flight && s->task_ns_total && phase->phase_seen_ns != now_ns) {
+            phase->phase_live_ns += dt;
+            phase->phase_seen_ns = now_ns;
+        }
         consumer = consumer || (w == SK_WAIT_CONSUMER);
         uint32_t why = WHY_NONE;
         double c = at_cap(x, s, &why);
@@ -56,6 +61,83 @@ void sk_metrics_advance(struct sk_step *x, int64_t now_ns) {
     }
     if (consumer) x->consumer_score += (double)dt;
 }
+
+void sk_metrics_proven(struct sk_step *x, const struct sk_sstage *s, int64_t run_ns) {
+    struct sk_sstage *phase = &x->s[s->phase];
+    if (!phase->phase_live_ns) phase->phase_live_ns = run_ns;
+}
+
+/* ---- what share.c estimates from ------------------------------------------------------------- */
+
+/* Of the time of a map's last operator, which packs its rows for an exchange, the part of the rows
+ * that it yielded: an aggregate yields a group for many rows. */
+static double pack_ns(const struct sk_sstage *s) {
+    if (!s->values || s->gather || !s->n_fused) return 0;
+    const struct sk_task_note_op *pack = &s->fused[s->n_fused - 1];
+    double in = s->n_fused > 1 ? (double)s->fused[s->n_fused - 2].rows_out : (double)s->rows_in,
+           out = (double)pack->rows_out;
+    return in > out ? (double)pack->ns * out / in : (double)pack->ns;
+}
+
+static struct sk_share_op facts_of(const struct sk_step *x, const struct sk_sstage *s) {
+    bool gpu = s->kind == SK_STAGE_TASKS && s->gpu_e4 > 0;
+    double slots = sk_stage_slots(x, s);
+    if (s->kind == SK_STAGE_ACTORS && s->n_live) slots = s->n_live;
+    if (gpu) slots = SK_MIN(slots, SK_MAX((double)(x->gpu.total / s->gpu_e4), 1));
+    struct sk_share_op o = {
+        .parent = s->parent,
+        .runs = sk_stage_runs(s),
+        .over = sk_stage_exhausted(s) && !s->in_flight,
+        .waits = s->gather && s->gather->parks,
+        .n_fused = s->n_fused,
+        .units = s->source && !s->feed ? (double)s->n_units : -1,
+        .limit = s->kind == SK_STAGE_LIMIT ? (double)s->limit : -1,
+        .cpus = (double)s->cpu_e4 / SK_RES_UNIT,
+        .slots = slots,
+        .done = (double)s->size.n,
+        .queued = s->n_ready,
+        .came = (double)s->bytes_in,
+        .done_in = (double)s->size.in_bytes,
+        .out = (double)s->bytes_out,
+        .out_done = (double)s->size.out_bytes,
+        .rows_out = (double)s->rows_out,
+        .done_ns = (double)s->task_ns_total,
+        .pack_ns = pack_ns(s),
+    };
+    for (uint32_t i = s->next_unit; s->kind == SK_STAGE_BLOCKS && i < s->n_blocks; i++) {
+        o.out += (double)s->blocks[i].bytes; /* blocks that have not been passed on yet */
+        o.rows_out += (double)s->blocks[i].n_rows;
+    }
+    return o;
+}
+
+static void estimate(const struct sk_step *x, struct sk_exec_stats *st) {
+    for (uint32_t i = 0; i < x->n; i++) {
+        x->facts[i] = facts_of(x, &x->s[i]);
+        x->facts[i].live_ns = (double)x->s[i].phase_live_ns;
+    }
+    for (uint32_t i = 0; i < x->slots.n; i++) {
+        const struct sk_stask *t = x->slots.p[i];
+        if (!t || t->over || t->cancelled || t->inner) continue;
+        struct sk_share_op *o = &x->facts[t->stage];
+        double age = (double)(x->now_ns - t->launch_ns);
+        o->running++;
+        o->running_in += (double)t->in_bytes;
+        o->ages_ns += age;
+        o->oldest_ns = SK_MAX(o->oldest_ns, age);
+    }
+    struct sk_share_run r = {.op = x->facts,
+                             .n = x->n,
+                             .cpus = (double)x->conf.cpu_e4 / SK_RES_UNIT,
+                             .task_bytes = (double)x->conf.target_min_bytes,
+                             .now_ns = (double)st->wall_ns,
+                             .taken_rows = (double)x->taken_rows,
+                             .taken_ns = (double)x->consumer_ns};
+    if (st->done) st->share = 1;
+    else sk_share(&r, &st->share, &st->left_ns);
+}
+
+/* ---- statistics for people ------------------------------------------------------------------- */
 
 static void get_gather(const struct sk_gather *g, struct sk_exec_op_stats *o) {
     g->ops->stats(g, &o->gather);
@@ -121,4 +203,5 @@ void sk_metrics_get(const struct sk_step *x, struct sk_exec_stats *st, struct sk
         }
         if (i < cap) get_op(&x->s[i], &ops[i]);
     }
+    estimate(x, st);
 }

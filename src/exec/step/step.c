@@ -143,6 +143,7 @@ static sk_rc over(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err 
             s->est_ns += (s->est_ns > 0 ? 0.3 : 1) * ((double)ev->run_ns - s->est_ns);
             s->task_ns_total += ev->run_ns;
             s->task_ns_max = SK_MAX(s->task_ns_max, ev->run_ns);
+            sk_metrics_proven(x, s, ev->run_ns);
         }
         for (uint32_t i = 0; ev->fused && i < SK_MIN(ev->n_fused, s->n_fused); i++) {
             s->fused[i].rows_out += ev->fused[i].rows_out;
@@ -257,10 +258,13 @@ sk_rc sk_step_call(struct sk_step *x, sk_rc (*fn)(void *arg, struct sk_err *err)
 }
 
 sk_rc sk_step_take(struct sk_step *x, int64_t now_ns, struct sk_bref *out, struct sk_err *err) {
+    if (x->took_ns) x->consumer_ns += now_ns - x->took_ns;
+    x->took_ns = 0;
     if (!x->out.n) return x->done ? SK_EDONE : SK_EAGAIN;
     sk_metrics_advance(x, now_ns);
     struct sk_blk *b = sk_blkq_pop(&x->out);
-    x->moved_ns = now_ns;
+    x->moved_ns = x->took_ns = now_ns;
+    x->taken_rows += b->ref.n_rows;
     struct sk_bref ref = b->ref;
     sk_step_forget(x, b);
     sk_pool_put(&x->blks, b);

@@ -68,6 +68,9 @@ static void set_ways(struct sk_step *x) {
     }
     for (uint32_t i = 0; i < x->n; i++) { /* inputs come before their consumers */
         struct sk_sstage *s = &x->s[i];
+        s->phase += s->gather && s->gather->parks;
+        if (s->parent != SK_NO_STAGE)
+            x->s[s->parent].phase = SK_MAX(x->s[s->parent].phase, s->phase);
         s->first = true;
         for (uint32_t k = 0; k < s->n_inputs; k++)
             s->first = s->first && x->s[s->inputs[k]].first && !sk_stage_runs(&x->s[s->inputs[k]]);
@@ -128,8 +131,10 @@ sk_rc sk_step_create(const struct sk_plan *plan, const struct sk_stages *stages,
     x->s = sk_calloc(TAG, x->n * sizeof *x->s);
     x->view = sk_calloc(TAG, x->n * sizeof *x->view);
     x->why = sk_calloc(TAG, x->n * sizeof *x->why);
+    x->facts = sk_calloc(TAG, x->n * sizeof *x->facts);
     x->policy_state = sk_calloc(TAG, conf->policy->state_bytes);
-    if (!x->s || !x->view || !x->why || !x->policy_state || !sk_vec_reserve(&x->acts, TAG, 64)) {
+    if (!x->s || !x->view || !x->why || !x->facts || !x->policy_state ||
+        !sk_vec_reserve(&x->acts, TAG, 64)) {
         sk_step_destroy(x);
         return SK_ERR(err, SK_ENOMEM, "pipeline of %u stages", stages->n);
     }
@@ -155,6 +160,7 @@ void sk_step_destroy(struct sk_step *x) {
     sk_free(x->s);
     sk_free(x->view);
     sk_free(x->why);
+    sk_free(x->facts);
     sk_free(x->policy_state);
     sk_map_deinit(&x->by_oid);
     sk_pool_deinit(&x->blks);

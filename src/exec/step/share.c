@@ -1,0 +1,189 @@
+/* share.c - estimates how much time a run still takes. Pure.
+ *
+ * Four steps:
+ *   1. how many tasks each stage will have: a source knows it; any other stage has as many as its
+ *      whole input gives, which follows from what its inputs have yielded for the tasks they have
+ *      done; stages in front of a LIMIT have only those that it needs;
+ *   2. how long a task takes: the mean of the done ones; of an exchange that has not begun, what
+ * the packing of its rows took lets expect;
+ *   3. how long the rest takes: the stages between two exchanges form a phase, and phases follow
+ *      each other. A phase takes as long as its CPUs, its slowest stage or the consumer need;
+ *   4. the same formula says how long the done work should have taken. What it took in truth, over
+ *      that, is the factor by which the rest is longer, too: queues, disk, a loaded machine.
+ *
+ * A stage whose first task still runs could take any time, so until that task ends there is no
+ * estimate, but for exchanges (2). The share is that of time: passed / (passed + left). */
+#include "exec/step/share.h"
+
+#include <math.h>
+
+/* A reduce takes this times as long as the packing of its rows: sort 6, shuffle 5, groupby 4, join
+ * 10 (measured by bench/py/progress_error.py). */
+#define REDUCE_PER_PACK 5.0
+/* The factor of step 4 is within these bounds. */
+#define SLOWER_LEAST 0.7
+#define SLOWER_MOST 4.0
+
+static double at_least(double a, double b) { return a > b ? a : b; }
+static double at_most(double a, double b) { return a < b ? a : b; }
+
+/* ---- how many tasks -------------------------------------------------------------------------- */
+
+static double expected_tasks(const struct sk_share_run *r, const struct sk_share_op *o) {
+    double begun = o->done + o->running, begun_in = o->done_in + o->running_in;
+    if (o->over) return o->done;
+    if (o->units >= 0) return at_least(o->units, begun);
+    if (begun > 0 && begun_in > 0) return at_least(o->all_in * begun / begun_in, begun);
+    if (begun + o->queued > 0 && o->came > 0)
+        return at_least((begun + o->queued) * o->all_in / o->came, 1);
+    return o->all_in > 0 ? ceil(o->all_in / at_least(r->task_bytes, 1)) : begun + o->queued;
+}
+
+static void expect(const struct sk_share_run *r, struct sk_share_op *o) {
+    if (!o->runs) {
+        bool cuts = o->limit >= 0 && o->all_in_rows > o->limit;
+        double part = cuts ? o->limit / o->all_in_rows : 1;
+        o->all_out = o->limit >= 0 || o->all_in > 0 ? o->all_in * part : o->out;
+        o->all_rows = o->limit >= 0 || o->all_in > 0 ? o->all_in_rows * part : o->rows_out;
+        return;
+    }
+    o->tasks = expected_tasks(r, o);
+    o->all_out = o->done > 0      ? o->out_done * o->tasks / o->done
+                 : o->running > 0 ? o->out * o->tasks / o->running
+                                  : o->all_in;
+    o->all_out = at_least(o->all_out, o->out);
+    o->all_rows = o->out > 0 ? o->rows_out * o->all_out / o->out : o->all_in_rows;
+}
+
+/* Of the stages in front of a LIMIT only the part is needed that gives its rows. */
+static void cut(const struct sk_share_run *r) {
+    for (uint32_t i = r->n; i-- > 0;) {
+        struct sk_share_op *o = &r->op[i];
+        const struct sk_share_op *p = o->parent < r->n ? &r->op[o->parent] : NULL;
+        o->part = !p || p->waits ? 1 : p->part;
+        if (p && p->limit >= 0 && p->all_in_rows > p->limit) o->part *= p->limit / p->all_in_rows;
+        o->tasks = at_least(o->tasks * o->part, o->done + (o->running > 0));
+    }
+}
+
+static void count(const struct sk_share_run *r) {
+    for (uint32_t i = 0; i < r->n; i++) {
+        struct sk_share_op *o = &r->op[i];
+        o->phase = 0;
+        o->tasks = o->task_ns = o->all_in = o->all_in_rows = 0;
+    }
+    for (uint32_t i = 0; i < r->n; i++) {
+        struct sk_share_op *o = &r->op[i];
+        expect(r, o);
+        o->phase += o->waits;
+        if (o->parent >= r->n) continue;
+        struct sk_share_op *p = &r->op[o->parent];
+        p->phase = p->phase > o->phase ? p->phase : o->phase;
+        p->all_in += o->all_out;
+        p->all_in_rows += o->all_rows;
+    }
+    cut(r);
+}
+
+/* ---- how long a task takes ------------------------------------------------------------------- */
+
+/* The time of all tasks of an exchange that has done none: what the packing of its input lets
+ * expect, and, if other operators follow in its tasks, as long as all the work before it. */
+static double guess_of_exchange(const struct sk_share_run *r, uint32_t i) {
+    double pack = 0, work = 0;
+    for (uint32_t k = 0; k < i; k++) {
+        const struct sk_share_op *o = &r->op[k];
+        if (o->phase + 1 != r->op[i].phase) continue;
+        if (o->done > 0) pack += o->pack_ns * o->tasks / o->done;
+        work += o->tasks * o->task_ns;
+    }
+    return REDUCE_PER_PACK * pack + (r->op[i].n_fused > 1 ? work : 0);
+}
+
+/* Returns false if a stage could take any time. */
+static bool time_tasks(const struct sk_share_run *r) {
+    double ns = 0, n = 0;
+    for (uint32_t i = 0; i < r->n; i++) {
+        struct sk_share_op *o = &r->op[i];
+        if (!o->runs || o->tasks <= 0) continue;
+        if (o->done > 0) {
+            o->task_ns = o->done_ns / o->done;
+            ns += o->done_ns;
+            n += o->done;
+        } else if (o->waits) {
+            o->task_ns = at_least(guess_of_exchange(r, i) / o->tasks, 2 * o->oldest_ns);
+        } else if (o->running > 0) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < r->n; i++) { /* the rest: as long as the usual task of the run */
+        struct sk_share_op *o = &r->op[i];
+        if (o->runs && !o->waits && o->done <= 0 && n > 0) o->task_ns = ns / n;
+    }
+    return n > 0;
+}
+
+/* ---- how long the rest takes ----------------------------------------------------------------- */
+
+/* The part of the running tasks that is done, in tasks. */
+static double partly(const struct sk_share_op *o) {
+    if (o->running <= 0 || o->task_ns <= 0) return 0;
+    double n = at_most(o->running, o->slots);
+    if (o->running > o->slots) return n / 2;
+    return at_most(o->ages_ns / o->running / o->task_ns, 0.9) * n;
+}
+
+/* The time that a stage needs for the tasks that are not done, if nothing else holds it back. */
+static double rest_of(const struct sk_share_op *o) {
+    double open = o->tasks - o->done, part = partly(o);
+    if (open <= 0) return 0;
+    double even = at_least(open - part, 0) / o->slots;
+    if (open > 4 * o->slots) return even * o->task_ns;
+    double running = at_least(at_most(o->running, o->slots), 1);
+    return at_least(even, ceil(open / o->slots - 1e-9) - part / running) * o->task_ns;
+}
+
+struct phase {
+    double rest, past; /* ns: of what is open, of what is done */
+};
+
+static struct phase of_phase(const struct sk_share_run *r, uint32_t phase) {
+    struct phase cpu = {0}, slowest = {0};
+    for (uint32_t i = 0; i < r->n; i++) {
+        const struct sk_share_op *o = &r->op[i];
+        if (!o->runs || o->phase != phase) continue;
+        double open = at_least(o->tasks - o->done - partly(o), 0) * o->task_ns;
+        double past = o->done > 0 ? o->done_ns + partly(o) * o->task_ns : 0;
+        cpu.rest += open * o->cpus / r->cpus;
+        cpu.past += past * o->cpus / r->cpus;
+        slowest.rest = at_least(slowest.rest, rest_of(o));
+        slowest.past = at_least(slowest.past, past / o->slots);
+    }
+    return (struct phase){at_least(cpu.rest, slowest.rest), at_least(cpu.past, slowest.past)};
+}
+
+static double consumer_rest(const struct sk_share_run *r) {
+    const struct sk_share_op *last = &r->op[r->n - 1];
+    if (r->taken_rows <= 0) return 0;
+    return at_least(last->all_rows - r->taken_rows, 0) * r->taken_ns / r->taken_rows;
+}
+
+void sk_share(const struct sk_share_run *r, double *share, int64_t *left_ns) {
+    *share = 0;
+    *left_ns = -1;
+    if (!r->n || r->cpus <= 0) return;
+    count(r);
+    if (!time_tasks(r)) return;
+    double left = 0, slower = 1;
+    uint32_t last = r->op[r->n - 1].phase;
+    for (uint32_t p = 0; p <= last; p++) {
+        struct phase f = of_phase(r, p);
+        if (f.past > 0)
+            slower = at_least(at_most(r->op[p].live_ns / f.past, SLOWER_MOST), SLOWER_LEAST);
+        double rest = slower * f.rest;
+        left += p == last ? at_least(rest, consumer_rest(r)) : rest;
+    }
+    if (!(left < 9e17)) return; /* too long to be told */
+    *left_ns = (int64_t)left;
+    *share = at_most(r->now_ns / (r->now_ns + left), 0.999);
+}
