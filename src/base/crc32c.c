@@ -66,8 +66,8 @@ static uint32_t skip_lane(uint32_t c) {
     return skip[0][c & 255] ^ skip[1][c >> 8 & 255] ^ skip[2][c >> 16 & 255] ^ skip[3][c >> 24];
 }
 
-__attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, const uint8_t *p,
-                                                                 size_t n) {
+__attribute__((target("sse4.2,crc32"))) static uint32_t by_instruction(uint32_t crc,
+                                                                       const uint8_t *p, size_t n) {
     uint64_t c = (uint32_t)~crc;
     for (; n >= 3 * LANE; n -= 3 * LANE, p += 3 * LANE) {
         uint64_t c1 = 0, c2 = 0;

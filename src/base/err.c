@@ -65,7 +65,11 @@ sk_rc sk_err_sys(struct sk_err *err, const char *file, int line, const char *fmt
     fill(err, code, file, line, fmt, ap);
     va_end(ap);
     char buf[128];
-    const char *text = strerror_r(why, buf, sizeof(buf)); /* the GNU form: returns the text */
+#ifdef __GLIBC__
+    const char *text = strerror_r(why, buf, sizeof(buf));
+#else /* the form of POSIX */
+    const char *text = strerror_r(why, buf, sizeof(buf)) == 0 ? buf : "unknown error";
+#endif
     size_t n = strlen(err->msg);
     cut_at_char(err->msg + n, sizeof(err->msg) - n,
                 snprintf(err->msg + n, sizeof(err->msg) - n, ": %s", text));

@@ -39,6 +39,11 @@ void *sk_alloc_large(enum sk_tag tag, size_t n) SK_MUST_USE;
 /* Asks for huge pages for n bytes at p, a block of malloc that does not come from this file. Does
  * nothing if p is NULL or n is too small for a mapping of its own. */
 void sk_mem_advise(void *p, size_t n);
+/* Makes malloc keep up to `most` bytes that are freed, and reuse them for blocks of up to half of
+ * that; sk_mem_trim gives them back. Both do nothing where the C library has no such setting (musl,
+ * which gives memory back by itself). */
+void sk_mem_keep(size_t most);
+void sk_mem_trim(void);
 void sk_free(void *p); /* NULL is fine; errno is kept */
 char *sk_strdup(enum sk_tag tag, const char *s) SK_MUST_USE;
 void *sk_memdup(enum sk_tag tag, const void *p, size_t n) SK_MUST_USE;

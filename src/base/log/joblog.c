@@ -10,11 +10,16 @@
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/crc32c.h"
 #include "base/fault.h"
 #include "base/mem.h"
+
+#ifndef RENAME_NOREPLACE /* musl */
+#define RENAME_NOREPLACE 1
+#endif
 
 #define TAG SK_TAG_BASE
 #define HEADER 16u
@@ -315,7 +320,7 @@ sk_rc sk_joblog_sync(struct sk_joblog *log, struct sk_err *err) {
  * links it creates an empty file at `to`, which reserves the name. */
 static int place(const char *from, const char *to) {
     if (!SK_FAULT("job.noreplace")) {
-        if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
+        if (syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
         if (errno != EINVAL && errno != ENOSYS) return -1;
     }
     if (!SK_FAULT("job.link")) {

@@ -8,7 +8,6 @@
  * itself. */
 #include <errno.h>
 #include <fcntl.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -236,20 +235,11 @@ static void serve_async(struct sk_worker_engine *c) { /* call with c->mu held */
     abort();
 }
 
-/* By default malloc maps blocks of over 128 KiB, and unmaps them when they are freed: every array
- * would be written to fresh pages (1.2 GB/s; warm pages: 12 GB/s). With these limits, values of up
- * to half of the memory that is kept reuse memory; trim() gives back the rest. */
-static void keep_heap(uint64_t bytes) {
-    enum { OLD_MOST = 32 << 20 }; /* the limit of older versions of glibc */
-    if (!mallopt(M_MMAP_THRESHOLD, (int)(bytes / 2))) (void)mallopt(M_MMAP_THRESHOLD, OLD_MOST);
-    (void)mallopt(M_TRIM_THRESHOLD, (int)bytes);
-}
-
 /* Gives back memory that user code has freed and that the allocators keep, since this process is
  * idle. */
 static void trim(struct sk_worker_engine *c) {
     if (c->runner->idle) c->runner->idle(c->runner->ctx);
-    if (!sk_machine_) (void)malloc_trim(0);
+    if (!sk_machine_) sk_mem_trim();
 }
 
 void sk_worker_engine_serve(struct sk_worker_engine *c) {
@@ -257,7 +247,7 @@ void sk_worker_engine_serve(struct sk_worker_engine *c) {
         uint32_t type;
         int32_t pid;
     } hello = {SK_M_HELLO, c->pid};
-    if (!sk_machine_) keep_heap(c->ctl->heap_keep_bytes);
+    if (!sk_machine_) sk_mem_keep(c->ctl->heap_keep_bytes);
     pthread_mutex_lock(&c->mu);
     struct wtask *t = sk_wtask_get(c);
     sk_worker_link_send_unlocked(c, &hello, sizeof hello, true);

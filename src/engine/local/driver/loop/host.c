@@ -5,7 +5,6 @@
  *
  * Not here: making and ending worker processes (pool.c), the end of a worker (death.c). */
 #include <errno.h>
-#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/mem.h"
 #include "engine/local/driver/local_int.h"
 
 /* ---- reports --------------------------------------------------------------------------------- */
@@ -108,7 +108,7 @@ static void *loop_main(void *arg) {
         struct sk_pace_view view = sk_loop_view(l, now, n);
         struct sk_pace_sleep s = sk_pace_thread(&pace, &view);
         pthread_mutex_unlock(&l->mu);
-        if (shrunk) (void)malloc_trim(0);
+        if (shrunk) sk_mem_trim();
         if (s.nap_ns) {
             struct timespec ts = {0, s.nap_ns};
             nanosleep(&ts, NULL);

@@ -6,7 +6,6 @@
  * still being forked. A slot is used again only after its process is known to be dead. */
 #include <errno.h>
 #include <fcntl.h>
-#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
