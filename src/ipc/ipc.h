@@ -27,6 +27,12 @@
 #include "base/base.h"
 #include "base/err.h"
 
+/* ---- needs.c: the kernel ----------------------------------------------------------------------
+ */
+
+/* Fails where the kernel, or a sandbox, lacks a system call that nothing replaces. */
+sk_rc sk_ipc_needs(struct sk_err *err) SK_MUST_USE;
+
 /* ---- fd.c: descriptors of the engine, which the user may have closed ------------------------- */
 
 struct sk_fd_id { /* identity of the file that a descriptor leads to; zero: none */

@@ -11,6 +11,7 @@
 #include "base/copy.h"
 #include "engine/custom.h"
 #include "engine/usage.h"
+#include "ipc/ipc.h"
 #include "py/call/call.h"
 #include "py/conf.h"
 #include "py/data/data.h"
@@ -430,7 +431,35 @@ static void mod_free(void *m) {
     (void)mod_clear(m);
 }
 
-static PyModuleDef_Slot slots[] = {{Py_mod_exec, mod_exec}, {0, NULL}};
+/* The state of the process (the engine, the fork hook, the allocator of arrays) is one for all
+ * interpreters, so only the main one may have the module. Python 3.11 has no slot to say so, and
+ * interpreters that share the GIL do not look at it. */
+static int mod_may_be_here(PyObject *m SK_UNUSED) {
+    PY_ERR(err);
+    if (sk_ipc_needs(&err) != SK_OK) {
+        PyErr_SetString(PyExc_ImportError, err.msg);
+        return -1;
+    }
+    if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0) return 0;
+    PyErr_SetString(PyExc_ImportError,
+                    "skate runs in the main interpreter only: it has one engine in a process; "
+                    "use tasks, which are processes, instead of subinterpreters");
+    return -1;
+}
+
+/* On a Python without the GIL the import turns it on: the calls that hand values to the engine
+ * trust it (docs/design/wheels.md). */
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, mod_may_be_here},
+    {Py_mod_exec, mod_exec},
+#ifdef Py_mod_multiple_interpreters
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+#ifdef Py_mod_gil
+    {Py_mod_gil, Py_MOD_GIL_USED},
+#endif
+    {0, NULL},
+};
 
 struct PyModuleDef py_module_def = {
     PyModuleDef_HEAD_INIT,
