@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     import joblib.parallel as joblib_parallel  # noqa: F401
     import lance as lance
     import lance.fragment as lance_fragment  # noqa: F401
+    import matplotlib.pyplot as pyplot  # noqa: F401
     import numpy as np  # noqa: F401
     import packaging.requirements as packaging_requirements  # noqa: F401
     import pandas as pd  # noqa: F401
@@ -142,6 +143,7 @@ else:
     joblib_parallel = stand_in("joblib.parallel")
     lance = stand_in("lance")
     lance_fragment = stand_in("lance.fragment")
+    pyplot = stand_in("matplotlib.pyplot")
     packaging_requirements = stand_in("packaging.requirements")
     PIL = stand_in("PIL")
     PIL_imaging = stand_in("PIL._imaging")

@@ -20,6 +20,8 @@ COMMANDS = {
     "memory": "memory of each process, and of the object store",
     "doctor": "whether this machine suits skate, and what to change",
     "replay": "run the batch that made a function of a Dataset fail again, under pdb",
+    "sort": "sort Parquet, CSV or JSON files, also more than fit into memory",
+    "bench": "time shuffle, groupby, sort, join and first rows, beside what is installed",
 }
 
 

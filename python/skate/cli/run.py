@@ -79,14 +79,8 @@ def add_program(parser: Parser) -> None:
     )
 
 
-def arguments(parser: Parser) -> None:
-    parser.description = (
-        "Runs a Python program in which `import ray`, and everything below it, means skate "
-        "(skate.as_ray()), in the driver and in all workers. sys.argv, sys.path[0], __main__ and "
-        "the exit status are what `python` would give it. An installed Ray is not reached. Options "
-        "stand before the program. They are settings of the environment: arguments that the program "
-        "gives to init() come before them."
-    )
+def add_cpus_and_memory(parser: argparse.ArgumentParser) -> None:
+    """Declares the size of an engine."""
     parser.add_argument(
         "--cpus",
         metavar="N",
@@ -101,6 +95,17 @@ def arguments(parser: Parser) -> None:
         "the store, 70 %% for tasks (SKATE_OBJECT_STORE_MEMORY, SKATE_MEMORY; default: that of the "
         "machine or of its cgroup)",
     )
+
+
+def arguments(parser: Parser) -> None:
+    parser.description = (
+        "Runs a Python program in which `import ray`, and everything below it, means skate "
+        "(skate.as_ray()), in the driver and in all workers. sys.argv, sys.path[0], __main__ and "
+        "the exit status are what `python` would give it. An installed Ray is not reached. Options "
+        "stand before the program. They are settings of the environment: arguments that the program "
+        "gives to init() come before them."
+    )
+    add_cpus_and_memory(parser)
     parser.add_argument(
         "--address",
         metavar="HOST:PORT",
@@ -120,18 +125,18 @@ def arguments(parser: Parser) -> None:
 
 def settings(args: argparse.Namespace) -> dict[str, str]:
     """The environment that the options ask for."""
-    env = {}
-    if args.cpus is not None:
+    env, asked = {}, vars(args)
+    if asked.get("cpus") is not None:
         env["SKATE_NUM_CPUS"] = f"{args.cpus:g}"
-    if args.memory is not None:
+    if asked.get("memory") is not None:
         store = args.memory * 30 // 100
         env["SKATE_OBJECT_STORE_MEMORY"] = str(store)
         env["SKATE_MEMORY"] = str(args.memory - store)
-    if args.address is not None:
+    if asked.get("address") is not None:
         env["SKATE_ADDRESS"] = args.address
-    if args.page:
+    if asked.get("page"):
         env["SKATE_PAGE"] = "1"
-    if args.trace is not None:
+    if asked.get("trace") is not None:
         env["SKATE_TRACE"] = os.path.abspath(args.trace)
     return env
 

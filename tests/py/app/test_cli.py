@@ -149,3 +149,89 @@ def test_doctor_says_what_to_change(tmp_path):
     assert rc == 1 and f"disk for objects: {tmp_path}/nothing" in wrong, out
     out, err, rc = skate("doctor", "--quick", env={"SKATE_SPIN_US": "fast"})
     assert rc == 1 and "SKATE_SPIN_US='fast': a number is wanted" in out
+
+
+def test_sort(tmp_path):
+    rows = [(i * 7919 % 1000, i % 3) for i in range(1000)]
+    for part in range(2):
+        lines = [f"{k},{g}" for k, g in rows[part::2]]
+        (tmp_path / f"{part}.csv").write_text("\n".join(["k,g", *lines]) + "\n")
+    args = ("sort", tmp_path / "0.csv", tmp_path / "1.csv", "--cpus", "1", "-o", tmp_path / "out")
+    out, err, rc = skate(*args, "--by", "g:desc,k")
+    assert rc == 0 and out.startswith(f"{tmp_path}/out: "), err
+    found = []
+    for path in sorted((tmp_path / "out").iterdir()):
+        head, *lines = path.read_text().splitlines()
+        found += [tuple(map(int, line.split(","))) for line in lines]
+    assert found == sorted(rows, key=lambda r: (-r[1], r[0]))
+    out, err, rc = skate(*args, "--by", "k")
+    assert (out, rc) == ("", 1) and "exists already, and is no empty folder: choose another" in err
+
+
+def test_wrong_sorts(tmp_path):
+    (tmp_path / "a.csv").write_text("k\n1\n")
+    (tmp_path / "b.txt").write_text("k\n1\n")
+    for args, status, said in (
+        (["a.csv"], 2, "--by is wanted"),
+        (["a.csv", "--by", "kk"], 1, "no such column in the dataset: columns are k"),
+        (["c.csv", "--by", "k"], 1, "there is no file or folder 'c.csv'"),
+        (["b.txt", "--by", "k"], 2, "say --format {csv,json,parquet}"),
+        (["a.csv", "b.txt", "--by", "k"], 2, "different formats"),
+        (["a.csv", "--by", "k", "--format", "parquet"], 1, "a.csv: Parquet file size is"),
+        (["--records", "a.csv", "--by", "k"], 2, "no --by, no --format"),
+    ):
+        out, err, rc = skate("sort", *args, "-o", "o", cwd=tmp_path)
+        last = err.splitlines()[-1]
+        assert (out, rc) == ("", status) and last.startswith("skate sort: ") and said in last, err
+
+
+def test_sort_records(tmp_path):
+    """Hands over to `cloudsort`, wherever it is in PATH; without it, says where it comes from."""
+    out, err, rc = skate("sort", "--records", "x", "-o", "o", env={"PATH": str(tmp_path)})
+    assert rc == 1 and "no program `cloudsort` in PATH" in err
+    tool = tmp_path / "cloudsort"
+    tool.write_text('#!/bin/sh\necho "$@"\n')
+    tool.chmod(0o755)
+    args = ("sort", "--records", "x", "y", "-o", "o", "--cpus", "3", "--memory", "2k")
+    out, err, rc = skate(*args, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert (out, rc) == ("-t 3 -s 2048 o x y\n", 0), err
+
+
+def test_bench(tmp_path):
+    pytest.importorskip("polars")
+    plot = tmp_path / "p.svg"
+    args = ("bench", "--rows", "2000", "--rounds", "1", "--engines", "skate,polars")
+    out, err, rc = skate(*args, "--only", "join,first_rows", "--json", "--plot", plot)
+    found = json.loads(out)
+    assert rc == 0, found
+    pairs = [(r["workload"], r["engine"]) for r in found["results"]]
+    assert pairs == [(w, e) for w in ("join", "first_rows") for e in ("skate", "polars")]
+    assert all(len(r["seconds"]) == 1 and r["median"] > 0 for r in found["results"])
+    assert found["rows"] == 2000 and plot.read_text().count("<svg") == 1
+
+
+@pytest.mark.parametrize("engine", ["skate", "polars", "duckdb", "torch"])
+def test_workloads(engine, tmp_path):
+    """Each gives the right result, which the measurement itself checks; a wrong one is told."""
+    pytest.importorskip(engine)
+    code = f"""
+import sys
+from skate.cli import bench, workloads
+bench.make({str(tmp_path)!r}, 2001)
+engine = {"dataloader" if engine == "torch" else engine!r}
+for w in bench.ENGINES[engine][1]:
+    print(w, workloads.main(engine, w, {str(tmp_path)!r}, "2"), flush=True)
+workloads.expected = lambda *_: (1, 1)
+print("wrong", workloads.main(engine, "first_rows", {str(tmp_path)!r}, "2"))
+"""
+    p = subprocess.run(
+        [sys.executable, "-c", code], env=ENV, capture_output=True, text=True, timeout=120
+    )
+    lines = [line for line in p.stdout.splitlines() if not line.startswith("{")]
+    assert len(lines) > 2 and [x[-1] for x in lines] == [*"0" * (len(lines) - 1), "1"], p.stderr
+    assert "wrong result: (1000, 999000), not (1, 1)" in p.stderr
+
+
+def test_bench_of_what_is_not_here():
+    out, err, rc = skate("bench", "--engines", "polers")
+    assert rc == 2 and "no 'polers' here; did you mean 'polars'?" in err
