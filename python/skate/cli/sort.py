@@ -28,7 +28,6 @@ FORMATS = {
     ".jsonl": "json",
     ".json": "json",
 }
-SUFFIX = {"parquet": "parquet", "csv": "csv", "json": "json"}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
