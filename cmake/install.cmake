@@ -39,6 +39,7 @@ install(CODE "configure_file(\"${CMAKE_BINARY_DIR}/gen/skate.pc.in\" \"${CMAKE_B
 install(FILES ${CMAKE_BINARY_DIR}/gen/skate.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 file(GLOB pages CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/docs/man/*.[1-9])
+list(FILTER pages EXCLUDE REGEX "/skate\\.1$") # of the command of the Python package, which is in the wheel
 foreach(page IN LISTS pages)
   get_filename_component(section ${page} LAST_EXT)
   string(SUBSTRING ${section} 1 -1 section)

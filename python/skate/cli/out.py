@@ -75,6 +75,13 @@ def engines(pid: int | None) -> list[Any]:
     return found
 
 
+def flush() -> None:
+    """Writes out what has been printed."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+
+
 def as_json(value: Any) -> None:
     """Prints a value as JSON."""
     print(json.dumps(value, indent=1))

@@ -18,10 +18,13 @@ COMMANDS = {
     "run": "run a program written for Ray, on skate",
     "stack": "what each process does: its task, what the driver waits for, its Python stacks",
     "memory": "memory of each process, and of the object store",
-    "doctor": "whether this machine suits skate, and what to change",
+    "explain": "the plans of a program's Datasets, instead of their runs",
     "replay": "run the batch that made a function of a Dataset fail again, under pdb",
+    "doctor": "whether this machine suits skate, and what to change",
     "sort": "sort Parquet, CSV or JSON files, also more than fit into memory",
     "bench": "time shuffle, groupby, sort, join and first rows, beside what is installed",
+    "docs": "where the documentation is",
+    "completion": "a script that completes commands and options in bash, zsh or fish",
 }
 
 

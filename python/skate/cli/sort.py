@@ -10,7 +10,8 @@ import os
 import time
 from typing import Any
 
-from skate._deps import importlib, pa, shutil
+import skate.data
+from skate._deps import pa, shutil
 from skate.cli import out
 from skate.cli import run as program
 from skate.exceptions import RayError
@@ -81,9 +82,8 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _sort(kind: str, inputs: list[str], output: str, keys: list[str]) -> None:
-    data = importlib.import_module("skate.data")
     how: dict[str, Any] = {"lines": True} if kind == "json" else {}
-    ds = getattr(data, f"read_{kind}")(inputs, **how)
+    ds = getattr(skate.data, f"read_{kind}")(inputs, **how)
     ds = ds.sort([k.removesuffix(":desc") for k in keys], [k.endswith(":desc") for k in keys])
     getattr(ds, f"write_{kind}")(output)
 

@@ -235,3 +235,49 @@ print("wrong", workloads.main(engine, "first_rows", {str(tmp_path)!r}, "2"))
 def test_bench_of_what_is_not_here():
     out, err, rc = skate("bench", "--engines", "polers")
     assert rc == 2 and "no 'polers' here; did you mean 'polars'?" in err
+
+
+EXPLAINED = """
+import sys
+import ray
+def f(b):
+    print("ran", file=sys.stderr)
+    return b
+ds = ray.data.range(100, override_num_blocks=2).map_batches(f)
+try:
+    if sys.argv[1] == "iterate":
+        for b in ds.iter_batches(batch_size=10): pass
+    ds.write_parquet(sys.argv[1])
+    print(ray.data.range(3).count())
+finally:
+    print("finally")
+"""
+
+
+def test_explain(tmp_path):
+    (tmp_path / "p.py").write_text(EXPLAINED)
+    for how, line, last in (("iterate", 10, "MapBatches(f)"), ("w", 11, "MapBatches(f)->WriteP")):
+        out, err, rc = skate("explain", "p.py", how, cwd=tmp_path)
+        assert rc == 0 and out.startswith(f"Dataset 1, line {line} of p.py\nlogical\n  "), err
+        assert f"ReadRange->{last}" in out and out.endswith("\nfinally\n") and "ran" not in err
+    out, err, rc = skate("explain", "--run", "p.py", "iterate", cwd=tmp_path)
+    assert rc == 0 and "Dataset 2, line 11 of p.py" in out and "ran" in err
+    assert out.endswith("\n3\nfinally\n")
+    out, err, rc = skate("explain", "-c", "print(1)")
+    assert (out, rc) == ("1\n", 0) and "the program has executed no Dataset" in err
+    out, err, rc = skate("explain", "nope.py")
+    assert (out, err, rc) == (
+        "",
+        "skate explain: can't open file 'nope.py': No such file or directory\n",
+        2,
+    )
+
+
+def test_docs_and_completion():
+    out, err, rc = skate("docs", "--json")
+    assert rc == 0 and ROOT / "docs" in map(Path, json.loads(out).values())
+    for shell in ("bash", "zsh", "fish"):
+        out, err, rc = skate("completion", shell)
+        assert rc == 0 and "doctor" in out
+    out, err, rc = skate("completion", "csh")
+    assert (out, rc) == ("", 2) and "choose from" in err and "bash" in err

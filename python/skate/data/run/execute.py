@@ -35,6 +35,9 @@ from skate.data.values.unify import ADVICE, Widening, retold, unify
 from skate.data.worker import stage
 from skate.exceptions import GetTimeoutError, RayError, RayTaskError
 
+# What is called before each run that this process begins: `skate explain` shows the plan then.
+before_run: Callable[[RunRequest], None] | None = None
+
 
 def conf(context: DataContext) -> dict[str, Any]:
     """The configuration of a run, for _skate.Exec."""
@@ -92,6 +95,8 @@ def run(
         yield from node.blocks
         return
     ensure_engine(node)
+    if before_run is not None:
+        before_run(request)
     if _skate.in_worker():
         # Only a worker imports `remote`, because it imports asyncio and ssl, which would take a
         # tenth of the time to the first rows.

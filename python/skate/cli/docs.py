@@ -1,0 +1,58 @@
+"""`skate docs`: where the documentation is."""
+
+import argparse
+import os
+import webbrowser
+
+import skate
+from skate._deps import importlib_metadata
+from skate.cli import out
+
+EXAMPLES = """
+skate docs
+skate docs --open
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Prints where the documentation is: the addresses that the installed package names, or the "
+        "folder docs of the sources that skate is run from."
+    )
+    parser.add_argument("--open", action="store_true", help="open the first of them in a browser")
+    out.add_json(parser)
+
+
+def places() -> dict[str, str]:
+    """Where the documentation is: {what: address or path}."""
+    found = {}
+    sources = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(skate.__file__))))
+    site = os.path.join(sources, "build", "site", "index.html")
+    if os.path.exists(os.path.join(sources, "docs", "index.md")):
+        found["Documentation"] = os.path.join(sources, "docs")
+        if os.path.exists(site):
+            found = {"Site": site, **found}
+    try:
+        urls = importlib_metadata.metadata("skate").get_all("Project-URL") or []
+    except importlib_metadata.PackageNotFoundError:
+        urls = []
+    for line in urls:
+        what, _, url = line.partition(",")
+        found.setdefault(what.strip(), url.strip())
+    return found
+
+
+def run(args: argparse.Namespace) -> None:
+    found = places()
+    if not found:
+        raise out.Refused(
+            "the installed package names no address: `python -m pydoc skate` shows what is in it"
+        )
+    if args.json:
+        out.as_json(found)
+    else:
+        for what, where in found.items():
+            print(f"{what + ':':15} {where}")
+    first = next(iter(found.values()))
+    if args.open and not webbrowser.open(first if "://" in first else f"file://{first}"):
+        raise out.Refused(f"no browser could be opened for {first}")
