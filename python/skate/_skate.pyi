@@ -151,6 +151,10 @@ def stack_look(
 ) -> tuple[
     int, str, list[tuple[int, int, int, str]]
 ]: ...  # the contents of a control segment: driver, what the driver waits for, workers
+
+# the view of an engine, or a record: see skate/_private/view.py. RaySystemError, ValueError
+def view_read(path: str) -> dict[str, Any]: ...
+def view_error(text: str, operator: str, replay: str) -> None: ...  # shows an error in the view
 def preload(note: bytes) -> None: ...
 def machine() -> (
     dict[str, Any]
@@ -622,6 +626,11 @@ class Exec:
     def __init__(self, plan: Plan, root: int, conf: dict[str, Any]) -> None: ...
     def next(self, timeout: float | None = None) -> tuple[ObjectRef[Any], int, int, int] | None:
         """(block, first row, rows, bytes), None at the end; raises GetTimeoutError, or the job's failure (the user's own exception first)."""
+    def samples(
+        self,
+    ) -> (
+        dict[str, Any] | None
+    ): ...  # the run's numbers over time, as in skate/_private/view.py; None after the end
     def flows(
         self,
     ) -> (

@@ -333,7 +333,7 @@ def _open(a: Any, said: dict[str, Any]) -> Context:
         )
     _job.tell(job)  # before other threads can see the engine
     try:
-        _skate.init(conf)
+        _skate.init({**conf, "program": " ".join(sys.argv)[:200]})
     except BaseException:
         _job.tell(None)
         raise

@@ -67,6 +67,9 @@ struct sk_engine_conf {
     /* local: all ids of the engine are above this number and below the next multiple of 2^58; 0 for
      * the only engine of a process */
     uint64_t id_base;
+    /* local: the program's command line, as people shall see it (view.h); NULL: as the kernel has
+     * it */
+    const char *program;
     const struct sk_guest *guest; /* guest: the engine's calls; copied */
 };
 

@@ -189,6 +189,11 @@ int64_t sk_exec_quiet(struct sk_exec *x, char *text, size_t cap);
 void sk_exec_get_stats(struct sk_exec *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops,
                        uint32_t cap);
 
+/* Writes the run's numbers over time (enum sk_view_sample of engine/view.h, then the bytes queued
+ * for each operator): rows of *width numbers, if all of them fit into `cap` numbers. Returns the
+ * number of rows. */
+size_t sk_exec_samples(struct sk_exec *x, uint32_t *width, int64_t *out, size_t cap);
+
 /* sk_exec_flows lists which task made each block, and when the driver learnt of it; or, with
  * `taken`, which task took each block. The last SK_FLOWS_MAX entries of each kind are kept, in no
  * order. Returns their number, and writes them if they fit into `cap`. */

@@ -17,6 +17,7 @@
 #include "base/containers/map.h"
 #include "base/pool.h"
 #include "base/containers/vec.h"
+#include "engine/view.h"
 #include "exec/args.h"
 #include "exec/exec.h"
 #include "exec/gather.h"
@@ -350,6 +351,17 @@ struct sk_flow_ring {
 void sk_flow_add(struct sk_flow_ring *r, uint64_t block, uint64_t task, int64_t ns);
 size_t sk_flow_copy(const struct sk_flow_ring *r, struct sk_flow *out, size_t cap);
 
+/* ---- samples.c: numbers of a run over time (enum sk_view_sample) */
+struct sk_samples {
+    uint32_t n, width; /* rows, and numbers in each */
+    int64_t every_ns;  /* time between two rows */
+    int64_t next_ns;   /* since the run began: no row is due before */
+    int64_t rows[SK_VIEW_SAMPLES * SK_VIEW_WIDTH];
+};
+void sk_samples_init(struct sk_samples *b, uint32_t width);
+/* Returns the new row, of which only the time is set. */
+int64_t *sk_samples_add(struct sk_samples *b, int64_t t_ns);
+
 /* ---- topo.c */
 sk_rc sk_step_create(const struct sk_plan *plan, const struct sk_stages *stages,
                      const struct sk_step_conf *conf, struct sk_step **out,
@@ -569,6 +581,8 @@ struct sk_inbox;
 sk_rc sk_inbox_create(struct sk_engine *e, struct sk_exec *x, const struct sk_inbox_run *run,
                       struct sk_inbox **out, struct sk_err *err) SK_MUST_USE;
 void sk_inbox_enter(struct sk_inbox *in);
+/* Like enter, but does not wait; false: another thread is inside. */
+bool sk_inbox_try_enter(struct sk_inbox *in);
 void sk_inbox_leave(struct sk_inbox *in);
 /* Callback for ops.drive: true if the run's owner should wake up, or events wait to be taken. */
 bool sk_inbox_wakes(void *inbox);

@@ -357,7 +357,8 @@ static int mod_exec(PyObject *m) {
         py_text_methods,    py_guest_methods,       py_exchange_methods,
         py_join_methods,    py_rows_methods,        py_pages_methods,
         py_loop_methods,    py_image_methods,       py_partial_aggregates_methods,
-        py_npmem_methods,   py_online_methods,      py_prints_methods};
+        py_npmem_methods,   py_online_methods,      py_prints_methods,
+        py_view_methods};
     for (size_t i = 0; i < SK_COUNT(tables); i++)
         if (PyModule_AddFunctions(m, tables[i]) < 0) return -1;
     if (py_ref_types(m, st) < 0 || py_gen_types(m, st) < 0 || py_buf_types(m, st) < 0 ||

@@ -39,6 +39,7 @@ static void free_all(struct sk_local *l) {
         sk_store_get_stats(l->store, &st);
         sk_store_destroy(l->store);
     }
+    sk_show_close(l);
     sk_seg_close(&l->ctl_seg);
     if (st.n_pins || in_graphs) {
         /* Views of values or of messages are still out: their pages stay mapped (rule 7 of
@@ -69,6 +70,7 @@ static void l_close(struct sk_engine *e) {
     (void)sk_lgraphs_end(l, "the engine is shut down");
     sk_req_fire_all(l);
     sk_ltasks_abandon(l);
+    sk_show_last(l);
     sk_driver_unlock(e);
     sk_look_close();
     sk_host_stop(l);
@@ -114,7 +116,8 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
                                  .windows = &sk_driver_windows,
                                  .moves = &sk_driver_moves,
                                  .channels = &sk_driver_channels,
-                                 .host = &sk_driver_host};
+                                 .host = &sk_driver_host,
+                                 .view = &sk_driver_view};
     l->ctl_seg = l->data_seg = SK_SEG_EMPTY;
     pthread_mutexattr_t ma;
     pthread_mutexattr_init(&ma);
@@ -138,6 +141,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     sk_stored_init(l);
     sk_space_init(l);
     sk_moves_init(l);
+    sk_show_init(l);
     l->id_base = conf->id_base;
     l->n_cpu = conf->total.amount[SK_RES_CPU] / SK_RES_UNIT;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -177,6 +181,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     if (conf->prints) SK_GO(sk_prints_attach(conf->prints, &l->ctl_seg, err));
     l->prints = conf->prints;
     SK_GO(sk_lmem_open(l, conf, err));
+    SK_GO(sk_show_open(l, conf, err));
     SK_GO(sk_host_start(l, err));
     sk_look_open(l->ctl_seg.base, l->ctl_seg.size, NULL);
     *out = &l->base;

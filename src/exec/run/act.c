@@ -232,4 +232,5 @@ void sk_run_settle(struct sk_exec *x, sk_rc rc, const struct sk_err *step_err) {
     if (rc != SK_OK) sk_run_fail(x, rc, step_err, (sk_oid){0});
     do_acts(x);
     check_stall(x);
+    sk_run_sample(x, x->step->now_ns);
 }

@@ -159,6 +159,12 @@ void sk_inbox_enter(struct sk_inbox *in) {
     pthread_mutex_lock(&in->mu);
 }
 
+bool sk_inbox_try_enter(struct sk_inbox *in) {
+    if (pthread_mutex_trylock(&in->mu) != 0) return false;
+    atomic_fetch_add(&in->refs, 1);
+    return true;
+}
+
 void sk_inbox_leave(struct sk_inbox *in) {
     for (;;) {
         take_deferred(in);

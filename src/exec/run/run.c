@@ -76,6 +76,7 @@ static sk_rc prepare(struct sk_exec *x, uint32_t root, const struct sk_policy *p
     SK_TRY(sk_step_feasible(x->step, err));
     if (x->conf.keep_units) SK_TRY(check_units(x, err));
     SK_TRY(sk_inbox_create(x->e, x, &sk_run_events, &x->inbox, err));
+    SK_TRY(sk_run_show(x, err));
     if (sc.moves) SK_TRY(x->e->moves->follow(x->e, sk_inbox_sink(x->inbox), err));
     x->blobs = sk_calloc(TAG, x->stages.n * sizeof *x->blobs);
     x->actors = sk_calloc(TAG, x->stages.n * sizeof *x->actors);
@@ -109,6 +110,7 @@ sk_rc sk_exec_start(struct sk_engine *e, const struct sk_plan *plan, uint32_t ro
         struct sk_err serr = {0};
         sk_inbox_enter(x->inbox);
         sk_rc src = sk_step_start(x->step, sk_now_ns(), &serr);
+        sk_run_show_begin(x, sk_now_ns());
         sk_run_settle(x, src, &serr);
         *out = x;
         sk_inbox_leave(x->inbox);
@@ -178,6 +180,7 @@ void sk_exec_stop(struct sk_exec **px) {
         sk_inbox_enter(in);
         sk_inbox_stop(in);
     }
+    if (in) sk_run_show_end(x);
     if (x->step) {
         if (in) sk_run_sweep(x);
         for (uint32_t i = 0; i < x->step->acts.n; i++) /* actions of a step that failed half-way */
@@ -194,6 +197,8 @@ void sk_exec_stop(struct sk_exec **px) {
     if (in) sk_inbox_destroy(in);
     sk_free(x->blobs);
     sk_free(x->actors);
+    sk_free(x->samples);
+    sk_free(x->shown);
     sk_free(x->buf);
     sk_vec_free(&x->args);
     sk_vec_free(&x->failures);
@@ -273,6 +278,15 @@ size_t sk_exec_flows(struct sk_exec *x, bool taken, struct sk_flow *out, size_t 
     size_t n = sk_flow_copy(taken ? &x->taken : &x->made, out, cap);
     sk_inbox_leave(x->inbox);
     return n;
+}
+
+size_t sk_exec_samples(struct sk_exec *x, uint32_t *width, int64_t *out, size_t cap) {
+    sk_inbox_enter(x->inbox);
+    *width = x->samples->width;
+    size_t n = (size_t)x->samples->n * *width;
+    if (n <= cap) memcpy(out, x->samples->rows, n * sizeof *out);
+    sk_inbox_leave(x->inbox);
+    return n / *width;
 }
 
 /* Writes what each stage waits for, including the engine's knowledge of the tasks. This makes an

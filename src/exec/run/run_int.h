@@ -2,7 +2,7 @@
  * (actions), event.c (events), failures.c (failures). Everything here is used between
  * sk_inbox_enter and sk_inbox_leave.
  *
- *     run.c -> act.c, event.c (by the inbox's table) -> failures.c
+ *     run.c -> show.c, act.c, event.c (by the inbox's table) -> failures.c
  */
 #ifndef SK_EXEC_RUN_INT_H
 #define SK_EXEC_RUN_INT_H
@@ -28,6 +28,9 @@ struct sk_exec {
     uint32_t next_failure;
     struct sk_faults faults;
     struct sk_flow_ring made, taken;
+    struct sk_samples *samples;
+    struct sk_view_run *shown; /* NULL: the engine has no view */
+    struct sk_viewed viewed;   /* tick NULL: the run is not shown */
     uint8_t *buf;
     size_t buf_cap;
     SK_VEC(struct sk_arg) args; /* arguments of a task with many blocks */
@@ -63,6 +66,12 @@ sk_rc sk_run_put_blob(struct sk_exec *x, uint32_t stage, struct sk_err *err) SK_
  * the inbox. */
 void sk_run_settle(struct sk_exec *x, sk_rc rc, const struct sk_err *step_err);
 void sk_run_sweep(struct sk_exec *x); /* gives up everything that the run holds; once */
+
+/* ---- show.c */
+sk_rc sk_run_show(struct sk_exec *x, struct sk_err *err) SK_MUST_USE;
+void sk_run_show_begin(struct sk_exec *x, int64_t now_ns); /* the run begins */
+void sk_run_show_end(struct sk_exec *x);                   /* stores the last state */
+void sk_run_sample(struct sk_exec *x, int64_t now_ns);
 
 /* ---- event.c */
 extern const struct sk_inbox_run sk_run_events;

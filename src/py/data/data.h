@@ -42,6 +42,11 @@ PyObject *py_pages_new(struct py_state *st, size_t n);
 int py_pages_types(PyObject *module, struct py_state *st); /* -1 with an exception */
 extern PyMethodDef py_pages_methods[];
 
+/* ---- view.c */
+/* The samples of a run (sk_exec_samples) as {name: list}; NULL with an exception. */
+PyObject *py_samples(const int64_t *rows, size_t n, uint32_t width);
+extern PyMethodDef py_view_methods[];
+
 /* ---- text.c */
 extern PyMethodDef py_text_methods[];
 

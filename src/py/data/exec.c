@@ -4,6 +4,7 @@
  * engine. A stop from another thread does not wait: the last thread that leaves the run frees it.
  * Shutdown stops every run before it closes the engine. */
 #include "base/clock.h"
+#include "engine/view.h"
 #include "exec/exec.h"
 #include "py/data/data.h"
 #include "shuffle/exchange.h"
@@ -393,6 +394,19 @@ static PyObject *op_dict(const struct sk_exec_op_stats *o) {
     return d;
 }
 
+static PyObject *exec_samples(PyObject *self, PyObject *unused SK_UNUSED) {
+    struct sk_exec *x = ((struct py_exec *)(void *)self)->x;
+    uint32_t width;
+    if (!x) Py_RETURN_NONE;
+    size_t cap = SK_VIEW_SAMPLES * SK_VIEW_WIDTH;
+    int64_t *rows = sk_alloc(SK_TAG_PY, cap * sizeof *rows);
+    if (!rows) return PyErr_NoMemory();
+    size_t n = sk_exec_samples(x, &width, rows, cap);
+    PyObject *d = py_samples(rows, n, width);
+    sk_free(rows);
+    return d;
+}
+
 static PyObject *stats_dict(struct sk_exec *x) {
     struct sk_exec_stats s = {0};
     sk_exec_get_stats(x, &s, NULL, 0);
@@ -496,6 +510,9 @@ static PyMethodDef exec_methods[] = {
     {"failures", exec_failures, METH_NOARGS,
      "Failures since the last call that did not end the run: (stage, bad rows, ObjectRef or None, "
      "message)."},
+    {"samples", exec_samples, METH_NOARGS,
+     "The run's numbers over time: {t, memory, disk, rows_out, rows_in, queued}; None after the "
+     "end."},
     {"flows", exec_flows, METH_NOARGS,
      "(blocks made, blocks taken), each rows of three 64-bit numbers: block, task, ns; None after "
      "the end."},

@@ -42,6 +42,7 @@
 #include "engine/local/driver/tasks/recover.h"
 #include "engine/local/driver/loop/request.h"
 #include "engine/local/driver/link/send.h"
+#include "engine/local/driver/tasks/show.h"
 #include "engine/local/driver/space/space.h"
 #include "engine/local/driver/tasks/state.h"
 #include "engine/local/driver/values/stored.h"
@@ -90,6 +91,7 @@ struct sk_local {
     struct sk_map fns;
     uint32_t n_worker_streams; /* streams whose reader is a worker */
     uint32_t n_nested;         /* known tasks that were submitted by tasks */
+    uint64_t n_open;           /* tasks that have not ended */
     uint32_t n_alone;          /* known tasks that have to run alone */
     uint32_t n_cancel_rounds;  /* number of recursive cancels so far */
     int32_t task_retries;
@@ -107,6 +109,7 @@ struct sk_local {
     struct sk_list promises;
     struct sk_lmem mem;
     struct sk_history past; /* of the part state */
+    struct sk_lshow show;
 
     /* number of values lost so far: when it has grown, a task checks its arguments once more */
     uint64_t n_lost;

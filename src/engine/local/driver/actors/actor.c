@@ -543,6 +543,7 @@ void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged,
     }
     if (charged && a->restarts_left > 0) a->restarts_left--;
     to(a, SK_A_STARTING);
+    if (sk_ltask_over(a->init)) sk_ltask_reopened(l);
     if (a->init->state != SK_T_WAITING && a->init->state != SK_T_READY)
         /* the return object of the constructor keeps its first value */
         sk_ltask_to(a->init, SK_T_READY);

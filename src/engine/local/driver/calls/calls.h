@@ -3,8 +3,8 @@
  * tables into the engine.
  *
  * Calls: actor, extent, functions, group, loop, memory, messages, moves, object, promise, recover,
- * request, space, spec, state, stored, stream, submit, task, yield. The code of this part may call
- * these parts of the driver and no others; tests/shape.py reads this line. */
+ * request, show, space, spec, state, stored, stream, submit, task, yield. The code of this part may
+ * call these parts of the driver and no others; tests/shape.py reads this line. */
 #ifndef SK_DRIVER_H
 #define SK_DRIVER_H
 
@@ -19,6 +19,7 @@
 #include "engine/state.h"
 #include "engine/streams.h"
 #include "engine/usage.h"
+#include "engine/view.h"
 #include "engine/watch.h"
 #include "engine/windows.h"
 
@@ -100,5 +101,6 @@ extern const struct sk_windows_ops sk_driver_windows;
 extern const struct sk_moves_ops sk_driver_moves;
 extern const struct sk_channels_ops sk_driver_channels;
 extern const struct sk_host_ops sk_driver_host;
+extern const struct sk_view_ops sk_driver_view;
 
 #endif

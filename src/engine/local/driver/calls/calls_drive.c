@@ -61,6 +61,7 @@ static sk_rc drive_unlocked(struct sk_local *l, bool (*done)(void *), void *arg,
         }
         if (done(arg)) break;
         int64_t now = sk_now_ns();
+        sk_show_turn(l, now);
         if (now >= deadline) {
             rc = SK_ETIMEOUT;
             break;

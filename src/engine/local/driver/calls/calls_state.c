@@ -134,4 +134,33 @@ static size_t l_references(struct sk_engine *e, struct sk_reference *out, size_t
     return n;
 }
 
+/* ---- view.h ---- */
+
+static void l_view_begin(struct sk_engine *e, struct sk_viewed *v) {
+    sk_driver_lock(e);
+    sk_show_begin(sk_local_of(e), v);
+    sk_driver_unlock(e);
+}
+
+static void l_view_publish(struct sk_engine *e, struct sk_viewed *v, struct sk_view_run *run) {
+    sk_driver_lock(e);
+    sk_show_run(sk_local_of(e), v, run);
+    sk_driver_unlock(e);
+}
+
+static void l_view_end(struct sk_engine *e, struct sk_viewed *v) {
+    sk_driver_lock(e);
+    sk_show_end(sk_local_of(e), v);
+    sk_driver_unlock(e);
+}
+
+static void l_view_error(struct sk_engine *e, struct sk_view_error *error) {
+    sk_driver_lock(e);
+    sk_show_error(sk_local_of(e), error);
+    sk_driver_unlock(e);
+}
+
+const struct sk_view_ops sk_driver_view = {
+    .begin = l_view_begin, .publish = l_view_publish, .end = l_view_end, .error = l_view_error};
+
 const struct sk_usage_ops sk_driver_usage = {.memory = l_memory, .references = l_references};

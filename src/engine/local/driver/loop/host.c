@@ -100,6 +100,7 @@ static void *loop_main(void *arg) {
             if ((n || l->progress != before) && l->n_callers) pthread_cond_broadcast(&l->turn);
         }
         int64_t now = sk_now_ns();
+        if (!l->driving) sk_show_turn(l, now);
         bool shrunk = false;
         if (sk_pace_reap(&pace, now)) {
             sk_pool_reap(l, now);
@@ -107,6 +108,8 @@ static void *loop_main(void *arg) {
         }
         struct sk_pace_view view = sk_loop_view(l, now, n);
         struct sk_pace_sleep s = sk_pace_thread(&pace, &view);
+        if (!l->driving && l->show.seen != l->progress)
+            s.until_ns = SK_MIN(s.until_ns, l->show.next_ns); /* what is shown must not stay old */
         pthread_mutex_unlock(&l->mu);
         if (shrunk) sk_mem_trim();
         if (s.nap_ns) {

@@ -338,7 +338,8 @@ static sk_rc begin_again(struct sk_local *l, struct sk_ltask *t, int32_t retries
     t->remake = true;
     if (t->stop != SK_STOP_STANDS) t->stop = SK_STOP_NONE;
     sk_ltask_to(t, SK_T_WAITING);
-    if (!sk_map_get(&l->tasks, t->id) && sk_ltask_enter(l, t) != SK_OK) return SK_ENOMEM;
+    if (sk_map_get(&l->tasks, t->id)) sk_ltask_reopened(l);
+    else if (sk_ltask_enter(l, t) != SK_OK) return SK_ENOMEM;
     /* yields that a stream gave before its end may be needed */
     if (t->stop == SK_STOP_STANDS && !sk_ltask_is_stream(t)) return SK_OK;
     l->stats.n_reruns++;

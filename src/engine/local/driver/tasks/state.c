@@ -42,6 +42,7 @@ static void past(struct sk_local *l, const struct sk_ltask *t, uint32_t error_ki
                          .end_ns = t->end_ns};
     if (SK_UNLIKELY(!e.end_ns)) e.end_ns = sk_now_ns(); /* the task never ran, or its worker died */
     sk_history_add(&l->past, &e);
+    sk_show_ended(l, &e);
 }
 
 void sk_state_ended(struct sk_local *l, struct sk_ltask *t, uint32_t error_kind,

@@ -1,8 +1,8 @@
 /* state.h - state lists and status of the engine, and the history of ended tasks, actors and
  * workers.
  *
- * Calls: functions, link. The code of this part may call these parts of the driver and no others;
- * tests/shape.py reads this line. */
+ * Calls: functions, link, show. The code of this part may call these parts of the driver and no
+ * others; tests/shape.py reads this line. */
 #ifndef SK_LOCAL_STATE_H
 #define SK_LOCAL_STATE_H
 

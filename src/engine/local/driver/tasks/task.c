@@ -101,11 +101,15 @@ sk_rc sk_ltask_run_alone(struct sk_local *l, struct sk_ltask *t, struct sk_err *
 
 void sk_ltask_stopped_for_memory(struct sk_ltask *t) { t->n_oom++; }
 
+void sk_ltask_reopened(struct sk_local *l) { l->n_open++; }
+
 /* Ends a task: its arguments are let go (a constructor that may run again keeps them), and its
  * entry leaves the table. */
 void sk_ltask_end(struct sk_local *l, struct sk_ltask *t) {
     /* no worker uses what is freed here, and no task ends twice */
     SK_ASSERT(t->state == SK_T_DONE || t->state == SK_T_FAILED);
+    SK_DCHECK(l->n_open);
+    l->n_open--;
     sk_ltask_forget_deps(t);
     if (t->state == SK_T_DONE) sk_state_ended(l, t, 0, (struct sk_bytes){"", 0});
     if (t->kept != SK_KEPT_NO || sk_ltask_is_stream(t) || t->remake) l->upcalls->ended(l, t);
@@ -140,6 +144,7 @@ void sk_ltask_extra_free(struct sk_ltask *t) {
 
 sk_rc sk_ltask_enter(struct sk_local *l, struct sk_ltask *t) {
     if (sk_map_put(&l->tasks, t->id, t) != SK_OK) return SK_ENOMEM;
+    if (!sk_ltask_over(t)) l->n_open++;
     if (sk_ltask_is_stream(t) && !t->sink && t->owner != SK_PROC_DRIVER) l->n_worker_streams++;
     if (t->spec.parent) l->n_nested++;
     return SK_OK;

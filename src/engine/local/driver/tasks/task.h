@@ -261,6 +261,8 @@ void sk_ltask_stopped_for_memory(struct sk_ltask *t);
 sk_rc sk_ltask_run_alone(struct sk_local *l, struct sk_ltask *t, struct sk_err *err) SK_MUST_USE;
 /* Puts the task into the table of tasks, and counts it, until sk_ltask_free. SK_ENOMEM. */
 sk_rc sk_ltask_enter(struct sk_local *l, struct sk_ltask *t);
+/* Call when a task that was over is about to run again. */
+void sk_ltask_reopened(struct sk_local *l);
 /* Call when a stream that process `proc` submitted was refused: its reader gets the reason as an
  * error. */
 void sk_ltask_refused_stream(struct sk_local *l, uint32_t proc, uint64_t id, struct sk_inl *error);

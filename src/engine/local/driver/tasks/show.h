@@ -1,0 +1,49 @@
+/* show.h - the view of the engine (engine/view.h): its counters, its runs and the last errors,
+ * stored where other processes can read them.
+ *
+ * Calls: view. The code of this part may call these parts of the driver and no others;
+ * tests/shape.py reads this line. */
+#ifndef SK_LOCAL_SHOW_H
+#define SK_LOCAL_SHOW_H
+
+#include "base/containers/list.h"
+#include "engine/books/history.h"
+#include "engine/local/wire/view.h"
+
+struct sk_local;
+struct sk_engine_conf;
+
+struct sk_lshow {
+    struct sk_view_writer w;
+    struct sk_list runs; /* of sk_viewed: the runs that go on */
+    int64_t next_ns;     /* time of the next sk_show_now; INT64_MAX: there is no view */
+    uint64_t n_runs, n_done, n_failed;
+    uint64_t seen; /* sk_local.progress at the last sk_show_now */
+    struct {
+        uint64_t id; /* 0: this slot was never used */
+        bool live;
+    } slots[SK_VIEW_RUNS];
+};
+
+void sk_show_init(struct sk_local *l);
+sk_rc sk_show_open(struct sk_local *l, const struct sk_engine_conf *conf,
+                   struct sk_err *err) SK_MUST_USE;
+void sk_show_last(struct sk_local *l); /* the engine closes: stores the last numbers */
+void sk_show_close(struct sk_local *l);
+/* Stores the counters and lets the runs store theirs. Runs call the engine in it: no step of the
+ * driver may be under way. */
+void sk_show_now(struct sk_local *l, int64_t now_ns);
+void sk_show_ended(struct sk_local *l, const struct sk_ended *e); /* counts an ended attempt */
+/* See struct sk_view_ops. */
+void sk_show_begin(struct sk_local *l, struct sk_viewed *v);
+void sk_show_run(struct sk_local *l, struct sk_viewed *v, struct sk_view_run *run);
+void sk_show_end(struct sk_local *l, struct sk_viewed *v);
+void sk_show_error(struct sk_local *l, struct sk_view_error *e);
+
+/* Call between two turns of the loop. */
+#define sk_show_turn(l, now_ns)                                                     \
+    do                                                                              \
+        if (SK_UNLIKELY((now_ns) >= (l)->show.next_ns)) sk_show_now((l), (now_ns)); \
+    while (0)
+
+#endif

@@ -1,0 +1,88 @@
+/* view.h - the layout of the view segment (engine/view.h), and the calls that write it.
+ *
+ *     0        struct sk_view_head
+ *     4096     counters                     a cell
+ *     ..       errors                       SK_VIEW_ERRORS cells
+ *     ..       runs                         SK_VIEW_RUNS cells
+ *
+ * A *cell* has two copies of what it holds. The driver writes the copy that is not valid, with its
+ * length and checksum, and then makes it the valid one by `turn`. So a driver that is killed while
+ * it writes leaves the copy before; and a reader that finds `turn` unchanged after it has copied
+ * knows that nothing was written to its copy meanwhile.
+ *
+ *  field                 | who writes it            | order
+ *  head but `ended`      | driver, once             | before any reader can know the segment
+ *  head.ended            | driver, when it closes   | release
+ *  cell.turn             | driver, engine's lock    | release after the copy, then a release fence
+ *                                                     before the next copy is written
+ *  copy turn & 1         | nobody, until turn has grown by one
+ *
+ * Of a driver that was killed, all that was made valid before is there. The driver is the only
+ * process that maps the segment; readers read it as a file, which cannot shrink them to SIGBUS. */
+#ifndef SK_LOCAL_VIEW_H
+#define SK_LOCAL_VIEW_H
+
+#include "engine/view.h"
+#include "ipc/ipc.h"
+
+#define SK_VIEW_MAGIC UINT64_C(0x57454956544b5331) /* "1SKTVIEW" */
+#define SK_VIEW_VERSION 1u
+
+struct sk_view_head {
+    uint64_t magic;
+    uint32_t version;
+    _Atomic uint32_t ended;
+    uint64_t size; /* of the segment */
+    int64_t started_ns, started_wall_ns;
+    int64_t cpu_e4, gpu_e4;
+    int32_t pid;
+    uint32_t pad;
+    char program[SK_VIEW_PROGRAM];
+    uint32_t crc; /* of the bytes of started_ns .. program */
+};
+
+struct sk_cell {
+    _Atomic uint64_t turn; /* 0: nothing was written yet; else copy turn & 1 is valid */
+    uint64_t pad;
+};
+struct sk_cell_copy { /* followed by n bytes */
+    uint32_t n, crc;
+};
+static inline uint64_t sk_cell_stride(uint64_t max) {
+    return SK_ALIGN(sizeof(struct sk_cell) + 2 * (sizeof(struct sk_cell_copy) + SK_ALIGN(max, 8)),
+                    64);
+}
+/* The offset of copy i of a cell whose content has at most `max` bytes. */
+static inline uint64_t sk_cell_copy_at(uint64_t cell, uint64_t max, uint64_t i) {
+    return cell + sizeof(struct sk_cell) +
+           (i & 1) * (sizeof(struct sk_cell_copy) + SK_ALIGN(max, 8));
+}
+#define SK_VIEW_COUNTERS_AT UINT64_C(4096)
+static inline uint64_t sk_view_error_at(uint64_t i) {
+    return SK_VIEW_COUNTERS_AT + sk_cell_stride(sizeof(struct sk_view_counters)) +
+           i * sk_cell_stride(sizeof(struct sk_view_error));
+}
+static inline uint64_t sk_view_run_at(uint64_t i) {
+    return SK_ALIGN(sk_view_error_at(SK_VIEW_ERRORS), 4096) +
+           i * SK_ALIGN(sk_cell_stride(sizeof(struct sk_view_run)), 4096);
+}
+static inline uint64_t sk_view_bytes(void) { return sk_view_run_at(SK_VIEW_RUNS); }
+/* A run in its cell: the struct up to `ops`, then n_shown operators, then the samples. */
+static inline size_t sk_view_run_head(void) { return offsetof(struct sk_view_run, ops); }
+
+/* ---- view_write.c: the driver, with the engine's lock held ----------------------------------- */
+
+struct sk_view_writer {
+    struct sk_seg seg;
+    uint64_t n_errors;
+};
+/* Makes the segment, named "skate-view". In a simulation there is none, and nothing is written. */
+sk_rc sk_viewer_open(struct sk_view_writer *w, const struct sk_view_about *about,
+                     struct sk_err *err) SK_MUST_USE;
+void sk_viewer_close(struct sk_view_writer *w, bool orderly);
+static inline bool sk_viewer_on(const struct sk_view_writer *w) { return w->seg.base != NULL; }
+void sk_viewer_counters(struct sk_view_writer *w, const struct sk_view_counters *c);
+void sk_viewer_run(struct sk_view_writer *w, uint32_t slot, const struct sk_view_run *run);
+void sk_viewer_error(struct sk_view_writer *w, const struct sk_view_error *e);
+
+#endif
