@@ -14,6 +14,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 F = TypeVar("F", bound=Callable[..., Any])
 
+__version__: str  # SKATE_VERSION of skate.h
 POLICIES: tuple[str, ...]  # names of the scheduling policies
 SHUFFLES: dict[str, bool]  # names of the strategies of exchanges, and whether each may merge packs
 PARTITIONS: int  # the number of partitions of an exchange if the user gives none

@@ -17,6 +17,7 @@
 #include "py/data/data.h"
 #include "py/graph/graph.h"
 #include "py/guest/guest.h"
+#include "skate.h"
 
 /* ---- opening and closing the engine ---------------------------------------------------------- */
 
@@ -370,6 +371,7 @@ static int mod_exec(PyObject *m) {
         py_pages_types(m, st) < 0 || py_rows_types(m, st) < 0 || py_graph_types(m, st) < 0 ||
         py_partial_aggregates_types(m, st) < 0)
         return -1;
+    if (PyModule_AddStringConstant(m, "__version__", SKATE_VERSION) < 0) return -1;
     st->kw_buffer_callback = kw1("buffer_callback");
     st->kw_buffers = kw1("buffers");
     st->int5 = PyLong_FromLong(5);
