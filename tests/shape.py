@@ -247,6 +247,7 @@ ABOUT = {  # rooms of skate that are about a package of others: they may import 
     "skate.engine.ray": {"ray"},
     "skate.util.dask": {"dask"},
     "skate.util.joblib": {"joblib"},
+    "skate.util.mypy_plugin": {"mypy"},
 }
 
 

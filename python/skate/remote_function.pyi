@@ -1,14 +1,30 @@
 """Types of remote_function.py: `f.remote(1)` of a function that gives an int is an ObjectRef[int]. Kept beside it because typing is slow to import."""
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from typing import (
+    Any,
+    Concatenate,
+    Generic,
+    Literal,
+    ParamSpec,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from skate._skate import ObjectRef, ObjectRefGenerator
 from skate.dag.function_node import FunctionNode
 
 P = ParamSpec("P")
-T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+G = TypeVar("G")
 R_co = TypeVar("R_co", covariant=True)
+Given_co = TypeVar("Given_co", covariant=True)
+_Ref: TypeAlias = ObjectRef[Any]
 
 class CommonOptions(TypedDict, total=False):
     accelerator_type: str | None
@@ -36,25 +52,62 @@ class TaskOptions(CommonOptions, total=False):
 
 NumReturns = int | Literal["streaming", "dynamic"] | None
 
+class _NotSaid: ...  # only Any and Never fit it: what a function without annotations returns
+
+class _Call(Generic[P, Given_co]):
+    """The type of `.remote`. The arguments have to fit the function's parameters, and a reference
+    stands for its value. Type checkers have no word for "these parameters, and a reference for any
+    of them", so once one of the first four arguments is a reference, the other arguments are not
+    checked. References by keyword may follow plain values by position; a call that gives both plain
+    values and references by keyword is understood by mypy with skate.util.mypy_plugin only."""
+
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Given_co: ...
+    @overload
+    def __call__(self, a: _Ref, /, *args: Any, **kwargs: Any) -> Given_co: ...
+    @overload
+    def __call__(self, a: Any, b: _Ref, /, *args: Any, **kwargs: Any) -> Given_co: ...
+    @overload
+    def __call__(self, a: Any, b: Any, c: _Ref, /, *args: Any, **kwargs: Any) -> Given_co: ...
+    @overload
+    def __call__(self, a: Any, b: Any, c: Any, d: _Ref, /, *args: Any, **kw: Any) -> Given_co: ...
+    @overload
+    def __call__(self, **kwargs: _Ref) -> Given_co: ...
+    @overload
+    def __call__(self: _Call[Concatenate[A, ...], G], a: A, /, **kwargs: _Ref) -> G: ...
+    @overload
+    def __call__(self: _Call[Concatenate[A, B, ...], G], a: A, b: B, /, **kwargs: _Ref) -> G: ...
+    @overload
+    def __call__(
+        self: _Call[Concatenate[A, B, C, ...], G], a: A, b: B, c: C, /, **kwargs: _Ref
+    ) -> G: ...
+
+class _RemoteOf(Generic[P, R_co]):
+    """Makes `f.remote` of what f returns: a generator's values come one by one."""
+
+    @overload
+    def __get__(
+        self: _RemoteOf[P, _NotSaid], instance: Any, owner: Any = ...
+    ) -> _Call[P, ObjectRef[Any]]: ...
+    @overload
+    def __get__(
+        self: _RemoteOf[P, Iterator[A] | AsyncIterator[A]], instance: Any, owner: Any = ...
+    ) -> _Call[P, ObjectRefGenerator[A]]: ...
+    @overload
+    def __get__(
+        self: _RemoteOf[P, Coroutine[Any, Any, A]], instance: Any, owner: Any = ...
+    ) -> _Call[P, ObjectRef[A]]: ...
+    @overload
+    def __get__(self, instance: Any, owner: Any = ...) -> _Call[P, ObjectRef[R_co]]: ...
+
 class RemoteFunction(Generic[P, R_co]):
     """The result of @remote for a function: f.remote(...), f.options(...).remote(...)."""
 
+    remote: _RemoteOf[P, R_co]
     __wrapped__: Callable[P, R_co]
     __name__: str
     __qualname__: str
     def __init__(self, fn: Callable[P, R_co], given: dict[str, Any], base: Any = None) -> None: ...
-    @overload
-    def remote(
-        self: RemoteFunction[P, Iterator[T]], *args: P.args, **kwargs: P.kwargs
-    ) -> ObjectRefGenerator[T]: ...
-    @overload
-    def remote(self, *args: P.args, **kwargs: P.kwargs) -> ObjectRef[R_co]: ...
-    @overload
-    def remote(
-        self: RemoteFunction[P, Iterator[T]], *args: Any, **kwargs: Any
-    ) -> ObjectRefGenerator[T]: ...  # references for values
-    @overload
-    def remote(self, *args: Any, **kwargs: Any) -> ObjectRef[R_co]: ...
     @overload
     def options(
         self, *, num_returns: NumReturns, **given: Unpack[TaskOptions]
@@ -71,12 +124,9 @@ class AnyRemoteFunction(Generic[P]):
     """A RemoteFunction with num_returns: the type of the result of .remote() depends on that
     number."""
 
+    remote: _Call[P, Any]
     __name__: str
     __qualname__: str
-    @overload
-    def remote(self, *args: P.args, **kwargs: P.kwargs) -> Any: ...
-    @overload
-    def remote(self, *args: Any, **kwargs: Any) -> Any: ...
     def options(
         self, *, num_returns: NumReturns = ..., **given: Unpack[TaskOptions]
     ) -> AnyRemoteFunction[P]: ...
