@@ -584,7 +584,7 @@ def wait(
             reads it from there.
 
     Returns:
-        (ready, not ready): two lists in the order of the given one; the first has at most
+        A tuple (ready, not ready) of two lists in the order of the given one; the first has at most
         num_returns items.
 
     Raises:

@@ -6,6 +6,51 @@ from skate import _did_you_mean
 from skate._deps import inspect, linecache, logging, re, traceback
 from skate.calls.causes import bare, cause_bytes, fields_of, load_cause
 
+__all__ = [
+    "ActorAlreadyExistsError",
+    "ActorDiedError",
+    "ActorHandleNotFoundError",
+    "ActorPlacementGroupRemoved",
+    "ActorUnavailableError",
+    "ActorUnschedulableError",
+    "AsyncioActorExit",
+    "AuthenticationError",
+    "CrossLanguageError",
+    "GetTimeoutError",
+    "LocalRayletDiedError",
+    "NodeDiedError",
+    "ObjectFetchTimedOutError",
+    "ObjectFreedError",
+    "ObjectLostError",
+    "ObjectReconstructionFailedError",
+    "ObjectRefStreamEndOfStreamError",
+    "ObjectStoreFullError",
+    "OufOfBandObjectRefSerializationException",
+    "OutOfDiskError",
+    "OutOfMemoryError",
+    "OwnerDiedError",
+    "PendingCallsLimitExceeded",
+    "PlasmaObjectNotAvailable",
+    "RayActorError",
+    "RayCgraphCapacityExceeded",
+    "RayChannelError",
+    "RayChannelTimeoutError",
+    "RayDirectTransportError",
+    "RayError",
+    "RaySystemError",
+    "RayTaskError",
+    "ReferenceCountingAssertionError",
+    "RpcError",
+    "RuntimeEnvSetupError",
+    "TaskCancelledError",
+    "TaskPlacementGroupRemoved",
+    "TaskUnschedulableError",
+    "UnknownOwnerError",
+    "UnserializableException",
+    "UserCodeException",
+    "WorkerCrashedError",
+]
+
 _args = vars(BaseException)["args"]  # the descriptor
 
 

@@ -3,6 +3,11 @@ measured at each call."""
 
 from skate import _skate
 
+__all__ = [
+    "summary",
+    "usage",
+]
+
 
 def usage():
     """Bytes, as a dict. limit_bytes and used_bytes are those of the budget that has the least left,

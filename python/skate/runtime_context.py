@@ -16,7 +16,7 @@ def _deprecated(name):
 
 class RuntimeContext:
     """The place where this code runs: job, node, worker, task, actor, placement group. The
-    get_..._id() return hexadecimal strings, or None."""
+    methods `get_..._id()` return hexadecimal strings, or None."""
 
     # ---- The running task and its actor.
 

@@ -311,7 +311,7 @@ class CompiledDAG(Results):
             channel_details: Shows the transport of each edge.
 
         Returns:
-            The text: graphviz's language, or the picture in characters.
+            The text, in graphviz's language, or the picture in characters.
         """
         return visualize(self, filename, format, view, channel_details)
 

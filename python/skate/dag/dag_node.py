@@ -217,7 +217,7 @@ class DAGNode(DAGNodeBase):
             _default_communicator: The communicator of collective operations that name none.
 
         Returns:
-            The CompiledDAG: execute(), execute_async(), teardown().
+            The CompiledDAG, with execute(), execute_async() and teardown().
 
         Raises:
             ValueError: The graph was compiled already, or cannot be compiled.

@@ -24,6 +24,29 @@ from skate.data.by_key import kernel_aggregates
 from skate.data.values import from_arrow, row_dicts
 from skate.data.values.unify import check_names, columns_are
 
+__all__ = [
+    "AbsMax",
+    "AggregateFn",
+    "AggregateFnV2",
+    "ApproximateQuantile",
+    "ApproximateTopK",
+    "AsList",
+    "Count",
+    "CountDistinct",
+    "First",
+    "Max",
+    "Mean",
+    "Min",
+    "MissingValuePercentage",
+    "Quantile",
+    "Std",
+    "Sum",
+    "Unique",
+    "ValueCounter",
+    "Variance",
+    "ZeroPercentage",
+]
+
 
 def _null(v: Any) -> bool:
     return v is None or isinstance(v, float) and math.isnan(v)

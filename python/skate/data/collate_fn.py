@@ -10,6 +10,14 @@ from typing import Any
 from skate._deps import np, torch
 from skate.data.values import numpy_batch, to_arrow, unify
 
+__all__ = [
+    "ArrowBatchCollateFn",
+    "CollateFn",
+    "DefaultCollateFn",
+    "NumpyBatchCollateFn",
+    "PandasBatchCollateFn",
+]
+
 
 def _is_tensor(batch: Any) -> bool:
     return isinstance(batch, torch.Tensor)

@@ -361,7 +361,7 @@ class ExecutionOptions:
 
     @property
     def locality_with_output(self) -> bool:
-        """False: there is one machine."""
+        """Always False, because there is one machine."""
         return False
 
     @locality_with_output.setter
@@ -642,65 +642,69 @@ class DataContext:
     effect in skate are accepted, with one warning for each. (If `import ray` means skate, a name
     that resembles no setting is stored as the program's own value, as in Ray, with a warning.)
 
-    target_max_block_size: Approximate maximum bytes of a block; None: one block for each task.
-    target_min_block_size: Smaller blocks (in bytes) are coalesced before a function gets them.
-    read_block_size: Bytes of one block of range(), from_items() and similar sources.
-    read_op_min_num_blocks: Minimum number of blocks that a custom Datasource is asked for.
-    enable_progress_bars: Whether runs show a progress line, if stderr is a terminal or a notebook.
-    execution_options: An ExecutionOptions: limits and order of runs.
-    scheduling_policy: The name of the policy (a file of src/exec/by/) that chooses the operator
-        which launches the next task; None: "adaptive" where objects may be spilled, else
-        "downstream".
-    scheduling_strategy: A PlacementGroupSchedulingStrategy: all tasks of a Dataset run in the
-        placement group. The texts "SPREAD" and "DEFAULT" have no effect.
-    shuffle_strategy: The name of the strategy (a file of src/shuffle/by/) by which rows move
-        between blocks: "auto", "grouped", "index", "merge", "push", "push_star", "rounds",
-        "simple", "streaming", "two_level" (docs/design/exchange.md), or a skate.data.ExchangeStrategy of your
-        own. Each member of ShuffleStrategy means "auto".
-    max_errored_blocks: The number of tasks of a run that may fail, as in Ray: rows that a failed
-    task did not yield are missing, and its error is logged. -1: any number.
-    on_error: What to do with a bad record (a row on which a function raises an exception; a line or
-    file that a reader cannot parse), unless the operator has its own on_error: "raise" ends the
-    run, "skip" leaves the record out and counts it, "quarantine" stores it for Dataset.errors().
-    max_errors: Number of bad records of a run above which it fails with
-        skate.data.exceptions.TooManyErrors: a number of rows (int; checked all the time), or a
-        share of the input rows (float from 0.0 to 1.0; checked at the end, before a write is
-        committed);
-        None: any number.
-    broadcast_join_bytes: Maximum bytes of a side of a join that is broadcast to each block of the
-        other side, which then need not be moved; 0: never. Joins with num_partitions, and join
-        types that do not allow a broadcast, move both sides.
-    replay_bytes: The most bytes of a batch that is saved for `skate replay` (data/worker/replay.py)
-    when a user function fails on it; 0: no batch is saved.
-    arrays_in_store: The least bytes of an array that NumPy, inside functions of map_batches,
-    allocates in the object store, so that a block made of it is not copied; 0: no array is.
-    checkpoint_config: A skate.data.checkpoint.CheckpointConfig, with which writes of files can be
-        resumed.
-    enable_auto_log_stats: Whether each run writes its statistics to the logger `ray.data`, at the
-        level INFO.
-    verbose_stats_logs: Whether these statistics contain all numbers of to_json().
-    max_tasks_in_flight_per_actor: Maximum number of tasks sent to one actor of a pool: one runs and
-        the others are queued; None: the engine chooses.
-    retried_io_errors: Texts; a read or write is retried if the message of its error contains one of
-        them.
-    raise_original_map_exception: Whether the exception of a user's function is raised unwrapped.
-    log_internal_stack_trace_to_stdout: Whether errors show the frames of skate's own code.
-    enable_fallback_to_arrow_object_ext_type: False: objects for which there is no Arrow type are an
-    error; None, True: they are pickled.
-    arrow_fixed_shape_tensor_format: The Arrow type of columns of arrays that have one shape: a
-        FixedShapeTensorFormat, or its value ("v1", "v2", "arrow_native").
-    wait_for_min_actors_s: Seconds that a run waits at its start for its minimum number of actors,
-    after which it raises GetTimeoutError; 0 or less: it does not wait.
-    actor_task_retry_on_errors: Errors after which a call of an actor is retried: True (all) or a
-        list of classes.
-    actor_init_retry_on_errors: Errors after which the constructor of an actor is retried: True
-        (all) or a list of classes.
-    actor_init_max_retries: Maximum number of retries of the constructor; -1: no maximum.
-    enable_pandas_block: False: batch_format=None always means "pyarrow".
-    enable_tensor_extension_casting: False: pandas batches have TensorArray columns.
-    trust_pickled_columns: Whether bytes from outside this job are unpickled, which runs whatever
-    code they name: columns of Python objects in files and tables, preprocessors and plans of other
-    programs (docs/design/security.md). Readers have an argument with this name for a single read.
+    Attributes:
+        target_max_block_size: Approximate maximum bytes of a block; None: one block for each task.
+        target_min_block_size: Smaller blocks (in bytes) are coalesced before a function gets them.
+        read_block_size: Bytes of one block of range(), from_items() and similar sources.
+        read_op_min_num_blocks: Minimum number of blocks that a custom Datasource is asked for.
+        enable_progress_bars: Whether runs show a progress line, if stderr is a terminal or a
+            notebook.
+        execution_options: An ExecutionOptions: limits and order of runs.
+        scheduling_policy: The name of the policy (a file of src/exec/by/) that chooses the operator
+            which launches the next task; None: "adaptive" where objects may be spilled, else
+            "downstream".
+        scheduling_strategy: A PlacementGroupSchedulingStrategy: all tasks of a Dataset run in the
+            placement group. The texts "SPREAD" and "DEFAULT" have no effect.
+        shuffle_strategy: The name of the strategy (a file of src/shuffle/by/) by which rows move
+            between blocks: "auto", "grouped", "index", "merge", "push", "push_star", "rounds",
+            "simple", "streaming", "two_level" (docs/design/exchange.md), or a
+            skate.data.ExchangeStrategy of your own. Each member of ShuffleStrategy means "auto".
+        max_errored_blocks: The number of tasks of a run that may fail, as in Ray: rows that a
+            failed task did not yield are missing, and its error is logged. -1: any number.
+        on_error: What to do with a bad record (a row on which a function raises an exception; a
+            line or file that a reader cannot parse), unless the operator has its own on_error:
+            "raise" ends the run, "skip" leaves the record out and counts it, "quarantine" stores it
+            for Dataset.errors().
+        max_errors: Number of bad records of a run above which it fails with
+            skate.data.exceptions.TooManyErrors: a number of rows (int; checked all the time), or a
+            share of the input rows (float from 0.0 to 1.0; checked at the end, before a write is
+            committed); None: any number.
+        broadcast_join_bytes: Maximum bytes of a side of a join that is broadcast to each block of
+            the other side, which then need not be moved; 0: never. Joins with num_partitions, and
+            join types that do not allow a broadcast, move both sides.
+        replay_bytes: The most bytes of a batch that is saved for `skate replay`
+            (data/worker/replay.py) when a user function fails on it; 0: no batch is saved.
+        arrays_in_store: The least bytes of an array that NumPy, inside functions of map_batches,
+            allocates in the object store, so that a block made of it is not copied; 0: no array is.
+        checkpoint_config: A skate.data.checkpoint.CheckpointConfig, with which writes of files can
+            be resumed.
+        enable_auto_log_stats: Whether each run writes its statistics to the logger `ray.data`, at
+            the level INFO.
+        verbose_stats_logs: Whether these statistics contain all numbers of to_json().
+        max_tasks_in_flight_per_actor: Maximum number of tasks sent to one actor of a pool: one runs
+            and the others are queued; None: the engine chooses.
+        retried_io_errors: Texts; a read or write is retried if the message of its error contains
+            one of them.
+        raise_original_map_exception: Whether the exception of a user's function is raised
+            unwrapped.
+        log_internal_stack_trace_to_stdout: Whether errors show the frames of skate's own code.
+        enable_fallback_to_arrow_object_ext_type: False: objects for which there is no Arrow type
+            are an error; None, True: they are pickled.
+        arrow_fixed_shape_tensor_format: The Arrow type of columns of arrays that have one shape: a
+            FixedShapeTensorFormat, or its value ("v1", "v2", "arrow_native").
+        wait_for_min_actors_s: Seconds that a run waits at its start for its minimum number of
+            actors, after which it raises GetTimeoutError; 0 or less: it does not wait.
+        actor_task_retry_on_errors: Errors after which a call of an actor is retried: True (all) or
+            a list of classes.
+        actor_init_retry_on_errors: Errors after which the constructor of an actor is retried: True
+            (all) or a list of classes.
+        actor_init_max_retries: Maximum number of retries of the constructor; -1: no maximum.
+        enable_pandas_block: False: batch_format=None always means "pyarrow".
+        enable_tensor_extension_casting: False: pandas batches have TensorArray columns.
+        trust_pickled_columns: Whether bytes from outside this job are unpickled, which runs
+            whatever code they name: columns of Python objects in files and tables, preprocessors
+            and plans of other programs (docs/design/security.md). Readers have an argument with
+            this name for a single read.
 
     Example:
         >>> from skate.data import DataContext

@@ -1754,8 +1754,8 @@ class Dataset:
         same text.
 
         Args:
-            write: A file format, for the plan of a write by the write_... method of this format
-                with nothing but a path ("parquet": write_parquet(path)).
+            write: A file format, for the plan of a write by the method of this format with nothing but
+                a path ("parquet": `write_parquet(path)`).
 
         Raises:
             ValueError: There is no write method for this format of files.
@@ -2652,7 +2652,8 @@ class Dataset:
             ignore_nulls: True: nulls are left out. False: the result is None if any value is null.
 
         Returns:
-            The value; None if there is none. For several columns a dict {"sum(x)": value}.
+            The value; None if there is none. For several columns a dict of values by names such as
+                "sum(x)".
 
         Raises:
             KeyError: There is no such column.
@@ -2673,7 +2674,8 @@ class Dataset:
             ignore_nulls: True: nulls are left out. False: the result is None if any value is null.
 
         Returns:
-            The value; None if there is none. For several columns a dict {"min(x)": value}.
+            The value; None if there is none. For several columns a dict of values by names such as
+                "min(x)".
 
         Raises:
             KeyError: There is no such column.
@@ -2694,7 +2696,8 @@ class Dataset:
             ignore_nulls: True: nulls are left out. False: the result is None if any value is null.
 
         Returns:
-            The value; None if there is none. For several columns a dict {"max(x)": value}.
+            The value; None if there is none. For several columns a dict of values by names such as
+                "max(x)".
 
         Raises:
             KeyError: There is no such column.
@@ -2715,7 +2718,8 @@ class Dataset:
             ignore_nulls: True: nulls are left out. False: the result is None if any value is null.
 
         Returns:
-            The value; None if there is none. For several columns a dict {"mean(x)": value}.
+            The value; None if there is none. For several columns a dict of values by names such as
+                "mean(x)".
 
         Raises:
             KeyError: There is no such column.
@@ -2740,7 +2744,8 @@ class Dataset:
             ignore_nulls: True: nulls are left out. False: the result is None if any value is null.
 
         Returns:
-            The value; None if there is none. For several columns a dict {"std(x)": value}.
+            The value; None if there is none. For several columns a dict of values by names such as
+                "std(x)".
 
         Raises:
             KeyError: There is no such column.

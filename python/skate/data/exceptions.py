@@ -6,6 +6,14 @@ from skate.data.on_error import UntrustedPickleError  # noqa: F401
 from skate.data.run.dead_letters import TooManyErrors  # noqa: F401
 from skate.exceptions import UserCodeException  # noqa: F401
 
+__all__ = [
+    "RayDataUserCodeException",
+    "SystemException",
+    "TooManyErrors",
+    "UntrustedPickleError",
+    "UserCodeException",
+]
+
 RayDataUserCodeException = UserCodeException
 
 

@@ -10,6 +10,14 @@ from typing import Any, NamedTuple
 
 from skate import _did_you_mean, _skate
 
+__all__ = [
+    "ExchangeStrategy",
+    "Group",
+    "Pack",
+    "Shuffle",
+    "Sizes",
+]
+
 VALUES_MAX = 4096
 _METHODS = {"values": "values(sizes)", "came": "came(shuffle, pack)", "ended": "ended(shuffle)"}
 

@@ -21,6 +21,28 @@ from skate._deps import evaluation
 from skate.data.datatype import DataType
 from skate.data.expr import names
 
+__all__ = [
+    "AliasExpr",
+    "BinaryExpr",
+    "ColumnExpr",
+    "DownloadExpr",
+    "Expr",
+    "LiteralExpr",
+    "MonotonicallyIncreasingIdExpr",
+    "Operation",
+    "PyArrowComputeUDFExpr",
+    "StarExpr",
+    "UDFExpr",
+    "UnaryExpr",
+    "col",
+    "download",
+    "lit",
+    "monotonically_increasing_id",
+    "pyarrow_udf",
+    "star",
+    "udf",
+]
+
 
 class Operation(enum.Enum):
     """The operation of a BinaryExpr or UnaryExpr."""

@@ -126,7 +126,7 @@ class GroupedData:
             seed: Seed for the order of the pieces; None: a new order each time.
 
         Returns:
-            An iterator of Partial: fraction (of the pieces, 1.0 in the last), table (a
+            An iterator of Partial, with fraction (of the pieces, 1.0 in the last), table (a
                 pyarrow.Table), errors (a dict from the aggregate's name to a NumPy array with one
                 item per row) and to_pandas().
 

@@ -28,6 +28,12 @@ from skate.data.run import errors
 from skate.data.util.data_batch_conversion import BatchFormat
 from skate.data.values import batch, frames, marks, unify
 
+__all__ = [
+    "Preprocessor",
+    "PreprocessorNotFittedException",
+    "SerializablePreprocessorBase",
+]
+
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
 
@@ -145,7 +151,7 @@ class Preprocessor:
         Args:
             ds: The Dataset.
             transform_num_cpus, transform_memory, transform_batch_size, transform_concurrency: The
-                arguments of transform() with these names, without "transform_".
+                arguments of transform() with these names, without `transform_`.
         """
         more = {"num_cpus": transform_num_cpus, "memory": transform_memory}
         return self.fit(ds).transform(

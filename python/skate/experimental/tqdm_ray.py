@@ -15,6 +15,13 @@ from skate import _forked, _job, _service_actors, _skate
 from skate._deps import asyncio
 from skate.terminal import progress_line
 
+__all__ = [
+    "BarManager",
+    "instance",
+    "safe_print",
+    "tqdm",
+]
+
 NAME, SPACE = "bars", _job.SERVED + __name__
 
 

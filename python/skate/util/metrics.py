@@ -5,6 +5,13 @@ from bisect import bisect_left
 
 from skate import _forked
 
+__all__ = [
+    "Counter",
+    "Gauge",
+    "Histogram",
+    "Metric",
+]
+
 
 class Metric:
     """The base of all metrics. name: not empty; tag_keys: names of the tags (str) that values may
@@ -42,8 +49,8 @@ class Metric:
 
     @property
     def values(self):
-        """{((tag, value), ...): number} in this process; for a histogram the number is ([count of
-        each bucket], sum)."""
+        """The numbers of this process, by tuples of (tag, value); for a histogram a number is
+        ([count of each bucket], sum)."""
         with self._lock:
             return {
                 k: (list(v[0]), v[1]) if isinstance(v, list) else v for k, v in self._values.items()

@@ -47,7 +47,7 @@ class PlacementGroup:
 
     @property
     def bundle_specs(self):
-        """[{"CPU": 1.0, ...}, ...]"""
+        """The resources of each bundle, as dicts such as ``{"CPU": 1.0}``."""
         if self.bundle_cache is None:
             row = _row(self)
             self.bundle_cache = [] if row is None else [_plain(b) for b in row[5]]

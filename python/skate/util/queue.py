@@ -8,6 +8,12 @@ from typing import Any
 
 from skate import api
 
+__all__ = [
+    "Empty",
+    "Full",
+    "Queue",
+]
+
 
 class Empty(queue.Empty):
     """The queue has no item (within the given time)."""

@@ -6,3 +6,10 @@ from skate.data.checkpoint.interfaces import (  # noqa: F401
     InvalidCheckpointingConfig,
     InvalidCheckpointingOperators,
 )
+
+__all__ = [
+    "CheckpointBackend",
+    "CheckpointConfig",
+    "InvalidCheckpointingConfig",
+    "InvalidCheckpointingOperators",
+]

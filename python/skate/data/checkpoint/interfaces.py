@@ -100,5 +100,5 @@ class CheckpointConfig:
 
     @property
     def filesystem(self) -> Any:
-        """The file system of the log: the local one."""
+        """The file system of the log, by default the local one."""
         return self._filesystem or pafs.LocalFileSystem()

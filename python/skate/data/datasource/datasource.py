@@ -55,7 +55,7 @@ class ReadTask:
 
     @property
     def per_task_row_limit(self) -> int | None:
-        """The most rows; None: no maximum."""
+        """The most rows that the task yields, or None if it has no maximum."""
         return self._limit
 
     def __call__(self) -> Iterator[Any]:

@@ -28,8 +28,8 @@ class FileBasedDatasource(Datasource):
 
     Args:
         paths: Files or folders.
-        filesystem, partition_filter, partitioning, ignore_missing_paths, shuffle, include_paths,
-            file_extensions: As in read_csv.
+        filesystem, partition_filter, partitioning: As in read_csv.
+        ignore_missing_paths, shuffle, include_paths, file_extensions: As in read_csv.
         open_stream_args: Arguments of pyarrow's open_input_stream, such as compression.
     """
 

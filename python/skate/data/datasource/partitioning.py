@@ -52,7 +52,7 @@ class Partitioning:
 
     @property
     def normalized_base_dir(self) -> str:
-        """base_dir in the form that paths begin with: without a scheme, with a slash at the end."""
+        """base_dir in the form that paths begin with, without a scheme and with a slash at the end."""
         d = os.fspath(self.base_dir or "")
         if not d:
             return ""

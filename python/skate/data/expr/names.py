@@ -8,6 +8,15 @@ from typing import TYPE_CHECKING, Any
 from skate._deps import pa
 from skate.data.datatype import DataType, is_list
 
+__all__ = [
+    "ArrayNamespace",
+    "DatetimeNamespace",
+    "ListNamespace",
+    "MapNamespace",
+    "StringNamespace",
+    "StructNamespace",
+]
+
 if TYPE_CHECKING:
     from skate.data.expressions import Expr, PyArrowComputeUDFExpr
 

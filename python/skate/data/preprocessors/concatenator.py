@@ -35,7 +35,7 @@ class Concatenator(Builtin):
             is one entry in a row of Python objects.
 
     Raises:
-        MissingColumn (a KeyError and a ValueError): A column is missing, with raise_if_missing; or
+        KeyError: A column is missing, with raise_if_missing; or
             all are missing.
         ValueError: A value cannot be converted to dtype.
 

@@ -149,7 +149,7 @@ class CustomKBinsDiscretizer(_Discretizer):
 @SerializablePreprocessor(version=1, identifier=OURS + "uniform_kbins_discretizer")
 class UniformKBinsDiscretizer(_Discretizer):
     """Bins of equal width between the smallest and the largest value, as pd.cut makes them: the
-    range is extended by 0.1 % at the end that would exclude its value. stats_: {column: edges}.
+    range is extended by 0.1 % at the end that would exclude its value. `stats_`: {column: edges}.
 
     Args:
         columns: Names of columns of numbers.

@@ -3,7 +3,7 @@ place among all categories, sorted.
 
 A missing value is no category: fit() and transform() raise ValueError for a column that has one
 (Categorizer keeps it missing). A category that fit() has not seen becomes missing, or a vector of
-zeros. stats_: unique_values(c) for each column c, {category: number}; a list that is one category
+zeros. `stats_`: unique_values(c) for each column c, {category: number}; a list that is one category
 is a tuple there.
 """
 
@@ -308,7 +308,7 @@ class LabelEncoder(_Encoder, ByColumn):
 @SerializablePreprocessor(version=1, identifier=OURS + "categorizer")
 class Categorizer(_Encoder, ByColumn):
     """Converts columns to pandas' categories (pd.Categorical; Arrow's dictionaries). A missing
-    value, and a value that was not seen, is missing. stats_: {column: pd.CategoricalDtype}.
+    value, and a value that was not seen, is missing. `stats_`: {column: pd.CategoricalDtype}.
 
     Args:
         columns: Names of columns of categories.

@@ -34,7 +34,7 @@ def _most_frequent(counts: dict[Any, int] | None) -> Any:
 class SimpleImputer(ByColumn):
     """Replaces null and NaN of each column by one value; a missing column is filled with it. A
     column keeps its type if that can hold the value; integers become float64 for a mean that is no
-    integer. stats_: mean(c) or most_frequent(c) for each column c.
+    integer. `stats_`: mean(c) or most_frequent(c) for each column c.
 
     Args:
         columns: Names of columns.

@@ -64,7 +64,7 @@ class _Scaler(ByColumn):
 
 @SerializablePreprocessor(version=1, identifier=OURS + "standard_scaler")
 class StandardScaler(_Scaler):
-    """(x - mean) / standard deviation (of the population); a constant column becomes 0. stats_:
+    """(x - mean) / standard deviation (of the population); a constant column becomes 0. `stats_`:
     mean(c) and std(c) of each column c.
 
     Args:
@@ -88,7 +88,7 @@ class StandardScaler(_Scaler):
 
 @SerializablePreprocessor(version=1, identifier=OURS + "min_max_scaler")
 class MinMaxScaler(_Scaler):
-    """(x - min) / (max - min); a constant column becomes 0. stats_: min(c) and max(c) of each
+    """(x - min) / (max - min); a constant column becomes 0. `stats_`: min(c) and max(c) of each
     column c.
 
     Args:
@@ -108,7 +108,7 @@ class MinMaxScaler(_Scaler):
 
 @SerializablePreprocessor(version=1, identifier=OURS + "max_abs_scaler")
 class MaxAbsScaler(_Scaler):
-    """x / max(|x|); a column of zeros stays as it is. stats_: abs_max(c) of each column c.
+    """`x / max(|x|)`; a column of zeros stays as it is. `stats_`: abs_max(c) of each column c.
 
     Args:
         columns: Names of columns of numbers.
@@ -126,7 +126,7 @@ class MaxAbsScaler(_Scaler):
 @SerializablePreprocessor(version=1, identifier=OURS + "robust_scaler")
 class RobustScaler(_Scaler):
     """(x - median) / (high quantile - low quantile), all from a sketch of bounded size; where the
-    quantiles are the same, x - median. stats_: low_quantile(c), median(c) and high_quantile(c) of
+    quantiles are the same, x - median. `stats_`: low_quantile(c), median(c) and high_quantile(c) of
     each column c.
 
     Args:

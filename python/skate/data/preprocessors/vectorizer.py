@@ -123,7 +123,7 @@ class Tokenizer(_OfText):
 @SerializablePreprocessor(version=1, identifier=OURS + "count_vectorizer")
 class CountVectorizer(_OfText):
     """A vector of int64 with the count of each token in a text, for tokens that fit() has seen: the
-    most frequent token first (of equally frequent ones, the one that came first). stats_:
+    most frequent token first (of equally frequent ones, the one that came first). `stats_`:
     token_counts(c) for each column c, a collections.Counter.
 
     Args:

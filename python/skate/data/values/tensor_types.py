@@ -350,7 +350,7 @@ class ArrowTensorArray(pa.ExtensionArray):
         return of_numpy(a, fmt)
 
     def to_numpy(self, zero_copy_only: bool = True, writable: bool = False) -> np.ndarray:
-        """All entries as one array, (rows, *shape): a view for numbers; if some entries are null,
+        """All entries as one array, `(rows, *shape)`: a view for numbers; if some entries are null,
         an array of arrays."""
         t = self.type
         if self.null_count:

@@ -50,5 +50,8 @@ def _scatter(op, rank):
 
 
 allreduce = _Operation("allreduce", _reduce)
+"""`allreduce.bind(nodes, op=ReduceOp.SUM)`: each actor gets the values of all nodes, combined."""
 allgather = _Operation("allgather", _gather)
+"""`allgather.bind(nodes)`: each actor gets the values of all nodes, one behind the other."""
 reducescatter = _Operation("reducescatter", _scatter)
+"""`reducescatter.bind(nodes, op=ReduceOp.SUM)`: each actor gets its part of the combined values."""

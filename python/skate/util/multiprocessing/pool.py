@@ -41,7 +41,7 @@ def _values(results):
 
 
 class AsyncResult:
-    """The result of a *_async() method, whose calls are still running."""
+    """The result of an `..._async()` method, whose calls are still running."""
 
     def __init__(self, refs, callback=None, error_callback=None, single=False):
         self._refs, self._single = refs, single
@@ -155,9 +155,17 @@ class _Map:
 
 
 class Pool:
-    """Pool(processes=None): like multiprocessing.Pool. processes: the number of actors (None: the
-    number of CPUs); initializer(*initargs) runs first in each process; maxtasksperchild: a process
-    is replaced after this number of chunks; ray_remote_args: options of the actors."""
+    """A pool with the methods of multiprocessing.Pool, whose processes are actors.
+
+    Args:
+        processes: The number of actors; None: the number of CPUs.
+        initializer: A function that runs first in each process.
+        initargs: Its arguments.
+        maxtasksperchild: The number of chunks after which a process is replaced; None: never.
+        context: Not supported: NotImplementedError if it is given.
+        ray_address: The address for skate.init(), if no engine runs.
+        ray_remote_args: Options of the actors.
+    """
 
     def __init__(
         self,
@@ -240,7 +248,7 @@ class Pool:
         return [self._run(fn, items[i : i + n], star) for i in range(0, len(items), n)]
 
     def apply(self, func, args=None, kwargs=None):
-        """Runs func(*args, **kwargs) in a process; returns its result."""
+        """Runs `func(*args, **kwargs)` in a process; returns its result."""
         return self.apply_async(func, args, kwargs).get()
 
     def apply_async(self, func, args=None, kwargs=None, callback=None, error_callback=None):
@@ -257,7 +265,7 @@ class Pool:
         return AsyncResult(self._chunks(func, iterable, chunksize, False), callback, error_callback)
 
     def starmap(self, func, iterable, chunksize=None):
-        """[func(*x) for x in iterable], in the processes."""
+        """Returns `[func(*x) for x in iterable]`, computed in the processes."""
         return self.starmap_async(func, iterable, chunksize=chunksize).get()
 
     def starmap_async(self, func, iterable, callback=None, error_callback=None, chunksize=None):

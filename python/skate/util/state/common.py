@@ -4,6 +4,18 @@ filters may use."""
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+__all__ = [
+    "ActorState",
+    "JobState",
+    "NodeState",
+    "ObjectState",
+    "PlacementGroupState",
+    "RuntimeEnvState",
+    "StateSchema",
+    "TaskState",
+    "WorkerState",
+]
+
 DEFAULT_LIMIT = 100
 DEFAULT_RPC_TIMEOUT = 30
 RAY_MAX_LIMIT_FROM_API_SERVER = 10000

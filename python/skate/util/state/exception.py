@@ -1,5 +1,11 @@
 """Errors of the state lists, under Ray's names."""
 
+__all__ = [
+    "DataSourceUnavailable",
+    "RayStateApiException",
+    "ServerUnavailable",
+]
+
 
 class DataSourceUnavailable(Exception):
     """The engine did not answer."""
