@@ -77,7 +77,7 @@ extern "C" {
 #define SKATE_VERSION_OF(major, minor, patch) ((major) * 1000000 + (minor) * 1000 + (patch))
 #define SKATE_VERSION_NUMBER \
     SKATE_VERSION_OF(SKATE_VERSION_MAJOR, SKATE_VERSION_MINOR, SKATE_VERSION_PATCH)
-SKATE_API const char *skate_version(void);
+SKATE_API const char *skate_version(void); /* the version of the library */
 /* True if the library has the feature. Programs that run with older libraries ask for it by name;
  * skate_feature_name lists the names (NULL behind the last one). An unknown name gives false. */
 SKATE_API bool skate_has(const char *feature);
@@ -88,7 +88,7 @@ SKATE_API const char *skate_feature_name(unsigned i);
 /* A pointer to options: skate_init(SKATE_WITH(struct skate_opts, .cpus = 2)) */
 #define SKATE_WITH(type, ...) (&(type){.size = sizeof(type), __VA_ARGS__})
 
-enum {
+enum skate_code {
     SKATE_OK = 0,
     SKATE_ENOMEM = -1,
     SKATE_EINVAL = -2, /* an argument of the call is wrong */
@@ -195,6 +195,7 @@ struct skate_value {
     uint64_t priv[5];
 };
 
+/* Stores a copy of the bytes as an object, which never changes. */
 SKATE_API int skate_put(const void *data, size_t size, skate_ref *out);
 /* Memory of the store that the caller fills in place, without the copy of skate_put. Each buffer
  * must be given to exactly one of skate_buf_seal, skate_return_buf and skate_buf_abort. */
@@ -210,11 +211,13 @@ SKATE_API void skate_buf_abort(struct skate_buf *b);
 /* Waits at most timeout_ms for the object (-1: for ever). If the task that makes the object failed,
  * returns the task's code, and skate_error() has its message. */
 SKATE_API int skate_get(skate_ref r, int64_t timeout_ms, struct skate_value *out);
+/* Gives the view of a value back. */
 SKATE_API void skate_value_release(struct skate_value *v);
 /* Waits until `want` of the n objects are ready (as values or as errors), or returns
  * SKATE_ETIMEOUT. Sets ready[i] for each object in both cases. */
 SKATE_API int skate_wait(const skate_ref *r, size_t n, size_t want, int64_t timeout_ms,
                          bool *ready);
+/* Releases a reference. */
 SKATE_API void skate_release(skate_ref r);
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
@@ -231,8 +234,11 @@ struct skate_arg { /* an argument: a reference, bytes, or an actor's handle */
     size_t size;
     skate_actor actor; /* an actor's handle; the task reads it by skate_arg_actor */
 };
+/* An argument: the value of an object. */
 #define SKATE_REF(r) ((struct skate_arg){.ref = (r)})
+/* An argument: n bytes at p. */
 #define SKATE_BYTES(p, n) ((struct skate_arg){.data = (p), .size = (n)})
+/* An argument: the handle of an actor. */
 #define SKATE_ACTOR(a) ((struct skate_arg){.actor = (a)})
 
 typedef struct {
@@ -278,7 +284,7 @@ SKATE_API int skate_submit(const char *name, const struct skate_arg *args, size_
  * as it is. flags: SKATE_CANCEL_FORCE kills the worker of a running task (no effect on calls of
  * actors); SKATE_CANCEL_CHILDREN cancels also all tasks that the task has submitted, recursively.
  */
-enum { SKATE_CANCEL_FORCE = 1, SKATE_CANCEL_CHILDREN = 2 };
+enum skate_cancel_flags { SKATE_CANCEL_FORCE = 1, SKATE_CANCEL_CHILDREN = 2 };
 SKATE_API int skate_cancel(skate_ref r, unsigned flags);
 
 /* ---- streams of values ----------------------------------------------------------------------- */
@@ -310,6 +316,7 @@ SKATE_API void skate_gen_drop(skate_gen g);
  * functions that it is called with; its state is in static variables of these functions. */
 SKATE_API int skate_actor_create(const char *name, const struct skate_arg *args, size_t n_args,
                                  const struct skate_call_opts *o, skate_actor *out);
+/* Calls a function of the actor without waiting for it, behind the calls that were made before. */
 SKATE_API int skate_actor_call(skate_actor a, const char *name, const struct skate_arg *args,
                                size_t n_args, size_t n_returns, const struct skate_call_opts *o,
                                skate_ref *returns);
@@ -388,8 +395,10 @@ SKATE_API int skate_set_log(enum skate_log_level level, skate_log_fn fn, void *c
 
 /* ---- inside a task function ------------------------------------------------------------------ */
 
+/* The number of arguments. */
 SKATE_API size_t skate_n_args(const struct skate_task *t);
-SKATE_API size_t skate_n_returns(const struct skate_task *t); /* of a stream: 0 */
+/* The number of results that the function has to set; of a stream: 0. */
+SKATE_API size_t skate_n_returns(const struct skate_task *t);
 /* The bytes of argument i, valid until the function returns; NULL: no such argument. */
 SKATE_API const void *skate_arg_data(const struct skate_task *t, size_t i, size_t *size);
 /* Copies argument i. SKATE_EINVAL: it does not have exactly `size` bytes. */

@@ -85,6 +85,7 @@ struct ArrowArrayStream {
 };
 #endif
 
+/* A dataset, with a count of its references. */
 typedef struct skate_dataset skate_dataset;
 SKATE_API skate_dataset *skate_dataset_retain(skate_dataset *ds); /* returns ds; NULL is fine */
 SKATE_API void skate_dataset_release(skate_dataset *ds);          /* NULL is fine */
@@ -136,7 +137,9 @@ SKATE_API int skate_emit(struct skate_task *t, const struct ArrowSchema *schema,
                          struct ArrowArray *batch);
 /* The bytes that the driver gave as skate_map_opts.arg; of a source: the unit. NULL: none. */
 SKATE_API const void *skate_arg(const struct skate_task *t, size_t *size);
+/* The state that `init` of skate_batch_fns has set in this process; NULL: none. */
 SKATE_API void *skate_state(const struct skate_task *t);
+/* The state that `begin` of skate_batch_fns has set for this task; NULL: none. */
 SKATE_API void *skate_task_state(const struct skate_task *t);
 
 /* Columns of numbers without nulls, for functions that want plain arrays. */
@@ -181,7 +184,7 @@ struct skate_map_opts {
     int on_error;
     int32_t max_retries; /* after the death of a worker; as in skate_call_opts */
 };
-enum { SKATE_RAISE = 0, SKATE_SKIP = 1, SKATE_QUARANTINE = 2 };
+enum skate_on_error { SKATE_RAISE = 0, SKATE_SKIP = 1, SKATE_QUARANTINE = 2 };
 
 struct skate_unit {
     const void *data; /* what the source's function reads; copied */
@@ -230,6 +233,7 @@ SKATE_API uint8_t *skate_keep(struct skate_task *t);
 /* Keeps these columns, in this order. as: their new names; NULL: the same. */
 SKATE_API skate_dataset *skate_select(skate_dataset *ds, const char *const *names,
                                       const char *const *as, size_t n);
+/* The first rows. */
 SKATE_API skate_dataset *skate_limit(skate_dataset *ds, int64_t rows);
 /* The rows of all datasets, one after another. */
 SKATE_API skate_dataset *skate_union(skate_dataset *const *ds, size_t n);
@@ -347,6 +351,7 @@ struct skate_run_stats {
     uint64_t tasks_done, retries, bad_rows;
     bool done;
 };
+/* Writes the statistics of a stream's run so far; out->size says which struct it is. */
 SKATE_API int skate_stream_stats(struct ArrowArrayStream *stream, struct skate_run_stats *out);
 /* Writes the statistics of all operators as JSON; the result is freed with free(). */
 SKATE_API char *skate_stream_stats_json(struct ArrowArrayStream *stream);
@@ -396,6 +401,7 @@ struct skate_sink {
     void (*abort)(void *ctx, const struct skate_arg *reports, size_t n); /* NULL: nothing to do */
     void *ctx;
 };
+/* Reports bytes to the sink's `commit`, from a function of batches that writes. */
 SKATE_API int skate_report(struct skate_task *t, const void *data, size_t size);
 /* A text of at most 40 bytes: the number of the write, and that of the task in it. Valid until the
  * function returns. */

@@ -54,6 +54,7 @@ struct skate_graph_opts {
     uint32_t executions; /* the most executions under way, at most 1000; 0: 16 */
 };
 
+/* A compiled graph. */
 typedef struct skate_graph skate_graph;
 /* Compiles a graph and starts it in its actors, behind the calls that they were given before.
  * outputs: numbers of the nodes whose values skate_graph_get gives, each once. The value of each
