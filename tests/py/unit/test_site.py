@@ -1,0 +1,38 @@
+"""The reference of the site has every public name, setting, variable and error. (tests/reference.py
+collects both sides; `./dev docs` checks the built site.)"""
+
+import importlib.util
+import re
+from pathlib import Path
+
+from skate import config
+
+ROOT = Path(__file__).resolve().parents[3]
+spec = importlib.util.spec_from_file_location("reference", ROOT / "tests" / "reference.py")
+assert spec and spec.loader
+site = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(site)
+
+
+def page(name):
+    return (site.REFERENCE / name).read_text()
+
+
+def test_every_public_name_is_in_the_reference():
+    names, written = site.public(), site.written()
+    assert len(names) > 700 and "skate.data.Dataset.map_batches" in names.values()
+    missing = sorted(n for k, n in names.items() if k not in written)
+    assert missing == [], "no page of docs/reference has these"
+
+
+def test_every_name_of_c_is_in_the_reference():
+    names = set(site.c_names())
+    assert len(names) > 300 and "skate_call_opts.max_retries" in names
+    assert names - site.c_written() == set()
+
+
+def test_every_variable_of_the_environment_is_explained():
+    known = {variable for _, variable, _ in config.KNOBS.values()}  # the table of settings has them
+    assert "skate-table} knobs" in page("settings.md")
+    unexplained = site.environment() - known - set(re.findall(r"\w+", page("environment.md")))
+    assert unexplained == set()
