@@ -98,6 +98,7 @@ if TYPE_CHECKING:
     import pyarrow.types as pa_types  # noqa: F401
     import pydot as pydot  # pyright: ignore[reportMissingImports]
     import rich.console as rich_console  # noqa: F401
+    import rich.live as rich_live  # noqa: F401
     import rich.progress_bar as rich_progress_bar  # noqa: F401
     import rich.table as rich_table  # noqa: F401
     import rich.text as rich_text  # noqa: F401
@@ -151,6 +152,7 @@ else:
     Image = stand_in("PIL.Image")
     pydot = stand_in("pydot")
     rich_console = stand_in("rich.console")
+    rich_live = stand_in("rich.live")
     rich_progress_bar = stand_in("rich.progress_bar")
     rich_table = stand_in("rich.table")
     rich_text = stand_in("rich.text")

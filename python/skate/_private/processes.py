@@ -18,7 +18,7 @@ def _pss(pid):
     return None
 
 
-def _store(pid):
+def store(pid):
     """(bytes in memory, size) of the object store's segment; None if /proc cannot be read."""
     try:
         for fd in os.listdir(f"/proc/{pid}/fd"):
@@ -38,11 +38,11 @@ def memory(driver, waits, workers):
         {"pid": pid, "task": name if task else "", "bytes": _pss(pid)}
         for pid, task, name in [(driver, 0, ""), *((w[0], w[1], w[3]) for w in workers)]
     ]
-    store = _store(driver)
+    held = store(driver)
     return {
         "pid": driver,
         "program": stack.command(driver),
         "processes": rows,
         "bytes": sum(row["bytes"] or 0 for row in rows),
-        "store": store and {"resident": store[0], "capacity": store[1]},
+        "store": held and {"resident": held[0], "capacity": held[1]},
     }

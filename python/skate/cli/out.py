@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from skate._deps import json, re, rich_console, rich_table
-from skate._private import stack
+from skate._private import stack, view
 
 
 class Refused(Exception):
@@ -75,6 +75,15 @@ def engines(pid: int | None) -> list[Any]:
     return found
 
 
+def snapshot(where: int | str) -> dict[str, Any]:
+    """The state of an engine, by a process of it, or of a record file. Refused: there is none, or
+    not for this user."""
+    try:
+        return view.snapshot(where)
+    except (LookupError, PermissionError, ValueError) as e:
+        raise Refused(str(e)) from None
+
+
 def flush() -> None:
     """Writes out what has been printed."""
     for stream in (sys.stdout, sys.stderr):
@@ -103,8 +112,8 @@ def width() -> int:
 def table(
     columns: Sequence[str],
     rows: Iterable[Sequence[str]],
-    title: str | None = None,
     styles: Iterable[str | None] = (),
+    header: bool = True,
 ) -> Any:
     """A rich.table.Table of texts. A column whose name begins with "<" is aligned to the left, the
     others to the right; what does not fit into the terminal goes on in the next line.
@@ -112,10 +121,10 @@ def table(
     Args:
         columns: The names.
         rows: The cells of each row, as texts.
-        title: Stands above the table.
         styles: The style of each row, in rich's words.
+        header: Whether the names of the columns are shown.
     """
-    made = rich_table.Table(title=title, title_justify="left", box=None, pad_edge=False)
+    made = rich_table.Table(box=None, pad_edge=False, show_header=header)
     for name in columns:
         left = name.startswith("<")
         made.add_column(
@@ -127,6 +136,11 @@ def table(
     return made
 
 
+def printable(text: str) -> str:
+    """A text without what a terminal would obey."""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+
+
 def plain(text: str) -> str:
-    """A text in which rich reads no markup."""
-    return text.replace("[", r"\[")
+    """A printable text in which rich reads no markup."""
+    return printable(text).replace("[", r"\[")

@@ -16,8 +16,10 @@ from skate._deps import importlib
 # name: what it does, in the order in which they are shown
 COMMANDS = {
     "run": "run a program written for Ray, on skate",
+    "top": "a program that runs, live: operators, workers, store, time left",
     "stack": "what each process does: its task, what the driver waits for, its Python stacks",
     "memory": "memory of each process, and of the object store",
+    "store": "what lies in the object store, and what is on disk",
     "explain": "the plans of a program's Datasets, instead of their runs",
     "replay": "run the batch that made a function of a Dataset fail again, under pdb",
     "doctor": "whether this machine suits skate, and what to change",

@@ -5,11 +5,13 @@
 #    source ~/.local/share/bash_completion/skate
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
-_shtab_skate_subparsers=(run stack memory explain replay doctor sort bench docs completion)
+_shtab_skate_subparsers=(run top stack memory store explain replay doctor sort bench docs completion)
 
 _shtab_skate_run_option_strings=(-h --help --cpus --memory --address --page --trace -m -c)
+_shtab_skate_top_option_strings=(-h --help --once --interval --json)
 _shtab_skate_stack_option_strings=(-h --help --timeout --json)
 _shtab_skate_memory_option_strings=(-h --help --json)
+_shtab_skate_store_option_strings=(-h --help --json)
 _shtab_skate_explain_option_strings=(-h --help --run --cpus --memory -m -c)
 _shtab_skate_replay_option_strings=(-h --help --step)
 _shtab_skate_doctor_option_strings=(-h --help --quick --json)
@@ -29,17 +31,24 @@ _shtab_skate_bench___plot_COMPGEN=_shtab_compgen_files
 
 _shtab_skate_sort___format_choices=(csv json parquet)
 _shtab_skate_completion_pos_0_choices=(bash zsh fish)
-_shtab_skate_pos_0_choices=(run stack memory explain replay doctor sort bench docs completion)
+_shtab_skate_pos_0_choices=(run top stack memory store explain replay doctor sort bench docs completion)
 
 _shtab_skate_run__h_nargs=0
 _shtab_skate_run___help_nargs=0
 _shtab_skate_run___page_nargs=0
+_shtab_skate_top__h_nargs=0
+_shtab_skate_top___help_nargs=0
+_shtab_skate_top___once_nargs=0
+_shtab_skate_top___json_nargs=0
 _shtab_skate_stack__h_nargs=0
 _shtab_skate_stack___help_nargs=0
 _shtab_skate_stack___json_nargs=0
 _shtab_skate_memory__h_nargs=0
 _shtab_skate_memory___help_nargs=0
 _shtab_skate_memory___json_nargs=0
+_shtab_skate_store__h_nargs=0
+_shtab_skate_store___help_nargs=0
+_shtab_skate_store___json_nargs=0
 _shtab_skate_explain__h_nargs=0
 _shtab_skate_explain___help_nargs=0
 _shtab_skate_explain___run_nargs=0

@@ -50,8 +50,8 @@ function _shtab_skate_using
   test "$_shtab_skate_cmdpath" = "$argv"
 end
 
-set -g _shtab_skate_commands run stack memory explain replay doctor sort bench docs completion
-set -g _shtab_skate_opts_with_value --address --by --cpus --engines --format --memory --only --output --plot --rounds --rows --timeout --trace -c -m -o
+set -g _shtab_skate_commands run top stack memory store explain replay doctor sort bench docs completion
+set -g _shtab_skate_opts_with_value --address --by --cpus --engines --format --interval --memory --only --output --plot --rounds --rows --timeout --trace -c -m -o
 
 complete -c skate -e
 complete -c skate -f
@@ -68,6 +68,11 @@ complete -c skate -n '_shtab_skate_using run' -l trace -xka "(__fish_complete_pa
 complete -c skate -n '_shtab_skate_using run' -s m -x -d 'run a module'
 complete -c skate -n '_shtab_skate_using run' -s c -x -d 'run a text as a program'
 complete -c skate -n '_shtab_skate_using run; and test $_shtab_skate_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the program, then its arguments'
+complete -c skate -n '_shtab_skate_using; and test $_shtab_skate_npos -eq 0' -a top -d 'a program that runs, live: operators, workers, store, time left'
+complete -c skate -n '_shtab_skate_using top' -s h -l help -d 'show this help message and exit'
+complete -c skate -n '_shtab_skate_using top' -l once -d 'print the present state, and end'
+complete -c skate -n '_shtab_skate_using top' -l interval -x -d 'seconds from one look to the next (default: 1)'
+complete -c skate -n '_shtab_skate_using top' -l json -d 'print JSON, for programs'
 complete -c skate -n '_shtab_skate_using; and test $_shtab_skate_npos -eq 0' -a stack -d 'what each process does: its task, what the driver waits for, its Python stacks'
 complete -c skate -n '_shtab_skate_using stack' -s h -l help -d 'show this help message and exit'
 complete -c skate -n '_shtab_skate_using stack' -l timeout -x -d 'seconds to wait for answers (default: 5)'
@@ -75,6 +80,9 @@ complete -c skate -n '_shtab_skate_using stack' -l json -d 'print JSON, for prog
 complete -c skate -n '_shtab_skate_using; and test $_shtab_skate_npos -eq 0' -a memory -d 'memory of each process, and of the object store'
 complete -c skate -n '_shtab_skate_using memory' -s h -l help -d 'show this help message and exit'
 complete -c skate -n '_shtab_skate_using memory' -l json -d 'print JSON, for programs'
+complete -c skate -n '_shtab_skate_using; and test $_shtab_skate_npos -eq 0' -a store -d 'what lies in the object store, and what is on disk'
+complete -c skate -n '_shtab_skate_using store' -s h -l help -d 'show this help message and exit'
+complete -c skate -n '_shtab_skate_using store' -l json -d 'print JSON, for programs'
 complete -c skate -n '_shtab_skate_using; and test $_shtab_skate_npos -eq 0' -a explain -d 'the plans of a program'"'"'s Datasets, instead of their runs'
 complete -c skate -n '_shtab_skate_using explain' -s h -l help -d 'show this help message and exit'
 complete -c skate -n '_shtab_skate_using explain' -l run -d 'execute the Datasets; print each plan before'

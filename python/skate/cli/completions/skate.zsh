@@ -20,6 +20,8 @@ _shtab_skate_commands() {
     run:'run a program written for Ray, on skate'
     sort:'sort Parquet, CSV or JSON files, also more than fit into memory'
     stack:'what each process does: its task, what the driver waits for, its Python stacks'
+    store:'what lies in the object store, and what is on disk'
+    top:'a program that runs, live: operators, workers, store, time left'
   )
   _describe 'skate commands' _commands
 }
@@ -143,6 +145,26 @@ _shtab_skate_stack_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_skate_stack_defaults_added=0
 
+_shtab_skate_store_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--json[print JSON, for programs]"
+  ":one engine, by any process of it (default\: all of this user):"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_skate_store_defaults_added=0
+
+_shtab_skate_top_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--once[print the present state, and end]"
+  "--interval[seconds from one look to the next (default\: 1)]:S:"
+  "--json[print JSON, for programs]"
+  ":one engine, by any process of it (default\: the only one of this user):"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_skate_top_defaults_added=0
+
 
 _shtab_skate() {
   local context state line curcontext="$curcontext" one_or_more='(*)' remainder='(-)*:' default='*::: :->skate'
@@ -172,6 +194,8 @@ _shtab_skate() {
         run) _arguments -C -s $_shtab_skate_run_options ;;
         sort) _arguments -C -s $_shtab_skate_sort_options ;;
         stack) _arguments -C -s $_shtab_skate_stack_options ;;
+        store) _arguments -C -s $_shtab_skate_store_options ;;
+        top) _arguments -C -s $_shtab_skate_top_options ;;
       esac
   esac
 }

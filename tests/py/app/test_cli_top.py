@@ -1,0 +1,225 @@
+"""`skate top` in a terminal, over a program that runs."""
+
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+import pytest
+from test_cli import ENV, skate
+
+PROGRAM = """
+import sys
+import skate.data
+def wait(batch):
+    print("in a task", file=sys.stderr, flush=True)
+    open(sys.argv[1]).read()
+    return batch
+ds = skate.data.range(100, override_num_blocks=10).map_batches(wait, fn_args=())
+skate.data.DataContext.get_current().enable_progress_bars = False
+ds.materialize()
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """A driver whose tasks wait; yields its process."""
+    folder = tmp_path_factory.mktemp("top")
+    fifo = folder / "fifo"
+    os.mkfifo(fifo)
+    script = folder / "waits.py"
+    script.write_text(PROGRAM.replace("sys.argv[1]", repr(str(fifo))))
+    p = subprocess.Popen(
+        [sys.executable, script], env=ENV, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        assert "in a task" in p.stderr.readline()
+        yield p
+    finally:
+        p.kill()
+        p.communicate()
+
+
+class Terminal:
+    """A command in a terminal of its own."""
+
+    def __init__(self, *args, columns=80, env=()):
+        self.master, self.slave = pty.openpty()
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+        self.before = termios.tcgetattr(self.slave)
+        self.text = ""
+        self.p = subprocess.Popen(
+            list(map(str, args)),
+            env={**ENV, "TERM": "xterm-256color", **dict(env)},
+            stdin=self.slave,
+            stdout=self.slave,
+            stderr=self.slave,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+
+    def until(self, text):
+        """Reads until a text is there."""
+        deadline = time.monotonic() + 60
+        while text not in self.text:
+            assert select.select([self.master], [], [], deadline - time.monotonic())[0], self.text
+            self.text += os.read(self.master, 1 << 16).decode()
+
+    def end(self):
+        """Waits for the end, reads the rest; returns the exit status."""
+        while True:
+            try:
+                self.p.wait(0.02)
+                break
+            except subprocess.TimeoutExpired:
+                self.rest()
+        self.rest()
+        return self.p.returncode
+
+    def rest(self):
+        while select.select([self.master], [], [], 0)[0]:
+            self.text += os.read(self.master, 1 << 16).decode()
+
+    def close(self):
+        with contextlib.suppress(ProcessLookupError):
+            self.p.kill()
+        self.p.wait()
+        os.close(self.master)
+        os.close(self.slave)
+
+
+@pytest.fixture
+def terminal():
+    made = []
+
+    def open_one(*args, **how):
+        made.append(Terminal(*args, **how))
+        return made[-1]
+
+    yield open_one
+    for t in made:
+        t.close()
+
+
+TOP = (sys.executable, "-m", "skate", "top")
+LEAVES = "\x1b[?1049l"  # the screen that was there before
+
+
+@pytest.mark.parametrize("how, status", [("q", 0), ("\x03", 0), (signal.SIGTERM, 143)])
+def test_it_ends_clean(program, terminal, how, status):
+    t = terminal(*TOP, program.pid, "--interval", "0.2")
+    t.until("MapBatches(wait)")
+    assert not termios.tcgetattr(t.slave)[3] & (termios.ECHO | termios.ICANON)
+    if isinstance(how, str):
+        os.write(t.master, how.encode())
+    else:
+        t.p.send_signal(how)
+    assert t.end() == status, t.text
+    assert termios.tcgetattr(t.slave) == t.before
+    assert t.text.endswith(LEAVES + "\x1b[?25h") or t.text.endswith("\x1b[?25h" + LEAVES), t.text[
+        -80:
+    ]
+    assert "Traceback" not in t.text
+
+
+def test_it_pauses(program, terminal):
+    """Ctrl-Z gives the shell its screen and its keys back; the command goes on where it was."""
+    t = terminal("bash", "--norc", "--noprofile", "-i", env={"PS1": "> "})
+    line = f"{sys.executable} -m skate top {program.pid} --interval 0.1\n"
+    t.until("> ")
+    os.write(t.master, line.encode())
+    t.until("MapBatches(wait)")
+    for step, then in ((b"\x1a", LEAVES), (b"", "Stopped"), (b"fg\n", "MapBatches(wait)")):
+        t.text = "" if step else t.text
+        os.write(t.master, step)
+        t.until(then)
+    os.write(t.master, b"q")
+    t.until(LEAVES)
+    os.write(t.master, b"exit 5\n")
+    assert t.end() == 5 and "Traceback" not in t.text
+
+
+def test_it_ends_with_the_program(tmp_path, terminal):
+    """What was seen last stays in the terminal."""
+    script = tmp_path / "ends.py"
+    script.write_text(
+        "import skate, sys; skate.init(num_cpus=1); print('up', flush=True); sys.stdin.read()"
+    )
+    p = subprocess.Popen(
+        [sys.executable, script], env=ENV, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert p.stdout.readline() == b"up\n"
+        t = terminal(*TOP, p.pid, "--interval", "0.1")
+        t.until("ends.py")
+    finally:
+        p.communicate()
+    assert t.end() == 0 and termios.tcgetattr(t.slave) == t.before
+    assert "closed" in t.text.rpartition(LEAVES)[2]
+
+
+@pytest.mark.parametrize(
+    "columns, env",
+    [(40, {}), (80, {"NO_COLOR": "1"}), (80, {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"})],
+)
+def test_terminals(program, terminal, columns, env):
+    t = terminal(*TOP, program.pid, "--interval", "0.1", columns=columns, env=env)
+    t.until("Dataset ")
+    os.write(t.master, b"q")
+    assert t.end() == 0 and "Traceback" not in t.text
+    if "NO_COLOR" in env:
+        assert "\x1b[33m" not in t.text and "\x1b[1;33m" not in t.text
+
+
+def test_without_a_screen(program, terminal):
+    """A dumb terminal, a pipe and --once get the present state as text."""
+    t = terminal(*TOP, program.pid, env={"TERM": "dumb"})
+    assert t.end() == 0 and "MapBatches(wait)" in t.text and "\x1b" not in t.text
+    out, err, rc = skate("top", program.pid)
+    assert rc == 0 and "MapBatches(wait)" in out and "\x1b" not in out, err
+    t = terminal(*TOP, "--once", program.pid)
+    assert t.end() == 0 and "MapBatches(wait)" in t.text and LEAVES not in t.text
+
+
+def test_json(program):
+    out, err, rc = skate("top", "--json", program.pid)
+    now = json.loads(out)
+    assert rc == 0 and now["pid"] == program.pid and now["live"], err
+    assert "MapBatches(wait)" in now["runs"][-1]["ops"][0]["label"]
+    out, err, rc = skate("store", "--json", program.pid)
+    (engine,) = json.loads(out)["engines"]
+    assert rc == 0 and engine["pid"] == program.pid, err
+    assert 0 <= engine["store"]["resident"] <= engine["store"]["capacity"]
+
+
+def test_store(program):
+    out, err, rc = skate("store", program.pid)
+    first, *rows = out.splitlines()
+    assert rc == 0 and first.startswith(f"driver {program.pid} ("), err
+    names = [row.rsplit("  ", 1)[0].strip() for row in rows if row.strip()]
+    assert names[:2] == ["used", "in memory"] and "on disk now" in names
+
+
+def test_which_program(program):
+    """Without a pid there is one program to show, or the message names them."""
+    p = subprocess.Popen(
+        [sys.executable, "-c", "import skate; skate.init(num_cpus=1); print(flush=True); input()"],
+        env=ENV,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        p.stdout.readline()
+        out, err, rc = skate("top", "--once")
+        assert (out, rc) == ("", 1) and "programs run skate, say which by its pid: " in err
+        assert f"{p.pid} (" in err and f"{program.pid} (" in err
+    finally:
+        p.communicate()
