@@ -86,6 +86,8 @@ def page() -> str:
 def section(name: str) -> str:
     parser, module = parsers.parser_of(name), parsers.command(name)
     lines = ["", f"## {name}", "", f"    {usage(parser)}", "", str(parser.description), ""]
+    if (ROOT / f"docs/images/{name}.svg").exists():
+        lines += [f"![`skate {name}` in a terminal](../images/{name}.svg)", ""]
     listed = [f"| `{written(a)}` | {about(a)} |" for a in actions(parser)]
     if listed:
         lines += ["| argument | |", "|---|---|", *listed, ""]
