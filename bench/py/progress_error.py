@@ -4,8 +4,9 @@ progress line shows, over 22 pipelines of 3 to 20 seconds, each in a process of 
 A thread asks for the statistics of the run every 0.1 s. For each pipeline the table has: seconds of
 the run; when the first estimate came (% of the run); and, after a tenth of the run, the worst
 factor between the predicted and the real total, the worst factor between the predicted and the real
-time left, the share of the samples that are within 2x of the real time left, and the last share
-before the end. Times left are compared as the line shows them, in whole seconds: two times that
+time left, the share of the samples that are within 2x of the real time left, the last share before
+the end; and the % of the samples in which the line says that it guesses (a stage has not begun), or
+that nothing is known yet; these are not judged. Times left are compared as the line shows them, in whole seconds: two times that
 differ by a second or less count as equal."""
 
 import argparse
@@ -184,17 +185,17 @@ def measure(name):
 
     store = 200 << 20 if name == "spill" else 3 << 30
     skate.init(num_cpus=2, object_store_memory=store)
-    runs, over = [], threading.Event()
+    runs, rows, over = [], [], threading.Event()
     begin = progress.Progress.__init__
 
     def seen(self, x, *more):
         runs.append((x, time.monotonic()))
+        rows.clear()  # of the run of one row that asked for the schema
         begin(self, x, *more)
 
     progress.Progress.__init__ = seen
     work = pipelines(sd)[name]()
     runs.clear()
-    rows = []
 
     def look():
         while not over.wait(0.1):
@@ -211,7 +212,8 @@ def measure(name):
                     for o in s["ops"]
                 ]
                 rows.append(
-                    (time.monotonic() - start, s.get("share"), None if left < 0 else left / 1e9, ops)
+                    (time.monotonic() - start, s["share"], None if left < 0 else left / 1e9,
+                     s["left_guess"], ops)
                 )
 
     eye = threading.Thread(target=look)
@@ -233,7 +235,8 @@ def factor(a, b, slack=0.0):
 
 def judged(d):
     total = d["total"]
-    known = [r for r in d["rows"] if r[2] is not None]
+    known = [r for r in d["rows"] if r[2] is not None and not r[3]]
+    after = [r for r in d["rows"] if r[0] >= total / 10]
     late = [r for r in known if r[0] >= total / 10]
     lefts = [factor(r[2], total - r[0], 1.0) for r in late]
     return {
@@ -243,7 +246,8 @@ def judged(d):
         "left x": round(max(lefts, default=0), 2),
         "within 2x": round(100 * sum(x <= 2 for x in lefts) / max(len(lefts), 1)),
         "last share": round(late[-1][1], 2) if late else None,
-        "samples": len(late),
+        "guess": round(100 * sum(bool(r[3]) for r in after) / max(len(after), 1)),
+        "unknown": round(100 * sum(r[2] is None for r in after) / max(len(after), 1)),
     }
 
 
@@ -270,8 +274,8 @@ def main():
         j = judged(d)
         print(f"{name:16}", " · ".join(f"{k} {v}" for k, v in j.items()), flush=True)
         if o.series:
-            for t, share, left, *_ in d["rows"]:
-                said = "unknown" if left is None else f"{t + left:.1f}"
+            for t, share, left, guess, _ in d["rows"]:
+                said = "unknown" if left is None else f"{t + left:.1f}" + " guess" * guess
                 print(f"  {t:6.1f}  share {share}  predicted total {said}  real {d['total']:.1f}")
     ok = sum(0 < judged(d)["left x"] <= 2 for d in found.values())
     print(f"{ok} of {len(found)} within 2x of the real time left after a tenth of the time")

@@ -178,10 +178,12 @@ struct sk_exec_stats {
     uint32_t n_ops;
     bool done;
     uint64_t bad_rows, errored_blocks;
-    /* The estimate of share.c. share: of the time of the whole run, the part that has passed; below
-     * 1 until all is done. left_ns: what is left. Share 0 and left_ns -1: not known yet. */
+    /* share: of the time of the whole run, the part that has passed; below 1 until all is done.
+     * left_ns: the time that is left. Share 0 and left_ns -1: not known yet. left_guess: a stage
+     * that counts has not begun, and nothing tells how long its tasks take. */
     double share;
     int64_t left_ns;
+    bool left_guess;
 };
 /* Returns the time in ns since a task last reported or the consumer last took a block. Writes at
  * most cap - 1 bytes of text: what each stage waits for. */

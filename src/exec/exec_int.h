@@ -217,6 +217,7 @@ struct sk_sstage {
     uint32_t ramp;
     struct sk_size_est size;
     double est_ns;            /* learned time of a task; 0: unknown */
+    double recent_ns;         /* mean time of about the last 16 tasks, for share.c; 0: unknown */
     struct sk_sactor *actors; /* pool_max entries */
     /* n_actors: used places in actors[]; n_live: not GONE; n_starting: STARTING */
     uint32_t n_actors, n_live, n_starting;
@@ -549,8 +550,8 @@ size_t sk_stall_text(const struct sk_step *x, int64_t now_ns, char *buf, size_t 
 /* ---- metrics.c */
 /* Attributes the time since the last call to what each stage did or waited for. */
 void sk_metrics_advance(struct sk_step *x, int64_t now_ns);
-/* Call when a task of the stage has given its result, the first one of its phase or not. */
-void sk_metrics_proven(struct sk_step *x, const struct sk_sstage *s, int64_t run_ns);
+/* Counts the time of a task of the stage that is done. */
+void sk_metrics_timed(struct sk_step *x, struct sk_sstage *s, int64_t run_ns);
 void sk_metrics_get(const struct sk_step *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops,
                     uint32_t cap);
 

@@ -14,6 +14,8 @@
 #define TAG SK_TAG_EXEC
 /* ns without an event after which the engine is asked about the state of the run's tasks */
 #define QUIET_NS SK_SEC
+/* With more tasks in the engine it is not asked, since they are short: statistics stay cheap. */
+#define ASK_MOST 256u
 
 /* ---- starting a run -------------------------------------------------------------------------- */
 
@@ -289,18 +291,22 @@ size_t sk_exec_samples(struct sk_exec *x, uint32_t *width, int64_t *out, size_t 
     return n / *width;
 }
 
-/* Writes what each stage waits for, including the engine's knowledge of the tasks. This makes an
- * engine call for each task, so it is only for a user who has waited long. */
-static void stall_text(struct sk_exec *x, int64_t now_ns, char *text, size_t cap) {
+/* Asks the engine which tasks have begun: one call for each task in the engine. */
+static void ask_begun(struct sk_exec *x) {
     struct sk_step *st = x->step;
     st->asked = x->e->progress != NULL;
-    for (uint32_t i = 0; st->asked && i < st->slots.n; i++)
-        if (st->slots.p[i])
-            st->slots.p[i]->begun_ns =
-                st->slots.p[i]->user ? x->e->progress->began(x->e, (sk_tid){st->slots.p[i]->user})
-                                     : st->slots.p[i]->launch_ns;
-    sk_stall_text(st, now_ns, text, cap);
-    st->asked = false;
+    for (uint32_t i = 0; st->asked && i < st->slots.n; i++) {
+        struct sk_stask *t = st->slots.p[i];
+        if (t && !t->over)
+            t->begun_ns = t->user ? x->e->progress->began(x->e, (sk_tid){t->user}) : t->launch_ns;
+    }
+}
+
+/* Writes what each stage waits for, including the engine's knowledge of the tasks. */
+static void stall_text(struct sk_exec *x, int64_t now_ns, char *text, size_t cap) {
+    ask_begun(x);
+    sk_stall_text(x->step, now_ns, text, cap);
+    x->step->asked = false;
 }
 
 int64_t sk_exec_quiet(struct sk_exec *x, char *text, size_t cap) {
@@ -316,8 +322,12 @@ int64_t sk_exec_quiet(struct sk_exec *x, char *text, size_t cap) {
 void sk_exec_get_stats(struct sk_exec *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops,
                        uint32_t cap) {
     sk_inbox_enter(x->inbox);
-    if (!x->failed && !x->step->done) sk_metrics_advance(x->step, sk_now_ns());
+    if (!x->failed && !x->step->done) {
+        sk_metrics_advance(x->step, sk_now_ns());
+        if (x->step->n_flying <= ASK_MOST) ask_begun(x);
+    }
     sk_metrics_get(x->step, s, ops, cap);
+    x->step->asked = false;
     s->bad_rows = x->faults.bad_rows;
     s->errored_blocks = x->faults.errored_blocks;
     sk_inbox_leave(x->inbox);

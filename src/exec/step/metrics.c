@@ -5,6 +5,8 @@
  * and while nothing runs and blocks wait for it. Cost: about 3 ns for each stage and event. */
 #include "exec/exec_int.h"
 
+enum { RECENT = 16 };
+
 enum { WHY_NONE, WHY_CPU, WHY_GPU, WHY_ACTORS, WHY_CAP, WHY_CONSUMER };
 static const char *const WHY[] = {"none", "cpu", "gpu", "actors", "max_tasks", "consumer"};
 
@@ -62,8 +64,13 @@ void sk_metrics_advance(struct sk_step *x, int64_t now_ns) {
     if (consumer) x->consumer_score += (double)dt;
 }
 
-void sk_metrics_proven(struct sk_step *x, const struct sk_sstage *s, int64_t run_ns) {
+void sk_metrics_timed(struct sk_step *x, struct sk_sstage *s, int64_t run_ns) {
     struct sk_sstage *phase = &x->s[s->phase];
+    s->task_ns_total += run_ns;
+    s->task_ns_max = SK_MAX(s->task_ns_max, run_ns);
+    /* half of the tasks so far: the first ones import modules and touch fresh memory */
+    double n = SK_MIN((double)(s->size.n + 1) / 2, RECENT);
+    s->recent_ns += ((double)run_ns - s->recent_ns) / SK_MAX(n, 1);
     if (!phase->phase_live_ns) phase->phase_live_ns = run_ns;
 }
 
@@ -87,8 +94,9 @@ static struct sk_share_op facts_of(const struct sk_step *x, const struct sk_ssta
     struct sk_share_op o = {
         .parent = s->parent,
         .runs = sk_stage_runs(s),
-        .over = sk_stage_exhausted(s) && !s->in_flight,
+        .over = sk_stage_exhausted(s),
         .waits = s->gather && s->gather->parks,
+        .passes = s->gather && !s->gather->parks,
         .n_fused = s->n_fused,
         .units = s->source && !s->feed ? (double)s->n_units : -1,
         .limit = s->kind == SK_STAGE_LIMIT ? (double)s->limit : -1,
@@ -99,9 +107,9 @@ static struct sk_share_op facts_of(const struct sk_step *x, const struct sk_ssta
         .came = (double)s->bytes_in,
         .done_in = (double)s->size.in_bytes,
         .out = (double)s->bytes_out,
-        .out_done = (double)s->size.out_bytes,
         .rows_out = (double)s->rows_out,
         .done_ns = (double)s->task_ns_total,
+        .recent_ns = s->recent_ns,
         .pack_ns = pack_ns(s),
     };
     for (uint32_t i = s->next_unit; s->kind == SK_STAGE_BLOCKS && i < s->n_blocks; i++) {
@@ -120,11 +128,19 @@ static void estimate(const struct sk_step *x, struct sk_exec_stats *st) {
         const struct sk_stask *t = x->slots.p[i];
         if (!t || t->over || t->cancelled || t->inner) continue;
         struct sk_share_op *o = &x->facts[t->stage];
-        double age = (double)(x->now_ns - t->launch_ns);
         o->running++;
         o->running_in += (double)t->in_bytes;
+        o->out_done += (double)t->out_bytes; /* of the running ones, until the loop has ended */
+        if (x->asked ? !t->begun_ns : o->begun >= o->slots) continue;
+        double age = (double)(x->now_ns - (x->asked ? t->begun_ns : t->launch_ns));
+        o->begun++;
         o->ages_ns += age;
         o->oldest_ns = SK_MAX(o->oldest_ns, age);
+    }
+    for (uint32_t i = 0; i < x->n; i++) {
+        struct sk_share_op *o = &x->facts[i]; /* tasks count what their blocks take in the store */
+        double done = (double)x->s[i].size.out_bytes, all = done + o->out_done;
+        o->out_done = all > 0 ? o->out * done / all : 0;
     }
     struct sk_share_run r = {.op = x->facts,
                              .n = x->n,
@@ -133,8 +149,10 @@ static void estimate(const struct sk_step *x, struct sk_exec_stats *st) {
                              .now_ns = (double)st->wall_ns,
                              .taken_rows = (double)x->taken_rows,
                              .taken_ns = (double)x->consumer_ns};
-    if (st->done) st->share = 1;
-    else sk_share(&r, &st->share, &st->left_ns);
+    struct sk_share e = st->done ? (struct sk_share){.share = 1} : sk_share(&r);
+    st->share = e.share;
+    st->left_ns = e.left_ns;
+    st->left_guess = e.guess;
 }
 
 /* ---- statistics for people ------------------------------------------------------------------- */

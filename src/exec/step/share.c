@@ -12,7 +12,8 @@
  *      that, is the factor by which the rest is longer, too: queues, disk, a loaded machine.
  *
  * A stage whose first task still runs could take any time, so until that task ends there is no
- * estimate, but for exchanges (2). The share is that of time: passed / (passed + left). */
+ * estimate, but for exchanges (2). The time of a stage that has not begun is a guess, and the
+ * answer says so. The share is that of time: passed / (passed + left). */
 #include "exec/step/share.h"
 
 #include <math.h>
@@ -20,6 +21,8 @@
 /* A reduce takes this times as long as the packing of its rows: sort 6, shuffle 5, groupby 4, join
  * 10 (measured by bench/py/progress_error.py). */
 #define REDUCE_PER_PACK 5.0
+/* The guess of an exchange's tasks counts like this number of done tasks. */
+#define GUESS_TASKS 4.0
 /* The factor of step 4 is within these bounds. */
 #define SLOWER_LEAST 0.7
 #define SLOWER_MOST 4.0
@@ -31,11 +34,13 @@ static double at_most(double a, double b) { return a < b ? a : b; }
 
 static double expected_tasks(const struct sk_share_run *r, const struct sk_share_op *o) {
     double begun = o->done + o->running, begun_in = o->done_in + o->running_in;
-    if (o->over) return o->done;
+    if (o->over) return begun;
     if (o->units >= 0) return at_least(o->units, begun);
-    if (begun > 0 && begun_in > 0) return at_least(o->all_in * begun / begun_in, begun);
+    if (!o->passes && begun > 0 && begun_in > 0)
+        return at_least(o->all_in * begun / begun_in, begun);
     if (begun + o->queued > 0 && o->came > 0)
         return at_least((begun + o->queued) * o->all_in / o->came, 1);
+    if (o->passes) return 0;
     return o->all_in > 0 ? ceil(o->all_in / at_least(r->task_bytes, 1)) : begun + o->queued;
 }
 
@@ -87,7 +92,7 @@ static void count(const struct sk_share_run *r) {
 
 /* ---- how long a task takes ------------------------------------------------------------------- */
 
-/* The time of all tasks of an exchange that has done none: what the packing of its input lets
+/* The time of all tasks of an exchange, before they begin: what the packing of its input lets
  * expect, and, if other operators follow in its tasks, as long as all the work before it. */
 static double guess_of_exchange(const struct sk_share_run *r, uint32_t i) {
     double pack = 0, work = 0;
@@ -100,21 +105,27 @@ static double guess_of_exchange(const struct sk_share_run *r, uint32_t i) {
     return REDUCE_PER_PACK * pack + (r->op[i].n_fused > 1 ? work : 0);
 }
 
-/* Returns false if a stage could take any time. */
-static bool time_tasks(const struct sk_share_run *r) {
+/* The first tasks of an exchange are slower than the rest: its guess counts like some of them. A
+ * task that runs will take half as long again as it has taken so far. */
+static double task_of_exchange(const struct sk_share_run *r, uint32_t i) {
+    const struct sk_share_op *o = &r->op[i];
+    double guess = guess_of_exchange(r, i) / o->tasks, weight = at_most(o->tasks / 8, GUESS_TASKS);
+    if (o->done > 0) return (guess * weight + o->recent_ns * o->done) / (weight + o->done);
+    return at_least(guess, (guess * weight + 1.5 * o->oldest_ns) / (weight + 1));
+}
+
+/* Returns false if a stage whose tasks run could take any time. */
+static bool time_tasks(const struct sk_share_run *r, bool *guess) {
     double ns = 0, n = 0;
     for (uint32_t i = 0; i < r->n; i++) {
         struct sk_share_op *o = &r->op[i];
         if (!o->runs || o->tasks <= 0) continue;
-        if (o->done > 0) {
-            o->task_ns = o->done_ns / o->done;
-            ns += o->done_ns;
-            n += o->done;
-        } else if (o->waits) {
-            o->task_ns = at_least(guess_of_exchange(r, i) / o->tasks, 2 * o->oldest_ns);
-        } else if (o->running > 0) {
-            return false;
-        }
+        if (o->done <= 0 && o->running > 0 && !o->waits && !o->passes) return false;
+        *guess = *guess || (o->done <= 0 && !o->passes && (!o->waits || o->n_fused > 1));
+        if (o->waits) o->task_ns = task_of_exchange(r, i);
+        else if (o->done > 0) o->task_ns = o->recent_ns;
+        ns += o->done_ns;
+        n += o->done;
     }
     for (uint32_t i = 0; i < r->n; i++) { /* the rest: as long as the usual task of the run */
         struct sk_share_op *o = &r->op[i];
@@ -125,12 +136,10 @@ static bool time_tasks(const struct sk_share_run *r) {
 
 /* ---- how long the rest takes ----------------------------------------------------------------- */
 
-/* The part of the running tasks that is done, in tasks. */
+/* The part of the begun tasks that is done, in tasks. */
 static double partly(const struct sk_share_op *o) {
-    if (o->running <= 0 || o->task_ns <= 0) return 0;
-    double n = at_most(o->running, o->slots);
-    if (o->running > o->slots) return n / 2;
-    return at_most(o->ages_ns / o->running / o->task_ns, 0.9) * n;
+    if (o->begun <= 0 || o->task_ns <= 0) return 0;
+    return at_most(o->ages_ns / o->task_ns, 0.9 * o->begun);
 }
 
 /* The time that a stage needs for the tasks that are not done, if nothing else holds it back. */
@@ -138,9 +147,9 @@ static double rest_of(const struct sk_share_op *o) {
     double open = o->tasks - o->done, part = partly(o);
     if (open <= 0) return 0;
     double even = at_least(open - part, 0) / o->slots;
-    if (open > 4 * o->slots) return even * o->task_ns;
-    double running = at_least(at_most(o->running, o->slots), 1);
-    return at_least(even, ceil(open / o->slots - 1e-9) - part / running) * o->task_ns;
+    if (open <= 4 * o->slots)
+        even = at_least(even, ceil(open / o->slots - 1e-9) - part / at_least(o->begun, 1));
+    return even * o->task_ns;
 }
 
 struct phase {
@@ -168,12 +177,11 @@ static double consumer_rest(const struct sk_share_run *r) {
     return at_least(last->all_rows - r->taken_rows, 0) * r->taken_ns / r->taken_rows;
 }
 
-void sk_share(const struct sk_share_run *r, double *share, int64_t *left_ns) {
-    *share = 0;
-    *left_ns = -1;
-    if (!r->n || r->cpus <= 0) return;
+struct sk_share sk_share(const struct sk_share_run *r) {
+    struct sk_share out = {.left_ns = -1};
+    if (!r->n || r->cpus <= 0) return out;
     count(r);
-    if (!time_tasks(r)) return;
+    if (!time_tasks(r, &out.guess)) return out;
     double left = 0, slower = 1;
     uint32_t last = r->op[r->n - 1].phase;
     for (uint32_t p = 0; p <= last; p++) {
@@ -183,7 +191,8 @@ void sk_share(const struct sk_share_run *r, double *share, int64_t *left_ns) {
         double rest = slower * f.rest;
         left += p == last ? at_least(rest, consumer_rest(r)) : rest;
     }
-    if (!(left < 9e17)) return; /* too long to be told */
-    *left_ns = (int64_t)left;
-    *share = at_most(r->now_ns / (r->now_ns + left), 0.999);
+    if (!(left < 9e17)) return out; /* too long to be told */
+    out.left_ns = (int64_t)left;
+    out.share = r->now_ns > 0 ? at_most(r->now_ns / (r->now_ns + left), 0.999) : 0;
+    return out;
 }

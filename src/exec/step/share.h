@@ -8,27 +8,31 @@
 struct sk_share_op { /* one stage; inputs come before their consumers */
     /* ---- facts: the place of the stage */
     uint32_t parent; /* index of its consumer; UINT32_MAX: the consumer of the run */
-    /* runs: the stage has tasks; over: it will begin no more tasks and none runs; waits: its tasks
-     * begin when all of its input has come */
-    bool runs, over, waits;
+    /* runs: the stage has tasks; over: it will begin no more tasks; waits: its tasks
+     * begin when all of its input has come; passes: it has tasks only for some of its input, as it
+     * decides, and passes the rest on */
+    bool runs, over, waits, passes;
     uint32_t n_fused; /* number of its operators */
     double units;     /* of a source: the number of its tasks; < 0: not a source, or not known */
     double limit;     /* of a LIMIT: the number of rows that pass; < 0: it is none */
     double cpus;      /* CPUs of one task */
     double slots;     /* number of tasks that can run at once */
     /* ---- facts: what has happened so far */
-    double done, running, queued;     /* numbers of tasks */
+    /* numbers of tasks; running: launched; begun: those of them that a worker has begun, as far as
+     * known */
+    double done, running, begun, queued;
     double came, done_in, running_in; /* bytes of input: that arrived; of done and running tasks */
     double out, out_done, rows_out;   /* bytes yielded, those of done tasks; rows */
     double done_ns;                   /* time of all done tasks in their workers */
-    double ages_ns, oldest_ns;        /* time since the launch of running tasks: sum; longest */
+    double recent_ns;                 /* mean time of about the last 16 of them */
+    double ages_ns, oldest_ns;        /* time since the begun tasks began: sum; longest */
     /* Of a stage in front of one that waits: time that its last operator took to pack rows for it,
      * for as many of the rows as it yielded. */
     double pack_ns;
     /* Of the phase that has the number of this stage: time in which tasks ran, without that in
      * which their workers started. */
     double live_ns;
-    /* ---- the estimate, which sk_share writes */
+    /* ---- what sk_share expects, which it writes */
     uint32_t phase;        /* number of stages that wait, up to this one */
     double part;           /* the part of its work that a LIMIT downstream needs */
     double tasks, task_ns; /* tasks of the whole run; time of one */
@@ -45,8 +49,12 @@ struct sk_share_run {
     double taken_rows, taken_ns;
 };
 
-/* Writes the share of the whole time of the run that has passed, from 0 to below 1, and the time
- * that is left in ns. *left_ns -1 and *share 0: nothing is known yet. */
-void sk_share(const struct sk_share_run *r, double *share, int64_t *left_ns);
+struct sk_share {
+    double share;    /* of the time of the whole run, the part that has passed: 0 to below 1 */
+    int64_t left_ns; /* the time that is left; -1, and share 0: nothing is known yet */
+    /* a stage that counts has not begun, and nothing tells how long its tasks take */
+    bool guess;
+};
+struct sk_share sk_share(const struct sk_share_run *r);
 
 #endif

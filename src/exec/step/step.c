@@ -141,9 +141,7 @@ static sk_rc over(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err 
         if (s->ramped && !s->feed && s->tasks_done >= s->ramp) s->ramp *= 2;
         if (ev->run_ns > 0 && !inner) {
             s->est_ns += (s->est_ns > 0 ? 0.3 : 1) * ((double)ev->run_ns - s->est_ns);
-            s->task_ns_total += ev->run_ns;
-            s->task_ns_max = SK_MAX(s->task_ns_max, ev->run_ns);
-            sk_metrics_proven(x, s, ev->run_ns);
+            sk_metrics_timed(x, s, ev->run_ns);
         }
         for (uint32_t i = 0; ev->fused && i < SK_MIN(ev->n_fused, s->n_fused); i++) {
             s->fused[i].rows_out += ev->fused[i].rows_out;

@@ -425,6 +425,7 @@ static PyObject *stats_dict(struct sk_exec *x) {
                        PyUnicode_FromString(s.bottleneck_why ? s.bottleneck_why : "")) == 0 &&
               U(s, d, bad_rows) == 0 && U(s, d, errored_blocks) == 0 &&
               put_item(d, "share", PyFloat_FromDouble(s.share)) == 0 && I(s, d, left_ns) == 0 &&
+              put_item(d, "left_guess", PyBool_FromLong(s.left_guess)) == 0 &&
               put_item(d, "done", PyBool_FromLong(s.done)) == 0;
     for (uint32_t i = 0; ok && i < SK_MIN(n, s.n_ops); i++) {
         PyObject *o = op_dict(&ops[i]);
