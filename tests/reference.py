@@ -35,12 +35,11 @@ def ours(thing):
 
 def members(cls):
     """The names of the public methods and properties that a class defines itself."""
-    kinds = types.FunctionType, property, classmethod, staticmethod
     for name, value in vars(cls).items():
         inside = getattr(value, "__func__", getattr(value, "fget", value))
-        if not name.startswith("_") and isinstance(value, kinds) and ours(inside):
-            if inspect.getdoc(getattr(cls, name)) is not None:
-                yield name
+        method = callable(inside) and not inspect.isclass(inside) and ours(inside)
+        if method and not name.startswith("_") and inspect.getdoc(getattr(cls, name)) is not None:
+            yield name
 
 
 def entries(thing, name, of=None):
