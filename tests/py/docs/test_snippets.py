@@ -20,7 +20,7 @@ from sybil.evaluators.python import pad
 from sybil.parsers.myst import PythonCodeBlockParser, SkipParser
 
 ROOT = Path(__file__).resolve().parents[3]
-SHOWN = re.compile(r"^print\(.*\)\s+# (?=[\[\d{'\"])(.+)$", re.M)
+SHOWN = re.compile(r"^ *print\(.*\)\s+# (?=[\[\d{'\"(]|True|False|None)(.+)$", re.M)
 
 
 def evaluate(example):

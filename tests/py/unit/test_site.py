@@ -5,6 +5,8 @@ import importlib.util
 import re
 from pathlib import Path
 
+import skate.data.exceptions
+import skate.exceptions
 from skate import config
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -36,3 +38,25 @@ def test_every_variable_of_the_environment_is_explained():
     assert "skate-table} knobs" in page("settings.md")
     unexplained = site.environment() - known - set(re.findall(r"\w+", page("environment.md")))
     assert unexplained == set()
+
+
+def test_every_exception_is_explained_with_what_to_do():
+    text = page("errors.md")
+    never = text.index("### Names of Ray that skate never raises")
+    for name in {*skate.exceptions.__all__, *skate.data.exceptions.__all__}:
+        at = re.search(rf"^\.\. auto\w+:: skate\..*\.{name}$", text, re.M)
+        assert at, f"docs/reference/errors.md has no {name}"
+        if at.start() < never:
+            behind = text[at.end() :].split(".. auto", 1)[0]
+            assert "*What to do:*" in behind, name
+
+
+def test_messages_in_the_table_of_errors_are_those_of_the_sources():
+    rows = re.findall(r"^\| `([^`]+)` \|(.+)\|(.+)\|$", page("errors.md"), re.M)
+    assert len(rows) > 20
+    sources = [*(ROOT / "python/skate").rglob("*.py"), *(ROOT / "src").rglob("*.c")]
+    text = "\n".join(p.read_text() for p in sources)
+    text = re.sub(r'"\s*\n\s*f?"', "", text)  # one text in several literals
+    for message, *_ in rows:
+        for part in message.split("…"):
+            assert part.strip() in text, f"no source prints {part.strip()!r}"
