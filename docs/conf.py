@@ -57,7 +57,7 @@ nitpick_ignore_regex = [
     ("py:class", r"dict\[str"),  # what Sphinx makes of a string that is a type
     # Type variables, and types that the code keeps for itself.
     ("py:class", r"(P|R|T|U|Facts|Node|RunRequest|Context|NumReturns|TaskOptions|_\w+|.*\._\w+)"),
-    ("py:class", r".*\.(WriteReturnType|BlockType|StatComputationPlan|BatchFormat|Deal)"),
+    ("py:class", r".*\.(WriteReturnType|BlockType|StatComputationPlan|BatchFormat|Deal|page\.\w+\.\w+)"),
 ]
 language = "en"
 default_role = "code"  # `name` in a docstring
