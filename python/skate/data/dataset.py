@@ -602,8 +602,9 @@ class Dataset:
                 "memory": memory,
                 **remote_args(ray_remote_args, ray_remote_args_fn),
             }
+            numbers = any(isinstance(n, expressions.NUMBERED) for n in expressions.walk(expr))
             return self._expressions(
-                "filter",
+                "filter_numbered" if numbers else "filter",
                 f"Filter({text})",
                 {"expr": expr},
                 [expr],
@@ -647,6 +648,12 @@ class Dataset:
     ) -> Dataset:
         """Adds a node that evaluates expressions; callable classes in them need a pool of
         actors."""
+        for e in exprs:
+            for n in expressions.walk(e):
+                if isinstance(n, expressions.AggregateExpr):
+                    raise TypeError(
+                        f"{label}: {expressions.inline(n)} is an aggregate: groupby(...).agg(...) computes it"
+                    )
         options = {**as_input(self._node), **resources(remote)}
         if check_policy(on_error) is not None:
             params = {**params, "on_error": on_error}
@@ -738,8 +745,10 @@ class Dataset:
         compute: Any,
         on_error: str | None,
         remote: dict[str, Any],
+        keep: bool = True,
     ) -> Dataset:
-        """Adds the node that computes columns from expressions and appends or replaces them."""
+        """Adds the node that computes columns from expressions, and appends or replaces them; without
+        keep there are no others."""
         x = expressions
         for name, expr in exprs.items():
             if not isinstance(expr, x.Expr) or isinstance(expr, x.StarExpr):
@@ -748,14 +757,12 @@ class Dataset:
                 )
             if not isinstance(name, str) or not name:
                 raise ValueError(f"{what}: column_name must be a text, not {name!r}")
-        numbers = any(
-            isinstance(n, x.MonotonicallyIncreasingIdExpr)
-            for e in exprs.values()
-            for n in x.walk(e)
-        )
+        numbers = any(isinstance(n, x.NUMBERED) for e in exprs.values() for n in x.walk(e))
         said = few([f"{name}={x.inline(e._unalias())}" for name, e in exprs.items()])
-        label = f"WithColumn{'' if len(exprs) == 1 else 's'}({said})"
-        params = {"exprs": list(exprs.items()), "keep": True}
+        label = (
+            f"WithColumn{'' if len(exprs) == 1 else 's'}({said})" if keep else f"Project({said})"
+        )
+        params = {"exprs": list(exprs.items()), "keep": keep}
         facts = Facts(self._facts.rows, None, self._facts.files)
         op = "project_numbered" if numbers else "project"
         return self._expressions(
@@ -1024,6 +1031,34 @@ class Dataset:
             "unpivot",
             label,
             {"on": which, "index": beside, "names": [variable_name, value_name]},
+        )
+
+    def unnest(self, columns: str | list[str], *, separator: str | None = None) -> Dataset:
+        """Puts the fields of struct columns in the place of the columns; a null becomes a null in
+        each field. (polars.DataFrame.unnest; Ray has no such method.)
+
+        Args:
+            columns: A column or a list of columns.
+            separator: None: a field's name is the name of its column. Else the name of the struct's
+                column and this text come before it.
+
+        Raises:
+            KeyError: There is no such column (raised at once if the schema is known, else during
+                the run).
+            TypeError: A column has no structs (raised at the same time).
+            ValueError: Two columns would have one name.
+
+        Example:
+            >>> import skate
+            >>> ds = skate.data.from_items([{"id": 1, "at": {"x": 2, "y": 3}}])
+            >>> ds.unnest("at").take_all(), ds.unnest("at", separator=".").columns()
+            ([{'id': 1, 'x': 2, 'y': 3}], ['id', 'at.x', 'at.y'])
+        """
+        cols = _names(columns, "unnest")
+        check_names(cols, "unnest")
+        self._check_columns(cols, "unnest")
+        return self._columns(
+            "unnest", f"Unnest({few(cols)})", {"cols": cols, "separator": separator}
         )
 
     def decode_images(

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import enum
 import functools
-import uuid
-from collections.abc import Callable, Iterator
+import uuid as uuid_
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from skate._deps import evaluation
@@ -53,6 +53,7 @@ class Operation(enum.Enum):
     DIV = "div"
     MOD = "mod"
     FLOORDIV = "floordiv"
+    POW = "pow"
     GT = "gt"
     LT = "lt"
     GE = "ge"
@@ -87,6 +88,10 @@ class Expr:
     def children(self) -> Iterator[tuple[str, Expr]]:
         """Yields (role of the part, expression) for each direct part."""
         return iter(())
+
+    def with_children(self, parts: Sequence[Expr]) -> Expr:
+        """The same node over other parts, which are as many as children() has."""
+        return self
 
     def structurally_equals(self, other: Any) -> bool:
         """Whether other is the same tree."""
@@ -169,6 +174,12 @@ class Expr:
     def __rmod__(self, other: Any) -> Expr:
         return LiteralExpr(other)._bin(self, Operation.MOD)
 
+    def __pow__(self, other: Any) -> Expr:
+        return self._bin(other, Operation.POW)
+
+    def __rpow__(self, other: Any) -> Expr:
+        return LiteralExpr(other)._bin(self, Operation.POW)
+
     def __neg__(self) -> Expr:
         return self.negate()
 
@@ -221,6 +232,23 @@ class Expr:
         """True where the value is none of a list of values."""
         return self._bin(values, Operation.NOT_IN)
 
+    def fill_null(self, value: Any) -> Expr:
+        """The value, or another one where it is null. NaN is not null.
+
+        Args:
+            value: A value or an expression.
+
+        Example:
+            >>> import skate
+            >>> from skate.data.expressions import col
+            >>> ds = skate.data.from_items([{"x": 1}, {"x": None}])
+            >>> ds.with_column("x", col("x").fill_null(0)).take_all()
+            [{'x': 1}, {'x': 0}]
+        """
+        return PyArrowComputeUDFExpr(
+            ComputeFn("skate_fill_null", (), {}), [self, _expr(value)], {}, self.data_type
+        )
+
     def alias(self, name: str) -> Expr:
         """The same expression under a name."""
         return AliasExpr(self, name)
@@ -253,9 +281,14 @@ class Expr:
         """The next integer down."""
         return _compute(self, "floor")
 
-    def round(self) -> Expr:
-        """The nearest integer; halves to even."""
-        return _compute(self, "round")
+    def round(self, decimals: int = 0) -> Expr:
+        """The nearest number with so many digits behind the point (negative: before it); halves to
+        even.
+
+        Args:
+            decimals: Number of digits.
+        """
+        return _compute(self, "round", kwargs={"ndigits": decimals} if decimals else None)
 
     def trunc(self) -> Expr:
         """The next integer towards zero."""
@@ -316,6 +349,66 @@ class Expr:
     def abs(self) -> Expr:
         """The absolute value; an error if that overflows."""
         return _compute(self, "abs_checked")
+
+    def sum(self) -> AggregateExpr:
+        """The sum, for groupby(...).agg(...). Aggregates skip null and NaN."""
+        return AggregateExpr("Sum", self, "sum")
+
+    def mean(self) -> AggregateExpr:
+        """The mean, for groupby(...).agg(...)."""
+        return AggregateExpr("Mean", self, "mean")
+
+    def min(self) -> AggregateExpr:
+        """The smallest value, for groupby(...).agg(...)."""
+        return AggregateExpr("Min", self, "min")
+
+    def max(self) -> AggregateExpr:
+        """The largest value, for groupby(...).agg(...)."""
+        return AggregateExpr("Max", self, "max")
+
+    def count(self) -> AggregateExpr:
+        """The number of values that are not null, for groupby(...).agg(...)."""
+        return AggregateExpr("Count", self, "count", ignore_nulls=True)
+
+    def std(self, ddof: int = 1) -> AggregateExpr:
+        """The standard deviation, for groupby(...).agg(...).
+
+        Args:
+            ddof: The divisor is the number of values minus ddof.
+        """
+        return AggregateExpr("Std", self, "std", ddof=ddof)
+
+    def var(self, ddof: int = 1) -> AggregateExpr:
+        """The variance, for groupby(...).agg(...).
+
+        Args:
+            ddof: The divisor is the number of values minus ddof.
+        """
+        return AggregateExpr("Variance", self, "var", ddof=ddof)
+
+    def quantile(self, quantile: float) -> AggregateExpr:
+        """The exact quantile, interpolated linearly, for groupby(...).agg(...).
+
+        Args:
+            quantile: From 0 to 1.
+        """
+        return AggregateExpr("Quantile", self, "quantile", q=quantile)
+
+    def median(self) -> AggregateExpr:
+        """The exact median, for groupby(...).agg(...)."""
+        return AggregateExpr("Quantile", self, "median", q=0.5)
+
+    def first(self) -> AggregateExpr:
+        """The first value, for groupby(...).agg(...)."""
+        return AggregateExpr("First", self, "first")
+
+    def n_unique(self) -> AggregateExpr:
+        """The number of distinct values, for groupby(...).agg(...)."""
+        return AggregateExpr("CountDistinct", self, "n_unique")
+
+    def implode(self) -> AggregateExpr:
+        """All values as a list in their order, also nulls, for groupby(...).agg(...)."""
+        return AggregateExpr("AsList", self, "list")
 
     def _applied(
         self, fn: str, dtype: DataType, *args: Any, **kwargs: Any
@@ -415,6 +508,9 @@ class BinaryExpr(Expr):
     def children(self) -> Iterator[tuple[str, Expr]]:
         return iter((("left", self.left), ("right", self.right)))
 
+    def with_children(self, parts: Sequence[Expr]) -> Expr:
+        return BinaryExpr(self.op, *parts)
+
     def _key(self) -> Any:
         return self.op
 
@@ -430,6 +526,9 @@ class UnaryExpr(Expr):
 
     def children(self) -> Iterator[tuple[str, Expr]]:
         return iter((("operand", self.operand),))
+
+    def with_children(self, parts: Sequence[Expr]) -> Expr:
+        return UnaryExpr(self.op, *parts)
 
     def _key(self) -> Any:
         return self.op
@@ -457,6 +556,10 @@ class AliasExpr(Expr):
     def children(self) -> Iterator[tuple[str, Expr]]:
         return iter((("", self.expr),))
 
+    def with_children(self, parts: Sequence[Expr]) -> Expr:
+        (part,) = parts
+        return AliasExpr(part, self._name, self._is_rename)
+
     def _key(self) -> Any:
         return self._name, self._is_rename
 
@@ -480,11 +583,112 @@ class UDFExpr(Expr):
         yield from ((f"arg[{i}]", a) for i, a in enumerate(self.args))
         yield from ((f"kwarg[{k!r}]", a) for k, a in self.kwargs.items())
 
+    def with_children(self, parts: Sequence[Expr]) -> Expr:
+        n = len(self.args)
+        kwargs = dict(zip(self.kwargs, parts[n:], strict=True))
+        return type(self)(self.fn, list(parts[:n]), kwargs, self.data_type)
+
     def _key(self) -> Any:
         return self.fn
 
     def _label(self) -> str:
         return f"UDF({getattr(self.fn, '__name__', self.fn)})"
+
+
+class CaseExpr(Expr):
+    """The value of the first condition that is true: when(...).then(...).otherwise(...)."""
+
+    def __init__(self, cases: Sequence[tuple[Expr, Expr]], default: Expr):
+        self.cases, self.default, self.data_type = tuple(cases), default, _OBJECT
+
+    def children(self) -> Iterator[tuple[str, Expr]]:
+        for condition, value in self.cases:
+            yield "when", condition
+            yield "then", value
+        yield "otherwise", self.default
+
+    def with_children(self, parts: Sequence[Expr]) -> Expr:
+        return CaseExpr(list(zip(parts[:-1:2], parts[1:-1:2], strict=True)), parts[-1])
+
+    def _label(self) -> str:
+        return "CASE"
+
+
+class Then(CaseExpr):
+    """when(...).then(value): null where no condition is true, unless otherwise() follows."""
+
+    def __init__(self, cases: Sequence[tuple[Expr, Expr]]):
+        super().__init__(cases, LiteralExpr(None))
+
+    def when(self, condition: Expr) -> When:
+        """Another condition, for the rows where none so far is true.
+
+        Args:
+            condition: An expression that is true or false; null counts as false.
+        """
+        return When(condition, self.cases)
+
+    def otherwise(self, value: Any) -> Expr:
+        """The value where no condition is true.
+
+        Args:
+            value: A value or an expression.
+        """
+        return CaseExpr(self.cases, _expr(value))
+
+
+class When:
+    """when(condition), which then() completes.
+
+    Args:
+        condition: An expression.
+        cases: The conditions and values before it.
+    """
+
+    def __init__(self, condition: Expr, cases: Sequence[tuple[Expr, Expr]] = ()):
+        if not isinstance(condition, Expr):
+            raise TypeError(
+                f"when: the condition is an expression such as col('x') > 0, not {type(condition).__name__}"
+            )
+        self._condition, self._cases = condition, tuple(cases)
+
+    def then(self, value: Any) -> Then:
+        """The value where the condition is true.
+
+        Args:
+            value: A value or an expression. Text is a value; col("x") is the column.
+        """
+        return Then((*self._cases, (self._condition, _expr(value))))
+
+
+class AggregateExpr(Expr):
+    """An aggregate of an expression over the rows of a group; only GroupedData.agg() computes it.
+
+    Args:
+        kind: Name of the class in skate.data.aggregate.
+        operand: What is aggregated.
+        word: The name in the result: word(column).
+        options: Parameters of the class.
+    """
+
+    def __init__(self, kind: str, operand: Expr, word: str, **options: Any):
+        if any(isinstance(n, AggregateExpr) for n in walk(operand)):
+            raise TypeError(f"{word}(): an aggregate of an aggregate: aggregate twice")
+        self.kind, self.operand, self.word, self.options = kind, operand, word, options
+        self.data_type = _OBJECT
+
+    @property
+    def name(self) -> str:
+        return f"{self.word}({inline(self.operand) if self.operand.name is None else self.operand.name})"
+
+    def children(self) -> Iterator[tuple[str, Expr]]:
+        return iter((("operand", self.operand),))
+
+    def _key(self) -> Any:
+        return self.kind, self.word, sorted(self.options.items())
+
+    def _label(self) -> str:
+        return self.word.upper()
 
 
 class ComputeFn:
@@ -573,13 +777,43 @@ class MonotonicallyIncreasingIdExpr(Expr):
     It is never structurally equal to any expression, not even to itself."""
 
     def __init__(self) -> None:
-        self._instance_id, self.data_type = str(uuid.uuid4()), DataType.int64()
+        self._instance_id, self.data_type = str(uuid_.uuid4()), DataType.int64()
 
     def structurally_equals(self, other: Any) -> bool:
         return False
 
     def _label(self) -> str:
         return "MONOTONICALLY_INCREASING_ID()"
+
+
+class RandomExpr(Expr):
+    """A number from 0 to 1 for each row, by the seed and the row's place: the number of its task
+    and its number in the task, which are functions of the input."""
+
+    def __init__(self, seed: int):
+        self._instance_id, self.seed, self.data_type = str(uuid_.uuid4()), seed, DataType.float64()
+
+    def _key(self) -> Any:
+        return self.seed
+
+    def _label(self) -> str:
+        return f"RANDOM(seed={self.seed})"
+
+
+class UUIDExpr(Expr):
+    """A random UUID (version 4) as text for each row, by the seed and the row's place."""
+
+    def __init__(self, seed: int):
+        self._instance_id, self.seed, self.data_type = str(uuid_.uuid4()), seed, DataType.string()
+
+    def _key(self) -> Any:
+        return self.seed
+
+    def _label(self) -> str:
+        return f"UUID(seed={self.seed})"
+
+
+NUMBERED = (MonotonicallyIncreasingIdExpr, RandomExpr, UUIDExpr)
 
 
 def _expr(v: Any) -> Expr:
@@ -688,6 +922,67 @@ def monotonically_increasing_id() -> MonotonicallyIncreasingIdExpr:
     return MonotonicallyIncreasingIdExpr()
 
 
+def random(*, seed: int | None = None) -> RandomExpr:
+    """A random number from 0 (included) to 1 (excluded) for each row.
+
+    Args:
+        seed: The same seed and the same input give the same numbers on every run. None: a new seed
+            for this expression.
+
+    Example:
+        >>> import skate
+        >>> from skate.data.expressions import random
+        >>> ds = skate.data.range(1000).with_column("r", random(seed=7))
+        >>> ds.take(3) == ds.take(3), 400 < ds.filter(expr="r < 0.5").count() < 600
+        (True, True)
+    """
+    return RandomExpr(_seed("random", seed))
+
+
+def uuid(*, seed: int | None = None) -> UUIDExpr:
+    """A random UUID (version 4) as text for each row.
+
+    Args:
+        seed: The same seed and the same input give the same texts on every run. None: a new seed
+            for this expression.
+
+    Example:
+        >>> import skate
+        >>> from skate.data.expressions import uuid
+        >>> len(skate.data.range(3).with_column("u", uuid()).unique("u"))
+        3
+    """
+    return UUIDExpr(_seed("uuid", seed))
+
+
+def _seed(what: str, seed: int | None) -> int:
+    if seed is None:
+        return uuid_.uuid4().int >> 64
+    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 1 << 64:
+        raise ValueError(f"{what}: seed is an int from 0 to 2^64 - 1, not {seed!r}")
+    return seed
+
+
+def when(condition: Expr) -> When:
+    """Chooses between values row by row: when(...).then(...), any number of times, then
+    otherwise(...). The first condition that is true decides. A value is computed for the rows that
+    take it only, so `when(col("n") > 0).then(col("sum") / col("n"))` divides by no zero.
+
+    Args:
+        condition: An expression that is true or false; null counts as false.
+
+    Example:
+        >>> import skate
+        >>> from skate.data.expressions import col, when
+        >>> size = (
+        ...     when(col("id") < 1).then("none").when(col("id") < 3).then("few").otherwise("many")
+        ... )
+        >>> [row["n"] for row in skate.data.range(4).with_column("n", size).take_all()]
+        ['none', 'few', 'few', 'many']
+    """
+    return When(condition)
+
+
 # ---- Functions that inspect expression trees.
 
 
@@ -736,6 +1031,7 @@ SYMBOLS = {
     Operation.DIV: "/",
     Operation.MOD: "%",
     Operation.FLOORDIV: "//",
+    Operation.POW: "**",
     Operation.GT: ">",
     Operation.LT: "<",
     Operation.GE: ">=",
@@ -766,6 +1062,12 @@ def inline(e: Expr) -> str:
         return f"~{a}" if e.op is Operation.NOT else f"{a}.{e.op.value}()"
     if isinstance(e, AliasExpr):
         return f"{inline(e.expr)}.alias({e._name!r})"
+    if isinstance(e, CaseExpr):
+        cases = "".join(f"when({inline(c)}).then({inline(v)})." for c, v in e.cases)
+        return f"{cases}otherwise({inline(e.default)})"
+    if isinstance(e, AggregateExpr):
+        a = f"({inline(e.operand)})" if isinstance(e.operand, BinaryExpr) else inline(e.operand)
+        return f"{a}.{e.word}()"
     if isinstance(e, UDFExpr):
         args = [inline(a) for a in e.args] + [f"{k}={inline(v)}" for k, v in e.kwargs.items()]
         return f"{getattr(e.fn, '__name__', type(e.fn).__name__)}({', '.join(args)})"

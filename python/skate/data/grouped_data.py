@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate.data import aggregate, exchange_strategy, expressions
-from skate.data.expr import evaluation
+from skate.data.expr import aggregated, evaluation
 from skate.data.plan.node import Node
 from skate.data.plan.resources import as_input, remote_args
 from skate.data.read.source import Facts
@@ -89,6 +89,47 @@ class GroupedData:
                 (Node("repartition_even", "GroupAll", {"n": 1}, (states,)),),
             )
         return ds._add(node, Facts(None, None, ds._facts.files))
+
+    def agg(self, *aggs: AggregateFn | Expr, **named: AggregateFn | Expr) -> Dataset:
+        """One row for each group: the columns of the key, then one column for each expression, as in
+        Polars. Aggregates of columns (col("x").sum(), mean, min, max, count, std, var, quantile,
+        median, first, n_unique, implode) are those of aggregate() and run in the kernel; they skip
+        null and NaN. They may be part of an expression, and may be over one.
+
+        Args:
+            aggs: Expressions over aggregates and keys, or AggregateFn objects. The result of
+                col("x").sum() is called "sum(x)", unless alias() says another name.
+            named: The same, each with its name.
+
+        Raises:
+            ValueError: Nothing is given, a name is given twice or is that of a key, or an
+                expression has a column that is neither aggregated nor a key.
+            TypeError: An argument is neither an expression nor an aggregate.
+
+        Example:
+            >>> import skate
+            >>> from skate.data.expressions import col
+            >>> ds = skate.data.from_items(
+            ...     [{"k": "a", "x": 1}, {"k": "b", "x": 2}, {"k": "a", "x": 5}]
+            ... )
+            >>> ds.groupby("k").agg(
+            ...     col("x").max(), spread=col("x").max() - col("x").min()
+            ... ).take_all()
+            [{'k': 'a', 'max(x)': 5, 'spread': 4}, {'k': 'b', 'max(x)': 2, 'spread': 0}]
+        """
+        parts = aggregated.apart(self._keys, aggs, named)
+        before = self._dataset
+        if parts.before:
+            before = before.with_columns(parts.before)
+        grouped = GroupedData(
+            before, self._key, num_partitions=self._num_partitions, strategy=self._strategy
+        )
+        ds = grouped.aggregate(*parts.aggregates)
+        return (
+            ds
+            if parts.behind is None
+            else ds._project("agg", parts.behind, None, None, {}, keep=False)
+        )
 
     def _params(self, aggs: tuple[AggregateFn, ...]) -> dict[str, Any]:
         """Parameters of the operators that compute these aggregates; ValueError or TypeError for

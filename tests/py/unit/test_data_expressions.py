@@ -25,8 +25,11 @@ from skate.data.expressions import (
     inline,
     lit,
     monotonically_increasing_id,
+    random,
     star,
     udf,
+    uuid,
+    when,
 )
 from skate.data.plan.node import Node
 from skate.data.plan.optimise import optimised
@@ -463,3 +466,100 @@ def test_pushdown_of_columns_and_tests():
     assert read.params["columns"] is None  # the Dataset's own node does not change
     both = Node("union", "Union", {}, (read, Node("select_columns", "s", {"cols": ["a"]}, (read,))))
     assert all(reader(i)["columns"] is None for i in optimised(both, "raise")[0].inputs)
+
+
+@examples(100)
+@given(
+    st.lists(st.none() | st.integers(-6, 6), min_size=1),
+    st.lists(st.none() | st.floats(-4, 4, allow_nan=False), min_size=1),
+)
+def test_when_is_a_loop(xs, ys):
+    n = min(len(xs), len(ys))
+    rb = pa.RecordBatch.from_pydict(
+        {"x": pa.array(xs[:n], pa.int32()), "y": pa.array(ys[:n], pa.float64())}
+    )
+    e = (
+        when(col("x") > 2)
+        .then(col("x"))
+        .when((col("y") < 0) & (col("x") < 2))
+        .then(col("y") * 2)
+        .otherwise(9)
+    )
+    want = [
+        x
+        if x is not None and x > 2
+        else y * 2
+        if y is not None and y < 0 and x is not None and x < 2
+        else 9
+        for x, y in zip(xs[:n], ys[:n])
+    ]
+    assert values(e, rb) == want
+    assert evaluation.column(e, rb).type == pa.float64()
+
+
+def test_when_and_fill_null_have_one_type():
+    def made(e):
+        a = evaluation.column(e, RB)
+        return a.type, a.to_pylist()
+
+    assert made(when(col("x") > 1).then(7).otherwise(0)) == (pa.int64(), [0, 7, 0, 0, 7])
+    assert made(when(col("x") > 1).then(col("x")).otherwise(0))[0] == pa.int32()
+    assert made(when(col("x") > 1).then("many"))[1] == [None, "many", None, None, "many"]
+    assert made(when(lit(True)).then(col("s")).otherwise("x"))[1] == RB["s"].to_pylist()
+    assert made(when(lit(None)).then(1).otherwise(col("x")))[1] == RB["x"].to_pylist()
+    assert made(when(col("x") > 1).then(None).otherwise(None))[1] == [None] * 5
+    assert made(when(col("x") > 1).then(col("st")))[1] == [None, {"k": 1}, None, None, {"k": 4}]
+    assert made(col("x").fill_null(0)) == (pa.int32(), [1, 2, 0, -7, 5])
+    assert made(col("x").fill_null(col("y"))) == (pa.float64(), [1, 2, 2, -7, 5])
+    assert made(col("x").fill_null(0.5)) == (pa.float64(), [1, 2, 0.5, -7, 5])
+    assert made(col("s").fill_null("none"))[1] == ["a b", "Bc", "none", "abc", ""]
+    assert made(col("l").fill_null(lit([1])))[1][2] == [1]
+    coded = pa.RecordBatch.from_arrays([RB["s"].dictionary_encode()], names=["s"])
+    assert values(col("s").fill_null("-"), coded) == ["a b", "Bc", "-", "abc", ""]
+    for wrong in (
+        when(col("x") > 1).then(col("x")).otherwise("text"),
+        col("s").fill_null(0),
+        when(col("x") > 1).then(col("t")).otherwise(col("x")),
+    ):
+        with pytest.raises(TypeError, match=r"cast\(\) them to one type"):
+            evaluation.column(wrong, RB)
+    with pytest.raises(TypeError, match="the condition is an expression"):
+        when(True)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="true or false value per row, not int32"):
+        values(when(col("x")).then(1))
+
+
+def test_powers_and_digits():
+    assert values(col("x") ** 2) == [1, 4, None, 49, 25]
+    assert values(2 ** col("x").abs()) == [2, 4, None, 128, 32]
+    assert values(lit(2) ** -1) == [0.5] * 5
+    assert values(col("y") ** 0.5)[2:] == [
+        pytest.approx(2**0.5),
+        pytest.approx(math.nan, nan_ok=True),
+        pytest.approx(8**0.5),
+    ]
+    assert values(evaluation.parse("x ** 2 + y ** x"))[0] == 1.5
+    with pytest.raises(pa.ArrowInvalid, match="overflow"):
+        values(col("x") ** 40)
+    assert inline(col("x") ** 2 + 1) == "(col('x') ** 2) + 1"
+    rb = pa.RecordBatch.from_pydict({"v": [1.25, 2.675, -1.35, 1250.0]})
+    assert values(col("v").round(1), rb) == [1.2, 2.7, -1.4, 1250.0]
+    assert values(col("v").round(-2), rb) == [0.0, 0.0, 0.0, 1200.0]
+    assert values(col("v").round(), rb) == [1.0, 3.0, -1.0, 1250.0]
+
+
+def test_the_new_expressions_are_trees():
+    e = when(col("x") > 0).then(col("y")).otherwise(0)
+    assert columns_of(e) == {"x", "y"}
+    assert e.structurally_equals(when(col("x") > 0).then(col("y")).otherwise(0))
+    assert not e.structurally_equals(when(col("x") > 0).then(col("y")).otherwise(1))
+    assert inline(e) == "when(col('x') > 0).then(col('y')).otherwise(0)"
+    assert pickle.loads(pickle.dumps(e)).structurally_equals(e)
+    assert col("x").std().structurally_equals(col("x").std())
+    assert not col("x").std().structurally_equals(col("x").std(ddof=0))
+    assert inline((col("x") + 1).sum() / 2) == "(col('x') + 1).sum() / 2"
+    for bad in (e, random(seed=1), uuid(seed=1), col("x").sum()):
+        with pytest.raises(TypeError, match="pyarrow has no such expression"):
+            bad.to_pyarrow()
+    with pytest.raises(TypeError, match="is an aggregate"):
+        values(col("x").sum())

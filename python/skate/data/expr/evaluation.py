@@ -20,11 +20,13 @@ from typing import Any
 from skate._deps import asyncio, futures, np, pa, pc
 from skate._deps import pa_types as _T
 from skate.data.datatype import DataType, is_list
-from skate.data.expr import numbering
+from skate.data.expr import chance, numbering
 from skate.data.expressions import (
     SYMBOLS,
+    AggregateExpr,
     AliasExpr,
     BinaryExpr,
+    CaseExpr,
     ColumnExpr,
     ComputeFn,
     DownloadExpr,
@@ -33,9 +35,12 @@ from skate.data.expressions import (
     MonotonicallyIncreasingIdExpr,
     Operation,
     PyArrowComputeUDFExpr,
+    RandomExpr,
     StarExpr,
+    Then,
     UDFExpr,
     UnaryExpr,
+    UUIDExpr,
     _compute,
 )
 from skate.data.files import paths, reading
@@ -97,8 +102,16 @@ def evaluate(e: Expr, rb: pa.RecordBatch) -> Any:
         return _udf(e, rb)
     if isinstance(e, DownloadExpr):
         return _download(e, rb)
+    if isinstance(e, CaseExpr):
+        return _case(e, rb)
     if isinstance(e, MonotonicallyIncreasingIdExpr):
         return _ids(e, rb)
+    if isinstance(e, RandomExpr):
+        return to_arrow.array_from_numpy(chance.numbers(e.seed, *_places(e, rb)), None)
+    if isinstance(e, UUIDExpr):
+        return chance.uuids(e.seed, *_places(e, rb))
+    if isinstance(e, AggregateExpr):
+        raise TypeError(f"{e.name} is an aggregate: groupby(...).agg(...) computes it")
     if isinstance(e, StarExpr):
         raise TypeError(
             "star() stands for columns, not for a value; use it in select_columns() only"
@@ -215,6 +228,100 @@ def _modulo(a: Any, b: Any) -> Any:
     return pc.subtract_checked(a, pc.multiply_checked(_floor_div(a, b), b))
 
 
+def _power(a: Any, b: Any) -> Any:
+    if isinstance(b, pa.Scalar) and _T.is_integer(b.type) and b.is_valid and b.as_py() < 0:
+        b = b.cast(pa.float64())  # 2 ** -1 is 0.5, as in Python
+    return pc.power_checked(a, b)
+
+
+def _fill_null(v: Any, value: Any) -> Any:
+    v, value = _one_type("fill_null", [comparison.plain(v), value])
+    return pc.coalesce(v, value)
+
+
+def _one_type(what: str, values: list[Any]) -> list[Any]:
+    """Arrays and scalars in one type. A single value takes the type of the columns if it fits."""
+    types = {v.type for v in values if not isinstance(v, pa.Scalar) and not _T.is_null(v.type)}
+    if len(types) == 1:
+        (t,) = types
+        values = [_fitted(v, t) if isinstance(v, pa.Scalar) else v for v in values]
+    types = {v.type for v in values if not _T.is_null(v.type)}
+    if not types:
+        return values
+    t = types.pop() if len(types) == 1 else _wider(what, types)
+    # integers beyond 2^53 become the nearest floats
+    return [v if v.type == t else v.cast(t, safe=not _T.is_floating(t)) for v in values]
+
+
+def _wider(what: str, types: set[pa.DataType]) -> pa.DataType:
+    """A type for values of all of these types; TypeError if there is none."""
+    if all(_T.is_string(t) or _T.is_large_string(t) for t in types):
+        return pa.large_string()
+    if all(_T.is_unsigned_integer(t) for t in types):
+        return pa.uint64()
+    if all(_T.is_integer(t) and t != pa.uint64() for t in types):
+        return pa.int64()
+    if all(_T.is_integer(t) or _T.is_floating(t) for t in types) and not all(
+        _T.is_integer(t) for t in types
+    ):
+        return pa.float64()
+    said = " and ".join(sorted(map(str, types)))
+    raise TypeError(f"{what}: the values are {said}; cast() them to one type")
+
+
+def _fitted(v: pa.Scalar, t: pa.DataType) -> pa.Scalar:
+    """The value in a type, if it can be one without loss: a number as a number, text as text."""
+    if _sort(v.type) != _sort(t) and not _T.is_null(v.type):
+        return v
+    try:
+        return v.cast(t, safe=True)
+    except (pa.ArrowException, NotImplementedError):
+        return v
+
+
+def _sort(t: pa.DataType) -> str:
+    if _T.is_integer(t) or _T.is_floating(t) or _T.is_decimal(t):
+        return "number"
+    if _T.is_string(t) or _T.is_large_string(t):
+        return "text"
+    return "truth" if _T.is_boolean(t) else "other"
+
+
+def _case(e: CaseExpr, rb: pa.RecordBatch) -> Any:
+    """The rows of the batch in parts, one for each value, which is computed for its part alone."""
+    n = rb.num_rows
+    open_rows, parts = np.ones(n, bool), []
+    for condition, value in e.cases:
+        hit = mask(condition, rb)
+        hit = hit.as_py() or False if isinstance(hit, pa.Scalar) else _true(hit)
+        parts.append((open_rows & hit, value))
+        open_rows = open_rows & ~np.asarray(hit)
+    parts.append((open_rows, e.default))
+    values = _one_type("when", [_of_part(value, rb, rows) for rows, value in parts])
+    columns = [
+        to_arrow.from_objects([v.as_py()] * int(rows.sum()), v.type)
+        if isinstance(v, pa.Scalar)
+        else v
+        for v, (rows, _) in zip(values, parts, strict=True)
+    ]
+    if len({c.type for c in columns}) > 1:  # nulls beside values
+        t = next(c.type for c in columns if not _T.is_null(c.type))
+        columns = [pa.nulls(len(c), t) if _T.is_null(c.type) else c for c in columns]
+    at = np.empty(n, np.int64)
+    at[np.concatenate([np.flatnonzero(rows) for rows, _ in parts])] = np.arange(n)
+    whole = pa.concat_arrays(columns) if len(columns) > 1 else columns[0]
+    return selection.take_values(whole, pa.array(at))
+
+
+def _of_part(value: Expr, rb: pa.RecordBatch, rows: Any) -> Any:
+    v = evaluate(value, rb if rows.all() else selection.where(rb, rows))
+    return v if isinstance(v, pa.Scalar) else comparison.plain(v)
+
+
+def _true(hit: pa.Array) -> Any:
+    return np.asarray(pc.fill_null(hit.cast(pa.bool_()), False).to_numpy(zero_copy_only=False))
+
+
 def listed(v: Any) -> list[Any]:
     """The values of the list after "in"."""
     if isinstance(v, (pa.ListScalar, pa.LargeListScalar, pa.FixedSizeListScalar)):
@@ -249,12 +356,14 @@ _OWN: dict[Operation, Callable[[Any, Any], Any]] = {
     Operation.ADD: _add,
     Operation.MOD: _modulo,
     Operation.FLOORDIV: _floor_div,
+    Operation.POW: _power,
 }
 _KERNELS = {  # by name, because the kernels are loaded only when an expression is evaluated
     Operation.ADD: "add_checked",
     Operation.SUB: "subtract_checked",
     Operation.MUL: "multiply_checked",
     Operation.DIV: "divide",
+    Operation.POW: "power_checked",
     Operation.GT: "greater",
     Operation.LT: "less",
     Operation.GE: "greater_equal",
@@ -395,6 +504,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "skate_list_flatten": _list_flatten,
     "skate_map_part": _map_part,
     "skate_to_list": _to_list,
+    "skate_fill_null": _fill_null,
 }
 
 
@@ -485,10 +595,12 @@ def _fetch(uri: str | None, filesystem: Any) -> bytes | None:
         return None
 
 
+def _places(e: Any, rb: pa.RecordBatch) -> tuple[int, int]:
+    return numbering.numbering.take(e._instance_id, rb.num_rows)
+
+
 def _ids(e: MonotonicallyIncreasingIdExpr, rb: pa.RecordBatch) -> pa.Array:
-    return to_arrow.array_from_numpy(
-        np.arange(*numbering.numbering.take(e._instance_id, rb.num_rows), dtype=np.int64), None
-    )
+    return to_arrow.array_from_numpy(np.arange(*_places(e, rb), dtype=np.int64), None)
 
 
 # ---- Translating an expression to pyarrow.compute.
@@ -530,6 +642,11 @@ def to_pyarrow(e: Expr) -> pc.Expression:
         PyArrowComputeUDFExpr: "UDF",
         DownloadExpr: "Download",
         StarExpr: "Star",
+        CaseExpr: "When",
+        Then: "When",
+        RandomExpr: "Random",
+        UUIDExpr: "UUID",
+        AggregateExpr: "Aggregate",
     }.get(type(e), "Monotonically Increasing ID")
     raise TypeError(f"{what}: pyarrow has no such expression")
 
@@ -551,6 +668,7 @@ _ARITH = {
     ast.Mult: Operation.MUL,
     ast.Mod: Operation.MOD,
     ast.FloorDiv: Operation.FLOORDIV,
+    ast.Pow: Operation.POW,
     ast.BitAnd: Operation.AND,
     ast.BitOr: Operation.OR,
 }
@@ -627,8 +745,6 @@ def _parse_arithmetic(n: ast.BinOp, text: str) -> Expr:
         return _compute(left, "cast", None, kwargs=as_float) / _compute(
             right, "cast", None, kwargs=as_float
         )
-    if isinstance(n.op, ast.Pow) and isinstance(right, LiteralExpr):
-        return _compute(left, "power_checked", None, right.value)
     if type(n.op) not in _ARITH:
         raise _bad(text, f"{ast.unparse(n)!r} is not understood")
     return BinaryExpr(_ARITH[type(n.op)], left, right)

@@ -3,6 +3,8 @@ order in the task (monotonically_increasing_id)."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 ROW_BITS = 33  # low bits of a number, which count the rows of one task
@@ -29,6 +31,16 @@ class Numbering:
                 f"monotonically_increasing_id: row {last} of task {self.task} does not fit 64 bits; use smaller blocks"
             )
         return (self.task << ROW_BITS) + first, (self.task << ROW_BITS) + last
+
+    @contextlib.contextmanager
+    def kept_on_error(self) -> Iterator[None]:
+        """Takes numbers back after an error, so that a retry gives the rows the same numbers."""
+        counts = dict(self.counts)
+        try:
+            yield
+        except BaseException:
+            self.counts = counts
+            raise
 
 
 numbering = Numbering()

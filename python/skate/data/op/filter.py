@@ -8,6 +8,7 @@ from typing import Any
 from skate._deps import np, pa
 from skate.data import expressions
 from skate.data.expr import evaluation as evaluation
+from skate.data.expr import numbering
 from skate.data.op import ALL, Batches, Columns, Operator, Params
 from skate.data.values import encoded_text, selection
 from skate.data.worker import rows
@@ -46,7 +47,8 @@ class Filter(Operator):
             )
 
             def kept(rb: Any) -> list[Any]:
-                mask = test(params["expr"], encoded_text.plain_columns(rb, used))
+                with numbering.numbering.kept_on_error():
+                    mask = test(params["expr"], encoded_text.plain_columns(rb, used))
                 if keep is not None:
                     # one column stays at least, because the number of rows must be known
                     few = [n for n in rb.schema.names if n in keep] or rb.schema.names[:1]

@@ -30,15 +30,11 @@ class Project(Operator):
         return ("pyarrow.compute",)
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
-        exprs, keep, numbers = params["exprs"], params["keep"], numbering.numbering
+        exprs, keep = params["exprs"], params["keep"]
 
         def work(rb: Any) -> list[Any]:
-            numbered = dict(numbers.counts)
-            try:
+            with numbering.numbering.kept_on_error():
                 made = {name: evaluation.column(e, rb) for name, e in exprs}
-            except BaseException:
-                numbers.counts = numbered  # a retry after an error gives the rows the same numbers
-                raise
             cols = {**(dict(zip(rb.schema.names, rb.columns, strict=True)) if keep else {}), **made}
             out: list[Any] = to_arrow.record_batches(list(cols), list(cols.values()))
             return out
