@@ -1,6 +1,7 @@
 """The examples run, and print the expected text."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -100,3 +101,42 @@ def test_docstrings():
     """The example in every docstring runs and gives the documented result."""
     r = run("-c", EXAMPLES)
     assert r.returncode == 0, r.stdout + r.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "args, says",
+    [
+        (["clean_jsonl.py", "--rows", "3000"], r"\d+ reviews kept, \d+ records set aside"),
+        (["near_duplicates.py", "--texts", "400"], r"100.0% of them planted"),
+        (["sessions.py", "--clicks", "20000", "--check", "--plot", "sessions.png"], r"20,000 clicks of [\d,]+ users are"),
+        (["large_sort.py", "--mb", "64", "--store", "16"], r"(?s)671,088 rows.*on disk when"),
+        (["image_search.py", "--count", "200"], r"(?s)stripes.jpg: [5-8] of 8.*00003-cross"),
+        (["parameter_server.py", "--gradients", "60"], r"(?s)synchronous .*asynchronous .* ->"),
+        (["crawler.py", "--pages", "100"], r"100 pages, [1-9]\d? of them at the second try"),
+        (["hyperparameters.py", "--trials", "5"], r"(?s)5 trials, \d+ epochs instead of 80.*best"),
+        (["model_pipeline.py", "--requests", "100"], r"(?s)plain calls .*8 in progress"),
+    ],
+    ids=lambda a: a[0].partition(".")[0] if isinstance(a, list) else "",
+)
+def test_of_the_gallery(args, says, tmp_path):
+    # docs/images/gallery.py tries the plots of all
+    args = [str(tmp_path / a) if a.endswith(".png") else a for a in args]
+    r = run(os.path.join("examples", args[0]), *args[1:])
+    assert r.returncode == 0, r.stderr
+    assert re.search(says, r.stdout), r.stdout
+    assert all(os.path.getsize(a) > 5000 for a in args if a.endswith(".png"))
+
+
+@pytest.mark.slow
+def test_a_network_goes_on_where_it_was_stopped(tmp_path):
+    pytest.importorskip("torch")
+    ends = []
+    for folder, *stop in (["whole"], ["two", "--stop-after", "5"], ["two"]):
+        r = run(
+            "examples/train_cnn.py", "--images", "200", "--epochs", "2",
+            "--folder", str(tmp_path / folder), *stop,
+        )  # fmt: skip
+        assert r.returncode == 0, r.stderr
+        ends.append(r.stdout.split("steps")[1])
+    assert ends[2] == ends[0] != ends[1]
