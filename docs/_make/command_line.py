@@ -15,11 +15,8 @@ sys.path.insert(0, str(ROOT / "python"))
 
 from skate.cli import completion, parsers  # noqa: E402
 
-INTRO = """---
-orphan: true
----
-
-# Command line
+PICTURES = ("top",)  # commands with a picture in docs/images
+INTRO = """# Command line
 
 `skate COMMAND`, or `python -m skate COMMAND`. The commands that look at engines find those of your
 user, without a port and without a daemon, and need nothing of the program that they look at
@@ -86,7 +83,7 @@ def page() -> str:
 def section(name: str) -> str:
     parser, module = parsers.parser_of(name), parsers.command(name)
     lines = ["", f"## {name}", "", f"    {usage(parser)}", "", str(parser.description), ""]
-    if (ROOT / f"docs/images/{name}.svg").exists():
+    if name in PICTURES:
         lines += [f"![`skate {name}` in a terminal](../images/{name}.svg)", ""]
     listed = [f"| `{written(a)}` | {about(a)} |" for a in actions(parser)]
     if listed:

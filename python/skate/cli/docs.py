@@ -26,19 +26,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def places() -> dict[str, str]:
     """Where the documentation is: {what: address or path}."""
     found = {}
-    sources = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(skate.__file__))))
-    site = os.path.join(sources, "build", "site", "index.html")
-    if os.path.exists(os.path.join(sources, "docs", "index.md")):
-        found["Documentation"] = os.path.join(sources, "docs")
-        if os.path.exists(site):
-            found = {"Site": site, **found}
     try:
         urls = importlib_metadata.metadata("skate").get_all("Project-URL") or []
     except importlib_metadata.PackageNotFoundError:
         urls = []
     for line in urls:
         what, _, url = line.partition(",")
-        found.setdefault(what.strip(), url.strip())
+        if ".invalid/" not in url:  # a name that never leads anywhere (RFC 6761): not public yet
+            found[what.strip()] = url.strip()
+    sources = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(skate.__file__))))
+    if os.path.exists(os.path.join(sources, "docs", "index.md")):
+        found["Sources"] = os.path.join(sources, "docs")
+        site = os.path.join(sources, "build", "site", "index.html")
+        if os.path.exists(site):
+            found = {"Site": site, **found}
     return found
 
 
@@ -46,7 +47,8 @@ def run(args: argparse.Namespace) -> None:
     found = places()
     if not found:
         raise out.Refused(
-            "the installed package names no address: `python -m pydoc skate` shows what is in it"
+            "this package names no public address of its documentation: it is in docs/ of its "
+            "sources; `man skate` and `python -m pydoc skate` are here"
         )
     if args.json:
         out.as_json(found)
