@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable
 
 from skate.cli import parsers
 from skate.cli.out import Refused
@@ -23,22 +24,26 @@ def main(argv: list[str] | None = None) -> int:
     name = argv[0] if argv else ""
     try:
         if name in _PROGRAMS:
-            return parsers.parse(argv)() or 0
-        return _quiet(argv)
+            call: list[Callable[[], int | None]] = []
+            status = _quiet(lambda: call.append(parsers.parse(argv)))
+            return call[0]() or 0 if call else status
+        return _quiet(lambda: parsers.parse(argv)())
     except Refused as e:
         print(f"skate {name}: {e}", file=sys.stderr)
         return e.status
 
 
-def _quiet(argv: list[str]) -> int:
-    """Runs a command that only reads. Nobody who reads its output any more (`| head`), and Ctrl-C,
-    end it without a traceback."""
-    if hasattr(sys.stdout, "reconfigure"):  # None where the caller has closed it
-        # What the encoding of the terminal does not have is printed as "?".
-        sys.stdout.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue]
+def _quiet(what: Callable[[], int | None]) -> int:
+    """Does what only reads and prints. Nobody who reads its output any more (`| head`), and Ctrl-C,
+    end it without a traceback; what the encoding of the terminal does not have is printed as
+    "?"."""
+    reconfigure = getattr(sys.stdout, "reconfigure", None)  # none where the caller has closed it
+    errors = getattr(sys.stdout, "errors", None)
     try:
+        if reconfigure is not None:
+            reconfigure(errors="replace")
         try:
-            return parsers.parse(argv)() or 0
+            return what() or 0
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()
@@ -48,3 +53,6 @@ def _quiet(argv: list[str]) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+    finally:
+        if reconfigure is not None:
+            reconfigure(errors=errors)

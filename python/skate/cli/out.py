@@ -61,6 +61,18 @@ def add_pid(parser: argparse.ArgumentParser, what: str = "all of this user") -> 
     )
 
 
+def add_target(parser: argparse.ArgumentParser) -> None:
+    """Declares the argument PID|FILE of the commands that show runs that are over, too."""
+    parser.add_argument(
+        "where",
+        metavar="PID|FILE",
+        type=lambda text: pid(text) if text.isdigit() else text,
+        nargs="?",
+        help="a program that runs, by any process of it, or the record that SKATE_TRACE=FILE or "
+        "`skate run --trace FILE` has written (default: the only program of this user)",
+    )
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Declares --json."""
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
@@ -73,6 +85,15 @@ def engines(pid: int | None) -> list[Any]:
     if not found:
         raise Refused(stack.none(pid))
     return found
+
+
+def only() -> int:
+    """The driver of the only engine of this user. Refused: there is none, or there are several."""
+    found = engines(None)
+    if len(found) > 1:
+        which = "; ".join(f"{driver} ({stack.command(driver)})" for driver, _, _ in found)
+        raise Refused(f"{len(found)} programs run skate, say which by its pid: {which}")
+    return found[0][0]
 
 
 def snapshot(where: int | str) -> dict[str, Any]:

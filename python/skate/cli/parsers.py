@@ -111,6 +111,9 @@ def parse(argv: list[str]) -> Callable[[], int | None]:
         whole.exit(2, whole.format_help())
     if name not in COMMANDS:
         whole.parse_args([name] if name.startswith("-") else [])
-        whole.error(f"no command {name!r}{_did_you_mean.meant(name, COMMANDS)}")
+        hint = _did_you_mean.meant(name, COMMANDS)
+        if name.endswith(".py"):
+            hint = f"; did you mean `skate run {name}`?"
+        whole.error(f"no command {name!r}{hint}")
     args = parser_of(name).parse_args(argv[1:])
     return functools.partial(command(name).run, args)

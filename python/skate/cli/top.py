@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from skate._deps import rich_live
-from skate._private import stack, view
+from skate._private import view
 from skate.cli import out, screen
 
 EXAMPLES = """
@@ -44,7 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    pid = args.pid or only()
+    pid = args.pid or out.only()
     now = out.snapshot(pid)
     console = out.console()
     if args.json:
@@ -53,15 +53,6 @@ def run(args: argparse.Namespace) -> None:
         console.print(screen.render(now, None, console.width))
     else:
         _live(pid, console, args.interval)
-
-
-def only() -> int:
-    """The driver of the only engine of this user. Refused: there is none, or there are several."""
-    found = out.engines(None)
-    if len(found) > 1:
-        which = "; ".join(f"{driver} ({stack.command(driver)})" for driver, _, _ in found)
-        raise out.Refused(f"{len(found)} programs run skate, say which by its pid: {which}")
-    return found[0][0]
 
 
 def _live(pid: int, console: Any, interval: float) -> None:

@@ -34,6 +34,7 @@ def skate(*args, env=(), **how):
     "args, said",
     [
         (["stak"], "skate: no command 'stak'; did you mean 'stack'?"),
+        (["train.py"], "skate: no command 'train.py'; did you mean `skate run train.py`?"),
         (["--verison"], "skate: no such option: --verison; did you mean '--version'?"),
         (["stack", "--jsn"], "skate stack: no such option: --jsn; did you mean '--json'?"),
         (["stack", "joe"], "skate stack: argument PID: a process id is wanted, not 'joe'"),
@@ -99,7 +100,7 @@ except out.Refused as e: print(e)
     assert f"process {os.getpid()} " in p.stdout and "user" in p.stdout, p.stderr
 
 
-@pytest.mark.parametrize("command", ["--help", "stack --help", "stack"])
+@pytest.mark.parametrize("command", ["--help", "run --help", "stack"])
 def test_nobody_reads(command):
     """Neither a reader that has gone nor a closed descriptor is a traceback."""
     for to in ("| true", ">&-"):
