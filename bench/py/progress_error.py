@@ -122,7 +122,10 @@ def pipelines(sd):
         ),
         "sort": lambda: all_of(big(16_000_000, 160).sort("k")),
         "sort_slow_map": lambda: all_of(
-            r(1_000_000, 20).map_batches(burn(0.1)).sort("id").map_batches(nap(0.5), batch_size=50000)
+            r(1_000_000, 20)
+            .map_batches(burn(0.1))
+            .sort("id")
+            .map_batches(nap(0.5), batch_size=50000)
         ),
         "groupby_few": lambda: all_of(
             r(600_000_000, 300).map_batches(keyed(10)).groupby("k").sum("v")
@@ -171,9 +174,8 @@ def pipelines(sd):
 
 
 def inference(ds, to):
-    out = (
-        ds.map_batches(burn(0.03))
-        .map_batches(Model, fn_constructor_args=(1.0, 0.1), concurrency=1, batch_size=2000)
+    out = ds.map_batches(burn(0.03)).map_batches(
+        Model, fn_constructor_args=(1.0, 0.1), concurrency=1, batch_size=2000
     )
     return lambda: out.write_parquet(to)
 
@@ -206,14 +208,27 @@ def measure(name):
             if s and not s["done"]:
                 left = s.get("left_ns", -1)
                 ops = [
-                    [o["label"][-24:], o["tasks_done"], o["tasks_running"], o["tasks_queued"],
-                     round(o["task_ns_total"] / 1e9, 2), o["bytes_in"], o["bytes_out"],
-                     [round(f["ns"] / 1e9, 3) for f in o["fused"]], o["n_actors"]]
+                    [
+                        o["label"][-24:],
+                        o["tasks_done"],
+                        o["tasks_running"],
+                        o["tasks_queued"],
+                        round(o["task_ns_total"] / 1e9, 2),
+                        o["bytes_in"],
+                        o["bytes_out"],
+                        [round(f["ns"] / 1e9, 3) for f in o["fused"]],
+                        o["n_actors"],
+                    ]
                     for o in s["ops"]
                 ]
                 rows.append(
-                    (time.monotonic() - start, s["share"], None if left < 0 else left / 1e9,
-                     s["left_guess"], ops)
+                    (
+                        time.monotonic() - start,
+                        s["share"],
+                        None if left < 0 else left / 1e9,
+                        s["left_guess"],
+                        ops,
+                    )
                 )
 
     eye = threading.Thread(target=look)
@@ -223,7 +238,9 @@ def measure(name):
     end = time.monotonic()
     over.set()
     eye.join()
-    print(json.dumps({"total": end - (runs[-1][1] if runs else t0), "runs": len(runs), "rows": rows}))
+    print(
+        json.dumps({"total": end - (runs[-1][1] if runs else t0), "runs": len(runs), "rows": rows})
+    )
 
 
 def factor(a, b, slack=0.0):

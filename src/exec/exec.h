@@ -162,7 +162,8 @@ struct sk_exec_op_stats {
     int64_t wait_input_ns, wait_memory_ns, wait_resource_ns, wait_consumer_ns;
     int64_t first_out_ns; /* ns from the start to the first output block; -1: there is none yet */
     uint32_t n_actors;
-    int64_t total_units; /* expected number of tasks; -1: unknown */
+    int64_t total_units;     /* expected number of tasks; -1: unknown */
+    uint64_t tasks_expected; /* in the whole run, as far as its input tells; >= tasks_done */
     uint32_t n_fused;
     struct sk_task_note_op fused[16]; /* counts of each fused operator */
     struct sk_gather_stats gather;    /* statistics of the stage's gather, if it has one */
@@ -172,7 +173,7 @@ struct sk_exec_stats {
     uint64_t memory_limit, memory_now, memory_peak; /* of blocks in memory */
     /* memory_disk: bytes of blocks on disk now; forced: number of launches that exceeded the memory
      * budget */
-    uint64_t memory_disk, forced;
+    uint64_t memory_disk, memory_disk_peak, forced;
     uint32_t bottleneck;        /* index of the slowest stage; UINT32_MAX: the consumer */
     const char *bottleneck_why; /* why that stage is the slowest; a static text */
     uint32_t n_ops;

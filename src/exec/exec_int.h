@@ -35,7 +35,7 @@
 struct sk_budget {
     /* used: bytes of blocks in memory; disk: of spilled blocks; reserved: promised to tasks. */
     uint64_t limit, used, disk, reserved;
-    uint64_t peak; /* highest value of used */
+    uint64_t peak, disk_peak; /* highest values of used and disk */
 };
 static inline uint64_t sk_budget_room(const struct sk_budget *b) {
     uint64_t taken = b->used + b->reserved;

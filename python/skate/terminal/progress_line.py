@@ -1,7 +1,9 @@
 """Draws one progress line on a terminal (stderr) or below a notebook cell, at most five times a
-second; without either of them it draws nothing.
+second; without either of them, or on a terminal that cannot erase a line (TERM=dumb), it draws
+nothing.
 
-rich draws the line. It is imported when a line is first drawn, 0.4 s after the work began, so short
+rich draws the line on a terminal, without colours where NO_COLOR is set, and in ASCII where the
+locale has no other letters. It is imported when a line is first drawn, 0.4 s after the work began, so short
 work does not import it. What the program prints while there is a line appears above the line, and
 so do prints of tasks, which this process writes (prints.py): sys.stdout and sys.stderr erase the
 line before each write, and the next tick draws it again. There is at most one line, that of the
@@ -10,7 +12,9 @@ work that began first, and none while a worker's debugger has the terminal (debu
 
 from __future__ import annotations
 
+import html
 import io
+import locale
 import logging
 import os
 import sys
@@ -22,7 +26,7 @@ from typing import Any
 
 from skate import _skate
 from skate._deps import ipython_display, rich_console, rich_progress_bar, rich_table, rich_text
-from skate.terminal.words import clock
+from skate.terminal.words import clock, short
 
 EVERY_S = 0.2
 ERASE = "\r\x1b[K"
@@ -94,6 +98,19 @@ def debugged() -> bool:
     return bool(held)
 
 
+class _Ascii(io.StringIO):
+    """Tells rich to draw in ASCII."""
+
+    encoding = "ascii"  # type: ignore[assignment]
+
+
+def _only_ascii(out: Any) -> bool:
+    """Whether a stream, or the locale of its terminal, has no other letters than ASCII. Python
+    writes UTF-8 in the locale C, whatever the terminal shows."""
+    codes = (getattr(out, "encoding", None) or "utf-8", locale.getencoding())
+    return not all(c.lower().replace("-", "").startswith("utf") for c in codes)
+
+
 class _Terminal:
     """Draws the progress line on a terminal."""
 
@@ -101,6 +118,7 @@ class _Terminal:
         self.out, self.drawn, self.lock = out, False, threading.RLock()
         self.mine: dict[str, Above] = {}
         self.console: Any = None
+        self.ascii = False
 
     def columns(self) -> int:
         try:
@@ -121,7 +139,10 @@ class _Terminal:
 
     def _draw(self, look: Look) -> None:
         if self.console is None:
-            self.console = rich_console.Console(file=self.out, force_terminal=True, highlight=False)
+            self.ascii = _only_ascii(self.out)
+            self.console = rich_console.Console(
+                file=_Ascii() if self.ascii else self.out, force_terminal=True, highlight=False
+            )
             for name in ("stdout", "stderr"):
                 stream = getattr(sys, name)
                 if stream is self.out or _is_terminal(stream):
@@ -132,7 +153,7 @@ class _Terminal:
             return  # the program has written an unfinished line
         self.console.width = self.columns()
         with self.console.capture() as said:
-            self.console.print(rendered(look, self.console.width), end="")
+            self.console.print(rendered(look, self.console.width, self.ascii), end="")
         code = getattr(self.out, "encoding", None) or "utf-8"
         self.out.write(ERASE + said.get().rstrip("\n").encode(code, "replace").decode(code))
         self.out.flush()
@@ -163,15 +184,7 @@ class _Cell:
         self.handle: Any = None
 
     def draw(self, look: Look) -> None:
-        console = rich_console.Console(
-            file=io.StringIO(), record=True, width=110, force_jupyter=False, highlight=False
-        )
-        console.print(rendered(look, 110), end="")
-        form = "<pre style='white-space:pre;line-height:normal;margin:0'>{code}</pre>"
-        said = {
-            "text/html": console.export_html(inline_styles=True, code_format=form, clear=False),
-            "text/plain": console.export_text().rstrip("\n"),
-        }
+        said = {"text/html": as_html(look), "text/plain": as_text(look)}
         if self.handle is None:
             self.handle = ipython_display.display(said, raw=True, display_id=True)
         else:
@@ -179,6 +192,30 @@ class _Cell:
 
     def close(self) -> None:
         self.handle = None
+
+
+def as_text(look: Look) -> str:
+    """A line as plain text, for notebooks that show no HTML."""
+    return f"{short(look.what, 60)}: {' · '.join(look.notes)}"
+
+
+def as_html(look: Look) -> str:
+    """A line as HTML that needs no style sheet and no script. The colours are those of the page,
+    light or dark."""
+    percent = 100 * (look.share or 0.0)
+    bar = (
+        '<span role="progressbar" aria-valuemin="0" aria-valuemax="100" '
+        f'aria-valuenow="{int(percent)}" '
+        'style="display:inline-block;flex:none;width:10em;height:.6em;border-radius:.3em;'
+        'background:color-mix(in srgb,currentColor 20%,transparent)">'
+        f'<span style="display:block;width:{percent:.1f}%;height:100%;border-radius:.3em;'
+        'background:#2f9e68"></span></span>'
+    )
+    return (
+        '<div style="display:flex;gap:.8em;align-items:center;font-size:90%">'
+        f"<b>{html.escape(short(look.what, 60))}</b>{bar if look.bar else ''}"
+        f"<span>{html.escape(' · '.join(look.notes))}</span></div>"
+    )
 
 
 def _place() -> _Terminal | _Cell | None:
@@ -191,16 +228,18 @@ def _place() -> _Terminal | _Cell | None:
     return None
 
 
-def rendered(look: Look, width: int) -> Any:
-    """A line as rich draws it, in at most `width` columns: the text is cut to the columns that the
-    bar and the notes leave."""
-    notes = list(look.notes)
-    while len(notes) > 1 and len(" · ".join(notes)) + BAR // 2 + 14 > width:
+def rendered(look: Look, width: int, ascii_only: bool = False) -> Any:
+    """A line as rich draws it, in at most `width` columns: the last notes are left out if the line
+    is short, and the text is cut to the columns that the bar and the notes leave."""
+    notes, dot = list(look.notes), " | " if ascii_only else " · "
+    while len(notes) > 1 and len(dot.join(notes)) + BAR // 2 + 14 > width:
         notes.pop()
-    said = " · ".join(notes)
+    said = dot.join(notes)
     columns = 0 if not look.bar else BAR if width - len(said) - BAR >= 30 else BAR // 2
     room = max(width - columns - len(said) - 2, 1)
-    what = look.what if len(look.what) <= room else look.what[: room - 1] + "…"
+    name = look.what.replace(" · ", dot)
+    cut = name[: max(room - 3, 0)] + "..." if ascii_only else name[: room - 1] + "…"
+    what = name if len(name) <= room else cut[:room]
     cells: list[Any] = [rich_text.Text(what, style="bold"), rich_text.Text(said)]
     if look.bar:
         cells.insert(

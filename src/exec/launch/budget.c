@@ -47,6 +47,7 @@ void sk_budget_give(struct sk_budget *b, uint64_t n) {
 void sk_budget_spilled(struct sk_budget *b, uint64_t n) {
     sk_budget_give(b, n);
     b->disk += n;
+    b->disk_peak = SK_MAX(b->disk_peak, b->disk);
 }
 
 void sk_budget_restored(struct sk_budget *b, uint64_t n) {

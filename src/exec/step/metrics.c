@@ -206,6 +206,7 @@ void sk_metrics_get(const struct sk_step *x, struct sk_exec_stats *st, struct sk
                                  .memory_now = x->mem.used,
                                  .memory_peak = x->mem.peak,
                                  .memory_disk = x->mem.disk,
+                                 .memory_disk_peak = x->mem.disk_peak,
                                  .forced = x->n_forced,
                                  .bottleneck = UINT32_MAX,
                                  .bottleneck_why = WHY[WHY_NONE],
@@ -222,4 +223,6 @@ void sk_metrics_get(const struct sk_step *x, struct sk_exec_stats *st, struct sk
         if (i < cap) get_op(&x->s[i], &ops[i]);
     }
     estimate(x, st);
+    for (uint32_t i = 0; i < SK_MIN(x->n, cap); i++)
+        ops[i].tasks_expected = SK_MAX((uint64_t)(x->facts[i].tasks + 0.5), ops[i].tasks_done);
 }

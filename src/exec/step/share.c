@@ -22,7 +22,7 @@
  * 10 (measured by bench/py/progress_error.py). */
 #define REDUCE_PER_PACK 5.0
 /* The guess of an exchange's tasks counts like this number of done tasks. */
-#define GUESS_TASKS 4.0
+#define GUESS_TASKS 8.0
 /* The factor of step 4 is within these bounds. */
 #define SLOWER_LEAST 0.7
 #define SLOWER_MOST 4.0

@@ -377,7 +377,7 @@ static PyObject *op_dict(const struct sk_exec_op_stats *o) {
         I(*o, d, task_ns_max) == 0 && I(*o, d, wait_input_ns) == 0 &&
         I(*o, d, wait_memory_ns) == 0 && I(*o, d, wait_resource_ns) == 0 &&
         I(*o, d, wait_consumer_ns) == 0 && I(*o, d, first_out_ns) == 0 && U(*o, d, n_actors) == 0 &&
-        I(*o, d, total_units) == 0;
+        I(*o, d, total_units) == 0 && U(*o, d, tasks_expected) == 0;
     for (uint32_t i = 0; ok && i < SK_MIN(o->n_fused, SK_COUNT(o->fused)); i++) {
         const struct sk_task_note_op *f = &o->fused[i];
         PyObject *row = Py_BuildValue(
@@ -417,7 +417,7 @@ static PyObject *stats_dict(struct sk_exec *x) {
     PyObject *d = PyDict_New(), *list = PyList_New(0);
     bool ok = d && list && I(s, d, wall_ns) == 0 && U(s, d, memory_limit) == 0 &&
               U(s, d, memory_now) == 0 && U(s, d, memory_peak) == 0 && U(s, d, memory_disk) == 0 &&
-              U(s, d, forced) == 0 &&
+              U(s, d, memory_disk_peak) == 0 && U(s, d, forced) == 0 &&
               put_item(d, "bottleneck",
                        s.bottleneck == UINT32_MAX ? Py_NewRef(Py_None)
                                                   : PyLong_FromUnsignedLong(s.bottleneck)) == 0 &&

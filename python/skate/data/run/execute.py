@@ -139,7 +139,7 @@ def run(
     errors = Errors(x)
     request.tell(errors)
     log = logging.getLogger("ray.data")
-    bar = Progress(x, context, node)
+    bar = Progress(x, context)
     # The driver needs this module, pyarrow and NumPy for the blocks, and imports them while the
     # workers start.
     load(batch)
