@@ -96,6 +96,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"skate {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_sidebars = {name: [] for name in ("index", "performance/index", "security/index")}
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {

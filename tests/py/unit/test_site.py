@@ -60,3 +60,12 @@ def test_messages_in_the_table_of_errors_are_those_of_the_sources():
     for message, *_ in rows:
         for part in message.split("…"):
             assert part.strip() in text, f"no source prints {part.strip()!r}"
+
+
+def test_figures_of_lost_cases_are_those_of_the_benches():
+    text = (ROOT / "docs" / "performance" / "index.md").read_text()
+    figures = (ROOT / "bench" / "README.md").read_text()
+    rows = re.findall(r"^\| [^|]+ \| ([^|]*\d[^|]*) \| ([^|]*\d[^|]*) \|", text, re.M)
+    assert len(rows) > 12
+    for number in re.findall(r"\d[\d.,]*\d", " ".join(a + " " + b for a, b in rows)):
+        assert re.search(rf"(?<![\d.]){re.escape(number)}(?![\d])", figures), number
