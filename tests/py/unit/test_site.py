@@ -69,3 +69,15 @@ def test_figures_of_lost_cases_are_those_of_the_benches():
     assert len(rows) > 12
     for number in re.findall(r"\d[\d.,]*\d", " ".join(a + " " + b for a, b in rows)):
         assert re.search(rf"(?<![\d.]){re.escape(number)}(?![\d])", figures), number
+
+
+def test_the_readme_leads_to_files_that_exist_and_has_figures_of_the_benches():
+    text = (ROOT / "README.md").read_text()
+    links = re.findall(r"\]\(([^)#:]+)", text)
+    assert len(links) > 20
+    assert [n for n in links if not (ROOT / n).exists()] == []
+    figures = (ROOT / "bench" / "README.md").read_text()
+    rows = re.findall(r"^\| .* \| ([^|]*\d[^|]*) \| ([^|]*\d[^|]*) \| `", text, re.M)
+    assert len(rows) > 4
+    for number in re.findall(r"\d[\d.,]*\d", " ".join(a + " " + b for a, b in rows)):
+        assert re.search(rf"(?<![\d.]){re.escape(number)}(?!\d)", figures), number
