@@ -8,6 +8,35 @@ import sys
 _Module = type(sys)
 
 
+# packages whose name for pip is not that of their module
+_PIP = {"PIL": "pillow", "IPython": "ipython", "lance": "pylance"}
+
+
+def _missing(package):
+    """The error for a package that is not installed."""
+    pip = _PIP.get(package, package)
+    return ModuleNotFoundError(
+        f"this needs the package {pip}, which is not installed here: pip install {pip}",
+        name=package,
+    )
+
+
+def _imported(name):
+    try:
+        __import__(name)  # importlib takes a millisecond, and is one of the stand-ins
+    except ModuleNotFoundError as e:
+        package = name.partition(".")[0]
+        if e.name != package:
+            raise
+        raise _missing(package) from None
+
+
+def need(package):
+    """Raises the error for a package that is not installed; imports nothing."""
+    if importlib_util.find_spec(package) is None:
+        raise _missing(package)
+
+
 def stand_in(name):
     """A stand-in for a module, which imports the module when an attribute is first read. It stores
     the attributes in its own dictionary, so later reads are fast. Variables of skate's own modules
@@ -16,7 +45,7 @@ def stand_in(name):
 
     def __getattr__(attribute):
         try:
-            __import__(name)  # importlib takes a millisecond, and is one of the stand-ins
+            _imported(name)
         except ModuleNotFoundError:
             # inspect and doctest read these names, for which the module is not imported
             if attribute.startswith("__"):
@@ -35,7 +64,7 @@ def load(*modules):
     """Imports the modules of these stand-ins now: to use idle time, or for the side effects of an
     import (registering skate's types with Arrow)."""
     for m in modules:
-        __import__(m.__name__)
+        _imported(m.__name__)
 
 
 TYPE_CHECKING = False  # typing is slow to import

@@ -492,3 +492,48 @@ for call in (
     r = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     told = 'ModuleNotFoundError functions, and values that pickle does not take, go to other processes by the package cloudpickle, which is not installed here: pip install "cloudpickle>=3,<4"'
     assert r.stdout.splitlines() == [told] * 5, r.stdout + r.stderr
+
+
+def test_without_pandas_the_package_is_named():
+    code = """
+import sys
+sys.modules["pandas"] = None
+import skate, skate.data
+skate.init(num_cpus=1)
+ds = skate.data.range(3)
+for call in (
+    lambda: ds.map_batches(lambda df: df, batch_format="pandas").take_all(),
+    lambda: ds.groupby("id").map_groups(lambda df: df).take_all(),
+    lambda: ds.add_column("x", lambda df: 1).take_all(),
+    lambda: ds.to_pandas(),
+    lambda: ds.take_batch(batch_format="pandas"),
+):
+    try:
+        print(call())
+    except Exception as e:
+        print(type(e).__name__, e)
+"""
+    r = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    told = "ModuleNotFoundError this needs the package pandas, which is not installed here: pip install pandas"
+    assert r.stdout.splitlines() == [told] * 5 and not r.stderr, r.stdout + r.stderr
+
+
+def test_without_pillow_the_package_is_named():
+    code = """
+import sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name == "PIL":
+            raise ModuleNotFoundError("No module named 'PIL'", name="PIL")
+
+sys.meta_path.insert(0, Hidden())
+from skate.data.values import pictures
+try:
+    pictures.Image.open("x.png")
+except ImportError as e:
+    print(e)
+"""
+    r = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    told = "this needs the package pillow, which is not installed here: pip install pillow"
+    assert r.stdout.splitlines() == [told], r.stdout + r.stderr

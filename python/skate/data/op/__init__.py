@@ -15,6 +15,8 @@ import importlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from skate import _deps
+
 Batches = Iterator[Any]  # of pyarrow.RecordBatch
 Params = dict[str, Any]
 
@@ -146,7 +148,10 @@ class Operator:
 
     def modules(self, params: Params) -> tuple[str, ...]:
         """The modules that a worker imports for the operator besides the operator's own file."""
-        return ("pandas",) if params.get("batch_format") == "pandas" else ()
+        if params.get("batch_format") != "pandas":
+            return ()
+        _deps.need("pandas")
+        return ("pandas",)
 
     def whole_blocks(self, params: Params) -> bool:
         """Whether each batch that the operator gets must be a whole input block, uncut."""

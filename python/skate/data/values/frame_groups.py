@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from skate._deps import np, pa, pd
+from skate._deps import load, np, pa, pd
 from skate.data.values.frames import from_pandas, to_pandas
 
+load(pd)  # its __version__ alone would not say that the package is missing
 # pandas 2 warns about writes to a slice of a DataFrame, although no other code uses these rows
 WARNS = int(pd.__version__.split(".")[0]) < 3
 
