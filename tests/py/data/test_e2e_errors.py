@@ -224,6 +224,10 @@ def test_errors_of_readers_are_of_their_classes(tmp_path):
     with pytest.raises(PIL.UnidentifiedImageError, match="a.png") as e:
         sd.read_images(str(tmp_path)).take_all()
     assert isinstance(e.value, ValueError)  # the class that Ray raises
+    assert "UnidentifiedImageError: read_images" in str(e.value) and "BytesIO" not in str(e.value)
+    ds = sd.read_images(str(tmp_path), on_error="skip")
+    ds.count()
+    assert "ReadImage: 1 UnidentifiedImageError" in ds.stats()
     for read, text in (
         (sd.read_csv, b"a\n1\n"),
         (sd.read_text, b"x\n"),

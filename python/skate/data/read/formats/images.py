@@ -62,10 +62,10 @@ def read_images(
 
 
 def __getattr__(name: str) -> Any:
-    """Makes _Unidentified, the error for a file that Pillow does not recognise. It is a ValueError,
-    as in Ray, and Pillow's own UnidentifiedImageError. It is made at its first use, since only
-    readers of images import Pillow."""
-    if name != "_Unidentified":
+    """Makes UnidentifiedImageError, the error for a file that Pillow does not recognise. It is a
+    ValueError, as in Ray, and Pillow's own class of that name. It is made at its first use, since
+    only readers of images import Pillow."""
+    if name != "UnidentifiedImageError":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     made = type(
@@ -94,8 +94,10 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
             picture, fell_back = pictures.decode(
                 read_bytes(params.get("fs"), path), want, stack.make
             )
-        except Image.UnidentifiedImageError as e:
-            unreadable(params, task, __getattr__("_Unidentified")(f"read_images {path}: {e}"), path)
+        except Image.UnidentifiedImageError:
+            unknown = __getattr__("UnidentifiedImageError")
+            e = unknown(f"read_images {path}: cannot identify image file")
+            unreadable(params, task, e, path)
             continue
         except Exception as e:
             unreadable(params, task, named(e, "read_images", path), path)
