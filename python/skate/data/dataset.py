@@ -1858,10 +1858,11 @@ class Dataset:
         them longer, write them to files.
 
         Columns: operator (its label, such as "Map(f)"), error (class), message, source (the file;
-        null if unknown), source_row (the row in the file, from 0; null if unknown; for read_csv and
-        read_json the line), task, input_row (the row in the input of the operator's task, from 0),
-        traceback, raw (the bytes that a reader found, or null) and row: the row as the operator got
-        it, a struct of its columns (null for readers). If operators had columns with the same name
+        null if unknown), source_row (the row in the file, from 0; null if unknown, as for rows of a
+        file that has a bad record itself), line (the line of a bad record of a text file, from 1),
+        task, input_row (the row in the input of the operator's task, from 0), traceback, raw (the
+        bytes that a reader found, or null) and row: the row as the operator got it, a struct of its
+        columns (null for readers). If operators had columns with the same name
         whose types cannot be unified, row is a Python dict (a column of objects).
 
         Args:

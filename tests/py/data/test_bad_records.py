@@ -319,6 +319,24 @@ def test_json_lines(tmp_path):
     ]
 
 
+def test_a_row_behind_a_bad_line_has_no_wrong_number(tmp_path):
+    (tmp_path / "x.jsonl").write_text('{"a": "1"}\n{"a": \n{"a": "?"}\n')
+    (tmp_path / "y.jsonl").write_text('{"a": "1"}\n{"a": "?"}\n')
+
+    def number(row):
+        return {"a": int(row["a"])}
+
+    ds = sd.read_json(str(tmp_path), on_error="quarantine", override_num_blocks=1)
+    ds = ds.map(number, on_error="quarantine")
+    assert ds.count() == 2
+    errors = sorted(ds.errors().take_all(), key=lambda e: (e["source"], e["operator"]))
+    assert [(e["operator"], os.path.basename(e["source"]), e["source_row"]) for e in errors] == [
+        ("Map(number)", "x.jsonl", None),
+        ("ReadJSON", "x.jsonl", 1),
+        ("Map(number)", "y.jsonl", 1),
+    ]
+
+
 def odd_json(path, bad):
     """A file with 100 good records, and the bad ones at their line numbers."""
     lines = [f'{{"a": {i}, "b": {{"c": "x{i}"}}}}' for i in range(100)]

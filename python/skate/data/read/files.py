@@ -425,7 +425,8 @@ def run(params: dict[str, Any], task: Any, doing: str, read_file: Any) -> Iterat
         try:
             for rb in read_file(params, task, path):
                 yield with_columns(params, rb, extra, path if params["include_paths"] else None)
-                task.source_row += rb.num_rows
+                if task.source_row is not None:
+                    task.source_row += rb.num_rows
         except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, EOFError) as e:
             # a TypeError may be raised by a user's decoder
             if isinstance(e, TypeError) and not tolerates(params):
@@ -448,6 +449,8 @@ def unreadable(
     if (params.get("on_error") or "raise") == "raise" or on_error.is_fatal(e, reading=True):
         raise e from None
     task.letters.add(params, e, None, None, path, row, raw, line)
+    # which rows of the file the following batches have is not known: one of them is missing
+    task.source_row = None
 
 
 def bad_line(
