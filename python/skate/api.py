@@ -52,7 +52,7 @@ class Context(dict):
 
     dashboard_url = ""
     python_version = ".".join(map(str, sys.version_info[:3]))
-    ray_version = skate_version = "0.1.0"
+    ray_version = skate_version = _skate.__version__
     ray_commit = skate_commit = ""
 
     @property
