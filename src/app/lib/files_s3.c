@@ -26,6 +26,7 @@ enum {
     RANGE = 16 << 20,
     RANGES = 8,
     PARTS = 4,
+    ANSWER = 16 << 20, /* the most bytes of an answer that is no part of an object */
     TRIES = 10,
     STALL_S = 5,
     STALL_BYTES = 1 << 10,
@@ -78,6 +79,7 @@ static size_t take(char *p, size_t size, size_t n, void *ctx) {
         strncat(r->why, p, n < room ? n : room);
         return n;
     }
+    if (n > ANSWER - r->got) return 0;
     r->to = tool_need(realloc(r->to, r->got + n + 1));
     memcpy(r->to + r->got, p, n);
     r->to[r->got += n] = 0;

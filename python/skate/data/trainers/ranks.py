@@ -79,7 +79,7 @@ def understood(message: bytes, first: bool = False) -> dict[str, Any]:
     """Parses a message of a trainer and checks it against the table; raises Refused. first: the
     message must be the first one, which names the rank."""
     try:
-        said = json.loads(message.removesuffix(b"\n"))
+        said = json.loads(str(message.removesuffix(b"\n"), "utf-8"))
     except (ValueError, RecursionError) as e:
         raise Refused(f"it is no JSON: {e}") from None
     if type(said) is not dict:
