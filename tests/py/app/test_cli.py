@@ -285,3 +285,8 @@ def test_docs_and_completion():
         assert rc == 0 and "doctor" in out
     out, err, rc = skate("completion", "csh")
     assert (out, rc) == ("", 2) and "choose from" in err and "bash" in err
+
+
+def test_replay_of_nothing(tmp_path):
+    out, err, rc = skate("replay", "nothing", env={"TMPDIR": str(tmp_path)})
+    assert (out, rc) == ("", 1) and err.startswith("skate replay: ") and err.count("\n") == 1, err

@@ -200,6 +200,21 @@ def test_json(program):
     assert 0 <= engine["store"]["resident"] <= engine["store"]["capacity"]
 
 
+def test_stack_and_memory_as_json(program):
+    out, err, rc = skate("stack", "--json", program.pid)
+    (engine,) = json.loads(out)["engines"]
+    assert rc == 0 and engine["pid"] == program.pid and "waits.py" in engine["stack"], err
+    assert any(
+        "MapBatches(wait)" in w["task"] and "in wait\n" in w["stack"] for w in engine["workers"]
+    )
+    out, err, rc = skate("memory", "--json", program.pid)
+    (engine,) = json.loads(out)["engines"]
+    rows = {p["pid"]: p for p in engine["processes"]}
+    assert rc == 0 and rows[program.pid]["bytes"] > 1 << 20, err
+    assert sum(p["bytes"] for p in rows.values()) == engine["bytes"]
+    assert engine["store"]["capacity"] > engine["store"]["resident"] >= 0
+
+
 def test_store(program):
     out, err, rc = skate("store", program.pid)
     first, *rows = out.splitlines()
