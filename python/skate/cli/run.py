@@ -9,6 +9,7 @@ import sys
 import types
 from typing import Any
 
+from skate import config
 from skate._deps import as_ray, importlib_util
 from skate.cli import out
 from skate.cli.parsers import Parser
@@ -130,6 +131,8 @@ def settings(args: argparse.Namespace) -> dict[str, str]:
         env["SKATE_NUM_CPUS"] = f"{args.cpus:g}"
     if asked.get("memory") is not None:
         store = args.memory * 30 // 100
+        if args.memory - store < config.LEAST_MEMORY:
+            raise out.Refused("--memory: 100m or more is wanted; no worker runs in less", 2)
         env["SKATE_OBJECT_STORE_MEMORY"] = str(store)
         env["SKATE_MEMORY"] = str(args.memory - store)
     if asked.get("address") is not None:
