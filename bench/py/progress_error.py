@@ -140,11 +140,11 @@ def pipelines(sd):
             .map_groups(lambda b: (time.sleep(0.08), {"k": b["k"][:1]})[1])
         ),
         "join": lambda: all_of(
-            r(30_000_000, 60)
-            .map_batches(keyed(8_000_000))
-            .join(r(8_000_000, 20).map_batches(lambda b: {"k": b["id"]}), "inner", 16, on=("k",))
+            r(50_000_000, 100)
+            .map_batches(keyed(16_000_000))
+            .join(r(16_000_000, 40).map_batches(lambda b: {"k": b["id"]}), "inner", 16, on=("k",))
         ),
-        "random_shuffle": lambda: all_of(big(12_000_000, 120).random_shuffle(seed=1)),
+        "random_shuffle": lambda: all_of(big(24_000_000, 240).random_shuffle(seed=1)),
         "write_parquet": lambda: lambda: big(8_000_000, 160).write_parquet(path.new),
         "limit": lambda: all_of(r(100_000, 200).map_batches(nap(0.15)).limit(40_000)),
         "union": lambda: all_of(
@@ -167,7 +167,7 @@ def pipelines(sd):
         "skewed": lambda: all_of(r(200000, 200).map_batches(skewed)),
         "uneven": lambda: all_of(r(40000, 160).map_batches(uneven)),
         "few_long_tasks": lambda: all_of(r(50000, 5).map_batches(nap(3.0))),
-        "spill": lambda: all_of(big(16_000_000, 160).random_shuffle(seed=1)),
+        "spill": lambda: all_of(big(32_000_000, 320).random_shuffle(seed=1)),
         "slow_consumer": lambda: slow_consumer(r(100000, 100).map_batches(nap(0.01)), 0.08),
         "inference": lambda: inference(stored(200_000, 50), path.new),
     }

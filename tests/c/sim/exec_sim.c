@@ -107,6 +107,12 @@ struct sim {
     double busy_cpu, work[MAXS], longest;
     /* n_tasks: started tasks of each stage; ops_max: most operators behind the sources */
     uint32_t n_tasks[MAXS], ops_max;
+    SK_VEC(struct look) looks; /* the estimates of the run, after each 16th event */
+};
+
+struct look {
+    double now, share, left; /* left < 0: not known */
+    bool guess;
 };
 
 static double uniform(struct sim *m) {
@@ -687,6 +693,18 @@ static bool keeps_within(const char *policy) {
     return false;
 }
 
+/* Asks how far the run is, as users do. */
+static void look(struct sim *m) {
+    struct sk_exec_stats st;
+    sk_metrics_advance(m->x, ns(m->now));
+    sk_metrics_get(m->x, &st, NULL, 0);
+    CHECK_MSG(st.share >= 0 && st.share <= 1 && (st.share < 1 || st.done), "share %g", st.share);
+    CHECK_MSG(st.left_ns >= 0 || (st.left_ns == -1 && st.share <= 0), "left %lld, share %g",
+              (long long)st.left_ns, st.share);
+    CHECK(sk_vec_push(&m->looks, TAG,
+                      ((struct look){m->now, st.share, (double)st.left_ns / 1e9, st.left_guess})));
+}
+
 static void run(struct sim *m, uint32_t root, const char *policy) {
     struct sk_err err = {0};
     m->conf.policy = sk_policy_find(policy);
@@ -718,7 +736,10 @@ static void run(struct sim *m, uint32_t root, const char *policy) {
         on(m, pop(m));
         consume(m, &wake);
         CHECK_MSG(++n < 3000000, "does not end");
+        if (n % 16 == 0) look(m);
     }
+    look(m);
+    CHECK(m->looks.p[m->looks.n - 1].share >= 1);
     struct sk_bref b;
     char text[2000];
     sk_stall_text(m->x, ns(m->now), text, sizeof text);
@@ -740,6 +761,7 @@ static void finish(struct sim *m) {
     sk_told_deinit(&m->outside);
     sk_stages_free(&m->st);
     sk_vec_free(&m->heap);
+    sk_vec_free(&m->looks);
     sk_plan_destroy(m->plan, NULL, NULL);
 }
 
@@ -1220,6 +1242,72 @@ TEST_SLOW(policies_compared, 600) {
                    "peak %.2f of memory\n",
                    ROWS[r], sk_policy_name(k), exp(sum / n), ratio[n / 2], ratio[n * 95 / 100],
                    ratio[n - 1], peak / n);
+        }
+}
+
+/* ---- how far a run is, and the time left ------------------------------------------------------
+ */
+
+enum way { FAST_SLOW, SLOW_FAST, POOL, HALF, CONSUMER, FILTER, GROW, WAYS };
+static const char *const WAY[] = {"slow behind fast", "fast behind slow", "pool", "limit",
+                                  "slow consumer",    "filter",           "grows"};
+
+/* A source of 200 tasks of 16 rows, and behind it what `way` says. */
+static uint32_t known_plan(struct sim *m, enum way way) {
+    struct sk_unit units[200];
+    for (uint32_t i = 0; i < SK_COUNT(units); i++) {
+        units[i] = (struct sk_unit){{"", 0}, -1, -1};
+        m->unit_rows[i] = 16;
+    }
+    double first[WAYS] = {0.1, 1, 0.1, 1, 0.1, 0.5, 0.5},
+           second[WAYS] = {1, 0.1, 0.3, 0, 0, 1, 0.3};
+    CHECK_OK(sk_plan_create(&m->plan, NULL));
+    m->s[0] = (struct stage){.times = way == GROW ? 4 : 1, .of = 1, .sec = first[way]};
+    if (way == FILTER) m->s[0].of = 16;
+    uint32_t root = add(
+        m, &READ, (struct sk_node_desc){.units = units, .n_units = 200, .cpu_e4 = 10000}, NULL, 0);
+    if (way == CONSUMER) m->pause = 0.2;
+    if (way == HALF) return add(m, &LIMIT, (struct sk_node_desc){.limit = 1600}, &root, 1);
+    if (second[way] <= 0) return root;
+    m->s[1] = (struct stage){.times = 1, .of = 1, .sec = second[way]};
+    struct sk_node_desc d = {.cpu_e4 = 10000, .max_tasks = 100};
+    if (way == POOL) d = (struct sk_node_desc){.cpu_e4 = 10000, .pool_min = 2, .pool_max = 2};
+    return add(m, &MAP_BATCHES, d, &root, 1);
+}
+
+/* The predicted total of runs whose tasks take 0.7 to 1.4 of their mean time: within 2x
+ * (usually 1.2x) from a tenth of the time on. Nothing else loads the simulated machine. */
+TEST_SLOW(time_left_of_known_runs, 60) {
+    for (unsigned k = 0; sk_policy_name(k); k++)
+        for (uint32_t way = 0; way < WAYS; way++) {
+            struct sim *m = sk_alloc(TAG, sizeof *m);
+            *m = (struct sim){.rng = test_rand(), .sigma = 0.2};
+            m->conf = (struct sk_step_conf){.memory_bytes = 1000 * ROW_BYTES,
+                                            .target_min_bytes = 4 * ROW_BYTES,
+                                            .target_max_bytes = 16 * ROW_BYTES,
+                                            .preserve_order = true,
+                                            .cpu_e4 = 40000};
+            run(m, known_plan(m, way), sk_policy_name(k));
+            double off = 1, back = 0, most = 0;
+            uint32_t n = 0;
+            for (uint32_t i = 0; i < m->looks.n; i++) {
+                const struct look *l = &m->looks.p[i];
+                if (l->left < 0 || l->now < m->now / 10) continue;
+                double total = l->now + l->left;
+                off = SK_MAX(off, SK_MAX(total / m->now, m->now / total));
+                back = SK_MAX(back, most - l->share);
+                most = SK_MAX(most, l->share);
+                n++;
+            }
+            printf("# %-11s, %-16s: %5.1f s, predicted total at most %.2fx off, share back by at "
+                   "most %.2f\n",
+                   sk_policy_name(k), WAY[way], m->now, off, back);
+            CHECK_GT(n, 10);
+            CHECK_MSG(off < 2 && back < 0.2, "%s: %.2fx off, back by %.2f", WAY[way], off, back);
+            finish(m);
+            sk_vec_free(&m->rows);
+            sk_vec_free(&m->sizes);
+            sk_free(m);
         }
 }
 

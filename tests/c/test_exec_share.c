@@ -1,0 +1,205 @@
+/* test_exec_share.c - the estimate of share.c from facts that the test gives, one at a time; how
+ * good it is over whole runs: time_left_of_known_runs in sim/exec_sim.c. */
+#include <math.h>
+
+#include "exec/step/share.h"
+#include "test.h"
+
+#define S 1e9
+static const struct sk_share_op NONE = {.parent = UINT32_MAX, .units = -1, .limit = -1};
+
+/* A stage with tasks of one second each and blocks of 100 bytes and 10 rows. */
+static struct sk_share_op stage(double done, double begun, double came) {
+    struct sk_share_op o = NONE;
+    o.runs = true;
+    o.cpus = 1;
+    o.slots = 4;
+    o.n_fused = 1;
+    o.done = done;
+    o.running = o.begun = begun;
+    o.queued = came - done - begun;
+    o.came = came * 100;
+    o.done_in = done * 100;
+    o.running_in = begun * 100;
+    o.out = o.out_done = done * 100;
+    o.rows_out = done * 10;
+    o.done_ns = done * S;
+    o.recent_ns = done > 0 ? S : 0;
+    o.ages_ns = begun * S / 2;
+    o.oldest_ns = begun > 0 ? S / 2 : 0;
+    return o;
+}
+
+static struct sk_share_op source(double done, double begun, double units) {
+    struct sk_share_op o = stage(done, begun, units);
+    o.units = units;
+    o.came = o.done_in = o.running_in = 0;
+    return o;
+}
+
+static struct sk_share ask(struct sk_share_op *op, uint32_t n, double now_s) {
+    for (uint32_t i = 0; i + 1 < n; i++)
+        if (op[i].parent == UINT32_MAX) op[i].parent = i + 1;
+    struct sk_share_run r = {.op = op, .n = n, .cpus = 4, .task_bytes = 100, .now_ns = now_s * S};
+    op[0].live_ns = now_s * S;
+    return sk_share(&r);
+}
+
+static double left(struct sk_share a) { return (double)a.left_ns / S; }
+static bool near(double a, double b) { return fabs(a - b) < 0.02 * b + 1e-6; }
+#define CHECK_NEAR(a, b) CHECK_MSG(near(a, b), "%g, not %g", (double)(a), (double)(b))
+
+TEST(nothing_is_known_before_a_task_is_done) {
+    struct sk_share_op op[] = {source(0, 4, 100)};
+    struct sk_share a = ask(op, 1, 1);
+    CHECK_EQ(a.left_ns, -1);
+    CHECK(a.share <= 0);
+    CHECK_EQ(ask(op, 0, 1).left_ns, -1);
+    struct sk_share_op empty[] = {source(0, 0, 0)}; /* a run without tasks */
+    CHECK_EQ(ask(empty, 1, 1).left_ns, -1);
+}
+
+TEST(a_source_knows_its_tasks) {
+    struct sk_share_op op[] = {source(40, 4, 100)};
+    struct sk_share a = ask(op, 1, 10.5);
+    CHECK_NEAR(left(a), 14.5); /* 60 tasks, 4 of them half done, 4 at a time */
+    CHECK_NEAR(a.share, 10.5 / 25);
+    CHECK(!a.guess);
+}
+
+TEST(inputs_that_are_read_are_not_the_work) {
+    struct sk_share_op op[] = {source(100, 0, 100), stage(8, 4, 100)};
+    op[0].over = true;
+    op[0].done_ns = S;
+    op[0].recent_ns = S / 100;
+    struct sk_share a = ask(op, 2, 2.75);
+    CHECK_NEAR(left(a), 22.5);
+    CHECK(a.share < 0.15);
+}
+
+TEST(a_stage_gets_what_its_inputs_still_give) {
+    /* half of the input has come; a task of the source takes a tenth of a second */
+    struct sk_share_op op[] = {source(50, 0, 100), stage(20, 4, 50)};
+    op[0].done_ns = 5 * S;
+    op[0].recent_ns = S / 10;
+    CHECK_NEAR(left(ask(op, 2, 6.75)), (78 + 5) / 4.0);
+    /* the source yields a tenth: fewer tasks follow */
+    op[0].out = op[0].out_done = 500;
+    op[1] = stage(4, 0, 5);
+    CHECK_NEAR(left(ask(op, 2, 2.25)), (6 + 5) / 4.0);
+}
+
+TEST(the_last_tasks_take_their_time) {
+    struct sk_share_op op[] = {source(96, 2, 98)};
+    op[0].over = true;
+    CHECK_NEAR(left(ask(op, 1, 24.25)), 0.5);
+    op[0].ages_ns = 20 * S; /* it should have ended long ago: soon */
+    CHECK_NEAR(left(ask(op, 1, 24.45)), 0.1);
+    op[0] = source(1, 0, 2); /* one after the other, whatever the number of CPUs */
+    op[0].slots = 1;
+    CHECK_NEAR(left(ask(op, 1, 1)), 1);
+}
+
+TEST(few_slots_hold_a_run_back) {
+    struct sk_share_op op[] = {source(100, 0, 100), stage(20, 0, 100)};
+    op[0].over = true;
+    op[0].done_ns = S;
+    op[0].recent_ns = S / 100;
+    op[1].slots = 2; /* actors */
+    CHECK_NEAR(left(ask(op, 2, 10)), 40);
+}
+
+TEST(an_exchange_is_expected_from_its_packing) {
+    struct sk_share_op op[] = {source(50, 0, 100), stage(0, 0, 50)};
+    op[0].pack_ns = 10 * S;
+    op[1].waits = true;
+    struct sk_share a = ask(op, 2, 12.5);
+    CHECK_NEAR(left(a), 12.5 + 5 * 20 / 4.0);
+    CHECK(!a.guess);
+    op[1].n_fused = 2; /* other operators follow in its tasks: as long again as all before it */
+    a = ask(op, 2, 12.5);
+    CHECK_NEAR(left(a), 12.5 + 25 + 25);
+    CHECK(a.guess);
+}
+
+TEST(a_stage_that_has_not_begun_is_a_guess) {
+    struct sk_share_op op[] = {source(10, 0, 10), source(0, 0, 30), NONE};
+    op[0].parent = 2;
+    op[0].over = true;
+    op[1].parent = 2; /* a union, whose inputs come one after the other */
+    struct sk_share a = ask(op, 3, 2.5);
+    CHECK_NEAR(left(a), 7.5);
+    CHECK(a.guess);
+    op[1] = source(1, 0, 30);
+    op[1].parent = 2;
+    CHECK(!ask(op, 3, 2.75).guess);
+}
+
+TEST(a_limit_needs_only_its_rows) {
+    struct sk_share_op op[] = {source(40, 0, 1000), NONE};
+    op[1].limit = 800; /* of 10,000 rows */
+    CHECK_NEAR(left(ask(op, 2, 10)), 10);
+}
+
+TEST(the_consumer_may_be_the_slowest) {
+    struct sk_share_op op[] = {source(40, 0, 100)};
+    op[0].live_ns = 10 * S;
+    struct sk_share_run r = {
+        .op = op, .n = 1, .cpus = 4, .now_ns = 20 * S, .taken_rows = 200, .taken_ns = 20 * S};
+    CHECK_NEAR(left(sk_share(&r)), 80);
+}
+
+TEST(a_run_that_was_slower_than_its_tasks_stays_so) {
+    struct sk_share_op op[] = {source(40, 0, 100)};
+    CHECK_NEAR(left(ask(op, 1, 20)), 30);
+}
+
+/* Random facts, also impossible ones: a number, in its range. */
+TEST(any_facts_give_a_number) {
+    for (int i = 0; i < 20000; i++) {
+        struct sk_share_op op[4];
+        uint32_t n = 1 + (uint32_t)(test_rand() % 4);
+        for (uint32_t k = 0; k < n; k++) {
+            double v[12];
+            for (int j = 0; j < 12; j++)
+                v[j] = test_rand() % 3 ? (double)(test_rand() % 1000) : test_rand() % 2 ? 0 : 1e18;
+            uint64_t r = test_rand();
+            op[k] = (struct sk_share_op){.parent = k + 1 < n ? k + 1 : UINT32_MAX,
+                                         .runs = r & 1,
+                                         .over = r & 2,
+                                         .waits = r & 4,
+                                         .passes = r & 8,
+                                         .n_fused = 1 + (r >> 4 & 1),
+                                         .units = r & 32 ? v[0] : -1,
+                                         .limit = r & 64 ? v[1] : -1,
+                                         .cpus = (double)(r >> 8 & 1),
+                                         .slots = 1 + (double)(r >> 9 & 3),
+                                         .done = v[2],
+                                         .running = v[3],
+                                         .begun = v[3],
+                                         .queued = v[4],
+                                         .came = v[5],
+                                         .done_in = v[6],
+                                         .running_in = v[7],
+                                         .out = v[8],
+                                         .out_done = v[8],
+                                         .rows_out = v[9],
+                                         .done_ns = v[10],
+                                         .recent_ns = v[10],
+                                         .ages_ns = v[11],
+                                         .oldest_ns = v[11],
+                                         .pack_ns = v[0],
+                                         .live_ns = v[1]};
+        }
+        struct sk_share_run r = {.op = op,
+                                 .n = n,
+                                 .cpus = 4,
+                                 .task_bytes = (double)(test_rand() % 3),
+                                 .now_ns = (double)(test_rand() % 1000),
+                                 .taken_rows = (double)(test_rand() % 3),
+                                 .taken_ns = (double)(test_rand() % 1000)};
+        struct sk_share a = sk_share(&r);
+        CHECK_MSG(a.share >= 0 && a.share < 1, "%g", a.share);
+        CHECK(a.left_ns >= 0 || (a.left_ns == -1 && a.share <= 0));
+    }
+}
