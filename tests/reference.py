@@ -29,6 +29,38 @@ def modules():
             yield importlib.import_module(name)
 
 
+# What public modules define for other modules of skate.
+INSIDE = {
+    "skate.data.aggregate": {"Builtin", "State", "check_column", "names_of", "takes"},
+    "skate.data.collate_fn": {
+        "check_missing",
+        "is_tensor_batch_type",
+        "no_room",
+        "numbers",
+        "tensor",
+    },
+    "skate.data.exchange_strategy": {"Over", "checked", "checked_values", "option"},
+    "skate.data.expressions": {
+        *("ClassUDF", "ComputeFn", "columns_of", "conjuncts", "has_user_code", "inline", "walk")
+    },
+    "skate.data.preprocessor": {"as_table", "is_frame", "one_batch"},
+    "skate.exceptions": {"misused", "told"},
+    "skate.experimental.tqdm_ray": {"serve"},
+    "skate.ids": {"random_uuid"},
+}
+
+
+def forgotten():
+    """Names that a public module defines, and that are neither in its __all__ nor in INSIDE."""
+    for module in modules():
+        here = module.__name__
+        own = {n for n, v in vars(module).items() if getattr(v, "__module__", None) == here}
+        for name in own - set(module.__all__) - INSIDE.get(here, set()):
+            thing = getattr(module, name)
+            if name[0] != "_" and (inspect.isclass(thing) or inspect.isfunction(thing)):
+                yield f"{here}.{name}"
+
+
 def ours(thing):
     return str(getattr(thing, "__module__", "skate")).partition(".")[0] in ("skate", "_skate")
 

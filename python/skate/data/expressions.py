@@ -22,8 +22,10 @@ from skate.data.datatype import DataType
 from skate.data.expr import names
 
 __all__ = [
+    "AggregateExpr",
     "AliasExpr",
     "BinaryExpr",
+    "CaseExpr",
     "ColumnExpr",
     "DownloadExpr",
     "Expr",
@@ -31,16 +33,23 @@ __all__ = [
     "MonotonicallyIncreasingIdExpr",
     "Operation",
     "PyArrowComputeUDFExpr",
+    "RandomExpr",
     "StarExpr",
+    "Then",
     "UDFExpr",
+    "UUIDExpr",
     "UnaryExpr",
+    "When",
     "col",
     "download",
     "lit",
     "monotonically_increasing_id",
     "pyarrow_udf",
+    "random",
     "star",
     "udf",
+    "uuid",
+    "when",
 ]
 
 

@@ -27,6 +27,10 @@ def test_every_public_name_is_in_the_reference():
     assert missing == [], "no page of docs/reference has these"
 
 
+def test_public_modules_list_all_that_is_public():
+    assert sorted(site.forgotten()) == [], "in neither __all__ nor INSIDE of tests/reference.py"
+
+
 def test_every_name_of_c_is_in_the_reference():
     names = set(site.c_names())
     assert len(names) > 300 and "skate_call_opts.max_retries" in names
