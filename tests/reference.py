@@ -160,9 +160,9 @@ def c_names():
     for line in (ROOT / "tests" / "c" / "abi.txt").read_text().splitlines():
         kind, rest = line.split(" ", 1)
         if kind == "function":
-            yield re.search(r"(skate_\w+)\(", rest)[1]
+            yield rest.partition("(")[0].split()[-1].lstrip("*")
         elif kind != "symbol":
-            yield re.match(r"[\w.]+", rest)[0]
+            yield re.split(r"[^\w.]", rest)[0]
 
 
 def c_written():

@@ -5,6 +5,8 @@
 
 writes what the function `settings` below returns: a heading, then rows, each cell in Markdown."""
 
+from typing import Any
+
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
@@ -32,7 +34,7 @@ def knobs():
     """Every setting of the engine."""
     from skate import config
 
-    of_machine = {
+    of_machine: dict[Any, str] = {
         config.cpus: "the CPUs that this process may use (affinity, cgroup)",
         config.gpus: "the GPUs that are there, or those of `CUDA_VISIBLE_DEVICES`",
         config.store_bytes: "30 % of the memory of the machine or cgroup",
@@ -65,13 +67,16 @@ def _sentence(text):
     return text[:1].upper() + text[1:].rstrip(".") + "."
 
 
+TABLES = {"settings": settings, "knobs": knobs, "without_effect": without_effect}
+
+
 class Table(Directive):
     """A page of Markdown parses the text that this makes as its own."""
 
     required_arguments = 1
 
     def run(self):
-        head, *rows = globals()[self.arguments[0]]()
+        head, *rows = TABLES[self.arguments[0]]()
         lines = [head, ["---"] * len(head), *rows]
         text = "\n".join("| " + " | ".join(c.replace("|", "\\|") for c in r) + " |" for r in lines)
         box = nodes.container()

@@ -5,6 +5,7 @@ import importlib.util
 import re
 from pathlib import Path
 
+import pytest
 import skate.data.exceptions
 import skate.exceptions
 from skate import config
@@ -66,22 +67,19 @@ def test_messages_in_the_table_of_errors_are_those_of_the_sources():
             assert part.strip() in text, f"no source prints {part.strip()!r}"
 
 
-def test_figures_of_lost_cases_are_those_of_the_benches():
-    text = (ROOT / "docs" / "performance" / "index.md").read_text()
-    figures = (ROOT / "bench" / "README.md").read_text()
-    rows = re.findall(r"^\| [^|]+ \| ([^|]*\d[^|]*) \| ([^|]*\d[^|]*) \|", text, re.M)
-    assert len(rows) > 12
-    for number in re.findall(r"\d[\d.,]*\d", " ".join(a + " " + b for a, b in rows)):
-        assert re.search(rf"(?<![\d.]){re.escape(number)}(?![\d])", figures), number
+FIGURES = r"^\| [^|]+ \| ([^|]*\d[^|]*) \| ([^|]*\d[^|]*) \|"
 
 
-def test_the_readme_leads_to_files_that_exist_and_has_figures_of_the_benches():
-    text = (ROOT / "README.md").read_text()
-    links = re.findall(r"\]\(([^)#:]+)", text)
-    assert len(links) > 20
-    assert [n for n in links if not (ROOT / n).exists()] == []
+@pytest.mark.parametrize("name", ["README.md", "docs/index.md", "docs/performance/index.md"])
+def test_figures_are_those_of_the_benches(name):
     figures = (ROOT / "bench" / "README.md").read_text()
-    rows = re.findall(r"^\| .* \| ([^|]*\d[^|]*) \| ([^|]*\d[^|]*) \| `", text, re.M)
+    rows = re.findall(FIGURES, (ROOT / name).read_text(), re.M)
     assert len(rows) > 4
     for number in re.findall(r"\d[\d.,]*\d", " ".join(a + " " + b for a, b in rows)):
         assert re.search(rf"(?<![\d.]){re.escape(number)}(?!\d)", figures), number
+
+
+def test_the_readme_leads_to_files_that_exist():
+    links = re.findall(r"\]\(([^)#:]+)", (ROOT / "README.md").read_text())
+    assert len(links) > 20
+    assert [n for n in links if not (ROOT / n).exists()] == []
