@@ -18,7 +18,7 @@ import pytest
 import skate
 import skate.data as sd
 from skate._private import timeline
-from skate.data.run import stall
+from skate.data.run import stall, stats
 from skate.terminal import progress_line
 
 
@@ -50,6 +50,17 @@ def test_stats_name_the_bottleneck():
     )
     op = d["ops"][0]
     assert op["tasks_done"] == 20 and op["rows_out"] == 2000
+
+
+def test_stats_say_in_words_why_no_operator_is_the_bottleneck():
+    def named(why):
+        return stats.DatasetStats({"bottleneck": None, "bottleneck_why": why}).bottleneck()
+
+    assert named("none") == (
+        "none",
+        "CPUs, GPUs, actors and limits were never all in use: too few tasks",
+    )
+    assert named("consumer") == ("the consumer", "the pipeline waited for it to take blocks")
 
 
 def test_explain(capsys):

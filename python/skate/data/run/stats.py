@@ -105,8 +105,10 @@ class DatasetStats:
         i = self.raw.get("bottleneck")
         ops = self.ops
         why = str(self.raw.get("bottleneck_why") or "")
+        if why == "none":
+            return "none", "CPUs, GPUs, actors and limits were never all in use: too few tasks"
         if i is None or not isinstance(i, int) or not 0 <= i < len(ops):
-            return "the consumer", why or "the pipeline waited for it to take blocks"
+            return "the consumer", "the pipeline waited for it to take blocks"
         o = ops[i]
         wall = max(1, self.raw.get("wall_ns", 1))
         busy = o.get("task_ns_total", 0)
