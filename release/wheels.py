@@ -42,7 +42,8 @@ def run(*args: str | Path, **env: str) -> str:
         list(map(str, args)), cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True
     )
     if ran.returncode:
-        sys.exit(f"wheels: failed: {' '.join(map(str, args))}\n{ran.stdout}{ran.stderr}")
+        said = "\n".join(f"{ran.stdout}{ran.stderr}".splitlines()[-30:])
+        sys.exit(f"wheels: failed: {' '.join(map(str, args))}\n{said}")
     return ran.stdout
 
 
@@ -60,6 +61,10 @@ class Target:
     @property
     def tag(self) -> str:
         return f"{self.abi.removesuffix('t')}-{self.abi}-{self.platform}"
+
+    @property
+    def machine(self) -> str:
+        return self.platform.split("_", 3)[3]
 
     @property
     def suffix(self) -> str:
@@ -84,15 +89,16 @@ def include(program: Path) -> Path | None:
     return folder if ran.returncode == 0 and (folder / "Python.h").exists() else None
 
 
-def headers(python: str) -> list[Path]:
+def headers(python: str, machine: str) -> list[Path]:
     """The folders of this Python's headers: of one that is here, else of Debian's. A Python without
-    the GIL has the same headers, but for one line of pyconfig.h, which the build defines."""
+    the GIL has the same headers, but for one line of pyconfig.h, which the build defines. Headers
+    of a distribution that has a pyconfig.h for each machine, in /usr/include, are for it alone."""
     version = python.removesuffix("t")
     program = found(version)
-    if program:
-        folder = include(program)
-        return [folder] if folder else []
-    return debian_pythons.headers(BUILD / "debian", version)
+    folder = include(program) if program else None
+    if folder and "-linux-gnu/python" not in (folder / "pyconfig.h").read_text():
+        return [folder]
+    return debian_pythons.headers(BUILD / "debian", machine, version)
 
 
 def package(version: str) -> Path:
@@ -115,7 +121,7 @@ def compiled(platform: str, targets: list[Target], jobs: str) -> Path:
     """Builds the extensions of a platform; returns the folder of the build."""
     at = BUILD / platform
     zig, _ = PLATFORMS[platform]
-    wanted = [f"{':'.join(map(str, headers(t.python)))}={t.suffix}" for t in targets]
+    wanted = [f"{':'.join(map(str, headers(t.python, t.machine)))}={t.suffix}" for t in targets]
     tools = {"SK_ZIG_TARGET": zig, "SK_ZIG_TOOLS": str(zig_tools(zig))}
     cmake = Path(sys.executable).parent / "cmake"
     flags = "-O3 -g1 -Wl,--build-id=sha1"
@@ -225,7 +231,7 @@ def main() -> None:
         sys.exit(
             f"wheels: no tag matches {args.only!r}; one is cp311-cp311-{next(iter(PLATFORMS))}"
         )
-    without = sorted({t.python for t in targets if not headers(t.python)})
+    without = sorted({t.python for t in targets if not headers(t.python, t.machine)})
     DIST.mkdir(exist_ok=True)
     files, bad = package(version), 0
     for platform in PLATFORMS:
