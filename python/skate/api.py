@@ -14,7 +14,7 @@ import time
 import types
 from _thread import RLock  # threading is slow to import
 
-from skate import _did_you_mean, _forked, _hooks, _job, _skate, config, engine, ids
+from skate import _did_you_mean, _forked, _hooks, _job, _skate, config, engine, ids, page
 from skate import job_config as _job_config
 from skate import runtime_env as _runtime_env
 from skate._deps import importlib, json, np, platform
@@ -343,6 +343,8 @@ def _open(a: Any, said: dict[str, Any]) -> Context:
     logging = a.logging_config or job_config.py_logging_config
     if logging:
         logging._apply()
+    if conf["page"]:
+        _open_page(conf["page"])
     install_hint()
     _context = Context(
         address="local",
@@ -354,6 +356,15 @@ def _open(a: Any, said: dict[str, Any]) -> Context:
         engine=conf["engine"],
     )
     return _context
+
+
+def _open_page(asked: int) -> None:
+    """Opens the page of the engine that has just been opened; the engine ends if that fails."""
+    try:
+        page.begin(asked)
+    except BaseException:
+        shutdown()
+        raise
 
 
 def _conf(a: Any, said: dict[str, Any]) -> dict[str, Any]:
@@ -451,6 +462,9 @@ def shutdown(_exiting_interpreter: bool = False) -> None:
     """
     if _skate.in_worker():
         return
+    driver = sys.modules.get("skate.page.driver")
+    if driver is not None:
+        driver.end()
     _skate.shutdown()
     prints.stop()
     in_actor.here.clear()

@@ -156,6 +156,11 @@ KNOBS = {
         "SKATE_PRINT_LABELS",
         "whether lines that tasks print begin with (name pid=N); 0: they are as they were printed",
     ),
+    "page": (
+        0,
+        "SKATE_PAGE",
+        "1: a page at 127.0.0.1 shows the program in a browser, at any free port; a larger number: at this port; 0: none",
+    ),
     "max_retries": (
         3,
         "SKATE_MAX_RETRIES",

@@ -512,6 +512,13 @@ def _max_errors(name: str, v: Any) -> Any:
     return v
 
 
+def _page(name: str, v: Any) -> Any:
+    number = isinstance(v, int)
+    if number and 0 <= v <= 65535:
+        return v
+    _refuse(name, v, "True, False or the number of a port (0: none)", number)
+
+
 def _classes(name: str, v: Any) -> Any:
     if isinstance(v, bool):
         return v
@@ -613,6 +620,7 @@ _SETTINGS: dict[str, tuple[Any, Check]] = {
     "enable_pandas_block": (True, _flag()),
     "enable_tensor_extension_casting": (True, _flag()),
     "trust_pickled_columns": (False, _flag()),
+    "page": (False, _page),
 }
 
 
@@ -705,6 +713,9 @@ class DataContext:
             whatever code they name: columns of Python objects in files and tables, preprocessors
             and plans of other programs (docs/design/security.md). Readers have an argument with
             this name for a single read.
+        page: Whether a page at 127.0.0.1 shows the runs of this program in a browser: True (at any
+            free port), or the port. Its address is printed to stderr. SKATE_PAGE opens it with the
+            engine.
 
     Example:
         >>> from skate.data import DataContext
@@ -747,6 +758,7 @@ class DataContext:
     enable_pandas_block: bool
     enable_tensor_extension_casting: bool
     trust_pickled_columns: bool
+    page: bool | int
 
     def __init__(self) -> None:
         for name in _SETTINGS:

@@ -35,7 +35,7 @@ class Feed:
         LookupError: there never was one."""
         with self._lock:
             now = time.monotonic()
-            if not self.over and now - self._taken > age_s:
+            if self._last is None or (not self.over and now - self._taken > age_s):
                 try:
                     self._last = self._source.snapshot()
                 except LookupError:
@@ -45,7 +45,6 @@ class Feed:
                     self._last = {**self._last, "live": False, "ended": ended}
                 self._taken = now
                 self.over = not self._last["live"]
-            assert self._last is not None  # it was taken above, at the latest
             return self._last
 
 

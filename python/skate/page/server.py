@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 from skate import _forked
 from skate.page import guard
 from skate.page.feed import Changes, Feed, pause
-from skate.page.source import Source
+from skate.page.source import Engine, Source
 
 BEAT_S = 15.0  # a stream without news sends an empty line so often, to find out if it is read
 HTML = Path(__file__).with_name("page.html")
@@ -444,24 +444,41 @@ def _why_not(e: OSError, port: int, path: str | None) -> str:
 
 
 def serve(
-    source: Source, port: int = 0, *, socket_path: str | os.PathLike[str] | None = None
+    where: int | str | os.PathLike[str] | None = None,
+    port: int = 0,
+    *,
+    socket_path: str | os.PathLike[str] | None = None,
+    source: Source | None = None,
 ) -> Page:
     """Opens a page in a thread of this process. It can be reached from this machine only, with the
     token in its address.
 
     Args:
-        source: What it shows.
+        where: What it shows: the pid of any process of an engine of this user, the path of a record
+            of a run that is over, or None: the engine of this process.
         port: The port at 127.0.0.1; 0: any that is free.
         socket_path: The path of a UNIX socket to be made, which is for this user only, instead of a
             port; a tunnel (ssh -L) leads browsers to it.
+        source: Where the page reads, instead of `where`.
 
     Returns:
         The page; its url is what a browser opens.
 
     Raises:
-        ValueError: The port is no port.
+        LookupError: There is no such engine or record.
+        PermissionError: It is of another user.
+        ValueError: The port is no port; a newer skate has made the record, or it is damaged.
         OSError: The port or the path is in use, or not for this user.
+
+    Example:
+        >>> import skate
+        >>> from skate.page import serve
+        >>> _ = skate.init(num_cpus=2, ignore_reinit_error=True)
+        >>> with serve() as page:
+        ...     page.url.startswith("http://127.0.0.1:")
+        True
     """
     if isinstance(port, bool) or not 0 <= port <= 65535:
         raise ValueError(f"the page's port: a number from 0 to 65535 is wanted, not {port!r}")
-    return Page(source, port, os.fspath(socket_path) if socket_path is not None else None)
+    path = os.fspath(socket_path) if socket_path is not None else None
+    return Page(source or Engine(where), port, path)

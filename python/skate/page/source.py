@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 from typing import Any, Protocol
+
+from skate._private import stack, timeline, view
+
+STACK_SECONDS = 2.0  # a process that has not told its stack by then is stopped, or is in C
 
 
 class Source(Protocol):
@@ -25,3 +31,39 @@ class Source(Protocol):
     def metrics(self, snapshot: dict[str, Any]) -> str:
         """A snapshot as text for Prometheus."""
         ...
+
+
+class Engine:
+    """An engine of this user, or the record of one.
+
+    Args:
+        where: The pid of any process of an engine, the path of a record, or None: the engine of this
+            process.
+    """
+
+    def __init__(self, where: int | str | os.PathLike[str] | None):
+        self._where = where
+        self._first: dict[str, Any] | None = None
+        self._first = self.snapshot()
+
+    def snapshot(self) -> dict[str, Any]:
+        out = view.own() if self._where is None else view.snapshot(self._where)
+        if self._first is not None and out["started"] != self._first["started"]:
+            raise LookupError("the engine has ended, and another one has its number")
+        return out
+
+    def stack(self, pid: int) -> str:
+        now = self.snapshot()
+        if not now["live"]:
+            raise LookupError("the engine has ended, and its processes with it")
+        if pid not in (now["pid"], *(w["pid"] for w in now["workers"])):
+            raise LookupError(f"process {pid} is none of this engine")
+        return stack.stacks([pid], STACK_SECONDS)[pid]
+
+    def trace(self) -> bytes:
+        if self._where is not None:
+            raise LookupError("only the page of the program itself has its timeline")
+        return json.dumps(timeline.events()).encode()
+
+    def metrics(self, snapshot: dict[str, Any]) -> str:
+        raise LookupError("only sources of one's own have metrics")

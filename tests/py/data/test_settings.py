@@ -44,6 +44,7 @@ TRIED = {  # setting -> where it is tested; "here" means in this file
     "enable_pandas_block": "data/test_as_in_ray.py",
     "enable_tensor_extension_casting": "data/test_extensions.py",
     "trust_pickled_columns": "data/test_untrusted_bytes.py",
+    "page": "page/test_engine.py",
 }
 
 

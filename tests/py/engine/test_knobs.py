@@ -91,6 +91,13 @@ def test_what_there_is(start, by_env):
     wait_until(lambda: 0 < _skate.status()["memory_limit_bytes"] <= config.memory_bytes() * 0.5)
 
 
+def test_page(start, capsys):
+    for by_env, page, opened in ((False, 1, True), (True, 1, True), (True, 0, False)):
+        start(by_env=by_env, page=page)
+        said = capsys.readouterr().err
+        assert ("a page shows this program: http://127.0.0.1:" in said) is opened
+
+
 def test_engine_and_seed(start):
     orders = []
     for seed in (0, 7):
@@ -416,7 +423,14 @@ HEARD = {
 }
 # Knobs of the engine as a whole, which change no task, actor or Dataset. The tests above check
 # them.
-OF_THE_ENGINE = {"memory_usage_threshold", "spin_us", "idle_reap_s", "lineage_bytes", "seed"}
+OF_THE_ENGINE = {
+    "memory_usage_threshold",
+    "spin_us",
+    "idle_reap_s",
+    "lineage_bytes",
+    "seed",
+    "page",
+}
 
 
 @pytest.mark.parametrize("way", WAYS)

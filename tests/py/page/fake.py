@@ -82,9 +82,10 @@ def run(id=1, started=0.2):
         "left": None,
         "memory": {"now": 0, "peak": 0, "limit": 1024 * MiB, "disk": 0},
         "bottleneck": 2,
-        "bottleneck_why": "its tasks use all actors of its pool",
+        "bottleneck_why": "actors",
         "bad_rows": 0,
         "errored_blocks": 0,
+        "ops_left_out": 0,
         "ops": ops(),
         "samples": {
             "t": [],
@@ -253,7 +254,7 @@ def main(how=""):
     s = wide() if how == "wide" else Fake()
     if how == "empty":
         s.state["runs"].clear()
-    with serve(s) as page:
+    with serve(source=s) as page:
         print(page.url, flush=True)
         for i in range(1, 201) if not how or how == "killed" else ():
             time.sleep(0.25)

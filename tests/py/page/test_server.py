@@ -26,7 +26,7 @@ def source():
 
 @pytest.fixture
 def page(source):
-    with serve(source) as page:
+    with serve(source=source) as page:
         yield page
 
 
@@ -313,16 +313,16 @@ def test_a_browser_that_does_not_read_is_cut_off(source):
 
 def test_a_port_in_use(source, page):
     with pytest.raises(OSError, match=f"port {page.port} .*in use.*choose another one, or 0") as e:
-        serve(source, page.port)
+        serve(port=page.port, source=source)
     assert e.value.errno == errno.EADDRINUSE
     for port in (-1, 65536, True):
         with pytest.raises(ValueError, match="from 0 to 65535"):
-            serve(source, port)
+            serve(port=port, source=source)
 
 
 def test_a_unix_socket(source, tmp_path):
     path = str(tmp_path / "page")
-    with serve(source, socket_path=path) as page:
+    with serve(source=source, socket_path=path) as page:
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o600 and page.port is None
         for host, status in (("localhost:8000", b" 200 "), ("x:1", b" 403 "), ("[::1]", b" 200 ")):
             with socket.socket(socket.AF_UNIX) as s:
@@ -331,10 +331,10 @@ def test_a_unix_socket(source, tmp_path):
                 s.sendall(f"GET /{page.token}/metrics HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
                 assert status in s.recv(1 << 16).partition(b"\r\n")[0]
         with pytest.raises(OSError, match="the file exists"):
-            serve(source, socket_path=path)
+            serve(source=source, socket_path=path)
     assert not os.path.exists(path)
     with pytest.raises(OSError, match="cannot be at"):
-        serve(source, socket_path=str(tmp_path / "no" / "page"))
+        serve(source=source, socket_path=str(tmp_path / "no" / "page"))
 
 
 def test_the_child_of_a_fork_has_nothing_of_it(source, page):
@@ -352,12 +352,12 @@ def test_the_child_of_a_fork_has_nothing_of_it(source, page):
 
 
 def test_a_closed_page(source):
-    page = serve(source)
+    page = serve(source=source)
     page.close()
     page.close()
     with pytest.raises(ConnectionError):
         ask(page)
-    with serve(source, page.port) as again:
+    with serve(port=page.port, source=source) as again:
         assert again.token != page.token and ask(again)[0] == 200
 
 
@@ -408,7 +408,7 @@ def test_an_engine_that_ends(page, source):
 
 def test_no_engine_at_all(source):
     source.gone = True
-    with serve(source) as page:
+    with serve(source=source) as page:
         assert ask(page, "events")[:1] == (404,)
         assert ask(page, "snapshot.json")[2] == b"the engine has ended"
 

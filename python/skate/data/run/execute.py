@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import skate
-from skate import _skate
+from skate import _skate, page
 from skate._deps import load, pa
 from skate._private import timeline
 from skate.data.aggregate import takes
@@ -110,6 +110,8 @@ def run(
         request.tell(stats=DatasetStats({}, {"rearranged": said, "before": before}))
         yield from blocks
         return
+    if context.page:
+        page.begin(context.page)
     check_policy(context.on_error)
     share = error_limit(context.max_errors)[1]
     # References to captured values of the user's functions, which must live as long as the run.

@@ -1,0 +1,51 @@
+"""What `skate page` does."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from skate._private import stack
+from skate.page.server import serve
+
+
+def show(
+    where: int | str | os.PathLike[str] | None = None,
+    port: int = 0,
+    socket_path: str | os.PathLike[str] | None = None,
+) -> None:
+    """Serves a page until Ctrl-C; prints its address. When the engine ends, the page keeps its last
+    state.
+
+    Args:
+        where: The pid of any process of an engine of this user, or the path of a record; None: the
+            only engine of this user.
+        port: The port at 127.0.0.1; 0: any that is free.
+        socket_path: The path of a UNIX socket to be made instead.
+
+    Raises:
+        LookupError: There is no such engine or record, or no pid is given and there are several.
+        PermissionError: It is of another user.
+        ValueError: The port is no port; a newer skate has made the record, or it is damaged.
+        OSError: The port or the path is in use, or not for this user.
+    """
+    if where is None:
+        found = [pid for pid, _, _ in stack.engines()]
+        if len(found) != 1:
+            raise LookupError(
+                f"several programs run skate: choose one of the processes {', '.join(map(str, found))}"
+                if found
+                else "no process of this user runs skate; `skate page FILE` shows the record of a run that is over"
+            )
+        where = found[0]
+    with serve(where, port, socket_path=socket_path) as page:
+        print(page.url, flush=True)
+        if socket_path is not None:
+            print(
+                f"ssh -L PORT:{os.path.abspath(socket_path)} HOST leads a browser there, at localhost:PORT",
+                file=sys.stderr,
+            )
+        try:
+            page.closing.wait()
+        except KeyboardInterrupt:
+            pass
