@@ -337,10 +337,12 @@ struct sk_step {
     double consumer_score;
     uint64_t n_steps, n_forced;
     uint64_t parked, parked_disk; /* cost of parked values in memory, and on disk */
-    /* took_ns: when the consumer took its last block, until it asks for the next one; 0 after that.
-     * consumer_ns: time that it spent between the two, in all; taken_rows: rows that it took. */
+    /* took_ns: when the consumer took its last block, of took_rows rows, until it asks for the next
+     * one; 0 after that. taken_rows: all rows that it took; consumer_ns: time that it spent on
+     * timed_rows of them, in n_timed blocks. The first block, with all that a program does once, is
+     * not timed. */
     int64_t took_ns, consumer_ns;
-    uint64_t taken_rows;
+    uint64_t took_rows, taken_rows, timed_rows, n_timed;
     struct sk_share_op *facts; /* [n], for share.c */
 };
 

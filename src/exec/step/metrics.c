@@ -97,6 +97,7 @@ static struct sk_share_op facts_of(const struct sk_step *x, const struct sk_ssta
         .over = sk_stage_exhausted(s),
         .waits = s->gather && s->gather->parks,
         .passes = s->gather && !s->gather->parks,
+        .n_inputs = s->n_inputs,
         .n_fused = s->n_fused,
         .units = s->source && !s->feed ? (double)s->n_units : -1,
         .limit = s->kind == SK_STAGE_LIMIT ? (double)s->limit : -1,
@@ -112,6 +113,8 @@ static struct sk_share_op facts_of(const struct sk_step *x, const struct sk_ssta
         .recent_ns = s->recent_ns,
         .pack_ns = pack_ns(s),
     };
+    if (o.waits && s->input_ended && s->bytes_in > s->gather->rest)
+        o.taken = (double)(s->bytes_in - s->gather->rest);
     for (uint32_t i = s->next_unit; s->kind == SK_STAGE_BLOCKS && i < s->n_blocks; i++) {
         o.out += (double)s->blocks[i].bytes; /* blocks that have not been passed on yet */
         o.rows_out += (double)s->blocks[i].n_rows;
@@ -148,7 +151,9 @@ static void estimate(const struct sk_step *x, struct sk_exec_stats *st) {
                              .task_bytes = (double)x->conf.target_min_bytes,
                              .now_ns = (double)st->wall_ns,
                              .taken_rows = (double)x->taken_rows,
-                             .taken_ns = (double)x->consumer_ns};
+                             .timed_rows = (double)x->timed_rows,
+                             .timed = (double)x->n_timed,
+                             .timed_ns = (double)x->consumer_ns};
     struct sk_share e = st->done ? (struct sk_share){.share = 1} : sk_share(&r);
     st->share = e.share;
     st->left_ns = e.left_ns;

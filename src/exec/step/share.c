@@ -18,14 +18,18 @@
 
 #include <math.h>
 
-/* A reduce takes this times as long as the packing of its rows: sort 6, shuffle 5, groupby 4, join
- * 10 (measured by bench/py/progress_error.py). */
+/* A reduce takes this times as long as the packing of its rows: sort 4 to 6, shuffle 4 to 5,
+ * groupby 3 to 4; with several inputs, twice that: join 9 to 14 (bench/py/progress_error.py). */
 #define REDUCE_PER_PACK 5.0
 /* The guess of an exchange's tasks counts like this number of done tasks. */
-#define GUESS_TASKS 8.0
+#define GUESS_TASKS 16.0
+/* The measured time of this number of blocks counts by half. */
+#define FEW_BLOCKS 4.0
 /* The factor of step 4 is within these bounds. */
 #define SLOWER_LEAST 0.7
 #define SLOWER_MOST 4.0
+/* It moves slowly at the begin of a phase, as if this part of the phase's work had gone before. */
+#define SLOWER_PART 0.1
 
 static double at_least(double a, double b) { return a > b ? a : b; }
 static double at_most(double a, double b) { return a < b ? a : b; }
@@ -36,6 +40,9 @@ static double expected_tasks(const struct sk_share_run *r, const struct sk_share
     double begun = o->done + o->running, begun_in = o->done_in + o->running_in;
     if (o->over) return begun;
     if (o->units >= 0) return at_least(o->units, begun);
+    /* several reduces may take the same rows, so it counts how many of the rows no task has yet */
+    if (o->taken > begun_in / 8 && begun > 0)
+        return at_least((begun + o->queued) * o->all_in / o->taken, begun);
     if (!o->passes && begun > 0 && begun_in > 0)
         return at_least(o->all_in * begun / begun_in, begun);
     if (begun + o->queued > 0 && o->came > 0)
@@ -102,7 +109,8 @@ static double guess_of_exchange(const struct sk_share_run *r, uint32_t i) {
         if (o->done > 0) pack += o->pack_ns * o->tasks / o->done;
         work += o->tasks * o->task_ns;
     }
-    return REDUCE_PER_PACK * pack + (r->op[i].n_fused > 1 ? work : 0);
+    return REDUCE_PER_PACK * pack * (r->op[i].n_inputs > 1 ? 2 : 1) +
+           (r->op[i].n_fused > 1 ? work : 0);
 }
 
 /* The first tasks of an exchange are slower than the rest: its guess counts like some of them. A
@@ -173,8 +181,9 @@ static struct phase of_phase(const struct sk_share_run *r, uint32_t phase) {
 
 static double consumer_rest(const struct sk_share_run *r) {
     const struct sk_share_op *last = &r->op[r->n - 1];
-    if (r->taken_rows <= 0) return 0;
-    return at_least(last->all_rows - r->taken_rows, 0) * r->taken_ns / r->taken_rows;
+    if (r->timed_rows <= 0) return 0;
+    double rest = at_least(last->all_rows - r->taken_rows, 0) * r->timed_ns / r->timed_rows;
+    return rest * r->timed / (r->timed + FEW_BLOCKS); /* a few blocks tell little */
 }
 
 struct sk_share sk_share(const struct sk_share_run *r) {
@@ -186,8 +195,9 @@ struct sk_share sk_share(const struct sk_share_run *r) {
     uint32_t last = r->op[r->n - 1].phase;
     for (uint32_t p = 0; p <= last; p++) {
         struct phase f = of_phase(r, p);
-        if (f.past > 0)
-            slower = at_least(at_most(r->op[p].live_ns / f.past, SLOWER_MOST), SLOWER_LEAST);
+        double before = SLOWER_PART * (f.past + f.rest); /* counts as work of the last factor */
+        if (f.past > 0) slower = (r->op[p].live_ns + slower * before) / (f.past + before);
+        slower = at_least(at_most(slower, SLOWER_MOST), SLOWER_LEAST);
         double rest = slower * f.rest;
         left += p == last ? at_least(rest, consumer_rest(r)) : rest;
     }

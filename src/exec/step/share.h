@@ -12,17 +12,18 @@ struct sk_share_op { /* one stage; inputs come before their consumers */
      * begin when all of its input has come; passes: it has tasks only for some of its input, as it
      * decides, and passes the rest on */
     bool runs, over, waits, passes;
-    uint32_t n_fused; /* number of its operators */
-    double units;     /* of a source: the number of its tasks; < 0: not a source, or not known */
-    double limit;     /* of a LIMIT: the number of rows that pass; < 0: it is none */
-    double cpus;      /* CPUs of one task */
-    double slots;     /* number of tasks that can run at once */
+    uint32_t n_inputs, n_fused; /* n_fused: number of its operators */
+    double units; /* of a source: the number of its tasks; < 0: not a source, or not known */
+    double limit; /* of a LIMIT: the number of rows that pass; < 0: it is none */
+    double cpus;  /* CPUs of one task */
+    double slots; /* number of tasks that can run at once */
     /* ---- facts: what has happened so far */
     /* numbers of tasks; running: launched; begun: those of them that a worker has begun, as far as
      * known */
     double done, running, begun, queued;
     double came, done_in, running_in; /* bytes of input: that arrived; of done and running tasks */
     double out, out_done, rows_out;   /* bytes yielded, those of done tasks; rows */
+    double taken;                     /* of a stage that waits: input that has a task */
     double done_ns;                   /* time of all done tasks in their workers */
     double recent_ns;                 /* mean time of about the last 16 of them */
     double ages_ns, oldest_ns;        /* time since the begun tasks began: sum; longest */
@@ -45,8 +46,10 @@ struct sk_share_run {
     double cpus;       /* CPUs that the run may use */
     double task_bytes; /* bytes of input of a usual task */
     double now_ns;     /* time since the start of the run */
-    /* The consumer of the run: rows and time that it took, without waiting for blocks. */
-    double taken_rows, taken_ns;
+    /* The consumer of the run: rows that it took; of timed_rows of them: the time that they took
+     * it, without waiting for blocks. */
+    double taken_rows, timed_rows, timed_ns;
+    double timed; /* number of blocks with timed_rows */
 };
 
 struct sk_share {
