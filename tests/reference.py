@@ -208,6 +208,13 @@ def main():
     print(f"C: {len(ours_c & theirs)} of {len(ours_c)} names are in the reference")
     documents, examples = snippets()
     print(f"snippets: {examples} in {documents} documents")
+    links = {
+        link
+        for page in (ROOT / "build" / "site").rglob("*.html")
+        for link in re.findall(r'href="(https?://[^"]+)"', page.read_text())
+    }
+    (ROOT / "build" / "site-links.txt").write_text("".join(f"{link}\n" for link in sorted(links)))
+    print(f"links to elsewhere: {len(links)}, in build/site-links.txt; nothing has followed them")
     for name in [*missing, *sorted(ours_c - theirs)]:
         print(f"  missing: {name}")
     return bool(missing or ours_c - theirs)

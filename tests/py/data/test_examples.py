@@ -109,7 +109,10 @@ def test_docstrings():
     [
         (["clean_jsonl.py", "--rows", "3000"], r"\d+ reviews kept, \d+ records set aside"),
         (["near_duplicates.py", "--texts", "400"], r"100.0% of them planted"),
-        (["sessions.py", "--clicks", "20000", "--check", "--plot", "sessions.png"], r"20,000 clicks of [\d,]+ users are"),
+        (
+            ["sessions.py", "--clicks", "20000", "--check", "--plot", "sessions.png"],
+            r"20,000 clicks of [\d,]+ users are",
+        ),
         (["large_sort.py", "--mb", "64", "--store", "16"], r"(?s)671,088 rows.*on disk when"),
         (["image_search.py", "--count", "200"], r"(?s)stripes.jpg: [5-8] of 8.*00003-cross"),
         (["parameter_server.py", "--gradients", "60"], r"(?s)synchronous .*asynchronous .* ->"),

@@ -98,7 +98,9 @@ def test_one_worker_has_the_terminal(terminal):
         assert at.count("has the terminal; other breakpoints wait") == 1, at
         t.type("p 'k', k")
         _, text = t.until(r"\(Pdb\) ")
-        assert "rows/s in" not in text and "working" not in text, text  # the typed text is not drawn over
+        assert "rows/s in" not in text and "working" not in text, (
+            text
+        )  # the typed text is not drawn over
         # this worker, and no other, has read the line
         seen.append(int(re.search(r"^\('k', (\d)\)$", text, re.M)[1]))
         t.type("n")

@@ -3,12 +3,14 @@ collects both sides; `./dev docs` checks the built site.)"""
 
 import importlib.util
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 import skate.data.exceptions
 import skate.exceptions
 from skate import config
+from skate.cli import parsers
 
 ROOT = Path(__file__).resolve().parents[3]
 spec = importlib.util.spec_from_file_location("reference", ROOT / "tests" / "reference.py")
@@ -83,3 +85,21 @@ def test_the_readme_leads_to_files_that_exist():
     links = re.findall(r"\]\(([^)#:]+)", (ROOT / "README.md").read_text())
     assert len(links) > 20
     assert [n for n in links if not (ROOT / n).exists()] == []
+
+
+def test_commands_in_the_pages_are_commands():
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    calls, names = [], []
+    for page in (p for p in pages if "design" not in p.parts):
+        text = page.read_text()
+        calls += re.findall(r"^\$ (?:python -m )?skate (.+)$", text, re.M)
+        if page.name != "cli.md":  # made from the parsers
+            names += re.findall(r"`skate ([a-z]+)\b", text)
+    assert len(calls) > 30 and len(names) > 20
+    assert set(names) <= set(parsers.COMMANDS)
+    for call in calls:
+        words = shlex.split(re.split(r" (?:[|>]|2>) ", call)[0], comments=True)
+        try:
+            parsers.parse(words)
+        except SystemExit:
+            pytest.fail(f"no call of skate: skate {call}")
