@@ -6,6 +6,7 @@ folder, with an engine that the first of them starts. Between documents the engi
 the settings are back at their defaults. docs/design/site.md says how a snippet is written."""
 
 import contextlib
+import doctest
 import gc
 import io
 import os
@@ -20,11 +21,15 @@ from sybil.evaluators.python import pad
 from sybil.parsers.myst import PythonCodeBlockParser, SkipParser
 
 ROOT = Path(__file__).resolve().parents[3]
+# a block of text directly behind a snippet
+OUTPUT = re.compile(r"[ \t]*\n\s*```text\n(.*?)^[ \t]*```", re.S | re.M)
+SAME = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 SHOWN = re.compile(r"^ *print\(.*\)\s+# (?=[\[\d{'\"(]|True|False|None)(.+)$", re.M)
 
 
 def evaluate(example):
-    """Runs a snippet. The comment behind a print() that begins as a value does says what is printed."""
+    """Runs a snippet. The comment behind a print() that begins as a value does says what is printed,
+    and so does a block of text directly behind the snippet."""
     __tracebackhide__ = True
     source = pad(example.parsed, example.line + example.parsed.line_offset)
     printed = io.StringIO()
@@ -34,6 +39,9 @@ def evaluate(example):
     for wanted in SHOWN.findall(example.parsed):
         if wanted.strip() not in lines:
             raise AssertionError(f"printed {lines}, the document says {wanted}")
+    shown = OUTPUT.match(example.document.text, example.region.end)
+    if shown and not doctest.OutputChecker().check_output(shown[1], printed.getvalue(), SAME):
+        raise AssertionError(f"printed\n{printed.getvalue()}\nthe document says\n{shown[1]}")
 
 
 class Snippets(PythonCodeBlockParser):
