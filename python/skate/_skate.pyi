@@ -590,6 +590,8 @@ class Plan:
         bundle: int = -1,  # number of a bundle of that group; -1: any
         env: bytes = ...,  # a checked runtime_env, pickled
         strategy: str | Told = ...,  # the strategy of an exchange; not given: "auto"
+        parts: list[int] = ...,  # of joins, for each input its rows in a round; not given: 1
+        shortest: bool = False,  # of joins with parts: the first input that ends ends the operator
         source: bool = False,  # this and the following are facts of the operator (skate/data/op)
         one_to_one: bool = False,
         no_more: bool = False,

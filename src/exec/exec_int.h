@@ -181,6 +181,7 @@ struct sk_sstage {
     bool ordered;  /* blocks of this stage leave in order */
     /* feeder: no stage with tasks is between it and the consumer; ramped: a LIMIT is downstream. */
     bool feeder, ramped;
+    bool may_cut; /* a LIMIT or a mix that may end early is downstream */
     int64_t cpu_e4, gpu_e4, cap_rows, limit, batch_rows;
     bool writes; /* tasks have effects outside of the run */
     bool values; /* output blocks are values for a gather */
@@ -197,13 +198,17 @@ struct sk_sstage {
     uint64_t n_bundled; /* number of blocks in all inputs made so far */
     /* [n_inputs] if the stage takes its inputs side by side, else NULL. */
     struct sk_side *sides;
-    /* With sides: the input that the next task waits for, or SK_NO_STAGE. */
+    /* With sides: the input that the next task waits for, or SK_NO_STAGE; and what plan.h says of
+     * parts. */
     uint32_t lacks;
+    const uint32_t *parts;
+    bool shortest;
     /* n_ended: number of inputs that have ended. For a UNION, turn: the input whose blocks pass
      * now; frontier: the last input that may start tasks. */
     uint32_t n_ended, turn, frontier;
-    bool input_ended, ended, cut; /* cut: a LIMIT downstream is satisfied */
-    int64_t left;                 /* LIMIT: number of rows that still pass */
+    bool input_ended, ended;
+    bool cut;     /* a LIMIT downstream is satisfied, or a mix has ended */
+    int64_t left; /* LIMIT: number of rows that still pass */
     /* ---- tasks of the stage ---- */
     /* window: tasks in order; early: tasks that started ahead, without a number yet; inner: inner
      * tasks, which have no place in the order */
@@ -446,7 +451,8 @@ void sk_step_settle(struct sk_step *x, uint32_t si);
 void sk_step_go_ahead(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, struct sk_blk *in,
                       struct sk_stask *t);
 
-/* zip.c: inputs side by side. SK_EINVAL: they have different numbers of rows. */
+/* zip.c: inputs side by side. SK_EINVAL: they have different numbers of rows, or too many blocks
+ * for a turn. */
 sk_rc sk_zip_take_in(struct sk_step *x, struct sk_sstage *s, uint32_t side, struct sk_blk *b,
                      struct sk_err *err);
 /* Call after an input has ended. */
@@ -515,6 +521,8 @@ sk_rc sk_order_moved(struct sk_step *x, struct sk_stask *t, struct sk_err *err);
 sk_rc sk_order_blocks(struct sk_step *x, uint32_t si, struct sk_err *err);
 /* Ends the stage if no block will leave it any more. */
 sk_rc sk_order_check_end(struct sk_step *x, uint32_t si, struct sk_err *err);
+/* Ends the input of a stage that takes no more rows of any input. */
+sk_rc sk_order_inputs_done(struct sk_step *x, struct sk_sstage *s, struct sk_err *err) SK_MUST_USE;
 /* Ends a satisfied LIMIT: further rows that reach it are not needed. */
 sk_rc sk_order_limit_done(struct sk_step *x, uint32_t si, struct sk_err *err) SK_MUST_USE;
 /* True if the stage's blocks may pass now: of the inputs of a UNION only one passes at a time. */

@@ -88,6 +88,12 @@ static sk_rc check_desc(const struct sk_plan *p, const struct sk_node_desc *d, s
         if (d->inputs[i] >= p->nodes.n)
             return SK_ERR(err, SK_EINVAL, "%s: input %u is node %u, the plan has %u", name, i,
                           d->inputs[i], p->nodes.n);
+    for (uint32_t i = 0; d->parts && i < d->n_inputs; i++)
+        if (!(props & SK_OP_ZIP) || !d->parts[i])
+            return SK_ERR(err, SK_EINVAL,
+                          "%s: input %u gives no rows of a turn; only inputs side by side have "
+                          "turns",
+                          name, i);
     if (!(props & SK_OP_SOURCE) && (d->n_units || d->n_blocks || d->feed))
         return SK_ERR(err, SK_EINVAL, "%s: only a source has units, blocks or a feed", name);
     if ((d->n_units > 0) + (d->n_blocks > 0) + (d->feed != NULL) > 1)
@@ -117,6 +123,10 @@ static bool copy_desc(struct sk_arena *m, struct sk_node_desc *d) {
     d->params.p = sk_arena_memdup(m, d->params.p, d->params.n);
     d->what.p = sk_arena_memdup(m, d->what.p, d->what.n);
     d->inputs = sk_arena_memdup(m, d->inputs, d->n_inputs * sizeof *d->inputs);
+    if (d->parts) {
+        d->parts = sk_arena_memdup(m, d->parts, d->n_inputs * sizeof *d->parts);
+        if (!d->parts) return false;
+    }
     d->blocks = sk_arena_memdup(m, d->blocks, d->n_blocks * sizeof *d->blocks);
     struct sk_unit *u = sk_arena_memdup(m, d->units, d->n_units * sizeof *u);
     d->units = u;

@@ -281,6 +281,68 @@ TEST(rows_side_by_side_behind_an_empty_block) {
     rig_end(&R);
 }
 
+/* Starts a plan of two sources whose rows come in rounds of 2 and 3. */
+static void start_mix(uint32_t n_units, bool shortest, uint32_t *a, uint32_t *b) {
+    static const uint32_t parts[2] = {2, 3};
+    uint32_t in[2] = {rig_source(&R, n_units, 10), rig_source(&R, n_units, 10)};
+    struct sk_node_desc d = {.label = "M", .cpu_e4 = 10000, .parts = parts, .shortest = shortest};
+    rig_start(&R, rig_add(&R, &RIG_ZIP, d, in, 2));
+    *a = R.x->s[2].inputs[0];
+    *b = R.x->s[2].inputs[1];
+}
+
+static void give(uint32_t stage, uint64_t task, uint64_t rows) {
+    rig_yield(&R, rig_task(&R, stage, task), rows, 4);
+    rig_done(&R, rig_task(&R, stage, task), 1);
+}
+
+TEST(a_mix_takes_whole_rounds_and_what_is_left) {
+    for (uint32_t first = 0; first < 2; first++) { /* whichever input arrives first */
+        uint32_t in[2];
+        rig_begin(&R);
+        start_mix(1, false, &in[0], &in[1]);
+        give(in[first], 0, first ? 10 : 9);
+        CHECK_EQ(R.x->s[2].n_ready, 0);
+        CHECK_EQ(R.x->s[2].lacks, !first);
+        give(in[!first], 0, first ? 9 : 10);
+        CHECK_STR_EQ(input_of(rig_task(&R, 2, 0)), "0:0+6 1:0+9");
+        CHECK_STR_EQ(input_of(rig_task(&R, 2, 1)), "0:6+3 1:9+1"); /* what is left */
+        for (uint64_t i = 0; i < 2; i++) rig_done(&R, rig_task(&R, 2, i), 1);
+        CHECK(R.x->done);
+        CHECK_EQ(R.live, 0);
+        rig_end(&R);
+    }
+}
+
+TEST(a_mix_ends_with_its_shortest_input) {
+    uint32_t a, b;
+    rig_begin(&R);
+    start_mix(3, true, &a, &b);
+    give(b, 0, 50);
+    for (uint64_t i = 0; i < 3; i++) give(a, i, 1);
+    /* one whole round, then one that lacks a row; the other tasks of b are cut */
+    CHECK(!R.x->done);
+    CHECK(R.x->s[b].cut);
+    CHECK_STR_EQ(input_of(rig_task(&R, 2, 0)), "0:0+1 0:0+1 1:0+3");
+    CHECK_STR_EQ(input_of(rig_task(&R, 2, 1)), "0:0+1 1:3+3");
+    for (uint64_t i = 0; i < 2; i++) rig_done(&R, rig_task(&R, 2, i), 1);
+    CHECK(R.x->done);
+    CHECK_EQ(R.x->s[2].ready_bytes, 0);
+    rig_end(&R);
+}
+
+TEST(a_mix_of_nothing_has_columns) {
+    uint32_t a, b;
+    rig_begin(&R);
+    start_mix(1, true, &a, &b);
+    give(a, 0, 0);
+    give(b, 0, 0);
+    CHECK_STR_EQ(input_of(rig_task(&R, 2, 0)), "0:0+0 1:0+0");
+    rig_done(&R, rig_task(&R, 2, 0), 1);
+    CHECK(R.x->done);
+    rig_end(&R);
+}
+
 TEST(what_a_zip_drops_is_not_queued) {
     /* a bug: such input stayed counted, so a policy saw more and more waiting input */
     uint32_t a, b;

@@ -24,7 +24,7 @@ from skate.data import aggregate, arguments, block, expressions, summary
 from skate.data.context import DEFAULT_BATCH_SIZE, DataContext
 from skate.data.files import reading
 from skate.data.iterator import DataIterator
-from skate.data.methods import convert, text_table
+from skate.data.methods import convert, mixing, text_table
 from skate.data.on_error import check_policy
 from skate.data.plan.lower import explain, strategy
 from skate.data.plan.node import Node, below
@@ -1150,15 +1150,7 @@ class Dataset:
         all_ds = [self, *other]
         rows = [d._facts.rows for d in all_ds]
         files = [f for d in all_ds for f in d._facts.files]
-        nodes, schema = tuple(d._node for d in all_ds), None
-        known: list[Any] = [d._facts.known_schema() for d in all_ds]
-        if None not in known:
-            try:
-                schema = unify(known, [f"input {i} ({n.label})" for i, n in enumerate(nodes, 1)])
-            except TypeError as e:
-                raise TypeError(f"union: {e}") from None
-            nodes = tuple(conform(n, s, schema) for n, s in zip(nodes, known, strict=True))
-            known = [schema] * len(nodes)
+        nodes, known, schema = _one_schema("union", all_ds)
         # a loop of unions makes one node with many inputs, not a deep chain of nodes
         if nodes[0].operator.concatenates and len(nodes) > 1:
             nodes, known = (*nodes[0].inputs, *nodes[1:]), [*nodes[0].params["schemas"], *known[1:]]
@@ -1170,6 +1162,60 @@ class Dataset:
                 files,
             ),
         )
+
+    @staticmethod
+    def mix(
+        datasets: list[Dataset],
+        *,
+        weights: list[float] | None = None,
+        stopping_condition: Literal["first_exhausted", "all_exhausted"] = "first_exhausted",
+    ) -> Dataset:
+        """The rows of several Datasets in turns, by weights: with weights 3 and 1, three of four
+        rows are of the first, and every fourth is of the second.
+
+        The order is a function of the rows and weights alone: no chance, and the same on every run.
+        So iterators go on behind any row (`state_dict()`), also with another number of ranks
+        (`streaming_split`). Each Dataset keeps its order; shuffle before. The inputs stream side by
+        side, and one that is ahead waits.
+
+        Args:
+            datasets: At least two and at most 64. Columns and types become one schema, as in
+                union().
+            weights: A number above 0 for each Dataset; None: all have the same. Weights that are no
+                ratio of whole numbers with a sum of at most 1,000 are rounded to thousandths.
+            stopping_condition: "first_exhausted": the mix ends where the next row would be one of a
+                Dataset that has ended; what is left of the others is not computed.
+                "all_exhausted": the others go on by their weights, and each row comes once.
+
+        Raises:
+            ValueError: An argument is wrong; or, during the run, the rows of a turn (of 10 rows
+                for the weights 0.7 and 0.3) are in too many small blocks.
+            TypeError: The types of a column cannot be unified.
+
+        Example:
+            >>> import skate
+            >>> a, b = skate.data.range(100), skate.data.from_items([{"id": -1}] * 100)
+            >>> mixed = skate.data.Dataset.mix([a, b], weights=[0.75, 0.25])
+            >>> [row["id"] for row in mixed.take(8)], mixed.count()
+            ([0, 1, -1, 2, 3, 4, -1, 5], 134)
+        """
+        shares = mixing.shares(datasets, weights)
+        if stopping_condition not in ("first_exhausted", "all_exhausted"):
+            raise ValueError(
+                f"mix: stopping_condition is 'first_exhausted' or 'all_exhausted', not {stopping_condition!r}"
+            )
+        shortest = stopping_condition == "first_exhausted"
+        rows = [d._facts.rows for d in datasets]
+        nodes, known, schema = _one_schema("mix", datasets)
+        params = {"schemas": known, "seen": {}, "parts": shares, "shortest": shortest}
+        said = ":".join(map(str, shares)) if len(shares) < 9 else f"{len(shares)} inputs"
+        node = Node("mix", f"Mix({said})", params, nodes, parts=shares, shortest=shortest)
+        facts = Facts(
+            mixing.rows_of(shares, rows, shortest),
+            (lambda: schema) if schema is not None else None,
+            [f for d in datasets for f in d._facts.files],
+        )
+        return datasets[0]._add(node, facts)
 
     def random_sample(self, fraction: float, *, seed: Seed = None) -> Dataset:
         """Keeps each row with the probability `fraction`.
@@ -3026,6 +3072,21 @@ class MaterializedDataset(Dataset):
     def get_internal_block_refs(self) -> list[Any]:
         """References to the blocks."""
         return [reference(b) for b in self._node.options["blocks"]]
+
+
+def _one_schema(what: str, datasets: list[Dataset]) -> tuple[tuple[Node, ...], list[Any], Any]:
+    """The inputs of a node whose rows have one schema: (their nodes, with casts; the schema of each,
+    None: known only after a run; the schema of all, or None)."""
+    nodes = tuple(d._node for d in datasets)
+    known: list[Any] = [d._facts.known_schema() for d in datasets]
+    if None in known:
+        return nodes, known, None
+    try:
+        schema = unify(known, [f"input {i} ({n.label})" for i, n in enumerate(nodes, 1)])
+    except TypeError as e:
+        raise TypeError(f"{what}: {e}") from None
+    nodes = tuple(conform(n, s, schema) for n, s in zip(nodes, known, strict=True))
+    return nodes, [schema] * len(nodes), schema
 
 
 def _names(cols: Any, what: str) -> list[str]:

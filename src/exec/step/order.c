@@ -100,6 +100,17 @@ static sk_rc cut(struct sk_step *x, uint32_t si, struct sk_err *err) {
     return SK_OK;
 }
 
+sk_rc sk_order_inputs_done(struct sk_step *x, struct sk_sstage *s, struct sk_err *err) {
+    for (uint32_t i = 0; i < s->n_inputs; i++) {
+        if (!x->s[s->inputs[i]].cut) SK_TRY(cut(x, s->inputs[i], err));
+        s->ready_bytes -= s->sides[i].q.bytes;
+        s->ready_rows -= s->sides[i].q.rows;
+        SK_TRY(sk_step_drop_queue(x, &s->sides[i].q, err));
+    }
+    s->input_ended = true;
+    return sk_order_check_end(x, (uint32_t)(s - x->s), err);
+}
+
 /* ---- passing blocks to the next stage -------------------------------------------------------- */
 
 static sk_rc push_down(struct sk_step *x, uint32_t si, struct sk_blk *b, struct sk_err *err);

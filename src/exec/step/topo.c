@@ -32,6 +32,8 @@ static void set_stage(struct sk_sstage *s, const struct sk_plan *plan, const str
         .limit = st->limit,
         .left = st->limit,
         .batch_rows = d->batch_rows,
+        .parts = d->parts,
+        .shortest = d->shortest,
         .writes = st->writes,
         .values = st->props & SK_OP_PACKS,
         .pool_min = d->pool_min,
@@ -84,8 +86,9 @@ static void set_ways(struct sk_step *x) {
         /* The rows of zipped inputs are matched by number, so their order must not depend on time.
          * The same holds for the values of a gather and for their inputs. */
         s->ordered = x->conf.preserve_order || (p && (p->sides || p->gather || p->ordered));
-        /* tasks that a LIMIT may cut must start in order */
-        s->early_ok = s->early_ok && s->ordered && !s->gather && !x->conf.keep_units && !s->ramped;
+        /* tasks that a LIMIT or the end of a mix may cut must start in order */
+        s->may_cut = p && !p->gather && (p->kind == SK_STAGE_LIMIT || p->shortest || p->may_cut);
+        s->early_ok = s->early_ok && s->ordered && !s->gather && !x->conf.keep_units && !s->may_cut;
         if (s->ramped && s->feed) s->ramp = (uint32_t)(x->conf.cpu_e4 / SK_RES_UNIT) + 1;
         if (s->ramped && s->cpu_e4 > 0) s->ramp = (uint32_t)SK_MAX(x->conf.cpu_e4 / s->cpu_e4, 1);
     }

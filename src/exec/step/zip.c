@@ -1,4 +1,5 @@
-/* zip.c - the input of a stage that takes the rows of several inputs side by side. Pure.
+/* zip.c - the input of a stage that takes the rows of several inputs side by side, the same number
+ * of each or in turns with a number of rows of each (plan.h: parts). Pure.
  *
  * Each input has a queue, and all queues begin at the same row. A task takes the same rows of each:
  * whole blocks of the first input, as many as are worth a task, or fewer where that would be too
@@ -76,14 +77,22 @@ static sk_rc take_rows(struct sk_step *x, struct sk_sstage *s, uint32_t side, ui
     return SK_OK;
 }
 
-static sk_rc make_input(struct sk_step *x, struct sk_sstage *s, uint64_t rows, struct sk_err *err) {
+/* Makes the input of a task of so many rows of each input. */
+static sk_rc make_input(struct sk_step *x, struct sk_sstage *s, const uint64_t *rows,
+                        struct sk_err *err) {
     struct sk_bundle *k = sk_pool_get(&x->bundles);
     if (!k) return SK_ERR(err, SK_ENOMEM, "%s: no memory for its input queue", s->label);
     *k = (struct sk_bundle){0};
     sk_step_push_ready(s, k);
     s->n_ready++;
-    for (uint32_t i = 0; i < s->n_inputs; i++) SK_TRY(take_rows(x, s, i, rows, &k->q, err));
+    for (uint32_t i = 0; i < s->n_inputs; i++) SK_TRY(take_rows(x, s, i, rows[i], &k->q, err));
     return SK_OK;
+}
+
+static sk_rc make_equal(struct sk_step *x, struct sk_sstage *s, uint64_t rows, struct sk_err *err) {
+    uint64_t each[SK_PLAN_SIDES_MAX];
+    for (uint32_t i = 0; i < s->n_inputs; i++) each[i] = rows;
+    return make_input(x, s, each, err);
 }
 
 static sk_rc mismatch(const struct sk_step *x, const struct sk_sstage *s, struct sk_err *err) {
@@ -97,15 +106,85 @@ static sk_rc mismatch(const struct sk_step *x, const struct sk_sstage *s, struct
                   text);
 }
 
+/* ---- turns: a number of rows of each input -------------------------------------------------- */
+
+/* Sets *whole to the number of turns for which the first blocks of input k have rows, as many as
+ * are worth a task; *all: these are all rows that the input has, and the last of them may be less
+ * than a turn. Returns false if that is not known before the input has more rows. */
+static bool whole_turns(const struct sk_step *x, const struct sk_sstage *s, uint32_t k,
+                        uint64_t *whole, bool *all) {
+    uint64_t sum = 0, bytes = 0, most = x->conf.target_max_bytes / s->n_inputs;
+    uint32_t n = 0;
+    bool closed = false;
+    for (const struct sk_blk *b = s->sides[k].q.head; b && !closed; b = b->next) {
+        sum += b->ref.n_rows;
+        bytes += b->ref.bytes;
+        closed = ++n == SK_BUNDLE_BLOCKS_MAX / s->n_inputs || (sum >= s->parts[k] && bytes >= most);
+    }
+    *whole = sum / s->parts[k];
+    *all = !closed;
+    return closed || x->s[s->inputs[k]].ended;
+}
+
+struct turns {  /* the next task of a mix */
+    uint64_t n; /* number of turns; 0: no rows are left */
+    bool last;  /* an input lacks rows for its turn, which ends the mix */
+    bool tight; /* the blocks that one task may take have less than a turn */
+};
+
+/* Returns false if the next task is not known before input s->lacks has more rows. */
+static bool next_turns(const struct sk_step *x, struct sk_sstage *s, struct turns *r) {
+    uint64_t most = UINT64_MAX, left = 0;
+    *r = (struct turns){0};
+    for (uint32_t k = 0; k < s->n_inputs; k++) {
+        uint64_t whole;
+        bool all;
+        s->lacks = k;
+        if (!whole_turns(x, s, k, &whole, &all)) return false;
+        uint64_t rows = s->sides[k].q.rows;
+        if (all) left = SK_MAX(left, rows / s->parts[k] + (rows % s->parts[k] > 0));
+        if (all && s->shortest && !whole) r->last = true;
+        else if (!all || s->shortest) most = SK_MIN(most, whole);
+        r->tight = r->tight || (!all && !whole);
+    }
+    s->lacks = SK_NO_STAGE;
+    r->n = r->last ? 1 : most < UINT64_MAX ? most : left;
+    return true;
+}
+
+static sk_rc mix(struct sk_step *x, struct sk_sstage *s, struct sk_err *err) {
+    struct turns r = {.n = 1};
+    while (r.n && !s->input_ended && next_turns(x, s, &r)) {
+        uint64_t rows[SK_PLAN_SIDES_MAX], sum = 0;
+        bool columns = false;
+        if (r.tight)
+            return SK_ERR(err, SK_EINVAL,
+                          "%s: the rows of a turn are in more than %u blocks of an input: "
+                          "repartition the inputs into larger blocks, or use weights that are a "
+                          "ratio of smaller numbers",
+                          s->label, SK_BUNDLE_BLOCKS_MAX / s->n_inputs);
+        for (uint32_t k = 0; k < s->n_inputs; k++) {
+            rows[k] = SK_MIN(r.n * s->parts[k], s->sides[k].q.rows);
+            sum += rows[k];
+            columns = columns || (s->sides[k].q.head && !s->n_bundled);
+        }
+        /* without rows at all, one task still has to pass the columns on */
+        if (sum || columns) SK_TRY(make_input(x, s, rows, err));
+        if (r.last) return sk_order_inputs_done(x, s, err);
+    }
+    return SK_OK;
+}
+
 sk_rc sk_zip_pair(struct sk_step *x, struct sk_sstage *s, struct sk_err *err) {
+    if (s->parts) return mix(x, s, err);
     for (uint32_t k = 0; k < s->n_inputs; k++)
         for (uint32_t j = 0; x->s[s->inputs[k]].ended && j < s->n_inputs; j++)
             if (s->sides[j].rows > s->sides[k].rows) return mismatch(x, s, err);
     uint64_t rows;
-    while (next_rows(x, s, &rows) && rows) SK_TRY(make_input(x, s, rows, err));
+    while (next_rows(x, s, &rows) && rows) SK_TRY(make_equal(x, s, rows, err));
     bool empty = s->lacks == SK_NO_STAGE && !s->sides[0].rows && s->sides[0].q.head;
     /* there are no rows at all, but one task still has to pass the columns on */
-    return empty ? make_input(x, s, 0, err) : SK_OK;
+    return empty ? make_equal(x, s, 0, err) : SK_OK;
 }
 
 sk_rc sk_zip_take_in(struct sk_step *x, struct sk_sstage *s, uint32_t side, struct sk_blk *b,

@@ -73,22 +73,33 @@ const struct sk_plan *py_plan_get(struct py_state *st, PyObject *o) {
 }
 
 struct add { /* objects that add() borrows during the call */
-    uint32_t *inputs;
+    uint32_t *inputs, *parts;
     struct sk_unit *units;
     struct sk_bref *blocks;
 };
 
-static int parse_inputs(PyObject *o, struct add *a, struct sk_node_desc *d) {
-    PyObject *fast = PySequence_Fast(o, "inputs must be a tuple of node ids");
-    if (!fast) return -1;
-    Py_ssize_t n = PySequence_Fast_GET_SIZE(fast);
-    a->inputs = sk_alloc(SK_TAG_PY, ((size_t)n + 1) * sizeof *a->inputs);
-    for (Py_ssize_t i = 0; a->inputs && i < n; i++)
-        a->inputs[i] = (uint32_t)PyLong_AsUnsignedLong(PySequence_Fast_GET_ITEM(fast, i));
+/* Reads a sequence of numbers into new memory; *n: how many. */
+static uint32_t *parse_numbers(PyObject *o, const char *otherwise, uint32_t *n) {
+    PyObject *fast = PySequence_Fast(o, otherwise);
+    if (!fast) return NULL;
+    *n = (uint32_t)PySequence_Fast_GET_SIZE(fast);
+    uint32_t *out = sk_alloc(SK_TAG_PY, ((size_t)*n + 1) * sizeof *out);
+    for (uint32_t i = 0; out && i < *n; i++)
+        out[i] = (uint32_t)PyLong_AsUnsignedLong(PySequence_Fast_GET_ITEM(fast, i));
     Py_DECREF(fast);
-    if (!a->inputs) PyErr_NoMemory();
-    d->inputs = a->inputs;
-    d->n_inputs = (uint32_t)n;
+    if (!out) PyErr_NoMemory();
+    return out;
+}
+
+static int parse_inputs(PyObject *o, PyObject *parts, struct add *a, struct sk_node_desc *d) {
+    uint32_t n_parts = 0;
+    d->inputs = a->inputs = parse_numbers(o, "inputs must be a tuple of node ids", &d->n_inputs);
+    if (!d->inputs) return -1;
+    if (parts) {
+        d->parts = a->parts = parse_numbers(parts, "parts must be a list of numbers", &n_parts);
+        if (!d->parts) return -1;
+        if (n_parts != d->n_inputs) PyErr_SetString(PyExc_ValueError, "a part for each input");
+    }
     return PyErr_Occurred() ? -1 : 0;
 }
 
@@ -161,14 +172,14 @@ static int parse_strategy(struct plan *p, PyObject *o, struct sk_node_desc *d) {
 struct given { /* the arguments of add(); borrowed */
     const char *op, *label;
     struct sk_bytes params, what;
-    PyObject *inputs, *resources, *pool, *units, *blocks, *env, *strategy;
+    PyObject *inputs, *parts, *resources, *pool, *units, *blocks, *env, *strategy;
     int64_t cpus, gpus, memory, limit, batch_rows;
     int32_t max_restarts, max_task_retries, max_retries; /* INT32_MIN: not set */
     uint32_t max_in_flight, max_tasks, max_calls, n_partitions, spread, tells;
     int32_t bundle;
     uint64_t group;
     bool source, one_to_one, no_more, by_row, first_rows, writes, alone, numbered, concatenates,
-        joins, packs, exchange, merge, cut, tables;
+        joins, packs, exchange, merge, cut, tables, shortest;
 };
 
 #define F(...) PY_FIELD(struct given, __VA_ARGS__)
@@ -179,6 +190,8 @@ static const struct py_field field[] = {
     F("params", BYTES, params),
     F("inputs", OBJECT, inputs),
     F("what", BYTES, what),
+    F("parts", OBJECT, parts, .of = &PyList_Type),
+    F("shortest", BOOL, shortest),
     F("num_cpus", SCALED, cpus, .otherwise = SK_RES_UNIT, .unit = SK_RES_UNIT),
     F("num_gpus", SCALED, gpus, .unit = SK_RES_UNIT),
     F("resources", OBJECT, resources, .of = &PyDict_Type),
@@ -264,6 +277,7 @@ static PyObject *plan_add(PyObject *self, PyObject *args, PyObject *kw) {
                              .cpu_e4 = g.cpus,
                              .gpu_e4 = g.gpus,
                              .limit = g.limit,
+                             .shortest = g.shortest,
                              .batch_rows = g.batch_rows,
                              .max_in_flight = g.max_in_flight,
                              .max_tasks = g.max_tasks,
@@ -284,7 +298,7 @@ static PyObject *plan_add(PyObject *self, PyObject *args, PyObject *kw) {
     d.retries = (struct sk_times){retries != INT32_MIN, retries};
     if (add_shape(st, &g, &d) < 0) return NULL;
     sk_rc rc = SK_EINVAL;
-    if (parse_inputs(g.inputs, &a, &d) == 0 && parse_units(g.units, &a, &d) == 0 &&
+    if (parse_inputs(g.inputs, g.parts, &a, &d) == 0 && parse_units(g.units, &a, &d) == 0 &&
         parse_blocks(st, g.blocks, &a, &d) == 0 && parse_strategy(p, g.strategy, &d) == 0) {
         rc = sk_plan_add(p->p, &d, &id, &err);
         r = rc == SK_OK ? PyLong_FromUnsignedLong(id) : py_raise(st, rc, &err);
@@ -293,6 +307,7 @@ static PyObject *plan_add(PyObject *self, PyObject *args, PyObject *kw) {
     for (uint32_t i = 0; rc != SK_OK && i < d.n_blocks; i++)
         st->engine->ops->release(st->engine, (sk_oid){a.blocks[i].oid});
     sk_free(a.inputs);
+    sk_free(a.parts);
     sk_free(a.units);
     sk_free(a.blocks);
     return r;

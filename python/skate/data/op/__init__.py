@@ -73,7 +73,7 @@ class Operator:
     alone = False  # is never fused into the task of another operator
     numbered = False  # the output depends on the number of the task, Task.seq
     concatenates = False  # has several inputs, whose rows follow one another
-    joins = False  # has several inputs, whose rows are put side by side
+    joins = False  # has several inputs, whose rows are put side by side, or in turns
     packs = False  # the output blocks are packs, for an exchange
     # the operator reads packs of all its inputs, and needs all of them before it yields a block;
     # the option "exchange" of its node has the details
@@ -85,6 +85,7 @@ class Operator:
     # of that, so it does without.
     combines = False
 
+    mixes = False  # has several inputs, whose rows come in turns; they get one schema
     # moves rows between blocks: lower() turns the operator into maps and an exchange (see phases)
     moves_rows = False
     blocking = False  # needs all blocks of its input before it yields one (see arranged)

@@ -171,7 +171,10 @@ def run(
         raise in_front(of_user_code(of_files(e, node), context), context) from None
     finally:
         errors.drain(log, context.max_errored_blocks)
-        stats = DatasetStats({**x.stats(), "samples": x.samples()}, {"errors": errors, "before": before, "rules": rules})
+        stats = DatasetStats(
+            {**x.stats(), "samples": x.samples()},
+            {"errors": errors, "before": before, "rules": rules},
+        )
         request.tell(errors, stats)
         stats.log(context)
         bar.close()

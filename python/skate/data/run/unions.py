@@ -1,4 +1,4 @@
-"""Unions of inputs whose columns are known only after a run.
+"""Unions and mixes of inputs whose columns are known only after a run.
 
 If the schemas of all inputs are known, Dataset.union has made the inputs conform. Else the first
 rows of the other inputs are computed before a run (unless it only counts rows). They show the
@@ -28,7 +28,7 @@ def conformed(root: Node, first: First, said: list[str]) -> Node:
         first: Runs a node and returns the schema of its rows, or None.
         said: Receives a text for each change.
     """
-    if not any(n.operator.concatenates and None in n.params["schemas"] for n in below(root)):
+    if not any(_one_schema(n) and None in n.params["schemas"] for n in below(root)):
         return root
     order = in_order(root)
     looked = set() if root.operator.counts else {id(root)}
@@ -39,10 +39,14 @@ def conformed(root: Node, first: First, said: list[str]) -> Node:
     for n in order:
         inputs = n.inputs if n.operator.blocking else tuple(became[id(i)] for i in n.inputs)
         new = n if inputs == n.inputs else n.replaced(inputs=inputs)
-        if n.operator.concatenates and id(n) in looked:
+        if _one_schema(n) and id(n) in looked:
             new = _union(new, first, said)
         became[id(n)] = new
     return became[id(root)]
+
+
+def _one_schema(n: Node) -> bool:
+    return n.operator.concatenates or n.operator.mixes
 
 
 def conform(node: Node, has: Any, schema: Any, seen: bool = False) -> Node:
@@ -77,7 +81,7 @@ def _union(node: Node, first: First, said: list[str]) -> Node:
             schemas[i] = seen[i] = seen.get(i) or schema_of(n, first)
             if schemas[i] is not None:
                 said.append(
-                    f"union: the first rows of input {i + 1} ({n.label}) show its columns: {few(schemas[i].names)}"
+                    f"{node.op}: the first rows of input {i + 1} ({n.label}) show its columns: {few(schemas[i].names)}"
                 )
     known = [s for s in schemas if s is not None]
     if not known:  # no input has a row
@@ -92,12 +96,13 @@ def _union(node: Node, first: First, said: list[str]) -> Node:
             ],
         )
     except TypeError as e:
-        raise retold(e, "union: ", "") from None
+        raise retold(e, f"{node.op}: ", "") from None
     inputs = tuple(
         conform(n, s, whole, unsure)
         for n, s, unsure in zip(node.inputs, schemas, unknown, strict=True)
     )
-    return node.replaced(params={"schemas": [whole] * len(inputs), "seen": {}}, inputs=inputs)
+    params = {**node.params, "schemas": [whole] * len(inputs), "seen": {}}
+    return node.replaced(params=params, inputs=inputs)
 
 
 def schema_of(node: Node, first: First) -> Any:
