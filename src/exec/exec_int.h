@@ -452,7 +452,7 @@ void sk_step_go_ahead(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, 
                       struct sk_stask *t);
 
 /* zip.c: inputs side by side. SK_EINVAL: they have different numbers of rows, or too many blocks
- * for a turn. */
+ * for a round. */
 sk_rc sk_zip_take_in(struct sk_step *x, struct sk_sstage *s, uint32_t side, struct sk_blk *b,
                      struct sk_err *err);
 /* Call after an input has ended. */

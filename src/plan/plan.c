@@ -91,8 +91,8 @@ static sk_rc check_desc(const struct sk_plan *p, const struct sk_node_desc *d, s
     for (uint32_t i = 0; d->parts && i < d->n_inputs; i++)
         if (!(props & SK_OP_ZIP) || !d->parts[i])
             return SK_ERR(err, SK_EINVAL,
-                          "%s: input %u gives no rows of a turn; only inputs side by side have "
-                          "turns",
+                          "%s: input %u gives no rows of a round; only inputs side by side have "
+                          "rounds",
                           name, i);
     if (!(props & SK_OP_SOURCE) && (d->n_units || d->n_blocks || d->feed))
         return SK_ERR(err, SK_EINVAL, "%s: only a source has units, blocks or a feed", name);

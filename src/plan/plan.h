@@ -106,10 +106,10 @@ struct sk_node_desc { /* the description of a node, for sk_plan_add, which copie
     struct sk_bytes what;
     const uint32_t *inputs;
     uint32_t n_inputs;
-    /* Of SK_OP_ZIP, for each input the rows that it gives in a turn, each > 0: a task gets whole
-     * turns, and fewer rows only of an input that has ended. NULL: one row each, and the inputs
+    /* Of SK_OP_ZIP, for each input the rows that it gives in a round, each > 0: a task gets whole
+     * rounds, and fewer rows only of an input that has ended. NULL: one row each, and the inputs
      * must have equally many. shortest: the first input that ends ends the operator; its last task
-     * has a turn that lacks rows. */
+     * has a round that lacks rows. */
     const uint32_t *parts;
     bool shortest;
     /* Resources that one task takes, or that one actor keeps for its life (without its CPUs, which

@@ -1188,7 +1188,7 @@ class Dataset:
                 "all_exhausted": the others go on by their weights, and each row comes once.
 
         Raises:
-            ValueError: An argument is wrong; or, during the run, the rows of a turn (of 10 rows
+            ValueError: An argument is wrong; or, during the run, the rows of a round (of 10 rows
                 for the weights 0.7 and 0.3) are in too many small blocks.
             TypeError: The types of a column cannot be unified.
 

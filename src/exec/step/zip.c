@@ -1,5 +1,5 @@
 /* zip.c - the input of a stage that takes the rows of several inputs side by side, the same number
- * of each or in turns with a number of rows of each (plan.h: parts). Pure.
+ * of each or in rounds with a number of rows of each (plan.h: parts). Pure.
  *
  * Each input has a queue, and all queues begin at the same row. A task takes the same rows of each:
  * whole blocks of the first input, as many as are worth a task, or fewer where that would be too
@@ -106,12 +106,12 @@ static sk_rc mismatch(const struct sk_step *x, const struct sk_sstage *s, struct
                   text);
 }
 
-/* ---- turns: a number of rows of each input -------------------------------------------------- */
+/* ---- rounds: a number of rows of each input -------------------------------------------------- */
 
-/* Sets *whole to the number of turns for which the first blocks of input k have rows, as many as
+/* Sets *whole to the number of rounds for which the first blocks of input k have rows, as many as
  * are worth a task; *all: these are all rows that the input has, and the last of them may be less
- * than a turn. Returns false if that is not known before the input has more rows. */
-static bool whole_turns(const struct sk_step *x, const struct sk_sstage *s, uint32_t k,
+ * than a round. Returns false if that is not known before the input has more rows. */
+static bool whole_rounds(const struct sk_step *x, const struct sk_sstage *s, uint32_t k,
                         uint64_t *whole, bool *all) {
     uint64_t sum = 0, bytes = 0, most = x->conf.target_max_bytes / s->n_inputs;
     uint32_t n = 0;
@@ -126,21 +126,21 @@ static bool whole_turns(const struct sk_step *x, const struct sk_sstage *s, uint
     return closed || x->s[s->inputs[k]].ended;
 }
 
-struct turns {  /* the next task of a mix */
-    uint64_t n; /* number of turns; 0: no rows are left */
-    bool last;  /* an input lacks rows for its turn, which ends the mix */
-    bool tight; /* the blocks that one task may take have less than a turn */
+struct rounds {  /* the next task of a mix */
+    uint64_t n; /* number of rounds; 0: no rows are left */
+    bool last;  /* an input lacks rows for its round, which ends the mix */
+    bool tight; /* the blocks that one task may take have less than a round */
 };
 
 /* Returns false if the next task is not known before input s->lacks has more rows. */
-static bool next_turns(const struct sk_step *x, struct sk_sstage *s, struct turns *r) {
+static bool next_rounds(const struct sk_step *x, struct sk_sstage *s, struct rounds *r) {
     uint64_t most = UINT64_MAX, left = 0;
-    *r = (struct turns){0};
+    *r = (struct rounds){0};
     for (uint32_t k = 0; k < s->n_inputs; k++) {
         uint64_t whole;
         bool all;
         s->lacks = k;
-        if (!whole_turns(x, s, k, &whole, &all)) return false;
+        if (!whole_rounds(x, s, k, &whole, &all)) return false;
         uint64_t rows = s->sides[k].q.rows;
         if (all) left = SK_MAX(left, rows / s->parts[k] + (rows % s->parts[k] > 0));
         if (all && s->shortest && !whole) r->last = true;
@@ -153,13 +153,13 @@ static bool next_turns(const struct sk_step *x, struct sk_sstage *s, struct turn
 }
 
 static sk_rc mix(struct sk_step *x, struct sk_sstage *s, struct sk_err *err) {
-    struct turns r = {.n = 1};
-    while (r.n && !s->input_ended && next_turns(x, s, &r)) {
+    struct rounds r = {.n = 1};
+    while (r.n && !s->input_ended && next_rounds(x, s, &r)) {
         uint64_t rows[SK_PLAN_SIDES_MAX], sum = 0;
         bool columns = false;
         if (r.tight)
             return SK_ERR(err, SK_EINVAL,
-                          "%s: the rows of a turn are in more than %u blocks of an input: "
+                          "%s: the rows of a round are in more than %u blocks of an input: "
                           "repartition the inputs into larger blocks, or use weights that are a "
                           "ratio of smaller numbers",
                           s->label, SK_BUNDLE_BLOCKS_MAX / s->n_inputs);
