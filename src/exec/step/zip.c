@@ -112,7 +112,7 @@ static sk_rc mismatch(const struct sk_step *x, const struct sk_sstage *s, struct
  * are worth a task; *all: these are all rows that the input has, and the last of them may be less
  * than a round. Returns false if that is not known before the input has more rows. */
 static bool whole_rounds(const struct sk_step *x, const struct sk_sstage *s, uint32_t k,
-                        uint64_t *whole, bool *all) {
+                         uint64_t *whole, bool *all) {
     uint64_t sum = 0, bytes = 0, most = x->conf.target_max_bytes / s->n_inputs;
     uint32_t n = 0;
     bool closed = false;
@@ -126,7 +126,7 @@ static bool whole_rounds(const struct sk_step *x, const struct sk_sstage *s, uin
     return closed || x->s[s->inputs[k]].ended;
 }
 
-struct rounds {  /* the next task of a mix */
+struct rounds { /* the next task of a mix */
     uint64_t n; /* number of rounds; 0: no rows are left */
     bool last;  /* an input lacks rows for its round, which ends the mix */
     bool tight; /* the blocks that one task may take have less than a round */
