@@ -96,7 +96,7 @@ def after_fork():
         _gpu_names[:] = [v for v in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if v]
         set_gpus(())
     # C has unset these variables, but os.environ was read before C did so.
-    for name in ("SKATE_FORK_FD", "SKATE_CTL"):
+    for name in ("SKATE_FORK_FD", "SKATE_CTL", "SKATE_VIEW"):
         os.environ.pop(name, None)
     prints.begin()
     debugger.begin()

@@ -155,6 +155,12 @@ def stack_look(
 
 # the view of an engine, or a record: see skate/_private/view.py. RaySystemError, ValueError
 def view_read(path: str) -> dict[str, Any]: ...
+def view_tasks(
+    path: str,
+) -> tuple[
+    list[tuple[int, int, int, int, int, int, str, int, int, int, int, int]],
+    list[tuple[int, int, int]],
+]: ...  # ended tasks: id, parent, actor, submitted, started, ended (ns), name, pid, attempt, worker, kind, failed; flow of blocks: block, task, ns
 def view_error(text: str, operator: str, replay: str) -> None: ...  # shows an error in the view
 def preload(note: bytes) -> None: ...
 def machine() -> (
@@ -634,11 +640,6 @@ class Exec:
     ) -> (
         dict[str, Any] | None
     ): ...  # the run's numbers over time, as in skate/_private/view.py; None after the end
-    def flows(
-        self,
-    ) -> (
-        tuple[bytes, bytes] | None
-    ): ...  # rows of the block, its task, ns (see exec.h); None after the run was stopped
     def await_actors(self, seconds: float) -> bool:
         """Whether the constructors of all actors that began with the run ended within the time."""
     def stats(self) -> dict[str, Any]: ...

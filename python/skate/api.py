@@ -320,6 +320,7 @@ def _open(a: Any, said: dict[str, Any]) -> Context:
     conf["prints"] = a.log_to_driver is None or bool(a.log_to_driver)
     conf["argv"] = _worker_argv()
     conf["env"] = _worker_env(runtime_env, job)
+    conf["program"] = " ".join(sys.argv)[:200]
     pickled_job = pickle.dumps(job)
     conf["preload"] = _first_note(
         conf["preload"], runtime_env, pickled_job, bool(conf["print_labels"])
@@ -333,7 +334,7 @@ def _open(a: Any, said: dict[str, Any]) -> Context:
         )
     _job.tell(job)  # before other threads can see the engine
     try:
-        _skate.init({**conf, "program": " ".join(sys.argv)[:200]})
+        _skate.init(conf)
     except BaseException:
         _job.tell(None)
         raise
@@ -468,10 +469,6 @@ def shutdown(_exiting_interpreter: bool = False) -> None:
     _skate.shutdown()
     prints.stop()
     in_actor.here.clear()
-    timeline = sys.modules.get("skate._private.timeline")
-    if timeline is not None:
-        timeline.past.clear()
-        timeline.running.clear()
     _job.tell(None)
 
 

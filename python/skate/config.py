@@ -151,6 +151,12 @@ KNOBS = {
         "SKATE_PRELOAD",
         "modules that the fork server imports before the first worker, comma-separated",
     ),
+    "trace": (
+        "",
+        "SKATE_TRACE",
+        "file to which a record of the engine is written at its end, also when the program is killed, for `skate timeline FILE` and `skate page FILE`; "
+        "%p in it stands for the pid of the program",
+    ),
     "print_labels": (
         1,
         "SKATE_PRINT_LABELS",
@@ -233,6 +239,7 @@ _OWN_ENV = (
     "SKATE_GPUS",
     "SKATE_LIVE_FD",
     "SKATE_MEASURE",
+    "SKATE_VIEW",
 )
 _told = set()  # the names about which a warning was logged
 
@@ -302,6 +309,27 @@ def check_value(name, value, where):
     return value
 
 
+def _record(path):
+    """The absolute path of the record that is written at the end; "": none. ValueError for a path
+    where no file can be made, since the end of the program would be too late to say so."""
+    if not path:
+        return ""
+    path = os.path.abspath(path.replace("%p", str(os.getpid())))
+    folder = os.path.dirname(path)
+    why = (
+        "is a directory"
+        if os.path.isdir(path)
+        else f"there is no directory {folder}"
+        if not os.path.isdir(folder)
+        else f"no file can be made in {folder}"
+        if not os.access(folder, os.W_OK | os.X_OK)
+        else ""
+    )
+    if why:
+        raise ValueError(f"trace={path!r} (SKATE_TRACE): {why}; name a file that can be written")
+    return path
+
+
 def resolve(given):
     """The value of each knob. given: the values that the caller has set (None: not set). Raises the
     errors of check_names() and check_value()."""
@@ -321,6 +349,7 @@ def resolve(given):
     said = given.get("memory") is not None or KNOBS["memory"][1] in os.environ
     if not out["memory_limit"] and said and out["memory"] >= LEAST_MEMORY:
         out["memory_limit"] = int(out["memory"]) + int(out["object_store_memory"])
+    out["trace"] = _record(out["trace"])
     dirs = out["spill_dir"]
     out["spill_dir"] = directories("spill_dir", dirs) if dirs and out["spill_bytes"] != 0 else []
     return out

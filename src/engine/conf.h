@@ -70,6 +70,9 @@ struct sk_engine_conf {
     /* local: the program's command line, as people shall see it (view.h); NULL: as the kernel has
      * it */
     const char *program;
+    /* local: path of the file to which the engine's view is written at its end (view.h), also if
+     * this process is killed; NULL: none */
+    const char *record;
     const struct sk_guest *guest; /* guest: the engine's calls; copied */
 };
 

@@ -20,7 +20,7 @@
 #define SK_VIEW_SAMPLES 256u /* samples of a run */
 #define SK_VIEW_ERRORS 16u   /* errors that are kept, the newest */
 #define SK_VIEW_TASKS 16384u /* ended attempts of tasks that are kept */
-#define SK_VIEW_FLOWS 16384u /* notes of blocks made or taken that are kept */
+#define SK_VIEW_FLOWS 32768u /* notes of blocks made or taken that are kept */
 #define SK_VIEW_NAMES 1024u  /* different names of tasks; tasks with further names have none */
 #define SK_VIEW_NAME 64u     /* bytes of such a name, with its NUL */
 #define SK_VIEW_PROGRAM 208u /* bytes of the program's command line, with its NUL */
@@ -75,6 +75,37 @@ struct sk_view_run {
     /* n_samples rows of SK_VS_N + n_shown numbers each */
     int64_t samples[SK_VIEW_SAMPLES * SK_VIEW_WIDTH];
 };
+/* An ended attempt of a task; times as in struct sk_task_row. */
+struct sk_view_task {
+    uint64_t id, parent, actor;
+    int64_t submit_ns, start_ns, end_ns; /* start_ns 0: it never ran */
+    uint32_t name;                       /* index of its name; UINT32_MAX: it has none here */
+    int32_t pid;
+    uint16_t attempt, worker;
+    uint8_t kind; /* enum sk_task_kind */
+    uint8_t failed;
+    uint16_t pad;
+};
+/* A block that a task has yielded (ns: when the driver learnt of it), or that is the input of a
+ * task (ns 0). */
+struct sk_view_flow {
+    uint64_t block, task;
+    int64_t ns;
+};
+/* The numbers in each of the engine's samples. */
+enum sk_view_history_col {
+    SK_VH_TIME, /* ns since the engine began */
+    SK_VH_STORE,
+    SK_VH_SPILLED, /* on disk now */
+    SK_VH_RUNNING,
+    SK_VH_QUEUED,
+    SK_VH_DONE, /* tasks that have ended since the engine began */
+    SK_VH_N
+};
+struct sk_view_history { /* the engine's numbers over time, oldest first */
+    uint64_t n;
+    int64_t rows[SK_VIEW_SAMPLES * SK_VH_N];
+};
 struct sk_view_error {
     int64_t ns; /* set by `error`, if 0 */
     char text[320], op[96], replay[64];
@@ -97,6 +128,8 @@ struct sk_view_ops {
     void (*publish)(struct sk_engine *e, struct sk_viewed *v, struct sk_view_run *run);
     void (*end)(struct sk_engine *e, struct sk_viewed *v); /* its last state stays shown */
     void (*error)(struct sk_engine *e, struct sk_view_error *err);
+    /* Adds a note for timelines. Takes no lock. */
+    void (*flow)(struct sk_engine *e, uint64_t block, uint64_t task, int64_t ns);
 };
 
 /* ---- reading a view or a record -------------------------------------------------------------- */
@@ -132,6 +165,16 @@ sk_rc sk_view_counters(struct sk_view_reader *r, struct sk_view_counters *out,
 sk_rc sk_view_run(struct sk_view_reader *r, uint32_t slot, struct sk_view_run *out,
                   struct sk_err *err) SK_MUST_USE;
 sk_rc sk_view_error(struct sk_view_reader *r, uint32_t slot, struct sk_view_error *out,
+                    struct sk_err *err) SK_MUST_USE;
+sk_rc sk_view_history(struct sk_view_reader *r, struct sk_view_history *out,
+                      struct sk_err *err) SK_MUST_USE;
+/* The last entries, the oldest first: into room for SK_VIEW_TASKS, SK_VIEW_FLOWS or SK_VIEW_NAMES
+ * of them; *n is their number. */
+sk_rc sk_view_tasks(struct sk_view_reader *r, struct sk_view_task *out, size_t *n,
+                    struct sk_err *err) SK_MUST_USE;
+sk_rc sk_view_flows(struct sk_view_reader *r, struct sk_view_flow *out, size_t *n,
+                    struct sk_err *err) SK_MUST_USE;
+sk_rc sk_view_names(struct sk_view_reader *r, char (*out)[SK_VIEW_NAME], size_t *n,
                     struct sk_err *err) SK_MUST_USE;
 
 #endif

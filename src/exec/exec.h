@@ -197,16 +197,6 @@ void sk_exec_get_stats(struct sk_exec *x, struct sk_exec_stats *s, struct sk_exe
  * number of rows. */
 size_t sk_exec_samples(struct sk_exec *x, uint32_t *width, int64_t *out, size_t cap);
 
-/* sk_exec_flows lists which task made each block, and when the driver learnt of it; or, with
- * `taken`, which task took each block. The last SK_FLOWS_MAX entries of each kind are kept, in no
- * order. Returns their number, and writes them if they fit into `cap`. */
-enum { SK_FLOWS_MAX = 10000 };
-struct sk_flow {
-    uint64_t block, task;
-    int64_t ns; /* time in ns (sk_now_ns) when the driver learnt of the block; 0 for taken blocks */
-};
-size_t sk_exec_flows(struct sk_exec *x, bool taken, struct sk_flow *out, size_t cap);
-
 /* ---- policies (exec/by/<name>.c, see policy.h) ----------------------------------------------- */
 
 /* The name of policy i, in the order of names; NULL behind the last one. */

@@ -351,25 +351,6 @@ struct sk_step {
     struct sk_share_op *facts; /* [n], for share.c */
 };
 
-/* ---- flow.c */
-struct sk_flow_ring {
-    SK_VEC(struct sk_flow) v;
-    uint64_t n; /* number of entries ever added */
-};
-void sk_flow_add(struct sk_flow_ring *r, uint64_t block, uint64_t task, int64_t ns);
-size_t sk_flow_copy(const struct sk_flow_ring *r, struct sk_flow *out, size_t cap);
-
-/* ---- samples.c: numbers of a run over time (enum sk_view_sample) */
-struct sk_samples {
-    uint32_t n, width; /* rows, and numbers in each */
-    int64_t every_ns;  /* time between two rows */
-    int64_t next_ns;   /* since the run began: no row is due before */
-    int64_t rows[SK_VIEW_SAMPLES * SK_VIEW_WIDTH];
-};
-void sk_samples_init(struct sk_samples *b, uint32_t width);
-/* Returns the new row, of which only the time is set. */
-int64_t *sk_samples_add(struct sk_samples *b, int64_t t_ns);
-
 /* ---- topo.c */
 sk_rc sk_step_create(const struct sk_plan *plan, const struct sk_stages *stages,
                      const struct sk_step_conf *conf, struct sk_step **out,

@@ -288,6 +288,16 @@ bool sk_forksrv_check(const struct sk_forksrv *f);
  * worker, with the worker's number. Server and workers ignore SIGINT (a Ctrl-C reaches the
  * terminal's whole process group; the driver decides) and SIGPIPE; SIGCHLD is at its default; the
  * signal mask is that of the call. */
+/* What a process does that the server makes at its start to outlive the driver for a moment
+ * (witness.c). The server takes fd, and closes it; the witness keeps it. Both callbacks are called
+ * in the witness, which is single-threaded and has no other descriptor: they make system calls
+ * only. */
+struct sk_witness {
+    int fd;
+    bool (*over)(void *ctx); /* the server has ended: true if there is nothing to save */
+    void (*save)(void *ctx); /* the driver has ended */
+    void *ctx;
+};
 /* Callbacks of the program that the server runs in (an interpreter). All are called in the server;
  * each may be NULL. */
 struct sk_forksrv_hooks {
@@ -297,6 +307,7 @@ struct sk_forksrv_hooks {
      * worker: there the caller of sk_forksrv_run does this work. */
     void (*after_fork)(void *ctx);
     void *ctx;
+    const struct sk_witness *witness; /* NULL: none */
 };
 uint32_t sk_forksrv_run(int sock, const struct sk_forksrv_hooks *hooks); /* hooks NULL: none */
 

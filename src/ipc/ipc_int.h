@@ -26,6 +26,8 @@ _Static_assert(sizeof(struct sk_fork_report) == 24, "on the wire");
 /* Called by the server and by each worker at its start, once: from now on, processes that the
  * server or worker forks end together with it (stray.c). SK_EIO. */
 sk_rc sk_stray_watch(struct sk_err *err) SK_MUST_USE;
+/* witness.c: called by the server, once, after sk_stray_watch. Takes w->fd. */
+void sk_witness_start(struct sk_witness *w, int driver_fd);
 /* Tells the fork handler whether the child of the next fork is a worker: the server calls this with
  * true before it forks a worker, and with false afterwards. */
 void sk_stray_ours(bool ours);

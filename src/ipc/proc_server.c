@@ -318,6 +318,10 @@ uint32_t sk_forksrv_run(int sock, const struct sk_forksrv_hooks *hooks) {
     if (hooks) s.hooks = *hooks;
     uint32_t worker = 0;
     begin(&s);
+    if (s.hooks.witness) {
+        struct sk_witness w = *s.hooks.witness;
+        sk_witness_start(&w, s.driver_fd);
+    }
     for (;;) {
         SK_DCHECK(server_ok(&s));
         struct pollfd p[3] = {{.fd = s.sock, .events = (short)(POLLIN | (s.out.n ? POLLOUT : 0))},

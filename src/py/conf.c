@@ -62,7 +62,7 @@ static void named(void *ctx, struct sk_bytes space, struct sk_bytes name) {
 /* ---- reading the dict ------------------------------------------------------------------------ */
 
 struct given { /* the fields of the dict; borrowed */
-    const char *engine, *program;
+    const char *engine, *program, *trace;
     int64_t cpus, gpus, memory, workers, store, spin_ns, reap_ns, seed, lineage, spill, overflow,
         budget, permille, every_ns, oom, retries;
     PyObject *resources, *dirs, *argv, *env, *guest, *prints;
@@ -74,6 +74,7 @@ struct given { /* the fields of the dict; borrowed */
 static const struct py_field field[] = {
     F("engine", TEXT, engine),
     F("program", TEXT, program),
+    F("trace", TEXT, trace),
     F("num_cpus", AUTO, cpus, .otherwise = SK_RES_UNIT, .unit = SK_RES_UNIT),
     F("num_gpus", AUTO, gpus, .unit = SK_RES_UNIT),
     F("memory", AUTO, memory, .unit = 1),
@@ -191,6 +192,7 @@ int py_conf_read(struct py_conf *k, struct py_state *st, PyObject *dict) {
     k->c.spawn_env = g.env ? (char **)(uintptr_t)k->env : NULL;
     k->c.preload = g.preload;
     k->c.program = g.program;
+    k->c.record = g.trace && *g.trace ? g.trace : NULL;
     if (g.guest && py_guest_make(st, g.guest, &k->guest) < 0) {
         py_conf_free(k);
         return -1;

@@ -9,6 +9,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/crc32c.h"
+#include "base/fault.h"
 #include "engine/local/wire/view.h"
 #include "test.h"
 
@@ -80,14 +81,121 @@ TEST(view_gives_back_what_was_stored) {
     CHECK_EQ(e2.ns, SK_VIEW_ERRORS + 1);
     CHECK_STR_EQ(e2.replay, "id");
     sk_view_close(&r);
-    sk_viewer_close(&w, true);
+    sk_viewer_close(&w);
     sk_free(run);
+}
+
+TEST(view_keeps_the_last_tasks_and_flows_with_their_names) {
+    enum { MORE = 100 };
+    struct sk_view_writer w;
+    struct sk_view_reader r;
+    struct sk_err err;
+    size_t n;
+    struct sk_view_task *t = sk_calloc(SK_TAG_TEST, SK_VIEW_TASKS * sizeof *t);
+    struct sk_view_flow *f = sk_calloc(SK_TAG_TEST, SK_VIEW_FLOWS * sizeof *f);
+    char (*names)[SK_VIEW_NAME] = sk_calloc(SK_TAG_TEST, SK_VIEW_NAMES * sizeof *names);
+    CHECK_OK(sk_viewer_open(&w, &about, &err));
+    CHECK_OK_ERR(sk_view_open(path_of(&w), &r, &err), &err);
+    CHECK_OK(sk_view_tasks(&r, t, &n, &err));
+    CHECK_EQ(n, 0);
+    for (uint64_t i = 0; i < SK_VIEW_TASKS + MORE; i++) {
+        sk_viewer_task(&w, &(struct sk_view_task){.id = i, .name = (uint32_t)(i % 3)});
+        if (i == 9) {
+            CHECK_OK(sk_view_tasks(&r, t, &n, &err));
+            CHECK_EQ(n, 10);
+            CHECK_EQ(t[9].id, 9);
+        }
+    }
+    CHECK_OK(sk_view_tasks(&r, t, &n, &err));
+    CHECK_EQ(n, SK_VIEW_TASKS - 1); /* the oldest may be written over at any moment */
+    for (size_t i = 0; i < n; i++) CHECK_EQ(t[i].id, MORE + 1 + i);
+    for (uint64_t i = 0; i < SK_VIEW_FLOWS + MORE; i++)
+        sk_viewer_flow(&w, &(struct sk_view_flow){.block = i, .task = 2 * i, .ns = 1});
+    /* one that was begun and not finished: the writer was killed */
+    struct sk_view_flow_entry *e = (struct sk_view_flow_entry *)(void *)(w.flows + 1) + 150;
+    sk_store_relaxed(&e->seq, 0);
+    CHECK_OK(sk_view_flows(&r, f, &n, &err));
+    CHECK_EQ(n, SK_VIEW_FLOWS - 2);
+    CHECK_EQ(f[0].block, MORE + 1);
+    CHECK_EQ(f[n - 1].block, SK_VIEW_FLOWS + MORE - 1);
+    for (size_t i = 0; i < n; i++) CHECK_EQ(f[i].task, 2 * f[i].block);
+
+    char long_name[200];
+    memset(long_name, 'x', sizeof long_name);
+    CHECK_EQ(sk_viewer_known(&w, 5), UINT32_MAX);
+    CHECK_EQ(sk_viewer_name(&w, 5, (struct sk_bytes){"f", 1}, ""), 0);
+    CHECK_EQ(sk_viewer_known(&w, 5), 0);
+    CHECK_EQ(sk_viewer_name(&w, 6, (struct sk_bytes){"A", 1}, ".__init__"), 1);
+    CHECK_EQ(sk_viewer_name(&w, 0, (struct sk_bytes){"", 0}, ""), 2);
+    CHECK_EQ(sk_viewer_name(&w, 0, (struct sk_bytes){long_name, sizeof long_name}, ""), 3);
+    CHECK_EQ(sk_viewer_name(&w, 0, (struct sk_bytes){long_name, sizeof long_name}, ""), 3);
+    for (uint32_t i = 4; i < 2 * SK_VIEW_NAMES; i++) {
+        /* names that differ in the middle only have one hash */
+        (void)snprintf(long_name, sizeof long_name, "Read->Map(f%07u)->Write", i);
+        struct sk_bytes name = {long_name, strlen(long_name)};
+        uint32_t at = i < SK_VIEW_NAMES ? i : UINT32_MAX; /* the table is full */
+        CHECK_EQ(sk_viewer_name(&w, 0, name, ""), at);
+        if (i % 100 == 0) CHECK_EQ(sk_viewer_name(&w, 0, name, ""), at);
+    }
+    CHECK_OK(sk_view_names(&r, names, &n, &err));
+    CHECK_EQ(n, SK_VIEW_NAMES);
+    CHECK_STR_EQ(names[0], "f");
+    CHECK_STR_EQ(names[1], "A.__init__");
+    CHECK_EQ(strlen(names[3]), SK_VIEW_NAME - 1);
+    CHECK_STR_EQ(names[77], "Read->Map(f0000077)->Write");
+    sk_view_close(&r);
+    sk_viewer_close(&w);
+    sk_free(t);
+    sk_free(f);
+    sk_free(names);
 }
 
 static struct {
     struct sk_view_writer w;
     _Atomic bool stop;
 } beside;
+
+static void *write_tasks(void *arg SK_UNUSED) {
+    for (uint64_t i = 0; !sk_load_acq(&beside.stop); i++) {
+        sk_viewer_task(&beside.w,
+                       &(struct sk_view_task){.id = i, .parent = i, .end_ns = (int64_t)i});
+        sk_viewer_flow(&beside.w, &(struct sk_view_flow){.block = i, .task = i, .ns = (int64_t)i});
+        if (i % 16 == 0) /* or the ring would go round while it is read */
+            for (int k = 0; k < 200; k++) sk_cpu_relax();
+    }
+    return NULL;
+}
+
+TEST_LARGE(view_rings_are_whole_beside_a_writer_in_a_loop, 60) {
+    struct sk_view_task *t = sk_calloc(SK_TAG_TEST, SK_VIEW_TASKS * sizeof *t);
+    struct sk_view_flow *f = sk_calloc(SK_TAG_TEST, SK_VIEW_FLOWS * sizeof *f);
+    struct sk_view_reader r;
+    struct sk_err err;
+    pthread_t thread;
+    size_t n, seen = 0;
+    CHECK_OK(sk_viewer_open(&beside.w, &about, &err));
+    CHECK_OK_ERR(sk_view_open(path_of(&beside.w), &r, &err), &err);
+    CHECK_EQ(pthread_create(&thread, NULL, write_tasks, NULL), 0);
+    int64_t until = test_patience();
+    for (int k = 0; k < test_rounds(60) && sk_now_ns() < until; k += n > 0) {
+        CHECK_OK_ERR(sk_view_tasks(&r, t, &n, &err), &err);
+        for (size_t i = 0; i < n; i++) {
+            CHECK_EQ(t[i].id, t[0].id + i);
+            CHECK(t[i].parent == t[i].id && t[i].end_ns == (int64_t)t[i].id);
+        }
+        seen += n;
+        CHECK_OK_ERR(sk_view_flows(&r, f, &n, &err), &err);
+        for (size_t i = 0; i < n; i++)
+            CHECK(f[i].task == f[i].block && f[i].ns == (int64_t)f[i].block);
+    }
+    sk_store_rel(&beside.stop, true);
+    pthread_join(thread, NULL);
+    CHECK_GT(seen, 0);
+    sk_view_close(&r);
+    sk_viewer_close(&beside.w);
+    sk_free(t);
+    sk_free(f);
+}
 
 static void *write_runs(void *arg) {
     struct sk_view_run *run = arg;
@@ -122,7 +230,7 @@ TEST_LARGE(view_is_whole_beside_a_writer_in_a_loop, 60) {
     pthread_join(thread, NULL);
     CHECK_GT(seen, 0);
     sk_view_close(&r);
-    sk_viewer_close(&beside.w, true);
+    sk_viewer_close(&beside.w);
     sk_free(run);
 }
 
@@ -153,7 +261,7 @@ TEST_LARGE(view_is_whole_after_its_writer_was_killed, 60) {
         CHECK(whole(run));
         CHECK_GE(run->id, 3);
         sk_view_close(&r);
-        sk_viewer_close(&w, false);
+        sk_viewer_close(&w);
         (void)close(told[0]);
         (void)close(told[1]);
     }
@@ -175,7 +283,7 @@ static uint8_t *record(size_t *n) {
     uint8_t *bytes = sk_memdup(SK_TAG_TEST, w.seg.base, w.seg.size);
     CHECK(bytes);
     *n = w.seg.size;
-    sk_viewer_close(&w, true);
+    sk_viewer_close(&w);
     sk_free(run);
     return bytes;
 }
@@ -223,6 +331,11 @@ static void read_all(const char *path, struct sk_view_run *run) {
     struct sk_view_error e;
     if (sk_view_open(path, &r, &err) != SK_OK) return;
     if (sk_view_counters(&r, &c, &err) == SK_OK) CHECK_LT(strlen(c.waits), sizeof c.waits);
+    size_t n;
+    static struct sk_view_history h;
+    static char names[SK_VIEW_NAMES][SK_VIEW_NAME];
+    if (sk_view_history(&r, &h, &err) == SK_OK) CHECK_LE(h.n, SK_VIEW_SAMPLES);
+    if (sk_view_names(&r, names, &n, &err) == SK_OK) CHECK_LE(n, SK_VIEW_NAMES);
     for (uint32_t i = 0; i < SK_VIEW_ERRORS; i++)
         if (sk_view_error(&r, i, &e, &err) == SK_OK) CHECK_LT(strlen(e.text), sizeof e.text);
     for (uint32_t i = 0; i < SK_VIEW_RUNS; i++)
@@ -268,4 +381,61 @@ TEST_LARGE(view_of_lies_stays_within_bounds, 60) {
     (void)close(fd);
     sk_free(b);
     sk_free(run);
+}
+
+TEST(view_rings_that_lie_about_their_length_stay_within_bounds) {
+    size_t size, n;
+    uint8_t *b = record(&size);
+    struct sk_view_task *t = sk_calloc(SK_TAG_TEST, SK_VIEW_TASKS * sizeof *t);
+    struct sk_view_flow *f = sk_calloc(SK_TAG_TEST, SK_VIEW_FLOWS * sizeof *f);
+    char (*names)[SK_VIEW_NAME] = sk_calloc(SK_TAG_TEST, SK_VIEW_NAMES * sizeof *names);
+    const uint64_t lies[] = {1,          SK_VIEW_TASKS,  SK_VIEW_FLOWS + 3,
+                             UINT32_MAX, UINT64_MAX - 1, UINT64_MAX};
+    const char *path = saved(b, size);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    struct sk_view_reader r;
+    struct sk_err err;
+    for (size_t i = 0; i < SK_COUNT(lies); i++) {
+        const uint64_t at[] = {sk_view_tasks_at(), sk_view_flows_at(), sk_view_names_at()};
+        for (size_t k = 0; k < SK_COUNT(at); k++)
+            CHECK_EQ(pwrite(fd, &lies[i], 8, (off_t)at[k]), 8);
+        CHECK_OK_ERR(sk_view_open(path, &r, &err), &err);
+        CHECK_OK(sk_view_tasks(&r, t, &n, &err));
+        CHECK_LE(n, SK_VIEW_TASKS);
+        CHECK_OK(sk_view_flows(&r, f, &n, &err));
+        CHECK_EQ(n, 0); /* no entry is complete */
+        CHECK_RC(sk_view_names(&r, names, &n, &err),
+                 lies[i] <= SK_VIEW_NAMES ? SK_OK : SK_ECORRUPT);
+        sk_view_close(&r);
+    }
+    (void)close(fd);
+    sk_free(t);
+    sk_free(f);
+    sk_free(names);
+    sk_free(b);
+}
+
+TEST(view_that_cannot_be_saved_leaves_the_old_record) {
+    struct sk_view_writer w;
+    struct sk_view_reader r;
+    struct sk_err err;
+    char path[300], missing[400];
+    (void)snprintf(path, sizeof path, "%s/r", test_dir());
+    (void)snprintf(missing, sizeof missing, "%s/no/r", test_dir());
+    CHECK_OK(sk_viewer_open(&w, &about, &err));
+    CHECK_OK_ERR(sk_view_save(w.seg.base, w.seg.size, path, 2, &err), &err);
+    CHECK_RC(sk_view_save(w.seg.base, w.seg.size, missing, 2, &err), SK_EIO);
+    CHECK_STR_HAS(err.msg, "No such file");
+    sk_viewer_end(&w);
+    CHECK_OK(sk_fault_set("view.write", SK_FAULT_FAIL, 1));
+    CHECK_RC(sk_view_save(w.seg.base, w.seg.size, path, 2, &err), SK_ENOSPC);
+    sk_fault_clear();
+    CHECK_OK_ERR(sk_view_open(path, &r, &err), &err);
+    CHECK_EQ(r.about.ended, 2); /* the old one, whole */
+    sk_view_close(&r);
+    CHECK_OK_ERR(sk_view_save(w.seg.base, w.seg.size, path, 2, &err), &err);
+    CHECK_OK_ERR(sk_view_open(path, &r, &err), &err);
+    CHECK_EQ(r.about.ended, 1); /* as the driver had noted */
+    sk_view_close(&r);
+    sk_viewer_close(&w);
 }

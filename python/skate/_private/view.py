@@ -27,7 +27,8 @@ lock of the engine is taken, and reading cannot disturb it. Times are seconds; N
                   "exchange": None | {"strategy", "partitions", "packs", "pack_bytes",
                                       "disk_bytes", "taken_bytes", "phase"}}],
          "samples": {"t", "memory", "disk", "rows_out", "rows_in", "queued": [one list an
-                     operator]}}]}     # at most 256 values in each list
+                     operator]}}],     # at most 256 values in each list
+     "samples": {"t", "store", "spilled", "running", "queued", "done"}}  # of the engine; the same
 """
 
 from __future__ import annotations

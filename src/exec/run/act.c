@@ -105,7 +105,7 @@ static sk_rc do_launch(struct sk_exec *x, struct sk_stask *t, struct sk_err *err
     }
     t->user = tid.v;
     for (const struct sk_blk *b = t->in.head; b && rc == SK_OK; b = b->next)
-        sk_flow_add(&x->taken, b->ref.oid, tid.v, 0);
+        sk_run_took(x, b->ref.oid, tid.v);
     sk_run_release(x->e, temp);
     return rc;
 }

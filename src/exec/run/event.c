@@ -46,7 +46,7 @@ static void on_yield(struct sk_exec *x, const struct sk_event *ev, union value_n
     const struct sk_stask *t = awaited(x, ev);
     out->kind = SK_SEV_TICK;
     if (t && read_value(x, ev, value, out)) {
-        sk_flow_add(&x->made, ev->oid.v, ev->task.v, sk_now_ns());
+        sk_run_made(x, ev->oid.v, ev->task.v);
         return;
     }
     if (!t || ev->note.n < sizeof note ||
@@ -68,7 +68,7 @@ static void on_yield(struct sk_exec *x, const struct sk_event *ev, union value_n
     out->block = (struct sk_bref){
         .oid = ev->oid.v, .n_rows = note.rows, .bytes = note.bytes, .schema = note.schema};
     out->cost = ev->size_bytes;
-    sk_flow_add(&x->made, ev->oid.v, ev->task.v, sk_now_ns());
+    sk_run_made(x, ev->oid.v, ev->task.v);
 }
 
 static void on_done(const struct sk_event *ev, struct sk_step_ev *out,

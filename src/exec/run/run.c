@@ -199,13 +199,11 @@ void sk_exec_stop(struct sk_exec **px) {
     if (in) sk_inbox_destroy(in);
     sk_free(x->blobs);
     sk_free(x->actors);
-    sk_free(x->samples);
+    sk_free(x->samples.rows);
     sk_free(x->shown);
     sk_free(x->buf);
     sk_vec_free(&x->args);
     sk_vec_free(&x->failures);
-    sk_vec_free(&x->made.v);
-    sk_vec_free(&x->taken.v);
     sk_step_destroy(x->step);
     sk_stages_free(&x->stages);
     sk_free(x);
@@ -275,18 +273,11 @@ void sk_exec_fail(struct sk_exec *x, sk_rc rc, const struct sk_err *err) {
     sk_inbox_leave(x->inbox);
 }
 
-size_t sk_exec_flows(struct sk_exec *x, bool taken, struct sk_flow *out, size_t cap) {
-    sk_inbox_enter(x->inbox);
-    size_t n = sk_flow_copy(taken ? &x->taken : &x->made, out, cap);
-    sk_inbox_leave(x->inbox);
-    return n;
-}
-
 size_t sk_exec_samples(struct sk_exec *x, uint32_t *width, int64_t *out, size_t cap) {
     sk_inbox_enter(x->inbox);
-    *width = x->samples->width;
-    size_t n = (size_t)x->samples->n * *width;
-    if (n <= cap) memcpy(out, x->samples->rows, n * sizeof *out);
+    *width = x->samples.width;
+    size_t n = (size_t)x->samples.n * *width;
+    if (n <= cap) memcpy(out, x->samples.rows, n * sizeof *out);
     sk_inbox_leave(x->inbox);
     return n / *width;
 }

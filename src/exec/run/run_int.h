@@ -7,6 +7,7 @@
 #ifndef SK_EXEC_RUN_INT_H
 #define SK_EXEC_RUN_INT_H
 
+#include "base/containers/samples.h"
 #include "exec/exec_int.h"
 #include "exec/run/verdict.h"
 
@@ -27,8 +28,7 @@ struct sk_exec {
     SK_VEC(struct sk_exec_failure) failures;
     uint32_t next_failure;
     struct sk_faults faults;
-    struct sk_flow_ring made, taken;
-    struct sk_samples *samples;
+    struct sk_samples samples;
     struct sk_view_run *shown; /* NULL: the engine has no view */
     struct sk_viewed viewed;   /* tick NULL: the run is not shown */
     uint8_t *buf;
@@ -72,6 +72,9 @@ sk_rc sk_run_show(struct sk_exec *x, struct sk_err *err) SK_MUST_USE;
 void sk_run_show_begin(struct sk_exec *x, int64_t now_ns); /* the run begins */
 void sk_run_show_end(struct sk_exec *x);                   /* stores the last state */
 void sk_run_sample(struct sk_exec *x, int64_t now_ns);
+/* Notes for timelines that a task has yielded a block, and that a task got one as its input. */
+void sk_run_made(struct sk_exec *x, uint64_t block, uint64_t task);
+void sk_run_took(struct sk_exec *x, uint64_t block, uint64_t task);
 
 /* ---- event.c */
 extern const struct sk_inbox_run sk_run_events;

@@ -16,14 +16,14 @@ static uint64_t rows_in(const struct sk_sstage *s) {
 void sk_run_sample(struct sk_exec *x, int64_t now_ns) {
     const struct sk_step *st = x->step;
     int64_t t = now_ns - st->start_ns;
-    if (!x->samples || t < x->samples->next_ns) return;
-    int64_t *row = sk_samples_add(x->samples, t);
+    if (t < x->samples.next_ns) return;
+    int64_t *row = sk_samples_add(&x->samples, t);
     row[SK_VS_MEMORY] = (int64_t)st->mem.used;
     row[SK_VS_DISK] = (int64_t)st->mem.disk;
     row[SK_VS_ROWS_OUT] = (int64_t)st->s[st->n - 1].rows_out;
     row[SK_VS_ROWS_IN] = 0;
     for (uint32_t i = 0; i < st->n; i++) row[SK_VS_ROWS_IN] += (int64_t)rows_in(&st->s[i]);
-    for (uint32_t i = 0; i < x->samples->width - SK_VS_N; i++)
+    for (uint32_t i = 0; i < x->samples.width - SK_VS_N; i++)
         row[SK_VS_N + i] =
             (int64_t)(st->s[i].ready_bytes + (st->s[i].gather ? st->s[i].gather->rest : 0));
 }
@@ -87,6 +87,8 @@ static void publish(struct sk_exec *x, uint32_t state, int64_t now_ns) {
     sk_metrics_get(x->step, &s, ops, v->n_shown);
     v->wall_ns = s.wall_ns;
     v->state = state;
+    v->share = s.share > 0 || s.left_ns >= 0 ? s.share : -1; /* see struct sk_exec_stats */
+    v->left_ns = s.left_ns;
     v->bottleneck = s.bottleneck;
     label(v->why, sizeof v->why, s.bottleneck_why);
     v->memory_now = s.memory_now;
@@ -96,10 +98,9 @@ static void publish(struct sk_exec *x, uint32_t state, int64_t now_ns) {
     v->bad_rows = x->faults.bad_rows;
     v->errored_blocks = x->faults.errored_blocks;
     for (uint32_t i = 0; i < v->n_shown; i++) count(x, i, &ops[i], &v->ops[i]);
-    v->n_samples = x->samples ? x->samples->n : 0;
-    if (x->samples)
-        memcpy(v->samples, x->samples->rows,
-               (size_t)v->n_samples * x->samples->width * sizeof *v->samples);
+    v->n_samples = x->samples.n;
+    memcpy(v->samples, x->samples.rows,
+           (size_t)v->n_samples * x->samples.width * sizeof *v->samples);
     x->e->view->publish(x->e, &x->viewed, v);
 }
 
@@ -120,12 +121,12 @@ static bool tick(struct sk_viewed *viewed, int64_t now_ns) {
 }
 
 sk_rc sk_run_show(struct sk_exec *x, struct sk_err *err) {
-    uint32_t n = SK_MIN(x->stages.n, SK_VIEW_OPS);
-    x->samples = sk_alloc(TAG, sizeof *x->samples);
-    if (x->e->view) x->shown = sk_calloc(TAG, sizeof *x->shown);
-    if (!x->samples || (x->e->view && !x->shown))
+    uint32_t width = SK_VS_N + SK_MIN(x->stages.n, SK_VIEW_OPS);
+    int64_t *rows = sk_alloc(TAG, SK_VIEW_SAMPLES * width * sizeof *rows);
+    if (!rows) return SK_ERR(err, SK_ENOMEM, "run of %u stages", x->stages.n);
+    sk_samples_init(&x->samples, rows, SK_VIEW_SAMPLES, width);
+    if (x->e->view && !(x->shown = sk_calloc(TAG, sizeof *x->shown)))
         return SK_ERR(err, SK_ENOMEM, "run of %u stages", x->stages.n);
-    sk_samples_init(x->samples, SK_VS_N + n);
     return SK_OK;
 }
 
@@ -149,4 +150,12 @@ void sk_run_show_end(struct sk_exec *x) {
     publish(x, state == SK_VIEW_RUNNING ? SK_VIEW_STOPPED : state, sk_now_ns());
     x->e->view->end(x->e, &x->viewed);
     x->viewed.tick = NULL;
+}
+
+void sk_run_made(struct sk_exec *x, uint64_t block, uint64_t task) {
+    if (x->e->view) x->e->view->flow(x->e, block, task, sk_now_ns());
+}
+
+void sk_run_took(struct sk_exec *x, uint64_t block, uint64_t task) {
+    if (x->e->view) x->e->view->flow(x->e, block, task, 0);
 }

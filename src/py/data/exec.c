@@ -460,25 +460,6 @@ static PyObject *failures_list(struct py_state *st, struct sk_exec *x) {
     return list;
 }
 
-static PyObject *flow_bytes(struct sk_exec *x, bool taken) {
-    struct sk_flow *f = sk_alloc(SK_TAG_PY, SK_FLOWS_MAX * sizeof *f);
-    if (!f) return PyErr_NoMemory();
-    size_t n = sk_exec_flows(x, taken, f, SK_FLOWS_MAX);
-    PyObject *r = PyBytes_FromStringAndSize((const char *)f, (Py_ssize_t)(n * sizeof *f));
-    sk_free(f);
-    return r;
-}
-
-static PyObject *exec_flows(PyObject *self, PyObject *unused SK_UNUSED) {
-    struct py_exec *e = (struct py_exec *)(void *)self;
-    if (!e->x) Py_RETURN_NONE;
-    PyObject *made = flow_bytes(e->x, false), *taken = made ? flow_bytes(e->x, true) : NULL;
-    PyObject *r = taken ? PyTuple_Pack(2, made, taken) : NULL;
-    Py_XDECREF(made);
-    Py_XDECREF(taken);
-    return r;
-}
-
 static PyObject *exec_quiet(PyObject *self, PyObject *unused SK_UNUSED) {
     struct py_exec *e = (struct py_exec *)(void *)self;
     char text[800] = "";
@@ -514,9 +495,6 @@ static PyMethodDef exec_methods[] = {
     {"samples", exec_samples, METH_NOARGS,
      "The run's numbers over time: {t, memory, disk, rows_out, rows_in, queued}; None after the "
      "end."},
-    {"flows", exec_flows, METH_NOARGS,
-     "(blocks made, blocks taken), each rows of three 64-bit numbers: block, task, ns; None after "
-     "the end."},
     {"quiet", exec_quiet, METH_NOARGS,
      "(seconds since anything moved, who waits for what): for a user who waits."},
     {"origin", exec_origin, METH_NOARGS,

@@ -106,6 +106,16 @@ PyObject *py_samples(const int64_t *rows, size_t n, uint32_t width) {
     return d;
 }
 
+static PyObject *history(const struct sk_view_history *h) {
+    static const char *const names[] = {[SK_VH_TIME] = "t",          [SK_VH_STORE] = "store",
+                                        [SK_VH_SPILLED] = "spilled", [SK_VH_RUNNING] = "running",
+                                        [SK_VH_QUEUED] = "queued",   [SK_VH_DONE] = "done"};
+    PyObject *d = PyDict_New();
+    for (uint32_t i = 0; d && i < SK_VH_N; i++)
+        if (put(d, names[i], column(h->rows, h->n, SK_VH_N, i, i == SK_VH_TIME)) < 0) Py_CLEAR(d);
+    return d;
+}
+
 static PyObject *run_dict(const struct sk_view_about *about, const struct sk_view_run *r) {
     static const char *const states[] = {[SK_VIEW_RUNNING] = "running",
                                          [SK_VIEW_DONE] = "done",
@@ -167,11 +177,11 @@ static sk_rc add_errors(struct sk_view_reader *v, PyObject *list, struct sk_err 
 }
 
 static PyObject *whole(const struct sk_view_about *a, const struct sk_view_counters *c,
-                       PyObject *runs, PyObject *errors) {
+                       const struct sk_view_history *h, PyObject *runs, PyObject *errors) {
     return Py_BuildValue(
         "{s:i,s:L,s:i,s:N,s:d,s:d,s:I,s:d,s:d,s:N,s:{s:K,s:K,s:K,s:K,s:K,s:K},s:{s:K,s:K,s:K,s:K},"
         "s:O,"
-        "s:O}",
+        "s:O,s:N}",
         "version", 1, "started_ns", (long long)a->started_ns, "pid", (int)a->pid, "program",
         py_text(a->program), "started", S(a->started_wall_ns), "seconds",
         S(c->now_ns - a->started_ns), "ended", a->ended, "cpus", (double)a->cpu_e4 / 1e4, "gpus",
@@ -179,13 +189,14 @@ static PyObject *whole(const struct sk_view_about *a, const struct sk_view_count
         "capacity", N(c->store_capacity), "spilled_now", N(c->spilled_now), "spilled_total",
         N(c->spilled_total), "restored_total", N(c->restored_total), "objects", N(c->objects),
         "tasks", "done", N(c->done), "failed", N(c->failed), "running", N(c->running), "queued",
-        N(c->queued), "errors", errors, "runs", runs);
+        N(c->queued), "errors", errors, "runs", runs, "samples", history(h));
 }
 
 static PyObject *m_view_read(PyObject *module, PyObject *path) {
     struct py_state *st = PyModule_GetState(module);
     struct sk_view_reader v;
     struct sk_view_counters c = {0};
+    struct sk_view_history h = {0};
     PyObject *p = NULL, *d = NULL;
     PY_ERR(err);
     if (!PyUnicode_FSConverter(path, &p)) return NULL;
@@ -194,15 +205,75 @@ static PyObject *m_view_read(PyObject *module, PyObject *path) {
     if (rc != SK_OK) return py_raise(st, rc, &err);
     PyObject *runs = PyList_New(0), *errors = PyList_New(0);
     rc = runs && errors ? sk_view_counters(&v, &c, &err) : SK_ENOMEM;
+    if (rc == SK_OK) rc = sk_view_history(&v, &h, &err);
     if (rc == SK_EAGAIN) rc = SK_OK;
     if (rc == SK_OK) rc = add_runs(&v, runs, &err);
     if (rc == SK_OK) rc = add_errors(&v, errors, &err);
     sk_view_close(&v);
-    if (rc == SK_OK) d = whole(&v.about, &c, runs, errors);
+    if (rc == SK_OK) d = whole(&v.about, &c, &h, runs, errors);
     else if (!PyErr_Occurred()) py_raise(st, rc, &err);
     Py_XDECREF(runs);
     Py_XDECREF(errors);
     return d;
+}
+
+static PyObject *task_rows(const struct sk_view_task *t, size_t n, char (*names)[SK_VIEW_NAME],
+                           size_t n_names) {
+    PyObject *list = PyList_New((Py_ssize_t)n);
+    for (size_t i = 0; list && i < n; i++) {
+        PyObject *row = Py_BuildValue(
+            "(KKKLLLNiHHbb)", N(t[i].id), N(t[i].parent), N(t[i].actor), (long long)t[i].submit_ns,
+            (long long)t[i].start_ns, (long long)t[i].end_ns,
+            py_text(t[i].name < n_names ? names[t[i].name] : "?"), (int)t[i].pid, t[i].attempt,
+            t[i].worker, t[i].kind, t[i].failed);
+        if (row) PyList_SET_ITEM(list, (Py_ssize_t)i, row);
+        else Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *flow_rows(const struct sk_view_flow *f, size_t n) {
+    PyObject *list = PyList_New((Py_ssize_t)n);
+    for (size_t i = 0; list && i < n; i++) {
+        PyObject *row = Py_BuildValue("(KKL)", N(f[i].block), N(f[i].task), (long long)f[i].ns);
+        if (row) PyList_SET_ITEM(list, (Py_ssize_t)i, row);
+        else Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *m_view_tasks(PyObject *module, PyObject *path) {
+    struct py_state *st = PyModule_GetState(module);
+    struct sk_view_reader v;
+    size_t n_tasks, n_flows, n_names;
+    PyObject *p = NULL, *tasks = NULL, *flows = NULL;
+    PY_ERR(err);
+    if (!PyUnicode_FSConverter(path, &p)) return NULL;
+    sk_rc rc = sk_view_open(PyBytes_AS_STRING(p), &v, &err);
+    Py_DECREF(p);
+    if (rc != SK_OK) return py_raise(st, rc, &err);
+    struct sk_view_task *t = sk_alloc(SK_TAG_PY, SK_VIEW_TASKS * sizeof *t);
+    struct sk_view_flow *f = sk_alloc(SK_TAG_PY, SK_VIEW_FLOWS * sizeof *f);
+    char (*names)[SK_VIEW_NAME] = sk_alloc(SK_TAG_PY, SK_VIEW_NAMES * sizeof *names);
+    if (!t || !f || !names) rc = SK_ERR(&err, SK_ENOMEM, "no memory to read the tasks of a view");
+    /* names are read last, so that the name of each task is there */
+    if (rc == SK_OK) rc = sk_view_tasks(&v, t, &n_tasks, &err);
+    if (rc == SK_OK) rc = sk_view_flows(&v, f, &n_flows, &err);
+    if (rc == SK_OK) rc = sk_view_names(&v, names, &n_names, &err);
+    sk_view_close(&v);
+    if (rc == SK_OK) {
+        tasks = task_rows(t, n_tasks, names, n_names);
+        flows = tasks ? flow_rows(f, n_flows) : NULL;
+    } else {
+        py_raise(st, rc, &err);
+    }
+    PyObject *r = flows ? PyTuple_Pack(2, tasks, flows) : NULL;
+    Py_XDECREF(tasks);
+    Py_XDECREF(flows);
+    sk_free(t);
+    sk_free(f);
+    sk_free(names);
+    return r;
 }
 
 static PyObject *m_view_error(PyObject *module, PyObject *args) {
@@ -223,6 +294,8 @@ static PyObject *m_view_error(PyObject *module, PyObject *args) {
 PyMethodDef py_view_methods[] = {
     {"view_read", m_view_read, METH_O,
      "view_read(path of a view or a record): what it shows, as dicts; see skate/_private/view.py."},
+    {"view_tasks", m_view_tasks, METH_O,
+     "view_tasks(path of a view or a record): (ended tasks, flow of blocks)."},
     {"view_error", m_view_error, METH_VARARGS,
      "view_error(text, operator, replay id): an error for others to see in the view."},
     {NULL, NULL, 0, NULL},

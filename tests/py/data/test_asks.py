@@ -160,7 +160,7 @@ def test_4_what_killed_the_worker(how, words, where):
 def test_5_a_slow_consumer_throttles(pool):
     import numpy as np
     from skate import _skate
-    from skate._private import timeline
+    from skate.data.run import execute
 
     def big(batch):
         return {"x": np.zeros((len(batch["id"]), 1 << 17))}  # 1 MiB for each row
@@ -179,7 +179,7 @@ def test_5_a_slow_consumer_throttles(pool):
     it = iter(ds.iter_batches(batch_size=1))
     for _ in range(3):
         next(it)
-    (run,) = [x for x in timeline.running if any("ig)" in o["label"] for o in x.stats()["ops"])]
+    (run,) = [x for x in execute.running if any("ig)" in o["label"] for o in x.stats()["ops"])]
     deadline = time.monotonic() + 60
     while run.quiet()[0] < 1.0:  # until nothing has moved for a second
         assert time.monotonic() < deadline, "the producers go on"

@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 import skate
 import skate.data as sd
-from skate._private import timeline
-from skate.data.run import stall, stats
+from skate.data.run import execute, stall, stats
 from skate.terminal import progress_line
 
 
@@ -452,14 +451,14 @@ def test_who_waits_may_have_a_name_of_any_characters(tmp_path):
         return batch
 
     stuck.__name__ = "a" + "\N{WATCH}" * 600  # longer than any name of a fixed size
-    before = list(timeline.running)
+    before = list(execute.running)
     done = threading.Thread(target=sd.range(1).map_batches(stuck).take_all)
     done.start()
     text, deadline = "", time.monotonic() + 120
     while not text:  # until nothing has moved for a second
         done.join(0.05)
         assert done.is_alive() and time.monotonic() < deadline
-        for run in [x for x in timeline.running if x not in before]:
+        for run in [x for x in execute.running if x not in before]:
             text = run.quiet()[1]
     with open(fifo, "w"):
         pass

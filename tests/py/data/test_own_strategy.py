@@ -13,9 +13,9 @@ import pytest
 import skate
 import skate.data
 from cases import case
-from skate._private import timeline
 from skate.data import ExchangeStrategy
 from skate.data.exchange_strategy import Group, Shuffle
+from skate.data.run import execute
 
 N = 20_000
 
@@ -375,8 +375,8 @@ def test_a_strategy_may_use_the_engine_while_others_look_at_its_run():
 
     def looks():
         while not over.is_set():
-            for x in list(timeline.running):
-                seen.append((x.stats()["done"], x.quiet(), x.flows()))
+            for x in list(execute.running):
+                seen.append((x.stats()["done"], x.quiet(), x.samples()))
             skate.get(skate.put(1))
 
     looker = threading.Thread(target=looks)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import skate
 from skate import _skate, config
+from skate._private import view
 from waits import wait_until
 
 MIB = 1 << 20
@@ -223,6 +224,15 @@ def test_preload_and_spin(start):
 
 
 @pytest.mark.parametrize("by_env", [False, True])
+def test_trace(start, tmp_path, by_env):
+    start(by_env, trace=str(tmp_path / "of-%p"))
+    skate.get(pid.remote())
+    skate.shutdown()
+    seen = view.snapshot(tmp_path / f"of-{os.getpid()}")
+    assert (seen["ended"], seen["tasks"]["done"]) == ("closed", 1)
+
+
+@pytest.mark.parametrize("by_env", [False, True])
 def test_print_labels(start, capsys, by_env):
     @skate.remote
     def f():
@@ -430,6 +440,7 @@ OF_THE_ENGINE = {
     "lineage_bytes",
     "seed",
     "page",
+    "trace",
 }
 
 

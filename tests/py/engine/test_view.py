@@ -2,12 +2,13 @@
 
 import json
 import os
+import sys
 import threading
 
 import pytest
 from engine.waits import wait_at, wait_until
 from skate import _skate
-from skate._private import view
+from skate._private import timeline, view
 
 
 def local(engine):
@@ -58,7 +59,7 @@ def test_shows_the_engine_and_its_program(ray, engine):
     assert (seen["version"], seen["pid"], seen["live"]) == (1, os.getpid(), True)
     assert (seen["ended"], seen["cpus"], seen["gpus"]) == (None, 4.0, 0.0)
     assert seen["store"]["capacity"] == 256 << 20
-    assert "pytest" in seen["program"]
+    assert seen["program"] == " ".join(sys.argv)[:200]
     wait_until(lambda: view.own()["seconds"] > seen["seconds"])
 
     @ray.remote
@@ -128,6 +129,34 @@ def test_keeps_the_last_runs_and_the_last_errors(ray, engine):
     errors = view.own()["errors"]
     assert [e["replay"] for e in errors] == [f"id-{i}" for i in range(4, 20)]
     assert errors[0]["text"] == "ValueError: 4" and errors[0]["operator"] == "Map(f)"
+
+
+def test_the_timeline_of_an_engine_that_goes_on(ray, engine, gate):
+    local(engine)
+    path = gate.path
+
+    @ray.remote
+    def held():
+        wait_at(path)
+
+    @ray.remote
+    def quick():
+        return os.getpid()
+
+    pid = ray.get(quick.remote())
+    ref = held.remote()
+    wait_until(lambda: any(w["task"].endswith("held") for w in view.own()["workers"]))
+    wait_until(lambda: view.own()["samples"]["done"][-1] > 0)
+    own, other = timeline.events(), timeline.events_of(os.getpid())
+    gate.let_go()
+    ray.get(ref)
+    for events in (own, other):
+        runs = {e["name"]: e for e in events if e["ph"] == "X" and e["cat"] == "task"}
+        quick_run = next(e for name, e in runs.items() if name.endswith("quick"))
+        held_run = next(e for name, e in runs.items() if name.endswith("held"))
+        assert quick_run["pid"] == pid and held_run["dur"] >= 0
+        counters = {e["name"] for e in events if e["ph"] == "C"}
+        assert {"object store (bytes)", "tasks"} <= counters
 
 
 def test_long_plans_say_how_much_is_left_out(ray, engine):

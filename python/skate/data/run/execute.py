@@ -13,7 +13,6 @@ from typing import Any
 import skate
 from skate import _skate, page
 from skate._deps import load, pa
-from skate._private import timeline
 from skate.data.aggregate import takes
 from skate.data.context import DataContext
 from skate.data.on_error import check_policy, error_limit
@@ -37,6 +36,8 @@ from skate.exceptions import GetTimeoutError, RayError, RayTaskError
 
 # What is called before each run that this process begins: `skate explain` shows the plan then.
 before_run: Callable[[RunRequest], None] | None = None
+# The runs of this process that go on.
+running: set[Any] = set()
 
 
 def conf(context: DataContext) -> dict[str, Any]:
@@ -137,7 +138,7 @@ def run(
     if live is not None:
         live.append(x.stop)
     warn_few_inputs(node)
-    timeline.running.add(x)
+    running.add(x)
     errors = Errors(x)
     request.tell(errors)
     log = logging.getLogger("ray.data")
@@ -178,7 +179,7 @@ def run(
         request.tell(errors, stats)
         stats.log(context)
         bar.close()
-        timeline.ended(x)
+        running.discard(x)
         x.stop()
         answers.end()
         if held:

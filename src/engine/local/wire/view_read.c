@@ -167,3 +167,70 @@ sk_rc sk_view_run(struct sk_view_reader *r, uint32_t slot, struct sk_view_run *o
     sk_free(bytes);
     return rc;
 }
+
+sk_rc sk_view_history(struct sk_view_reader *r, struct sk_view_history *out, struct sk_err *err) {
+    size_t n, head = offsetof(struct sk_view_history, rows);
+    struct sk_view_history h;
+    SK_TRY(read_cell(r->fd, sk_view_history_at(), sizeof h, &h, &n, err));
+    if (n < head || h.n > SK_VIEW_SAMPLES || n != head + h.n * SK_VH_N * sizeof h.rows[0])
+        return damaged(err, "the numbers over time are cut");
+    memcpy(out, &h, n);
+    return SK_OK;
+}
+
+/* Reads the last entries of the ring at `at` into `out`, oldest first. Entries that the driver may
+ * have written over meanwhile are left out. *first: the number of the first entry. */
+static sk_rc read_ring(int fd, uint64_t at, uint64_t cap, size_t size, void *out, uint64_t *first,
+                       size_t *n, struct sk_err *err) {
+    uint64_t end, now;
+    if (!get(fd, at, &end, sizeof end)) return damaged(err, "it is too short");
+    atomic_thread_fence(memory_order_acquire);
+    uint64_t from = end > cap ? end - cap : 0, k = end - from,
+             body = at + sizeof(struct sk_view_ring);
+    uint64_t one = SK_MIN(k, cap - from % cap); /* the ring's end may be in the middle */
+    if (!get(fd, body + from % cap * size, out, one * size) ||
+        !get(fd, body, (uint8_t *)out + one * size, (k - one) * size))
+        return damaged(err, "it is too short");
+    atomic_thread_fence(memory_order_acquire);
+    if (!get(fd, at, &now, sizeof now)) return damaged(err, "it is too short");
+    /* entry `now` may be written at present, in the place of entry now - cap */
+    uint64_t gone = now >= cap && now - cap + 1 > from ? SK_MIN(now - cap + 1 - from, k) : 0;
+    SK_ASSERT(gone <= k && k <= cap);
+    memmove(out, (uint8_t *)out + gone * size, (k - gone) * size);
+    *first = from + gone;
+    *n = (size_t)(k - gone);
+    return SK_OK;
+}
+
+sk_rc sk_view_tasks(struct sk_view_reader *r, struct sk_view_task *out, size_t *n,
+                    struct sk_err *err) {
+    uint64_t first;
+    return read_ring(r->fd, sk_view_tasks_at(), SK_VIEW_TASKS, sizeof *out, out, &first, n, err);
+}
+
+sk_rc sk_view_flows(struct sk_view_reader *r, struct sk_view_flow *out, size_t *n,
+                    struct sk_err *err) {
+    struct sk_view_flow_entry *e = sk_alloc(SK_TAG_ENGINE, SK_VIEW_FLOWS * sizeof *e);
+    uint64_t first;
+    size_t k = 0;
+    if (!e) return SK_ERR(err, SK_ENOMEM, "no memory to read the flow of blocks");
+    sk_rc rc = read_ring(r->fd, sk_view_flows_at(), SK_VIEW_FLOWS, sizeof *e, e, &first, &k, err);
+    *n = 0;
+    for (size_t i = 0; rc == SK_OK && i < k; i++)
+        if (sk_load_relaxed(&e[i].seq) == first + i + 1) out[(*n)++] = e[i].flow;
+    sk_free(e);
+    return rc;
+}
+
+sk_rc sk_view_names(struct sk_view_reader *r, char (*out)[SK_VIEW_NAME], size_t *n,
+                    struct sk_err *err) {
+    uint64_t k;
+    bool there = get(r->fd, sk_view_names_at(), &k, sizeof k) && k <= SK_VIEW_NAMES;
+    atomic_thread_fence(memory_order_acquire);
+    if (!there ||
+        !get(r->fd, sk_view_names_at() + sizeof(struct sk_view_ring), out, k * SK_VIEW_NAME))
+        return damaged(err, "the names of its tasks");
+    for (uint64_t i = 0; i < k; i++) END_TEXT(out[i]);
+    *n = (size_t)k;
+    return SK_OK;
+}

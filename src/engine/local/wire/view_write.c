@@ -1,10 +1,26 @@
 /* view_write.c - the driver's side of the view: the segment, and cells that are written. See
  * view.h. Cost: a copy and a checksum, 2 us for a run of 8 operators with all its samples. */
-#include <unistd.h>
+#include <stdio.h>
+#include <sys/mman.h>
 
 #include "base/atomic.h"
 #include "base/crc32c.h"
+#include "base/mem.h"
 #include "engine/local/wire/view.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#define NAME_PLACES (2 * SK_VIEW_NAMES)
+
+/* Where a name is in the segment's list: an open hash table, whose entries are never removed. */
+struct sk_view_names {
+    struct {
+        uint64_t key; /* 0: free */
+        uint32_t index;
+    } at[NAME_PLACES];
+    uint32_t n;
+};
 
 static struct sk_view_head *head_of(const struct sk_view_writer *w) {
     return (struct sk_view_head *)(void *)w->seg.base;
@@ -15,6 +31,13 @@ sk_rc sk_viewer_open(struct sk_view_writer *w, const struct sk_view_about *about
     *w = (struct sk_view_writer){.seg = SK_SEG_EMPTY};
     if (sk_machine_) return SK_OK;
     SK_TRY(sk_seg_create(&w->seg, "skate-view", sk_view_bytes(), false, err));
+    w->names = sk_calloc(SK_TAG_ENGINE, sizeof *w->names);
+    if (!w->names) {
+        sk_seg_close(&w->seg);
+        return SK_ERR(err, SK_ENOMEM, "no memory for the engine");
+    }
+    w->tasks = (struct sk_view_ring *)(void *)(w->seg.base + sk_view_tasks_at());
+    w->flows = (struct sk_view_ring *)(void *)(w->seg.base + sk_view_flows_at());
     struct sk_view_head *h = head_of(w);
     h->started_ns = about->started_ns;
     h->started_wall_ns = about->started_wall_ns;
@@ -32,10 +55,23 @@ sk_rc sk_viewer_open(struct sk_view_writer *w, const struct sk_view_about *about
     return SK_OK;
 }
 
-void sk_viewer_close(struct sk_view_writer *w, bool orderly) {
+void sk_viewer_warm(struct sk_view_writer *w) {
     if (!sk_viewer_on(w)) return;
-    if (orderly) sk_store_rel(&head_of(w)->ended, 1);
+    /* refused by kernels before 5.14: the first tasks then pay for the pages */
+    uint64_t at = sk_view_tasks_at(), n = sk_view_flows_at() - at;
+    (void)madvise(w->seg.base + at, n, MADV_POPULATE_WRITE);
+}
+
+void sk_viewer_end(struct sk_view_writer *w) {
+    if (sk_viewer_on(w)) sk_store_rel(&head_of(w)->ended, 1);
+}
+
+void sk_viewer_close(struct sk_view_writer *w) {
+    if (!sk_viewer_on(w)) return;
     sk_seg_close(&w->seg);
+    sk_free(w->names);
+    w->names = NULL;
+    w->tasks = w->flows = NULL;
 }
 
 /* Writes the cell at `at` from n pieces of bytes, of which at most `max` bytes fit. */
@@ -79,4 +115,89 @@ void sk_viewer_error(struct sk_view_writer *w, const struct sk_view_error *e) {
     if (!sk_viewer_on(w)) return;
     write_cell(w, sk_view_error_at(w->n_errors++ % SK_VIEW_ERRORS), sizeof *e,
                &(struct sk_bytes){e, sizeof *e}, 1);
+}
+
+void sk_viewer_history(struct sk_view_writer *w, const struct sk_view_history *h) {
+    if (!sk_viewer_on(w)) return;
+    SK_ASSERT(h->n <= SK_VIEW_SAMPLES);
+    write_cell(w, sk_view_history_at(), sizeof *h,
+               &(struct sk_bytes){h, offsetof(struct sk_view_history, rows) +
+                                         h->n * SK_VH_N * sizeof h->rows[0]},
+               1);
+}
+
+/* ---- rings ----------------------------------------------------------------------------------- */
+
+void sk_viewer_task(struct sk_view_writer *w, const struct sk_view_task *t) {
+    struct sk_view_ring *r = w->tasks;
+    if (!r) return;
+    struct sk_view_task *ring = (struct sk_view_task *)(void *)(r + 1);
+    uint64_t n = sk_load_relaxed(&r->n);
+    /* as in a cell: the entry that is written now was valid until the last store of n */
+    atomic_thread_fence(memory_order_release);
+    ring[n % SK_VIEW_TASKS] = *t;
+    sk_store_rel(&r->n, n + 1);
+    __builtin_prefetch(&ring[(n + 1) % SK_VIEW_TASKS], 1);
+}
+
+void sk_viewer_flow(struct sk_view_writer *w, const struct sk_view_flow *f) {
+    struct sk_view_ring *r = w->flows;
+    if (!r) return;
+    uint64_t i = sk_add_relaxed(&r->n, 1);
+    struct sk_view_flow_entry *e = (struct sk_view_flow_entry *)(void *)(r + 1) + i % SK_VIEW_FLOWS;
+    sk_store_relaxed(&e->seq, 0);
+    atomic_thread_fence(memory_order_release);
+    e->flow = *f;
+    sk_store_rel(&e->seq, i + 1);
+}
+
+/* ---- names of tasks -------------------------------------------------------------------------- */
+
+/* A cheap hash of a name: its length and some of its bytes. Names that have the same one are told
+ * apart by their bytes. */
+static uint64_t key_of(struct sk_bytes name) {
+    uint64_t a = 0, b = 0, k = UINT64_C(0x9e3779b97f4a7c15);
+    if (SK_LIKELY(name.n >= 8)) {
+        memcpy(&a, name.p, 8);
+        memcpy(&b, (const uint8_t *)name.p + name.n - 8, 8);
+    } else if (name.n) {
+        memcpy(&a, name.p, name.n);
+    }
+    a = (a ^ name.n) * k;
+    b = (b ^ (a >> 32)) * k;
+    return (b ^ (b >> 29)) | UINT64_C(1) << 63; /* keys that callers give have a 0 there */
+}
+
+static char *name_at(const struct sk_view_writer *w, uint32_t i) {
+    SK_DCHECK(i < SK_VIEW_NAMES);
+    return (char *)w->seg.base + sk_view_names_at() + sizeof(struct sk_view_ring) +
+           i * SK_VIEW_NAME;
+}
+
+static size_t place_of(uint64_t key) { return (size_t)((key ^ key >> 17) % NAME_PLACES); }
+
+uint32_t sk_viewer_known(const struct sk_view_writer *w, uint64_t key) {
+    if (!w->names) return UINT32_MAX;
+    for (size_t i = place_of(key); w->names->at[i].key; i = (i + 1) % NAME_PLACES)
+        if (w->names->at[i].key == key) return w->names->at[i].index;
+    return UINT32_MAX;
+}
+
+uint32_t sk_viewer_name(struct sk_view_writer *w, uint64_t key, struct sk_bytes name,
+                        const char *end) {
+    struct sk_view_names *t = w->names;
+    if (!t) return UINT32_MAX;
+    bool by_text = !key;
+    size_t n = SK_MIN(name.n, SK_VIEW_NAME - 1), i;
+    if (by_text) key = key_of(name);
+    for (i = place_of(key); t->at[i].key; i = (i + 1) % NAME_PLACES)
+        if (t->at[i].key == key && (!by_text || memcmp(name_at(w, t->at[i].index), name.p, n) == 0))
+            return t->at[i].index;
+    if (t->n == SK_VIEW_NAMES) return UINT32_MAX;
+    t->at[i].key = key;
+    t->at[i].index = t->n++;
+    (void)snprintf(name_at(w, t->at[i].index), SK_VIEW_NAME, "%.*s%s", (int)n, (const char *)name.p,
+                   end);
+    sk_store_rel(&((struct sk_view_ring *)(void *)(w->seg.base + sk_view_names_at()))->n, t->n);
+    return t->at[i].index;
 }

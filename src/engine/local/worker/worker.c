@@ -19,6 +19,7 @@
 #include "base/containers/vec.h"
 #include "engine/host.h"
 #include "engine/local/wire/look.h"
+#include "engine/local/wire/view.h"
 #include "engine/local/wire/prints.h"
 #include "engine/local/worker/worker.h"
 
@@ -411,8 +412,14 @@ sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *ho
     unsetenv("SKATE_CTL");
     struct sk_forksrv_hooks of_server = {0};
     if (hooks)
-        of_server = (struct sk_forksrv_hooks){hooks->on_note, hooks->before_fork, hooks->after_fork,
-                                              hooks->ctx};
+        of_server = (struct sk_forksrv_hooks){.on_note = hooks->on_note,
+                                              .before_fork = hooks->before_fork,
+                                              .after_fork = hooks->after_fork,
+                                              .ctx = hooks->ctx};
+    const char *view = getenv("SKATE_VIEW");
+    struct sk_witness witness;
+    if (view && sk_view_witness(view, &witness)) of_server.witness = &witness;
+    unsetenv("SKATE_VIEW");
     uint32_t slot = sk_forksrv_run(fd, &of_server);
     /* From here on this is a fresh worker. */
     sk_worker_engine_init(c, sk_slot_at(c->ctl_seg.base, slot), getpid(), runner);

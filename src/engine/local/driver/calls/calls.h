@@ -3,8 +3,8 @@
  * tables into the engine.
  *
  * Calls: actor, extent, functions, group, loop, memory, messages, moves, object, promise, recover,
- * request, show, space, spec, state, stored, stream, submit, task, yield. The code of this part may
- * call these parts of the driver and no others; tests/shape.py reads this line. */
+ * request, show, space, spec, state, stored, stream, submit, task, view, yield. The code of this
+ * part may call these parts of the driver and no others; tests/shape.py reads this line. */
 #ifndef SK_DRIVER_H
 #define SK_DRIVER_H
 

@@ -160,7 +160,14 @@ static void l_view_error(struct sk_engine *e, struct sk_view_error *error) {
     sk_driver_unlock(e);
 }
 
-const struct sk_view_ops sk_driver_view = {
-    .begin = l_view_begin, .publish = l_view_publish, .end = l_view_end, .error = l_view_error};
+static void l_view_flow(struct sk_engine *e, uint64_t block, uint64_t task, int64_t ns) {
+    sk_viewer_flow(&sk_local_of(e)->show.w, &(struct sk_view_flow){block, task, ns});
+}
+
+const struct sk_view_ops sk_driver_view = {.begin = l_view_begin,
+                                           .publish = l_view_publish,
+                                           .end = l_view_end,
+                                           .error = l_view_error,
+                                           .flow = l_view_flow};
 
 const struct sk_usage_ops sk_driver_usage = {.memory = l_memory, .references = l_references};

@@ -1,7 +1,7 @@
 /* host.h - the engine's own threads, and the messages of the fork server.
  *
- * Calls: death, loop, messages, pool, show, space. The code of this part may call these parts of
- * the driver and no others; tests/shape.py reads this line. */
+ * Calls: death, loop, messages, pool, show, space, view. The code of this part may call these parts
+ * of the driver and no others; tests/shape.py reads this line. */
 #ifndef SK_LOCAL_HOST_H
 #define SK_LOCAL_HOST_H
 

@@ -85,21 +85,27 @@ bool sk_pool_fd_lost(const struct sk_local *l) {
 
 sk_rc sk_pool_server(struct sk_local *l, struct sk_err *err) {
     if (sk_pool_fd_lost(l)) return SK_ERR(err, SK_EDEAD, SK_FD_LOST);
-    int keep[4] = {l->ctl_seg.fd, l->data_seg.fd}, n_keep = 2, hand = sk_prints_hand(l->prints);
+    int keep[5] = {l->ctl_seg.fd, l->data_seg.fd}, n_keep = 2, hand = sk_prints_hand(l->prints);
     if (l->data_seg.tail) keep[n_keep++] = l->data_seg.tail_fd;
     if (hand >= 0) keep[n_keep++] = hand;
+    bool record = l->show.record && l->show.w.seg.fd >= 0 && !sk_seg_lost(&l->show.w.seg);
+    if (record) keep[n_keep++] = l->show.w.seg.fd;
     size_t n = 0;
     char *const *from = l->pool.spawn.env;
     extern char **environ;
     if (!from) from = environ;
     while (from[n]) n++;
-    char ctl[160];
-    char **env = sk_calloc(SK_TAG_ENGINE, (n + 2) * sizeof *env);
+    char ctl[160], view[SK_VIEW_PATH + 32];
+    char **env = sk_calloc(SK_TAG_ENGINE, (n + 3) * sizeof *env);
     if (!env) return SK_ERR(err, SK_ENOMEM, "no memory for the environment of the fork server");
     memcpy(env, from, n * sizeof *env);
     snprintf(ctl, sizeof ctl, "SKATE_CTL=%d,%zu,%d,%zu,%d,%zu,%d", l->ctl_seg.fd, l->ctl_seg.size,
              l->data_seg.fd, l->data_seg.size, l->data_seg.tail_fd, l->data_seg.tail, hand);
     env[n] = ctl;
+    if (record) {
+        snprintf(view, sizeof view, "SKATE_VIEW=%d,%s", l->show.w.seg.fd, l->show.record);
+        env[n + 1] = view;
+    }
     sk_rc rc = sk_forksrv_start(&l->forksrv, l->pool.spawn.argv, env, keep, n_keep, err);
     sk_free(env);
     if (rc != SK_OK) return rc;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "engine/conf.h"
 #include "engine/local/driver/local_int.h"
 
@@ -36,17 +37,37 @@ sk_rc sk_show_open(struct sk_local *l, const struct sk_engine_conf *conf, struct
     if (conf->program) (void)snprintf(about.program, sizeof about.program, "%s", conf->program);
     else command_line(about.program, sizeof about.program);
     SK_TRY(sk_viewer_open(&l->show.w, &about, err));
-    if (sk_viewer_on(&l->show.w)) sk_show_now(l, about.started_ns);
+    if (!sk_viewer_on(&l->show.w)) return SK_OK;
+    l->show.history = sk_calloc(SK_TAG_ENGINE, sizeof *l->show.history);
+    if (conf->record) {
+        if (strlen(conf->record) >= SK_VIEW_PATH)
+            return SK_ERR(err, SK_EINVAL, "the record's path is too long: %s", conf->record);
+        l->show.record = sk_strdup(SK_TAG_ENGINE, conf->record);
+    }
+    if (!l->show.history || (conf->record && !l->show.record))
+        return SK_ERR(err, SK_ENOMEM, "no memory for the engine");
+    l->show.started_ns = about.started_ns;
+    sk_samples_init(&l->show.samples, l->show.history->rows, SK_VIEW_SAMPLES, SK_VH_N);
+    sk_show_now(l, about.started_ns);
     return SK_OK;
 }
 
 void sk_show_last(struct sk_local *l) {
-    if (sk_viewer_on(&l->show.w)) sk_show_now(l, sk_now_ns());
+    if (!sk_viewer_on(&l->show.w)) return;
+    struct sk_err err;
+    sk_show_now(l, sk_now_ns());
+    sk_viewer_end(&l->show.w);
+    if (l->show.record &&
+        sk_view_save(l->show.w.seg.base, l->show.w.seg.size, l->show.record, 1, &err) != SK_OK)
+        fprintf(stderr, "skate: %s\n", err.msg);
 }
 
 void sk_show_close(struct sk_local *l) {
-    sk_viewer_close(&l->show.w, true);
+    sk_viewer_close(&l->show.w);
+    sk_free(l->show.record);
     l->show.next_ns = INT64_MAX;
+    sk_free(l->show.history);
+    l->show.history = NULL;
 }
 
 static uint64_t running(const struct sk_local *l) {
@@ -77,6 +98,15 @@ static void counters(struct sk_local *l, int64_t now_ns) {
         (void)snprintf(c.waits, sizeof c.waits, "%.*s", (int)sizeof l->ctl->waits - 1,
                        l->ctl->waits);
     sk_viewer_counters(&l->show.w, &c);
+    if (now_ns - l->show.started_ns < l->show.samples.next_ns) return;
+    int64_t *row = sk_samples_add(&l->show.samples, now_ns - l->show.started_ns);
+    row[SK_VH_STORE] = (int64_t)c.store_used;
+    row[SK_VH_SPILLED] = (int64_t)c.spilled_now;
+    row[SK_VH_RUNNING] = (int64_t)c.running;
+    row[SK_VH_QUEUED] = (int64_t)c.queued;
+    row[SK_VH_DONE] = (int64_t)(c.done + c.failed);
+    l->show.history->n = l->show.samples.n;
+    sk_viewer_history(&l->show.w, l->show.history);
 }
 
 void sk_show_now(struct sk_local *l, int64_t now_ns) {
@@ -92,9 +122,37 @@ void sk_show_now(struct sk_local *l, int64_t now_ns) {
     l->show.next_ns = now_ns + (all ? EVERY_NS : AGAIN_NS);
 }
 
+static uint32_t name_of(struct sk_local *l, const struct sk_ended *e) {
+    struct sk_view_writer *w = &l->show.w;
+    if (e->name.n) return sk_viewer_name(w, 0, e->name, "");
+    bool init = e->p.kind == SK_TK_INIT;
+    /* a number for the function, or for the constructor of a class: neither 0 nor above 2^63 */
+    uint64_t key = (e->p.fn ^ (init ? UINT64_C(0x9e3779b97f4a7c15) : 0)) >> 1 | 1;
+    uint32_t at = sk_viewer_known(w, key);
+    if (SK_LIKELY(at != UINT32_MAX)) return at;
+    const struct sk_fn *f = sk_map_get(&l->fns, e->p.fn);
+    if (!f) return UINT32_MAX;
+    return sk_viewer_name(w, key, (struct sk_bytes){f->name, strlen(f->name)},
+                          init ? ".__init__" : "");
+}
+
 void sk_show_ended(struct sk_local *l, const struct sk_ended *e) {
     if (e->p.failed) l->show.n_failed++;
     else l->show.n_done++;
+    if (!sk_viewer_on(&l->show.w)) return;
+    struct sk_view_task t = {.id = e->p.id,
+                             .parent = e->parent,
+                             .actor = e->actor,
+                             .submit_ns = e->p.submit_ns,
+                             .start_ns = e->start_ns,
+                             .end_ns = e->end_ns,
+                             .name = name_of(l, e),
+                             .pid = e->p.pid,
+                             .attempt = e->p.attempt,
+                             .worker = e->p.worker,
+                             .kind = e->p.kind,
+                             .failed = e->p.failed};
+    sk_viewer_task(&l->show.w, &t);
 }
 
 void sk_show_begin(struct sk_local *l, struct sk_viewed *v) {

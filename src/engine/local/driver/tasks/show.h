@@ -7,6 +7,7 @@
 #define SK_LOCAL_SHOW_H
 
 #include "base/containers/list.h"
+#include "base/containers/samples.h"
 #include "engine/books/history.h"
 #include "engine/local/wire/view.h"
 
@@ -23,17 +24,22 @@ struct sk_lshow {
         uint64_t id; /* 0: this slot was never used */
         bool live;
     } slots[SK_VIEW_RUNS];
+    int64_t started_ns;
+    char *record;              /* path of the record that is written at the end; NULL: none */
+    struct sk_samples samples; /* in `history` */
+    struct sk_view_history *history;
 };
 
 void sk_show_init(struct sk_local *l);
 sk_rc sk_show_open(struct sk_local *l, const struct sk_engine_conf *conf,
                    struct sk_err *err) SK_MUST_USE;
-void sk_show_last(struct sk_local *l); /* the engine closes: stores the last numbers */
+/* The engine closes: stores the last numbers, and writes the record. */
+void sk_show_last(struct sk_local *l);
 void sk_show_close(struct sk_local *l);
 /* Stores the counters and lets the runs store theirs. Runs call the engine in it: no step of the
  * driver may be under way. */
 void sk_show_now(struct sk_local *l, int64_t now_ns);
-void sk_show_ended(struct sk_local *l, const struct sk_ended *e); /* counts an ended attempt */
+void sk_show_ended(struct sk_local *l, const struct sk_ended *e); /* adds an ended attempt */
 /* See struct sk_view_ops. */
 void sk_show_begin(struct sk_local *l, struct sk_viewed *v);
 void sk_show_run(struct sk_local *l, struct sk_viewed *v, struct sk_view_run *run);
