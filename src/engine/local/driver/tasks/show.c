@@ -185,6 +185,7 @@ void sk_show_end(struct sk_local *l, struct sk_viewed *v) {
     if (v->slot < SK_VIEW_RUNS) l->show.slots[v->slot].live = false;
     v->slot = UINT32_MAX;
     sk_list_del(&v->link);
+    if (sk_viewer_on(&l->show.w) && !l->closing) counters(l, sk_now_ns());
 }
 
 void sk_show_error(struct sk_local *l, struct sk_view_error *e) {
