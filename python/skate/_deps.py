@@ -9,7 +9,13 @@ _Module = type(sys)
 
 
 # packages whose name for pip is not that of their module
-_PIP = {"PIL": "pillow", "IPython": "ipython", "lance": "pylance"}
+_PIP = {
+    "PIL": "pillow",
+    "IPython": "ipython",
+    "lance": "pylance",
+    "prometheus_client": "prometheus-client",
+    "opentelemetry": "opentelemetry-api",
+}
 
 
 def _missing(package):
@@ -106,8 +112,10 @@ if TYPE_CHECKING:
     import joblib.parallel as joblib_parallel  # noqa: F401
     import lance as lance
     import lance.fragment as lance_fragment  # noqa: F401
+    import matplotlib.figure as mpl_figure  # noqa: F401
     import matplotlib.pyplot as pyplot  # noqa: F401
     import numpy as np  # noqa: F401
+    import opentelemetry.trace as otel_trace  # noqa: F401
     import packaging.requirements as packaging_requirements  # noqa: F401
     import pandas as pd  # noqa: F401
     import pandas.api.extensions as pd_extensions  # noqa: F401
@@ -115,6 +123,8 @@ if TYPE_CHECKING:
     import PIL._imaging as PIL_imaging  # noqa: F401
     import PIL._imagingft as PIL_imagingft  # noqa: F401
     import PIL.Image as Image  # noqa: F401
+    import prometheus_client as prometheus  # noqa: F401
+    import prometheus_client.core as prometheus_core  # noqa: F401
     import pyarrow as pa  # noqa: F401
     import pyarrow._compute as pa_kernels  # noqa: F401
     import pyarrow.compute as pc  # noqa: F401
@@ -173,8 +183,12 @@ else:
     joblib_parallel = stand_in("joblib.parallel")
     lance = stand_in("lance")
     lance_fragment = stand_in("lance.fragment")
+    mpl_figure = stand_in("matplotlib.figure")
     pyplot = stand_in("matplotlib.pyplot")
+    otel_trace = stand_in("opentelemetry.trace")
     packaging_requirements = stand_in("packaging.requirements")
+    prometheus = stand_in("prometheus_client")
+    prometheus_core = stand_in("prometheus_client.core")
     PIL = stand_in("PIL")
     PIL_imaging = stand_in("PIL._imaging")
     PIL_imagingft = stand_in("PIL._imagingft")

@@ -32,9 +32,13 @@ class _Formatter(logging.Formatter):
             "message": record.getMessage(),
             "filename": record.filename,
         }
-        first.update(lineno=record.lineno, process=record.process)
+        first.update(lineno=record.lineno, process=record.process, name=record.name)
         if record.exc_info:
             first["exc_text"] = self.formatException(record.exc_info)
+        elif record.exc_text:  # formatted in another process
+            first["exc_text"] = record.exc_text
+        if record.stack_info:
+            first["stack_info"] = record.stack_info
         return json.dumps({**first, **fields}, default=str)
 
 
@@ -87,6 +91,17 @@ class LoggingConfig:
                     f"LoggingConfig: {name!r} is no attribute that log records have; those are {_STANDARD}"
                 )
 
+    def formatter(self) -> logging.Formatter:
+        """A formatter that writes records as this configuration says, for a handler of the program's
+        own, such as a logging.FileHandler.
+
+        Example:
+            >>> import logging, skate
+            >>> handler = logging.StreamHandler()
+            >>> handler.setFormatter(skate.LoggingConfig(encoding="JSON").formatter())
+        """
+        return _Formatter(self)
+
     def _apply(self):
         """Applies this configuration in this process, replacing an earlier one."""
         global _handler
@@ -95,6 +110,6 @@ class LoggingConfig:
             root.removeHandler(_handler)
         _handler = logging.StreamHandler()
         _handler.setLevel(self.log_level)
-        _handler.setFormatter(_Formatter(self))
+        _handler.setFormatter(self.formatter())
         root.setLevel(self.log_level)
         root.addHandler(_handler)

@@ -35,6 +35,7 @@ from skate.data.run import errors, execute
 from skate.data.run.blocks import fetch, reference
 from skate.data.run.dead_letters import Errors
 from skate.data.run.engine import ensure_engine, expect
+from skate.data.run.plot import StatsText
 from skate.data.run.request import RunRequest, RunResult
 from skate.data.run.stats import before_a_run
 from skate.data.run.unions import conform
@@ -1881,11 +1882,13 @@ class Dataset:
             text += f"\ncount()\n  {f'{self._facts.rows:,} rows, by metadata: nothing runs' if why is None else f'runs this, since {why}'}"
         return text
 
-    def stats(self) -> str:
+    def stats(self) -> StatsText:
         """A text about the last execution, operator by operator; the last line names the
         bottleneck. Before the first execution the text says that nothing has run, and what is known
-        about the plan."""
-        return before_a_run(self._request()) if self._stats is None else str(self._stats)
+        about the plan. Its method plot(path=None) draws the execution over time: rates of rows,
+        memory and queues."""
+        text = before_a_run(self._request()) if self._stats is None else str(self._stats)
+        return StatsText(text, self._stats)
 
     def stats_json(self) -> str:
         """The same facts as stats(), as JSON."""

@@ -1,21 +1,28 @@
-"""Counter, Gauge, Histogram: the user's own metrics. A metric stays in the process that made it,
-where `values` shows its numbers; skate does not export metrics."""
+"""Counter, Gauge, Histogram: the user's own metrics; and metrics of the engine and these as text for
+Prometheus. A metric stays in the process that made it, where `values` shows its numbers: those of
+tasks are not in the text of the driver."""
 
 from bisect import bisect_left
 
 from skate import _forked
+from skate._private import prometheus
+from skate._private.prometheus import prometheus_text, write_prometheus
 
 __all__ = [
     "Counter",
     "Gauge",
     "Histogram",
     "Metric",
+    "prometheus_text",
+    "write_prometheus",
 ]
 
 
 class Metric:
     """The base of all metrics. name: not empty; tag_keys: names of the tags (str) that values may
     have. TypeError, ValueError for invalid arguments."""
+
+    kind = "gauge"  # of Prometheus
 
     def __init__(self, name, description="", tag_keys=None):
         if not isinstance(name, str) or not name:
@@ -32,6 +39,7 @@ class Metric:
             {},
         )
         self._values, self._lock = {}, _forked.lock()
+        prometheus.known.add(self)
 
     def set_default_tags(self, default_tags):
         """Sets the tags for values that do not name their own. Returns the metric itself."""
@@ -102,6 +110,8 @@ def _again(cls, name, description, tag_keys, default_tags, boundaries):
 class Counter(Metric):
     """A number that never decreases."""
 
+    kind = "counter"
+
     def inc(self, value=1.0, tags=None):
         """Adds value, which must be above 0."""
         key = self._key(value, tags)
@@ -123,6 +133,8 @@ class Gauge(Metric):
 class Histogram(Metric):
     """The number of values in each bucket. boundaries: the upper ends of all buckets but the last,
     above 0 and increasing."""
+
+    kind = "histogram"
 
     def __init__(self, name, description="", boundaries=None, tag_keys=None):
         super().__init__(name, description, tag_keys)

@@ -1,0 +1,274 @@
+"""Metrics of an engine, and the user's own (skate.util.metrics), as text in the format that
+Prometheus reads. The names are listed in docs/reference/metrics.md, which a test compares with
+this file."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from skate import _skate
+from skate._deps import prometheus, prometheus_core
+from skate._private import view
+
+# The user's metrics of this process, as long as the program keeps them.
+known: weakref.WeakSet[Any] = weakref.WeakSet()
+
+# name, kind, what it is, its value in a snapshot
+_ENGINE: tuple[tuple[str, str, str, Callable[[dict[str, Any]], Any]], ...] = (
+    ("uptime_seconds", "gauge", "Time since the engine began.", lambda s: s["seconds"]),
+    ("cpus", "gauge", "CPUs that the engine gives to tasks.", lambda s: s["cpus"]),
+    ("gpus", "gauge", "GPUs that the engine gives to tasks.", lambda s: s["gpus"]),
+    (
+        "store_used_bytes",
+        "gauge",
+        "Bytes of objects in the object store.",
+        lambda s: s["store"]["used"],
+    ),
+    (
+        "store_capacity_bytes",
+        "gauge",
+        "Size of the object store.",
+        lambda s: s["store"]["capacity"],
+    ),
+    ("store_objects", "gauge", "Objects that exist.", lambda s: s["store"]["objects"]),
+    (
+        "store_disk_bytes",
+        "gauge",
+        "Bytes of objects that are on disk now.",
+        lambda s: s["store"]["spilled_now"],
+    ),
+    (
+        "store_spilled_bytes",
+        "counter",
+        "Bytes of objects that were written to disk.",
+        lambda s: s["store"]["spilled_total"],
+    ),
+    (
+        "store_restored_bytes",
+        "counter",
+        "Bytes of objects that were read back from disk.",
+        lambda s: s["store"]["restored_total"],
+    ),
+)
+_RUN: tuple[tuple[str, str, str, Callable[[dict[str, Any]], Any]], ...] = (
+    ("seconds", "gauge", "Time since the run of a Dataset began.", lambda r: r["seconds"]),
+    (
+        "share",
+        "gauge",
+        "Share of the run's work that is done, 0 to 1.",
+        lambda r: r["share"],
+    ),
+    ("left_seconds", "gauge", "Time until the run will have ended.", lambda r: r["left"]),
+    ("bad_rows", "counter", "Rows that failed and were left out.", lambda r: r["bad_rows"]),
+    (
+        "failed_tasks",
+        "counter",
+        "Tasks that failed and whose output was left out.",
+        lambda r: r["errored_blocks"],
+    ),
+    ("memory_bytes", "gauge", "Bytes of the run's blocks in memory.", lambda r: r["memory"]["now"]),
+    (
+        "memory_limit_bytes",
+        "gauge",
+        "The run's budget for blocks in memory.",
+        lambda r: r["memory"]["limit"],
+    ),
+    ("disk_bytes", "gauge", "Bytes of the run's blocks on disk.", lambda r: r["memory"]["disk"]),
+)
+_OPERATOR: tuple[tuple[str, str, str, Callable[[dict[str, Any]], Any]], ...] = (
+    ("rows_in", "counter", "Rows that an operator's tasks took.", lambda o: o["rows_in"]),
+    ("rows_out", "counter", "Rows that an operator's tasks gave.", lambda o: o["rows_out"]),
+    ("bytes_in", "counter", "Bytes that an operator's tasks took.", lambda o: o["bytes_in"]),
+    ("bytes_out", "counter", "Bytes that an operator's tasks gave.", lambda o: o["bytes_out"]),
+    ("blocks_out", "counter", "Blocks that an operator's tasks gave.", lambda o: o["blocks_out"]),
+    ("tasks_done", "counter", "Tasks of an operator that have ended.", lambda o: o["done"]),
+    ("tasks_running", "gauge", "Tasks of an operator that run.", lambda o: o["running"]),
+    ("tasks_retried", "counter", "Tasks of an operator that ran again.", lambda o: o["retries"]),
+    ("queued_blocks", "gauge", "Blocks that wait for an operator.", lambda o: o["queued_blocks"]),
+    ("queued_bytes", "gauge", "Bytes that wait for an operator.", lambda o: o["queued_bytes"]),
+    (
+        "busy_seconds",
+        "counter",
+        "Time of workers in an operator's finished tasks.",
+        lambda o: o["busy"],
+    ),
+    ("actors", "gauge", "Actors of an operator.", lambda o: o["actors"]),
+)
+_WAITS = ("input", "memory", "resource", "consumer")
+
+
+def prometheus_text(snapshot: dict[str, Any] | None = None) -> bytes:
+    """Metrics as text for Prometheus (version 0.0.4). Needs the package prometheus-client.
+
+    Args:
+        snapshot: The state of an engine (skate._private.view.snapshot()); None: of this process's
+            engine, if it has one. The metrics that this process has made with skate.util.metrics
+            are added, unless the snapshot is of another process.
+
+    Raises:
+        ModuleNotFoundError: prometheus-client is not installed.
+        ValueError: Two metrics of the program have one name and are of different kinds.
+    """
+    if snapshot is None:
+        try:
+            snapshot = view.own()
+        except LookupError:
+            snapshot = {"pid": os.getpid(), "none": True}
+    registry = prometheus.CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(snapshot))
+    return prometheus.generate_latest(registry)
+
+
+def write_prometheus(path: str | os.PathLike[str]) -> None:
+    """Writes prometheus_text() to a file, which is replaced in one step: for the textfile collector
+    of Prometheus' node exporter. Needs the package prometheus-client.
+
+    Args:
+        path: The file, such as "/var/lib/node_exporter/skate.prom".
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    text = prometheus_text()
+    temp = f"{os.fspath(path)}.{os.getpid()}.tmp"
+    try:
+        with open(temp, "wb") as f:
+            f.write(text)
+        os.replace(temp, path)
+    except BaseException:
+        if os.path.exists(temp):
+            os.unlink(temp)
+        raise
+
+
+class _Collector:
+    """Gives prometheus_client the metrics of one snapshot, and the user's."""
+
+    def __init__(self, snapshot: dict[str, Any]):
+        self.snapshot = snapshot
+
+    def collect(self) -> Iterator[Any]:
+        if "none" not in self.snapshot:
+            yield from _engine(self.snapshot)
+            yield from _runs(self.snapshot)
+        if self.snapshot["pid"] == os.getpid() or _skate.in_worker():
+            yield from _users()
+
+
+def _family(name: str, kind: str, what: str, labels: Iterable[str] = ()) -> Any:
+    of = {
+        "gauge": prometheus_core.GaugeMetricFamily,
+        "counter": prometheus_core.CounterMetricFamily,
+    }[kind]
+    return of(name, what, labels=tuple(labels))
+
+
+def _engine(s: dict[str, Any]) -> Iterator[Any]:
+    info = _family("skate_info", "gauge", "The program, as labels; 1.", ("program", "pid"))
+    info.add_metric((s["program"], str(s["pid"])), 1)
+    yield info
+    for name, kind, what, value in _ENGINE:
+        f = _family(f"skate_{name}", kind, what)
+        f.add_metric((), value(s))
+        yield f
+    ended = _family("skate_tasks", "counter", "Tasks that have ended.", ("result",))
+    open_tasks = _family("skate_tasks_open", "gauge", "Tasks that have not ended.", ("state",))
+    for key in ("done", "failed"):
+        ended.add_metric((key,), s["tasks"][key])
+    for key in ("running", "queued"):
+        open_tasks.add_metric((key,), s["tasks"][key])
+    workers = _family("skate_workers", "gauge", "Worker processes.", ("state",))
+    busy = sum(w["seconds"] is not None for w in s["workers"])
+    workers.add_metric(("busy",), busy)
+    workers.add_metric(("idle",), len(s["workers"]) - busy)
+    yield from (ended, open_tasks, workers)
+
+
+def _runs(s: dict[str, Any]) -> Iterator[Any]:
+    """The runs that go on, and the last one. A label "run" of each run that ever was would be more
+    than a Prometheus server keeps well."""
+    runs = [r for r in s["runs"][:-1] if r["state"] == "running"] + s["runs"][-1:]
+    for name, kind, what, value in _RUN:
+        f = _family(f"skate_run_{name}", kind, what, ("run",))
+        for r in runs:
+            if (v := value(r)) is not None:
+                f.add_metric((str(r["id"]),), v)
+        yield f
+    ops = [((str(r["id"]), str(i), o["label"]), o) for r in runs for i, o in enumerate(r["ops"])]
+    labels = ("run", "operator", "label")
+    for name, kind, what, value in _OPERATOR:
+        f = _family(f"skate_operator_{name}", kind, what, labels)
+        for key, o in ops:
+            f.add_metric(key, value(o))
+        yield f
+    waits = _family(
+        "skate_operator_wait_seconds",
+        "counter",
+        "Time in which an operator ran no task, or could run no more, by what it waited for.",
+        (*labels, "reason"),
+    )
+    for key, o in ops:
+        for reason in _WAITS:
+            waits.add_metric((*key, reason), o[f"wait_{reason}"])
+    yield waits
+
+
+def _clean(name: str, first: str = "_") -> str:
+    """A name as Prometheus wants it: letters, digits and underscores."""
+    out = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
+    return first + out if out[:1].isdigit() else out
+
+
+def _users() -> Iterator[Any]:
+    by_name: dict[str, list[Any]] = {}
+    for m in sorted(known, key=lambda m: m.info["name"]):
+        by_name.setdefault(_clean(m.info["name"]), []).append(m)
+    for name, metrics in by_name.items():
+        kinds = {m.kind for m in metrics}
+        if len(kinds) > 1:
+            raise ValueError(
+                f"the program has a {' and a '.join(sorted(kinds))} called {name}: give one of them another name"
+            )
+        tags = sorted({t for m in metrics for t in m.info["tag_keys"]})
+        labels, what = [_clean(t) for t in tags], metrics[0].info["description"] or name
+        f: Any
+        if kinds == {"histogram"}:
+            f = prometheus_core.HistogramMetricFamily(name, what, labels=labels)
+        else:
+            f = _family(name, kinds.pop(), what, labels)
+        for key, value in _merged(metrics).items():
+            given = dict(key)
+            at = [given.get(t, "") for t in tags]
+            if isinstance(value, tuple):
+                f.add_metric(at, buckets=value[0], sum_value=value[1])
+            else:
+                f.add_metric(at, value)
+        yield f
+
+
+def _merged(metrics: list[Any]) -> dict[Any, Any]:
+    """The values of metrics of one name, by their tags: counts are added; of gauges, one counts.
+    Histograms of one name have the buckets of the first; values: (buckets, sum)."""
+    out: dict[Any, Any] = {}
+    for m in metrics:
+        for key, value in m.values.items():
+            if isinstance(value, tuple):
+                total, buckets = 0, []
+                ends = [*map(float, m.boundaries), float("inf")]
+                for end, n in zip(ends, value[0], strict=True):
+                    total += n
+                    buckets.append((_bucket(end), total))
+                out.setdefault(key, (buckets, value[1]))
+            elif m.kind == "counter":
+                out[key] = out.get(key, 0.0) + value
+            else:
+                out[key] = value
+    return out
+
+
+def _bucket(x: float) -> str:
+    """A number as Prometheus writes the end of a bucket."""
+    return "+Inf" if x == float("inf") else repr(x)
