@@ -7,6 +7,7 @@ import os
 from typing import Any, Protocol
 
 from skate._private import stack, timeline, view
+from skate._private.prometheus import prometheus_text
 
 STACK_SECONDS = 2.0  # a process that has not told its stack by then is stopped, or is in C
 
@@ -61,9 +62,11 @@ class Engine:
         return stack.stacks([pid], STACK_SECONDS)[pid]
 
     def trace(self) -> bytes:
-        if self._where is not None:
-            raise LookupError("only the page of the program itself has its timeline")
-        return json.dumps(timeline.events()).encode()
+        found = timeline.events() if self._where is None else timeline.events_of(self._where)
+        return json.dumps(found).encode()
 
     def metrics(self, snapshot: dict[str, Any]) -> str:
-        raise LookupError("only sources of one's own have metrics")
+        try:
+            return prometheus_text(snapshot).decode()
+        except ModuleNotFoundError as e:  # prometheus-client
+            raise LookupError(str(e)) from None

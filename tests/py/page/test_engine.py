@@ -141,6 +141,17 @@ def test_files_of_it(context):
         trace = read(page.url, "trace.json")
         events = trace["traceEvents"] if isinstance(trace, dict) else trace
         assert any(e.get("ph") == "X" for e in events)
+        assert "skate_operator_rows_out_total{" in read(page.url, "metrics")
+
+
+def test_files_of_a_record(tmp_path):
+    skate.init(**SMALL, _system_config={"trace": str(tmp_path / "record")})
+    assert sd.range(1000).map(plus).count() == 1000
+    skate.shutdown()
+    with serve(tmp_path / "record") as page:
+        assert read(page.url)["ended"] == "closed"
+        assert any(e.get("ph") == "X" for e in read(page.url, "trace.json"))
+        assert "skate_operator_rows_out_total{" in read(page.url, "metrics")
 
 
 def test_no_values_of_the_environment(monkeypatch):

@@ -91,7 +91,7 @@ def draw(samples: dict[str, Any], labels: list[str], raw: dict[str, Any]) -> Fig
     for axes in (rows, memory, queues):
         axes.set_ylim(bottom=0)
         axes.grid(alpha=0.3)
-        axes.legend(fontsize="small", loc="upper right")
+        axes.legend(fontsize="small", loc="best")
     return figure
 
 
