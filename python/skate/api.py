@@ -362,7 +362,7 @@ def _open(a: Any, said: dict[str, Any]) -> Context:
 def _open_page(asked: int) -> None:
     """Opens the page of the engine that has just been opened; the engine ends if that fails."""
     try:
-        page.begin(asked)
+        page.driver.begin(asked)
     except BaseException:
         shutdown()
         raise

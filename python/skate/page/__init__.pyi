@@ -1,5 +1,5 @@
 # The public names, each with where it is defined: for type checkers, and read by _lazy.Names.
+from skate.page import driver as driver
 from skate.page.command import show as show
-from skate.page.driver import begin as begin
 from skate.page.server import Page as Page
 from skate.page.server import serve as serve

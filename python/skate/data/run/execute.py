@@ -112,7 +112,7 @@ def run(
         yield from blocks
         return
     if context.page:
-        page.begin(context.page)
+        page.driver.begin(context.page)
     check_policy(context.on_error)
     share = error_limit(context.max_errors)[1]
     # References to captured values of the user's functions, which must live as long as the run.
