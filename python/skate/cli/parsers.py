@@ -20,6 +20,8 @@ COMMANDS = {
     "stack": "what each process does: its task, what the driver waits for, its Python stacks",
     "memory": "memory of each process, and of the object store",
     "store": "what lies in the object store, and what is on disk",
+    "timeline": "a trace of a run, for ui.perfetto.dev",
+    "page": "a page for the browser of a run, while it goes on or after it",
     "explain": "the plans of a program's Datasets, instead of their runs",
     "replay": "run the batch that made a function of a Dataset fail again, under pdb",
     "doctor": "whether this machine suits skate, and what to change",

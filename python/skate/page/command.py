@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import webbrowser
 
 from skate._private import stack
 from skate.page.server import serve
@@ -13,6 +14,7 @@ def show(
     where: int | str | os.PathLike[str] | None = None,
     port: int = 0,
     socket_path: str | os.PathLike[str] | None = None,
+    browser: bool = False,
 ) -> None:
     """Serves a page until Ctrl-C; prints its address. When the engine ends, the page keeps its last
     state.
@@ -22,6 +24,7 @@ def show(
             only engine of this user.
         port: The port at 127.0.0.1; 0: any that is free.
         socket_path: The path of a UNIX socket to be made instead.
+        browser: Whether to open the page in the user's browser, where there is a display.
 
     Raises:
         LookupError: There is no such engine or record, or no pid is given and there are several.
@@ -45,6 +48,8 @@ def show(
                 f"ssh -L PORT:{os.path.abspath(socket_path)} HOST leads a browser there, at localhost:PORT",
                 file=sys.stderr,
             )
+        elif browser and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+            webbrowser.open(page.url)
         try:
             page.closing.wait()
         except KeyboardInterrupt:

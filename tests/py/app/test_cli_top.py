@@ -12,6 +12,7 @@ import subprocess
 import sys
 import termios
 import time
+import urllib.request
 
 import pytest
 from test_cli import ENV, skate
@@ -238,3 +239,85 @@ def test_which_program(program):
         assert f"{p.pid} (" in err and f"{program.pid} (" in err
     finally:
         p.communicate()
+
+
+def test_timeline(program, tmp_path):
+    args = ("timeline", program.pid)
+    out, err, rc = skate(*args, "-o", "-")
+    events = json.loads(out)
+    assert rc == 0 and any(e["ph"] == "X" and "wait" in e["name"] for e in events), err
+    out, err, rc = skate(*args, cwd=tmp_path)
+    assert rc == 0 and out.startswith(f"timeline-{program.pid}.json: "), err
+    assert json.loads((tmp_path / f"timeline-{program.pid}.json").read_text())
+    out, err, rc = skate(*args, "-o", tmp_path / "no" / "where")
+    assert (out, rc) == ("", 1) and "no/where: No such file or directory\n" in err
+
+
+def test_a_record(tmp_path):
+    """Of a run that is over, there is a timeline and a page."""
+    code = "import skate.data; skate.data.range(10).materialize()"
+    out, err, rc = skate("run", "--trace", "r.skate", "-c", code, cwd=tmp_path)
+    assert rc == 0 and (tmp_path / "r.skate").exists(), err
+    out, err, rc = skate("timeline", "r.skate", cwd=tmp_path)
+    assert rc == 0 and out.startswith("r.skate.json: "), err
+    names = {e["name"] for e in json.loads((tmp_path / "r.skate.json").read_text())}
+    assert any("ReadRange" in name for name in names)
+    (tmp_path / "text").write_text("no record")
+    for command in ("timeline", "page"):
+        for where, said in (("text", "not a record"), ("none", "No such file")):
+            out, err, rc = skate(command, where, cwd=tmp_path)
+            assert (out, rc) == ("", 1) and said in err and err.count("\n") == 1, err
+
+
+def test_page(program):
+    with subprocess.Popen(
+        [sys.executable, "-m", "skate", "page", str(program.pid), "--no-browser"],
+        env={**ENV, "DISPLAY": ""},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as p:
+        try:
+            url = p.stdout.readline().strip()
+            with urllib.request.urlopen(url, timeout=60) as answer:
+                assert answer.status == 200 and b"<html" in answer.read().lower()
+            port = url.split(":")[2].split("/")[0]
+            out, err, rc = skate("page", program.pid, "--port", port, "--no-browser")
+            assert (out, rc) == ("", 1) and port in err and err.count("\n") == 1, err
+        finally:
+            p.send_signal(signal.SIGINT)
+        assert p.wait(60) == 0 and p.stderr.read() == ""
+
+
+def test_the_page_opens_in_a_browser(program, tmp_path):
+    """In that of the variable BROWSER, where there is a display."""
+    browser, seen = tmp_path / "browser", tmp_path / "seen"
+    os.mkfifo(seen)
+    browser.write_text(f'#!/bin/sh\necho "$1" > {seen}\n')
+    browser.chmod(0o755)
+    p = subprocess.Popen(
+        [sys.executable, "-m", "skate", "page", str(program.pid)],
+        env={**ENV, "DISPLAY": ":0", "BROWSER": str(browser)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert p.stdout.readline().strip() == seen.read_text().strip()
+    finally:
+        p.send_signal(signal.SIGINT)
+        p.communicate()
+    assert p.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "args, said",
+    [
+        (["page", "--port", "70000"], "a number from 1 to 65535 is wanted, not '70000'"),
+        (["page", "--port", "80", "--socket", "x"], "--port and --socket: choose one of them"),
+        (["top", "--interval", "never"], "a number above 0 is wanted, not 'never'"),
+        (["timeline", "99999999999"], "a process id is wanted, not '99999999999'"),
+    ],
+)
+def test_a_wrong_use(args, said):
+    out, err, rc = skate(*args)
+    assert (out, rc) == ("", 2) and said in err and err.count("\n") == 1, err

@@ -5,13 +5,15 @@
 #    source ~/.local/share/bash_completion/skate
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
-_shtab_skate_subparsers=(run top stack memory store explain replay doctor sort bench docs completion)
+_shtab_skate_subparsers=(run top stack memory store timeline page explain replay doctor sort bench docs completion)
 
 _shtab_skate_run_option_strings=(-h --help --cpus --memory --address --page --trace -m -c)
 _shtab_skate_top_option_strings=(-h --help --once --interval --json)
 _shtab_skate_stack_option_strings=(-h --help --timeout --json)
 _shtab_skate_memory_option_strings=(-h --help --json)
 _shtab_skate_store_option_strings=(-h --help --json)
+_shtab_skate_timeline_option_strings=(-h --help -o --output)
+_shtab_skate_page_option_strings=(-h --help --port --socket --no-browser)
 _shtab_skate_explain_option_strings=(-h --help --run --cpus --memory -m -c)
 _shtab_skate_replay_option_strings=(-h --help --step)
 _shtab_skate_doctor_option_strings=(-h --help --quick --json)
@@ -23,6 +25,8 @@ _shtab_skate_option_strings=(-h --help --version)
 
 _shtab_skate_run_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_skate_run___trace_COMPGEN=_shtab_compgen_files
+_shtab_skate_timeline_pos_0_COMPGEN=_shtab_compgen_files
+_shtab_skate_page_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_skate_explain_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_skate_sort_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_skate_sort__o_COMPGEN=_shtab_compgen_dirs
@@ -31,7 +35,7 @@ _shtab_skate_bench___plot_COMPGEN=_shtab_compgen_files
 
 _shtab_skate_sort___format_choices=(csv json parquet)
 _shtab_skate_completion_pos_0_choices=(bash zsh fish)
-_shtab_skate_pos_0_choices=(run top stack memory store explain replay doctor sort bench docs completion)
+_shtab_skate_pos_0_choices=(run top stack memory store timeline page explain replay doctor sort bench docs completion)
 
 _shtab_skate_run__h_nargs=0
 _shtab_skate_run___help_nargs=0
@@ -49,6 +53,11 @@ _shtab_skate_memory___json_nargs=0
 _shtab_skate_store__h_nargs=0
 _shtab_skate_store___help_nargs=0
 _shtab_skate_store___json_nargs=0
+_shtab_skate_timeline__h_nargs=0
+_shtab_skate_timeline___help_nargs=0
+_shtab_skate_page__h_nargs=0
+_shtab_skate_page___help_nargs=0
+_shtab_skate_page___no_browser_nargs=0
 _shtab_skate_explain__h_nargs=0
 _shtab_skate_explain___help_nargs=0
 _shtab_skate_explain___run_nargs=0

@@ -50,8 +50,8 @@ function _shtab_skate_using
   test "$_shtab_skate_cmdpath" = "$argv"
 end
 
-set -g _shtab_skate_commands run top stack memory store explain replay doctor sort bench docs completion
-set -g _shtab_skate_opts_with_value --address --by --cpus --engines --format --interval --memory --only --output --plot --rounds --rows --timeout --trace -c -m -o
+set -g _shtab_skate_commands run top stack memory store timeline page explain replay doctor sort bench docs completion
+set -g _shtab_skate_opts_with_value --address --by --cpus --engines --format --interval --memory --only --output --plot --port --rounds --rows --socket --timeout --trace -c -m -o
 
 complete -c skate -e
 complete -c skate -f
@@ -83,6 +83,16 @@ complete -c skate -n '_shtab_skate_using memory' -l json -d 'print JSON, for pro
 complete -c skate -n '_shtab_skate_using; and test $_shtab_skate_npos -eq 0' -a store -d 'what lies in the object store, and what is on disk'
 complete -c skate -n '_shtab_skate_using store' -s h -l help -d 'show this help message and exit'
 complete -c skate -n '_shtab_skate_using store' -l json -d 'print JSON, for programs'
+complete -c skate -n '_shtab_skate_using; and test $_shtab_skate_npos -eq 0' -a timeline -d 'a trace of a run, for ui.perfetto.dev'
+complete -c skate -n '_shtab_skate_using timeline' -s h -l help -d 'show this help message and exit'
+complete -c skate -n '_shtab_skate_using timeline' -s o -l output -x -d 'the file to write; -: standard output (default: timeline-PID.json, or FILE.json)'
+complete -c skate -n '_shtab_skate_using timeline; and test $_shtab_skate_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a program that runs, by any process of it, or the record that SKATE_TRACE=FILE or `skate run --trace FILE` has written (default: the only program of this user)'
+complete -c skate -n '_shtab_skate_using; and test $_shtab_skate_npos -eq 0' -a page -d 'a page for the browser of a run, while it goes on or after it'
+complete -c skate -n '_shtab_skate_using page' -s h -l help -d 'show this help message and exit'
+complete -c skate -n '_shtab_skate_using page' -l port -x -d 'the port at 127.0.0.1 (default: any that is free)'
+complete -c skate -n '_shtab_skate_using page' -l socket -x -d 'a UNIX socket to be made, for this user only, instead of a port: for a tunnel (ssh -L)'
+complete -c skate -n '_shtab_skate_using page' -l no-browser -d 'open no browser'
+complete -c skate -n '_shtab_skate_using page; and test $_shtab_skate_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a program that runs, by any process of it, or the record that SKATE_TRACE=FILE or `skate run --trace FILE` has written (default: the only program of this user)'
 complete -c skate -n '_shtab_skate_using; and test $_shtab_skate_npos -eq 0' -a explain -d 'the plans of a program'"'"'s Datasets, instead of their runs'
 complete -c skate -n '_shtab_skate_using explain' -s h -l help -d 'show this help message and exit'
 complete -c skate -n '_shtab_skate_using explain' -l run -d 'execute the Datasets; print each plan before'

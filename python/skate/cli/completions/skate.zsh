@@ -16,11 +16,13 @@ _shtab_skate_commands() {
     doctor:'whether this machine suits skate, and what to change'
     explain:'the plans of a program'"'"'s Datasets, instead of their runs'
     memory:'memory of each process, and of the object store'
+    page:'a page for the browser of a run, while it goes on or after it'
     replay:'run the batch that made a function of a Dataset fail again, under pdb'
     run:'run a program written for Ray, on skate'
     sort:'sort Parquet, CSV or JSON files, also more than fit into memory'
     stack:'what each process does: its task, what the driver waits for, its Python stacks'
     store:'what lies in the object store, and what is on disk'
+    timeline:'a trace of a run, for ui.perfetto.dev'
     top:'a program that runs, live: operators, workers, store, time left'
   )
   _describe 'skate commands' _commands
@@ -97,6 +99,17 @@ _shtab_skate_memory_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_skate_memory_defaults_added=0
 
+_shtab_skate_page_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--port[the port at 127.0.0.1 (default\: any that is free)]:N:"
+  "--socket[a UNIX socket to be made, for this user only, instead of a port\: for a tunnel (ssh -L)]:PATH:"
+  "--no-browser[open no browser]"
+  ":a program that runs, by any process of it, or the record that SKATE_TRACE\=FILE or \`skate run --trace FILE\` has written (default\: the only program of this user):_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_skate_page_defaults_added=0
+
 _shtab_skate_replay_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--step[stop at the function\'s first line]"
@@ -154,6 +167,15 @@ _shtab_skate_store_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_skate_store_defaults_added=0
 
+_shtab_skate_timeline_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  {-o,--output}"[the file to write\; -\: standard output (default\: timeline-PID.json, or FILE.json)]:OUT:"
+  ":a program that runs, by any process of it, or the record that SKATE_TRACE\=FILE or \`skate run --trace FILE\` has written (default\: the only program of this user):_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_skate_timeline_defaults_added=0
+
 _shtab_skate_top_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--once[print the present state, and end]"
@@ -190,11 +212,13 @@ _shtab_skate() {
         doctor) _arguments -C -s $_shtab_skate_doctor_options ;;
         explain) _arguments -C -s $_shtab_skate_explain_options ;;
         memory) _arguments -C -s $_shtab_skate_memory_options ;;
+        page) _arguments -C -s $_shtab_skate_page_options ;;
         replay) _arguments -C -s $_shtab_skate_replay_options ;;
         run) _arguments -C -s $_shtab_skate_run_options ;;
         sort) _arguments -C -s $_shtab_skate_sort_options ;;
         stack) _arguments -C -s $_shtab_skate_stack_options ;;
         store) _arguments -C -s $_shtab_skate_store_options ;;
+        timeline) _arguments -C -s $_shtab_skate_timeline_options ;;
         top) _arguments -C -s $_shtab_skate_top_options ;;
       esac
   esac
