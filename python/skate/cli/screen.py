@@ -115,7 +115,7 @@ def _run(run: Any, before: Any, columns: int) -> list[Any]:
     disk = f", {words.nbytes(memory['disk'])} on disk" if memory["disk"] else ""
     bad = f", {run['bad_rows']:,} bad rows" if run["bad_rows"] else ""
     bad += f", {run['errored_blocks']:,} blocks with errors" if run["errored_blocks"] else ""
-    title = f"Dataset {run['id']}: {progress}, {words.clock(run['seconds'])}{bad}"
+    title = f"Dataset {run['id']}: {progress}, after {words.clock(run['seconds'])}{bad}"
     limit = f" of {words.nbytes(memory['limit'])}" if memory["limit"] else ""
     said = f"memory {words.nbytes(memory['now'])}{limit}, peak {words.nbytes(memory['peak'])}{disk}"
     slow = run["bottleneck"]

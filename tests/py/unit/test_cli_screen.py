@@ -93,7 +93,7 @@ def test_all_that_is_known_is_shown():
         "pid 123, 0:01:23; 2 CPUs; tasks: 1,000 done, 2 running, 7 queued, 2 failed",
         "waits for the tasks of a Dataset",
         "store [#####...............] 1.0 GiB of 4.0 GiB, 1,234 objects; 5.0 MiB on disk",
-        "Dataset 3: [########............] 40%, 0:00:15 left, 0:00:10, 3 bad rows",
+        "Dataset 3: [########............] 40%, 0:00:15 left, after 0:00:10, 3 bad rows",
         "memory 128 MiB of 1.0 GiB, peak 256 MiB, 1.0 MiB on disk",
         "bottleneck: ReadParquet->MapBatches(f): its workers are busy",
         "0:00:07 MapBatches(f): ValueError: x (skate replay ab)",
@@ -138,7 +138,7 @@ def test_what_is_not_known():
     run["ops"][0].update(total=None, queued_blocks=0)
     run["memory"].update(limit=0, disk=0)
     got = text(now)
-    assert "0:01:23, killed;" in got and "Dataset 3: failed, 0:00:00" in got and "40/?" in got
+    assert "0:01:23, killed;" in got and "Dataset 3: failed, after 0:00:00" in got and "40/?" in got
     assert "waits for\n" not in got and "worker" not in got
     now["runs"] = []
     assert "Dataset" not in text(now)
