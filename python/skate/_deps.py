@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     import inspect as inspect
     import json as json
     import linecache as linecache
+    import locale as locale
     import logging as logging
     import lzma as lzma
     import mmap as mmap
@@ -216,6 +217,7 @@ else:
     inspect = stand_in("inspect")
     json = stand_in("json")
     linecache = stand_in("linecache")
+    locale = stand_in("locale")
     logging = stand_in("logging")
     lzma = stand_in("lzma")
     mmap = stand_in("mmap")

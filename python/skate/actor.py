@@ -17,6 +17,7 @@ from skate.calls.in_actor import here, me
 from skate.exceptions import ActorAlreadyExistsError
 from skate.ids import ActorID
 from skate.remote_function import Dynamic, decorated
+from skate.terminal import notebook
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
@@ -446,6 +447,10 @@ class ActorHandle:
 
     def __repr__(self):
         return f"Actor({self._cls_name}, {self._token.id:032x})"
+
+    def _repr_html_(self):
+        methods = ", ".join(m for m in self._meta.methods if not m.startswith("_"))
+        return notebook.labelled(repr(self), f"methods: {methods or 'none'}")
 
 
 ActorProxy = ActorHandle

@@ -15,6 +15,7 @@ from skate import _forked, _skate
 from skate._deps import asyncio, futures
 from skate.exceptions import GetTimeoutError
 from skate.ids import JOB, TaskID
+from skate.terminal import notebook
 
 
 def _settle(future, good, value):
@@ -155,6 +156,15 @@ def _job_id(ref):
     return JOB
 
 
+def _ref_as_html(ref):
+    """HTML for notebooks: whether the value exists. Waits for nothing."""
+    label, state = f"ObjectRef({ref.hex()[-16:]})", "of no object of this session"
+    if _skate.is_initialized() and ref._number():
+        ready = _skate.wait([ref], 1, 0.0)[0]
+        state = "its value exists" if ready else "its value does not exist yet"
+    return notebook.labelled(label, state)
+
+
 def _extend_ref(cls):
     def size():
         """The number of bytes of a reference: 28."""
@@ -172,6 +182,7 @@ def _extend_ref(cls):
     cls._on_completed = _on_completed
     cls.task_id = _task_id
     cls.job_id = _job_id
+    cls._repr_html_ = _ref_as_html
     cls.size = staticmethod(size)
     cls.nil = staticmethod(nil)
     cls.from_random = staticmethod(from_random)

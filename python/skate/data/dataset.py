@@ -45,6 +45,7 @@ from skate.data.values.unify import cast_batch, check_names, few, merge, unify
 from skate.data.worker import dead_letters
 from skate.data.write.options import RowOptions, takes_files, takes_rows, takes_tasks
 from skate.serialize import cloudpickled
+from skate.terminal import notebook
 
 if TYPE_CHECKING:
     from skate import ObjectRef
@@ -1880,7 +1881,7 @@ class Dataset:
         if write is None and self._facts.rows is not None:
             why = self._unsure()
             text += f"\ncount()\n  {f'{self._facts.rows:,} rows, by metadata: nothing runs' if why is None else f'runs this, since {why}'}"
-        return text
+        return notebook.Text(text)
 
     def stats(self) -> StatsText:
         """A text about the last execution, operator by operator; the last line names the
@@ -2935,7 +2936,7 @@ class Dataset:
         nothing."""
         s = self.schema(fetch_if_missing=False)
         if s is None or not s.names:
-            return text_table.plan_as_html(self._plan())
+            return notebook.preformatted(self._plan())
         return text_table.html(self._given_name, self._facts.rows, s, self._node.blocks)
 
     def _plan(self) -> str:

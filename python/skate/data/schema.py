@@ -7,6 +7,7 @@ from typing import Any
 
 from skate._deps import extensions, pa
 from skate.data.values import frames, tensor_types
+from skate.terminal import notebook
 
 SHOWN = 200  # the most columns that repr() shows; names and types have all columns
 
@@ -65,6 +66,10 @@ class Schema:
                 *(f"{n:<{width}}  {t}" for n, t in rows),
             ]
         )
+
+    def _repr_html_(self) -> str:
+        rows = list(zip(self.names, map(str, self.types), strict=True))
+        return notebook.table(f"{len(rows):,} columns", ("Column", "Type"), rows)
 
 
 def _of_frames(schema: pa.Schema) -> PandasBlockSchema:

@@ -12,9 +12,7 @@ work that began first, and none while a worker's debugger has the terminal (debu
 
 from __future__ import annotations
 
-import html
 import io
-import locale
 import logging
 import os
 import sys
@@ -25,12 +23,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skate import _skate
-from skate._deps import ipython_display, rich_console, rich_progress_bar, rich_table, rich_text
+from skate._deps import (
+    html,
+    ipython_display,
+    locale,
+    rich_console,
+    rich_progress_bar,
+    rich_table,
+    rich_text,
+)
 from skate.terminal.words import clock, short
 
 EVERY_S = 0.2
 ERASE = "\r\x1b[K"
 BAR = 16  # columns of the bar; a narrow terminal has half of them
+NAME = 8  # columns that the name of the work has at least
 
 
 @dataclass
@@ -154,7 +161,7 @@ class _Terminal:
         self.console.width = self.columns()
         with self.console.capture() as said:
             self.console.print(rendered(look, self.console.width, self.ascii), end="")
-        code = getattr(self.out, "encoding", None) or "utf-8"
+        code = "ascii" if self.ascii else getattr(self.out, "encoding", None) or "utf-8"
         self.out.write(ERASE + said.get().rstrip("\n").encode(code, "replace").decode(code))
         self.out.flush()
         self.drawn = True
@@ -232,7 +239,7 @@ def rendered(look: Look, width: int, ascii_only: bool = False) -> Any:
     """A line as rich draws it, in at most `width` columns: the last notes are left out if the line
     is short, and the text is cut to the columns that the bar and the notes leave."""
     notes, dot = list(look.notes), " | " if ascii_only else " · "
-    while len(notes) > 1 and len(dot.join(notes)) + BAR // 2 + 14 > width:
+    while len(notes) > 1 and len(dot.join(notes)) + BAR // 2 + NAME + 2 > width:
         notes.pop()
     said = dot.join(notes)
     columns = 0 if not look.bar else BAR if width - len(said) - BAR >= 30 else BAR // 2

@@ -4,6 +4,7 @@ there."""
 import itertools
 import os
 import pty
+import re
 import subprocess
 import sys
 import time
@@ -424,6 +425,57 @@ def test_25_the_line_fits_and_says_what_matters():
         assert width < 120 or line.endswith(
             " 50% · 0:00:02 left · limited by MapBatches(function_7), 5/10 · 25 rows/s in, 25 out"
         )
+
+
+def drawn(monkeypatch, columns=80, encoding="utf-8", locale="utf-8", **env):
+    """What the progress line writes to a terminal."""
+    import io
+
+    from skate.terminal import progress_line
+
+    class Tty(io.StringIO):
+        def isatty(self):
+            return True
+
+    Tty.encoding = encoding
+    with monkeypatch.context() as m:
+        for name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM"):
+            m.delenv(name, raising=False)
+        for name, value in {"TERM": "xterm-256color", **env}.items():
+            m.setenv(name, value)
+        m.setattr(sys, "stderr", Tty())
+        m.setattr(progress_line.locale, "getencoding", lambda: locale)
+        m.setattr(progress_line._Terminal, "columns", lambda self: columns - 1)
+        place = progress_line._place()
+        if place is None:
+            return ""
+        notes = ["50%", "0:00:02 left", "limited by Größe"]
+        place.draw(progress_line.Look("Read · MapBatches(Größe)", 0.5, notes))
+        out = place.out.getvalue()
+        place.close()
+        return out
+
+
+def test_25_each_terminal_gets_what_it_can_show(monkeypatch):
+    def bare(text):
+        return re.sub(r"\x1b\[[0-9;]*m", "", text).removeprefix("\r\x1b[K")
+
+    colour = re.compile(r"\x1b\[[0-9;]*[349][0-9]")
+    usual = drawn(monkeypatch)
+    assert colour.search(usual) and "━" in usual and "Größe" in usual
+    none = drawn(monkeypatch, NO_COLOR="1")
+    assert not colour.search(none) and bare(none).split()[-6:] == bare(usual).split()[-6:]
+    assert bare(none).count("━") == 4 < bare(usual).count("━")  # the bar has a length all the same
+    assert drawn(monkeypatch, TERM="dumb") == ""
+    small = bare(drawn(monkeypatch, columns=40))
+    assert len(small) < 40 and "50% · 0:00:02 left" in small and "limited" not in small
+    # the locale C: Python writes UTF-8, which the terminal does not show; or ASCII
+    for plain in (
+        drawn(monkeypatch, locale="ANSI_X3.4-1968"),
+        drawn(monkeypatch, encoding="ascii"),
+    ):
+        text = bare(plain)
+        assert text.isascii() and "50% | 0:00:02 left" in text and "Gr??e" in text and "---" in text
 
 
 # ---- 26: the bottleneck is named

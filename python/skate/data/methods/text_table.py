@@ -66,11 +66,6 @@ def html(name: str | None, rows: int | None, schema: Any, blocks: list[Any] | No
     )
 
 
-def plan_as_html(text: str) -> str:
-    """The text of plan() as HTML, for notebooks."""
-    return f"<pre>{_html.escape(text)}</pre>"
-
-
 def plan(labels: list[str], kind: str, name: str | None, rows: int | None, schema: Any) -> str:
     """The text of a Dataset's operators, down to the nearest Dataset whose columns are known.
     labels: those of the operators whose columns are not known. kind, name, rows and schema describe

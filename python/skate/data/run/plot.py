@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from skate._deps import load, mpl_figure, pyplot
+from skate.terminal import notebook
 from skate.terminal.words import short
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ _MIB = 1 << 20
 _MOST = 8  # operators that are drawn by name; the others are drawn as one
 
 
-class StatsText(str):
+class StatsText(notebook.Text):
     """The text of Dataset.stats(), which can also draw the run."""
 
     __slots__ = ("_of",)

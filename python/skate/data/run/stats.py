@@ -9,6 +9,7 @@ from typing import Any
 
 from skate.data.plan.lower import expected
 from skate.data.run.request import RunRequest
+from skate.terminal import notebook
 from skate.terminal.words import nbytes, seconds, short
 
 
@@ -128,6 +129,9 @@ class DatasetStats:
         return "\n\n".join(
             [str(b) for b in self.extra.get("before") or [] if b is not None] + [self._table()]
         )
+
+    def _repr_html_(self) -> str:
+        return notebook.preformatted(str(self))
 
     def _exchanged(self, o: dict[str, Any]) -> str:
         """Describes the exchange at the start of an operator: its maps and merges, and its
