@@ -240,7 +240,7 @@ struct sk_sstage {
     int64_t task_ns_total, task_ns_max, first_out_ns;
     uint32_t n_fused;
     struct sk_task_note_op fused[16];
-    uint32_t phase; /* number of exchanges up to this stage, with it */
+    uint32_t phase; /* number of stages whose gather parks, up to this one */
     /* Of the phase with the number of this stage: time in which tasks ran, of stages that have
      * finished one; and the time up to which it was counted. */
     int64_t phase_live_ns, phase_seen_ns;

@@ -76,8 +76,8 @@ void sk_metrics_timed(struct sk_step *x, struct sk_sstage *s, int64_t run_ns) {
 
 /* ---- what share.c estimates from ------------------------------------------------------------- */
 
-/* Of the time of a map's last operator, which packs its rows for an exchange, the part of the rows
- * that it yielded: an aggregate yields a group for many rows. */
+/* Of the time of a stage's last operator, which packs its rows for a gather that parks, the part of
+ * the rows that it yielded: it may yield one row for many. */
 static double pack_ns(const struct sk_sstage *s) {
     if (!s->values || s->gather || !s->n_fused) return 0;
     const struct sk_task_note_op *pack = &s->fused[s->n_fused - 1];

@@ -4,24 +4,25 @@
  *   1. how many tasks each stage will have: a source knows it; any other stage has as many as its
  *      whole input gives, which follows from what its inputs have yielded for the tasks they have
  *      done; stages in front of a LIMIT have only those that it needs;
- *   2. how long a task takes: the mean of the done ones; of an exchange that has not begun, what
- * the packing of its rows took lets expect;
- *   3. how long the rest takes: the stages between two exchanges form a phase, and phases follow
- *      each other. A phase takes as long as its CPUs, its slowest stage or the consumer need;
+ *   2. how long a task takes: the mean of the done ones; of a stage that waits for all of its
+ * input, what the packing of that input took lets expect;
+ *   3. how long the rest takes: the stages from one that waits to the next one form a phase, and
+ *      phases follow each other. A phase takes as long as its CPUs, its slowest stage or the
+ *      consumer need;
  *   4. the same formula says how long the done work should have taken. What it took in truth, over
  *      that, is the factor by which the rest is longer, too: queues, disk, a loaded machine.
  *
  * A stage whose first task still runs could take any time, so until that task ends there is no
- * estimate, but for exchanges (2). The time of a stage that has not begun is a guess, and the
+ * estimate, unless the stage waits (2). The time of a stage that has not begun is a guess, and the
  * answer says so. The share is that of time: passed / (passed + left). */
 #include "exec/step/share.h"
 
 #include <math.h>
 
-/* A reduce takes this times as long as the packing of its rows: sort 4 to 6, shuffle 4 to 5,
- * groupby 3 to 4; with several inputs, twice that: join 9 to 14 (bench/py/progress_error.py). */
+/* The tasks of a stage that waits take this times as long as the packing of its input: 3 to 6, and,
+ * if the stage has several inputs, 9 to 14 (bench/py/progress_error.py). */
 #define REDUCE_PER_PACK 5.0
-/* The guess of an exchange's tasks counts like this number of done tasks. */
+/* That guess counts like this number of done tasks. */
 #define GUESS_TASKS 16.0
 /* The measured time of this number of blocks counts by half. */
 #define FEW_BLOCKS 4.0
@@ -99,9 +100,9 @@ static void count(const struct sk_share_run *r) {
 
 /* ---- how long a task takes ------------------------------------------------------------------- */
 
-/* The time of all tasks of an exchange, before they begin: what the packing of its input lets
- * expect, and, if other operators follow in its tasks, as long as all the work before it. */
-static double guess_of_exchange(const struct sk_share_run *r, uint32_t i) {
+/* The time of all tasks of a stage that waits, before they begin: what the packing of its input
+ * lets expect, and, if other operators follow in its tasks, as long as all the work before it. */
+static double guess_of_waiting(const struct sk_share_run *r, uint32_t i) {
     double pack = 0, work = 0;
     for (uint32_t k = 0; k < i; k++) {
         const struct sk_share_op *o = &r->op[k];
@@ -113,11 +114,11 @@ static double guess_of_exchange(const struct sk_share_run *r, uint32_t i) {
            (r->op[i].n_fused > 1 ? work : 0);
 }
 
-/* The first tasks of an exchange are slower than the rest: its guess counts like some of them. A
+/* The first of these tasks are slower than the rest: the guess counts like some of them. A
  * task that runs will take half as long again as it has taken so far. */
-static double task_of_exchange(const struct sk_share_run *r, uint32_t i) {
+static double task_of_waiting(const struct sk_share_run *r, uint32_t i) {
     const struct sk_share_op *o = &r->op[i];
-    double guess = guess_of_exchange(r, i) / o->tasks, weight = at_most(o->tasks / 8, GUESS_TASKS);
+    double guess = guess_of_waiting(r, i) / o->tasks, weight = at_most(o->tasks / 8, GUESS_TASKS);
     if (o->done > 0) return (guess * weight + o->recent_ns * o->done) / (weight + o->done);
     return at_least(guess, (guess * weight + 1.5 * o->oldest_ns) / (weight + 1));
 }
@@ -130,7 +131,7 @@ static bool time_tasks(const struct sk_share_run *r, bool *guess) {
         if (!o->runs || o->tasks <= 0) continue;
         if (o->done <= 0 && o->running > 0 && !o->waits && !o->passes) return false;
         *guess = *guess || (o->done <= 0 && !o->passes && (!o->waits || o->n_fused > 1));
-        if (o->waits) o->task_ns = task_of_exchange(r, i);
+        if (o->waits) o->task_ns = task_of_waiting(r, i);
         else if (o->done > 0) o->task_ns = o->recent_ns;
         ns += o->done_ns;
         n += o->done;
