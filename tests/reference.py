@@ -197,12 +197,19 @@ def c_written():
 
 
 def snippets():
-    """(documents that have Python snippets, number of snippets), as Sybil finds them."""
+    """What Sybil finds in the documents: how many Python snippets in how many documents, and how
+    many are not run: skipped with a reason, or programs of other libraries."""
     sys.path.insert(0, str(ROOT / "tests" / "py" / "docs"))
     import test_snippets
 
-    found = [list(p.values[0].examples()) for p in test_snippets.documents()]
-    return len(found), sum(map(len, found))
+    found = [p.values[0] for p in test_snippets.documents()]
+    regions = [r for document in found for _, r in document.regions]
+    skips = [r for r in regions if isinstance(r.parsed, tuple)]
+    others = sum(len(re.findall(r"^ *```py$", document.text, re.M)) for document in found)
+    return (
+        f"snippets: {len(regions) - len(skips)} in {len(found)} documents, {len(skips)} of them "
+        f"skipped with a reason; {others} of other libraries are not run"
+    )
 
 
 def main():
@@ -215,8 +222,7 @@ def main():
     print(f"Python: {len(names) - len(missing)} of {len(names)} public names are in the reference")
     ours_c, theirs = set(c_names()), c_written()
     print(f"C: {len(ours_c & theirs)} of {len(ours_c)} names are in the reference")
-    documents, examples = snippets()
-    print(f"snippets: {examples} in {documents} documents")
+    print(snippets())
     links = {
         link
         for page in (ROOT / "build" / "site").rglob("*.html")
