@@ -174,16 +174,20 @@ def c_names():
             yield re.split(r"[^\w.]", rest)[0]
 
 
+def headers():
+    """docs/_ext/headers.py, which makes what hawkmoth reads."""
+    sys.path.insert(0, str(ROOT / "docs" / "_ext"))
+    return importlib.import_module("headers")
+
+
 def c_written():
     """The names that the pages of C have: those of the copies of the headers that hawkmoth reads."""
-    sys.path.insert(0, str(ROOT / "docs" / "_ext"))
-    import headers
-
     out, struct = set(), None
+    made = headers()
     for name in ("skate", "skate_data", "skate_graph"):
-        for item in headers.items((ROOT / "src" / f"{name}.h").read_text()):
-            for code in headers.singly(item.code):
-                declared = headers.known(code)
+        for item in made.items((ROOT / "src" / f"{name}.h").read_text()):
+            for code in made.singly(item.code):
+                declared = made.known(code)
                 out.add(declared)
                 if item.kind == "open":
                     struct, mine = declared, []

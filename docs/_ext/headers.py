@@ -99,7 +99,7 @@ def copy(text):
     """The header as hawkmoth reads it."""
     out, shared = [], (None, None)
     for item in items(text):
-        comment = "\n\n".join(item.comments)
+        comment = "\n\n".join(map(sentence, item.comments))
         title = re.match(r"-{2,} (.+?) -{2,}\s*(.*)", comment, re.S)
         if item.kind == "raw":
             out.append(item.code)
@@ -120,9 +120,14 @@ def copy(text):
                 name, macro = known(code), item.kind == "define"
                 if comment and item.kind != "member":
                     shared = name, macro
-                elif not comment and code[0] in "#S" and shared[0] and shared[1] == macro:
+                elif (
+                    not comment
+                    and code.startswith(("#", "SKATE_API"))
+                    and shared[0]
+                    and shared[1] == macro
+                ):
                     comment = f"See {shared[0]}."
-                out.append(f"/**\n{sentence(comment)}\n */\n{code}")
+                out.append(f"/**\n{comment}\n */\n{code}")
     return "\n".join(out)
 
 

@@ -103,3 +103,101 @@ def test_commands_in_the_pages_are_commands():
             parsers.parse(words)
         except SystemExit:
             pytest.fail(f"no call of skate: skate {call}")
+
+
+HEADER = """/* x.h - what it is. */
+#ifndef SKATE_X_H
+#define SKATE_X_H
+/* ---- things ---- */
+
+/* A thing with
+ * two lines. */
+struct skate_thing { /* it is small */
+    double cpus, *gpus; /* how many */
+    size_t size;
+};
+enum skate_kind { SKATE_ONE, SKATE_TWO = 2 /* the second */ };
+/* Makes one. */
+SKATE_API int skate_make(const char *name,
+                         struct skate_thing *out);
+SKATE_API void skate_drop(struct skate_thing *t);
+
+SKATE_API int skate_other(void); /* another one; NULL is fine */
+#endif
+"""
+COPY = """/**
+x.h - what it is.
+ */
+/**/
+/**
+Things
+------
+ */
+/**/
+
+/**
+A thing with
+two lines.
+
+It is small.
+ */
+struct skate_thing {
+/**
+How many.
+ */
+double cpus;
+/**
+How many.
+ */
+double *gpus;
+/**
+
+ */
+size_t size;
+};
+/**
+
+ */
+enum skate_kind {
+/**
+
+ */
+SKATE_ONE,
+/**
+The second.
+ */
+SKATE_TWO = 2 ,
+};
+/**
+Makes one.
+ */
+SKATE_API int skate_make(const char *name, struct skate_thing *out);
+/**
+See skate_make.
+ */
+SKATE_API void skate_drop(struct skate_thing *t);
+
+/**
+Another one; NULL is fine.
+ */
+SKATE_API int skate_other(void);"""
+
+
+def test_a_header_gets_a_comment_in_front_of_each_declaration():
+    headers = site.headers()
+    lines = [line.rstrip() for line in headers.copy(HEADER).splitlines()]
+    assert [x for x in lines if x] == [x for x in COPY.splitlines() if x.strip()]
+    text = ["Ask skate_make() or skate_drop:", "- `size` of SKATE_E*", "Then:", "    code(x_);"]
+    headers.to_rest(text)
+    assert text == [
+        "Ask :c:func:`skate_make` or :c:func:`skate_drop`:",
+        "",
+        "- `size` of SKATE\\_E\\*",
+        "",
+        "Then:",
+        "",
+        ".. code-block:: c",
+        "",
+        "    code(x_);",
+        "",
+    ]
