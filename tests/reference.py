@@ -106,7 +106,7 @@ def public():
 
 
 DIRECTIVE = re.compile(
-    r"^\.\. (currentmodule|auto(?:module|class|function|method|property|data|exception)):: (\S+)\n"
+    r"^\.\. (currentmodule|data|auto(?:module|class|function|method|property|data|exception)):: (\S+)\n"
     r"((?:   :.*\n)*)",
     re.M,
 )
@@ -141,7 +141,7 @@ def written():
                         note(entries(getattr(of, n), f"{name}.{n}"))
                 continue
             thing, full, owner = resolved(name, module)
-            if kind == "autodata":
+            if kind in ("data", "autodata"):
                 note([((None, full), full)])
             elif kind in ("automethod", "autoproperty"):
                 note([((id(owner), name.rpartition(".")[2]), full)])
