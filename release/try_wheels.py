@@ -118,7 +118,8 @@ def tried(target: Target, wheel: Path, packages: str) -> Result:
         if ran.returncode == 0:
             result.told = json.loads(ran.stdout.splitlines()[-1])
         else:
-            result.why = "FAILED: " + (ran.stderr.strip() or "no word").splitlines()[-1]
+            said = (ran.stderr.strip() or ran.stdout.strip() or "no word").splitlines()[-1]
+            result.why = f"FAILED: {said} (exit status {ran.returncode})"
     except subprocess.CalledProcessError as e:
         result.why = "FAILED: " + (e.stderr or str(e)).strip().splitlines()[-1]
     except subprocess.TimeoutExpired:

