@@ -133,7 +133,7 @@ def _dict(name, v):
 _LABEL = r"[a-zA-Z0-9]([a-zA-Z0-9_.-]{0,61}[a-zA-Z0-9])?"  # the syntax of labels in Kubernetes
 
 
-def _label_selector(name, v):
+def label_selector(name, v):
     """Checks {label: value, !value, in(a, b), !in(a, b)}: only the form, since there is one
     node."""
     _type(name, v, dict)
@@ -159,7 +159,7 @@ def _fallback_strategy(name, v):
             raise ValueError(
                 f"{name}: a list of {{'label_selector': {{label: value}}}} is wanted; {choice!r} is something else"
             )
-        _label_selector(name, choice.get("label_selector", {}))
+        label_selector(name, choice.get("label_selector", {}))
 
 
 def _runtime_env(name, v):
@@ -220,7 +220,7 @@ _COMMON = {
     "accelerator_type": _text,
     "enable_task_events": _bool,
     "fallback_strategy": _fallback_strategy,
-    "label_selector": _label_selector,
+    "label_selector": label_selector,
     "memory": _number,
     "name": _text,
     "num_cpus": _number,

@@ -18,10 +18,9 @@ def _mixed(z: int) -> int:
     return z ^ z >> 31
 
 
-def _bits(seed: int, stream: int, first: int, last: int) -> Any:
-    """64 random bits for each place from first to last."""
-    z = np.arange(first, last, dtype=np.uint64)
-    z *= np.uint64(GOLDEN)
+def bits_at(seed: int, places: Any, stream: int = 0) -> Any:
+    """64 random bits for each place of a NumPy array of whole numbers."""
+    z = places.astype(np.uint64) * np.uint64(GOLDEN)
     # seeds are mixed, so that seed + GOLDEN is not the same stream, one place further on
     z += np.uint64(_mixed(_mixed(seed) ^ stream))
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -31,13 +30,14 @@ def _bits(seed: int, stream: int, first: int, last: int) -> Any:
 
 def numbers(seed: int, first: int, last: int) -> Any:
     """A NumPy array of numbers in [0, 1), one for each place."""
-    return (_bits(seed, 0, first, last) >> np.uint64(11)) * (1.0 / (1 << 53))
+    return (bits_at(seed, np.arange(first, last)) >> np.uint64(11)) * (1.0 / (1 << 53))
 
 
 def uuids(seed: int, first: int, last: int) -> Any:
     """An Arrow array of the texts of UUIDs of version 4, one for each place."""
     n = last - first
-    raw = np.stack([_bits(seed, 1, first, last), _bits(seed, 2, first, last)], axis=1)
+    places = np.arange(first, last)
+    raw = np.stack([bits_at(seed, places, 1), bits_at(seed, places, 2)], axis=1)
     raw = raw.astype(">u8").view(np.uint8).reshape(n, 16)
     raw[:, 6] = raw[:, 6] & 0x0F | 0x40
     raw[:, 8] = raw[:, 8] & 0x3F | 0x80

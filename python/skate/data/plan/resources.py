@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from skate import _did_you_mean
-from skate.calls.options import group_of
+from skate.calls.options import group_of, label_selector
 from skate.data.plan.node import Node
 from skate.exceptions import TaskUnschedulableError
 from skate.runtime_env import check
@@ -62,6 +62,8 @@ def resources(given: dict[str, Any]) -> dict[str, Any]:
         elif k == "runtime_env":
             if v:
                 out["env"] = pickle.dumps(check(v), 5)
+        elif k == "label_selector":
+            label_selector(k, v)  # there is one node, so it selects nothing
         elif k not in (
             "scheduling_strategy",
             "max_concurrency",
@@ -71,7 +73,6 @@ def resources(given: dict[str, Any]) -> dict[str, Any]:
             "placement_group",
             "placement_group_bundle_index",
             "placement_group_capture_child_tasks",
-            "label_selector",
             "_generator_backpressure_num_objects",
         ):
             raise TypeError(f"unexpected keyword argument {k!r}{_meant(k)}")

@@ -8,6 +8,7 @@ statistics exclude are never read. The parameters of units are only paths and nu
 from __future__ import annotations
 
 import base64
+import hashlib
 import pickle
 import re
 import resource
@@ -19,7 +20,7 @@ from skate.data import expressions
 from skate.data.arguments import others
 from skate.data.checks import keywords, parameters
 from skate.data.context import DataContext
-from skate.data.expr import bounds, evaluation
+from skate.data.expr import bounds, chance, evaluation
 from skate.data.files.paths import is_folder
 from skate.data.files.reading import Stamp, check_stamp, open_file, stamp
 from skate.data.on_error import check_policy, is_fatal
@@ -52,6 +53,7 @@ BATCH_BYTES = 8 << 20  # target bytes of one batch from the decoder
 UNIT_BYTES = 32 << 20
 SMALL_BYTES = 256 << 10  # a file of at most this many bytes is read as a whole
 EXTENSIONS = ["parquet", "pq", "parq"]
+ROW_HASH = "row_hash"
 
 
 @takes_files(rest="arrow_parquet_args", partitioning=HIVE, file_extensions=EXTENSIONS)
@@ -62,6 +64,7 @@ def read_parquet(
     tensor_column_schema: dict[str, Any] | None = None,
     schema: Any = None,
     filter: Any = None,
+    include_row_hash: bool = False,
     trust_pickled_columns: bool = False,
     **options: Unpack[OpenFileOptions],
 ) -> Source:
@@ -78,6 +81,9 @@ def read_parquet(
         schema: The pyarrow schema that the rows are cast to.
         filter: A pyarrow.compute expression that selects rows; row groups without a match are
             skipped.
+        include_row_hash: Adds the column "row_hash": a number of 64 bits (uint64) that follows from
+            the file's path and the row's number in the file, and so identifies the row, whatever
+            rows a filter leaves.
         trust_pickled_columns: True: Python objects that others have pickled into the files are
             unpickled, which runs whatever code the pickles name. False: the setting
             DataContext.trust_pickled_columns applies, whose default is not to unpickle them.
@@ -111,20 +117,23 @@ def read_parquet(
         stored,
         parse(listing.paths[0]) if parse else {},
         include_paths,
+        include_row_hash,
     )
-    if include_paths:
-        check_names([*stored.names, "path"], "read_parquet with include_paths")
+    made = [n for n, asked in (("path", include_paths), (ROW_HASH, include_row_hash)) if asked]
+    if made:
+        check_names([*stored.names, *made], f"read_parquet, which adds {', '.join(made)}")
     _check_columns(columns, full, stored, listing.paths[0])
     params: dict[str, Any] = {
         "format": "parquet",
         "columns": list(columns) if columns is not None else None,
         "include_paths": include_paths,
+        "row_hash": include_row_hash,
         "filter": filter,
         "pushed": None,
         "schema": stored if cast else None,
         "partitioning": partitioning,
         "typed": {f.name: f.type for f in stored if parse and f.name in parse(listing.paths[0])},
-        "names": [n for n in full.names if not include_paths or n != "path"],
+        "names": [n for n in full.names if n not in made],
         "stored": list(stored.names),
         "batch_size": batch_size,
         "tensors": tensor_column_schema,
@@ -141,7 +150,7 @@ def read_parquet(
         else None
     )
     known = (
-        (lambda: _given_out(full, columns, include_paths))
+        (lambda: _given_out(full, columns, made))
         if udf is None and tensor_column_schema is None
         else None
     )
@@ -205,12 +214,13 @@ def _check_columns(columns: list[str] | None, full: Any, stored: Any, path: str)
         )
 
 
-def _given_out(full: Any, columns: list[str] | None, with_path: bool) -> Any:
-    """The schema of the output rows: the requested columns in their order, and "path"."""
+def _given_out(full: Any, columns: list[str] | None, made: list[str]) -> Any:
+    """The schema of the output rows: the requested columns in their order, and those that the
+    reader makes."""
     if columns is None:
         return full
-    path = ["path"] if with_path and "path" not in columns else []
-    return pa.schema([full.field(c) for c in [*columns, *path]])
+    more = [c for c in made if c not in columns]
+    return pa.schema([full.field(c) for c in [*columns, *more]])
 
 
 def _cut(
@@ -256,13 +266,18 @@ def _unified(schemas: list[Any], files: list[str]) -> Any:
         raise TypeError(f"read_parquet: {e}; schema= says what all of them are read as") from None
 
 
-def _known(params: dict[str, Any], stored: Any, said: dict[str, Any], with_path: bool) -> Any:
-    """The columns of all rows: those of the files, those that the paths define, and "path"."""
+def _known(
+    params: dict[str, Any], stored: Any, said: dict[str, Any], with_path: bool, with_hash: bool
+) -> Any:
+    """The columns of all rows: those of the files, those that the paths define, "path" and
+    "row_hash"."""
     s = stored.remove_metadata()
     for k, v in said.items():
         if k not in s.names:
             s = s.append(pa.field(k, said_column(params, k, v, 0).type))
-    return s.append(pa.field("path", pa.string())) if with_path and "path" not in s.names else s
+    if with_path and "path" not in s.names:
+        s = s.append(pa.field("path", pa.string()))
+    return s.append(pa.field(ROW_HASH, pa.uint64())) if with_hash else s
 
 
 Groups = list[tuple[int, int, int]]  # (row group, rows, uncompressed bytes)
@@ -289,7 +304,9 @@ def _footers(
                 frag = _part(
                     _fragment(fs, path, said),
                     filter,
-                    _known({"partitioning": parse.scheme} if parse else {}, schema, said, False),
+                    _known(
+                        {"partitioning": parse.scheme} if parse else {}, schema, said, False, False
+                    ),
                 )
                 keep = {rg.id for rg in frag.row_groups} if frag is not None else set()
                 groups = [g for g in groups if g[0] in keep]
@@ -429,7 +446,7 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
                 for part in [[g] for g in few] if tolerates(params) and few else [few]:
                     try:
                         for rb in file.batches(part):
-                            rb = keep.of(_finish(keep.params, rb, path, said))
+                            rb = keep.of(file.hashed(_finish(keep.params, rb, path, said)))
                             if keep.all or rb.num_rows:
                                 given = True
                                 yield from _handed_on(params, rb)
@@ -464,6 +481,7 @@ class _Rows:
             self.columns = [
                 *params["columns"],
                 *(["path"] if params["include_paths"] and "path" not in params["columns"] else []),
+                *([ROW_HASH] if params["row_hash"] and ROW_HASH not in params["columns"] else []),
             ]
             self.params = {**params, "columns": [*params["columns"], *more]}
 
@@ -504,6 +522,7 @@ class _File:
     def __init__(self, params: dict[str, Any], task: Any, path: str):
         self.params, self.task, self.path = params, task, path
         self.row: int | None = None
+        self.places: Any = np.arange(0)  # the numbers in the file of the rows to yield
         self.f = self._opened(params.get("fs"), path, params["stamps"])
         try:
             self.pf = pq.ParquetFile(self.f, memory_map=False)
@@ -566,6 +585,8 @@ class _File:
         md = pf.metadata
         columns = _wanted(params, pf.schema_arrow)
         rows = sum(md.row_group(g).num_rows for g in groups)
+        if params["row_hash"]:
+            self.places = _places(md, groups)
         if not rows:
             schema = (
                 pf.schema_arrow
@@ -594,6 +615,20 @@ class _File:
             task.source_row = self.row
             self.row = None if self.row is None else self.row + rb.num_rows
             yield encoded_text.encode(rb, encoded) if encoded else rb
+
+    def hashed(self, rb: Any) -> Any:
+        """The batch with the hashes of its rows, if they are asked for."""
+        if not self.params["row_hash"]:
+            return rb
+        here, self.places = self.places[: rb.num_rows], self.places[rb.num_rows :]
+        seed = int.from_bytes(hashlib.blake2b(self.path.encode(), digest_size=8).digest(), "little")
+        return rb.append_column(ROW_HASH, pa.array(chance.bits_at(seed, here)))
+
+
+def _places(md: Any, groups: list[int]) -> Any:
+    """The numbers in the file of the rows of these row groups."""
+    first = np.cumsum([0, *(md.row_group(g).num_rows for g in range(md.num_row_groups))])
+    return np.concatenate([np.arange(0), *(np.arange(first[g], first[g + 1]) for g in groups)])
 
 
 def _same_order(a: Any, b: Any) -> bool:
