@@ -37,7 +37,10 @@ static int failed_already(struct py_state *st, const sk_oid *ids, size_t n, bool
         uint32_t gen = st->gen;
         if (failed) py_raise_value(st, &v);
         py_view_release(st, gen, &v);
-        if (failed) return 1;
+        if (failed) {
+            py_show_raised(st);
+            return 1;
+        }
     }
     return 0;
 }
@@ -124,6 +127,7 @@ static PyObject *value_of(struct py_state *st, uint32_t gen, struct sk_view *v) 
         else py_raise_value(st, v);
     } else r = py_decode(st, v, &k);
     if (!k.taken) py_view_release(st, gen, v);
+    if (SK_UNLIKELY(!r)) py_show_raised(st);
     return r;
 }
 

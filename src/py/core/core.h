@@ -175,6 +175,9 @@ PyObject *py_class(struct py_state *st, const char *name);
 void py_raise_class(struct py_state *st, const char *name, const char *msg);
 /* Raises the exception that the error value `v` contains. */
 void py_raise_value(struct py_state *st, const struct sk_view *v);
+/* Shows the exception that is set in the engine's view (engine/view.h); in other processes than the
+ * driver it does nothing. */
+void py_show_raised(struct py_state *st);
 /* Moves the current exception into *err (for runner functions); clears it. */
 sk_rc py_to_err(struct sk_err *err, const char *what);
 

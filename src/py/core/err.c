@@ -2,6 +2,9 @@
  *
  * Not here: the classes (skate/exceptions.py, looked up at the first error) and the messages
  * (made where the error occurs). Cost: errors only. */
+#include <stdio.h>
+
+#include "engine/view.h"
 #include "py/core/core.h"
 
 static const struct {
@@ -168,6 +171,54 @@ void py_raise_value(struct py_state *st, const struct sk_view *v) {
     if (PyExceptionInstance_Check(e)) PyErr_SetObject((PyObject *)Py_TYPE(e), e);
     else PyErr_Format(PyExc_TypeError, "load_error gave %R, not an exception", e);
     Py_DECREF(e);
+}
+
+/* Copies the first line of a text to `to`, at most cap - 1 bytes; nothing if it is no text. Takes
+ * the reference. */
+static void first_line(PyObject *text, char *to, size_t cap) {
+    const char *s = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : NULL;
+    if (s) (void)snprintf(to, cap, "%.*s", (int)strcspn(s, "\n"), s);
+    Py_XDECREF(text);
+    PyErr_Clear(); /* an exception that has no such text */
+}
+
+/* Copies the id of `skate replay ID` in a text. Takes the reference. */
+static void replay_id(PyObject *text, char *to, size_t cap) {
+    static const char before[] = "`skate replay ";
+    const char *s = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : NULL;
+    const char *id = s ? strstr(s, before) : NULL;
+    if (id) id += sizeof before - 1;
+    if (id) (void)snprintf(to, cap, "%.*s", (int)strcspn(id, "` "), id);
+    Py_XDECREF(text);
+    PyErr_Clear();
+}
+
+static void describe(PyObject *e, struct sk_view_error *out) {
+    PyObject *cause = PyObject_GetAttrString(e, "cause"); /* of an error of a task's function */
+    PyErr_Clear();
+    bool users = cause && PyExceptionInstance_Check(cause);
+    if (users)
+        first_line(PyUnicode_FromFormat("%s: %S", Py_TYPE(cause)->tp_name, cause), out->text,
+                   sizeof out->text);
+    else first_line(PyObject_Str(e), out->text, sizeof out->text);
+    Py_XDECREF(cause);
+    first_line(PyObject_GetAttrString(e, "function_name"), out->op, sizeof out->op);
+    replay_id(PyObject_Str(e), out->replay, sizeof out->replay);
+}
+
+void py_show_raised(struct py_state *st) {
+    struct sk_view_error shown = {0};
+    PyObject *type, *e, *tb;
+    if (!st->driver || !st->engine || st->closing || !st->engine->view) return;
+    PyErr_Fetch(&type, &e, &tb);
+    PyErr_NormalizeException(&type, &e, &tb);
+    if (e) describe(e, &shown);
+    if (shown.text[0] && st->engine && !st->closing) { /* describe may run code of the user */
+        PY_DROP(st)
+        st->engine->view->error(st->engine, &shown);
+        PY_TAKE(st)
+    }
+    PyErr_Restore(type, e, tb);
 }
 
 sk_rc py_to_err(struct sk_err *err, const char *what) {

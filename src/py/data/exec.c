@@ -211,7 +211,11 @@ static PyObject *raise_bad(struct py_state *st, sk_oid bad, sk_rc rc, const stru
     struct sk_view v;
     PY_ERR(e2);
     uint32_t gen = st->gen;
-    if (!bad.v) return py_raise(st, rc, err);
+    if (!bad.v) {
+        py_raise(st, rc, err);
+        py_show_raised(st);
+        return NULL;
+    }
     sk_rc got = st->engine->ops->get(st->engine, &bad, 1, 0, &v, &e2);
     if (got == SK_OK) {
         if (SK_KIND_IS_ERROR(v.kind)) py_raise_value(st, &v);
@@ -221,6 +225,7 @@ static PyObject *raise_bad(struct py_state *st, sk_oid bad, sk_rc rc, const stru
         py_raise(st, rc, err);
     }
     if (py_open(st, gen)) st->engine->ops->release(st->engine, bad);
+    py_show_raised(st);
     return NULL;
 }
 

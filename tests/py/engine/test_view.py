@@ -131,6 +131,34 @@ def test_keeps_the_last_runs_and_the_last_errors(ray, engine):
     assert errors[0]["text"] == "ValueError: 4" and errors[0]["operator"] == "Map(f)"
 
 
+def test_shows_the_errors_that_the_program_gets(ray, engine):
+    local(engine)
+
+    @ray.remote(max_retries=0)
+    def wrong():
+        raise ValueError("one\ntwo")
+
+    @ray.remote(max_retries=0)
+    def dies():
+        os._exit(3)
+
+    def bad(batch):
+        raise KeyError("k")
+
+    with pytest.raises(ValueError, match="one"):
+        ray.get(wrong.remote())
+    with pytest.raises(ray.exceptions.WorkerCrashedError):
+        ray.get(dies.remote())
+    with pytest.raises(KeyError):
+        ray.data.range(10).map_batches(bad).materialize()
+    *_, first, second, third = view.own()["errors"]
+    assert first["text"] == "ValueError: one" and first["operator"].endswith("wrong")
+    assert first["replay"] == "" and "exit" in second["text"]
+    assert third["text"].startswith("KeyError") and "MapBatches(bad)" in third["operator"]
+    assert len(third["replay"]) == 8
+    assert first["seconds"] <= second["seconds"] <= third["seconds"] <= view.own()["seconds"]
+
+
 def test_the_timeline_of_an_engine_that_goes_on(ray, engine, gate):
     local(engine)
     path = gate.path
