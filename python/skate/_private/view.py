@@ -71,15 +71,21 @@ def own() -> dict[str, Any]:
 def path(pid: int) -> tuple[int, str]:
     """(the driver's pid, the path of the view) of the engine that a process belongs to. Raises the
     errors of snapshot()."""
+    (driver, _, _), file = _found(pid)
+    return driver, file
+
+
+def _found(pid: int) -> tuple[tuple[int, str, list[Any]], str]:
+    """(the engine that a process belongs to, as stack.engines() has it; the path of its view)."""
     try:
         owner = os.stat(f"/proc/{pid}").st_uid
     except FileNotFoundError:
         raise LookupError(f"there is no process {pid}; `skate stack` lists engines") from None
     if owner != os.geteuid():
         raise PermissionError(f"process {pid} belongs to another user")
-    for driver, _, _ in stack.engines(pid):
-        for fd in _descriptors(driver):
-            return driver, fd
+    for engine in stack.engines(pid):
+        for file in _descriptors(engine[0]):
+            return engine, file
     raise LookupError(
         f"process {pid} does not run skate, or its engine has no view (SKATE_ENGINE=inline); "
         "`skate stack` lists engines"
@@ -102,15 +108,14 @@ def _link(fd: str) -> str:
 
 
 def _engine(pid: int) -> dict[str, Any]:
-    driver, file = path(pid)
+    (_, waits, workers), file = _found(pid)
     out = _read(file)
     out["live"] = out["ended"] is None
     out["seconds"] = max(out["seconds"], (_skate.monotonic_ns() - out.pop("started_ns")) / 1e9)
-    found = stack.engines(driver)
-    out["waits"] = found[0][1] if found else ""
+    out["waits"] = waits
     out["workers"] = [
         {"pid": p, "task": name if task else "", "seconds": ns / 1e9 if task else None}
-        for p, task, ns, name in (found[0][2] if found else ())
+        for p, task, ns, name in workers
     ]
     return out
 
