@@ -9,6 +9,7 @@ import http.server
 import json
 import os
 import re
+import subprocess
 import sys
 import threading
 
@@ -579,3 +580,35 @@ def test_ten_thousand_blocks(engine, opened):
         expect(tab.locator('[data-op="0"] td').nth(3)).to_have_text("1.00 M")
         expect(tab.locator("#rows")).to_contain_text("1.00 M rows given")
         assert tab.evaluate("document.querySelectorAll('*').length") < 400
+
+
+def test_a_record_of_a_run(engine, opened, tmp_path):
+    record = tmp_path / "record"
+    program = "import skate.data as sd; print(sd.range(1000).map(lambda r: r).sort('id').count())"
+    env = {**os.environ, "SKATE_TRACE": str(record), "SKATE_NUM_CPUS": "2"}
+    subprocess.run([sys.executable, "-c", program], env=env, check=True, timeout=60)
+    with serve(str(record)) as page:
+        tab = opened(page)
+        expect(tab.locator("#share")).to_have_text("Done")
+        expect(tab.locator("#facts")).to_contain_text("the program has ended")
+        expect(tab.locator("#ops")).to_contain_text("SortReduce(id)")
+        expect(tab.locator("#no-workers")).to_have_text("The processes of the run have ended.")
+        with tab.expect_download() as got:
+            tab.get_by_role("link", name="Timeline").click()
+        with open(got.value.path()) as f:
+            assert any(e["ph"] == "X" for e in json.load(f))
+
+
+def test_an_error_of_a_function(engine, opened):
+    def fails(row):
+        return {"x": 1 / (row["id"] - 5)}
+
+    with serve() as page:
+        tab = opened(page)
+        with pytest.raises(ZeroDivisionError):
+            sd.range(10).map(fails).take_all()
+        expect(tab.locator("#state")).to_have_text("Failed")
+        expect(tab.locator("#errors")).to_contain_text("ZeroDivisionError")
+        expect(tab.locator("#errors")).to_contain_text("skate replay")
+        expect(tab.locator("#errors")).to_contain_text("Map(fails)")
+        expect(tab.locator('[data-op="0"] td').nth(9)).to_have_text("1")

@@ -154,6 +154,29 @@ def test_files_of_a_record(tmp_path):
         assert "skate_operator_rows_out_total{" in read(page.url, "metrics")
 
 
+def fails(row):
+    raise ValueError(f"no {row['id']}")
+
+
+def test_errors_of_runs(context):
+    skate.init(**SMALL)
+    with serve() as page:
+        with pytest.raises(ValueError, match="no"):
+            sd.range(10).map(fails).take_all()
+        (e,) = read(page.url)["errors"]
+        assert re.fullmatch(r"ValueError: no \d", e["text"]) and e["operator"] == "Map(fails)"
+        assert re.fullmatch(r"\w{8}", e["replay"]) and e["seconds"] > 0
+    context.on_error = "skip"
+    assert sd.range(3).map(fails).count() == 0
+    context.on_error, context.max_errored_blocks = "raise", -1
+    assert sd.range(3, override_num_blocks=1).map(fails).count() == 0
+    with serve() as page:
+        errors = read(page.url)["errors"][1:]
+        assert [e["operator"] for e in errors] == ["Map(fails)"] * 4
+        assert all(re.fullmatch(r"ValueError: no \d", e["text"]) for e in errors[:3])
+        assert errors[0]["replay"] == "" and "no 0" in errors[3]["text"] and errors[3]["replay"]
+
+
 def test_no_values_of_the_environment(monkeypatch):
     monkeypatch.setenv("SKATE_TEST_SECRET", "s3cr3t-of-the-environment")
     skate.init(**SMALL, runtime_env={"env_vars": {"MY_KEY": "k3y-of-the-workers"}})
@@ -263,6 +286,26 @@ def test_a_page_of_another_program(program):
         assert now["runs"][0]["state"] == "done"  # the last state stays
         viewer.send_signal(signal.SIGINT)
         assert viewer.wait(60) == 0
+
+
+def test_a_record(program, tmp_path):
+    record = str(tmp_path / "record")
+    p = program(SKATE_TRACE=record)
+    p.kill()  # its record is written all the same
+    p.wait()
+    while not os.path.exists(record):
+        os.sched_yield()
+    with serve(record) as page:
+        now = read(page.url)
+        assert (now["live"], now["ended"], now["pid"]) == (False, "killed", p.pid)
+        assert now["runs"][0]["state"] == "done" and now["workers"] == []
+        assert any(e.get("ph") == "X" for e in read(page.url, "trace.json"))
+        with pytest.raises(AssertionError, match="the engine has ended"):
+            read(page.url, f"stack/{p.pid}")
+        with open(record, "r+b") as f:
+            f.truncate(100)
+    with pytest.raises(ValueError):
+        serve(record)
 
 
 def test_a_page_of_nothing(tmp_path):
