@@ -374,6 +374,9 @@ def test_no_motion_for_those_who_want_none(page, opened):
     tab = opened(page, reduced_motion="reduce")
     expect(tab.locator("#state")).to_have_text("Running")
     assert tab.evaluate("document.getAnimations().length") == 0
+    expect(tab.locator("#state")).to_have_class(re.compile("beat"))
+    dot = "getComputedStyle(document.getElementById('state'), '::before').opacity"
+    assert tab.evaluate(dot) == "1"
 
 
 def test_hundreds_of_operators(opened):
