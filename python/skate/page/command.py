@@ -44,13 +44,14 @@ def show(
     with serve(where, port, socket_path=socket_path) as page:
         print(page.url, flush=True)
         if socket_path is not None:
+            browser = False
             print(
                 f"ssh -L PORT:{os.path.abspath(socket_path)} HOST leads a browser there, at localhost:PORT",
                 file=sys.stderr,
             )
-        elif browser and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-            webbrowser.open(page.url)
         try:
+            if browser and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+                webbrowser.open(page.url)  # waits for some browsers to end
             page.closing.wait()
         except KeyboardInterrupt:
             pass
