@@ -75,7 +75,7 @@ def gone():
     return p.pid
 
 
-@pytest.mark.parametrize("command", LOOKS)
+@pytest.mark.parametrize("command", [*LOOKS, "timeline", "page"])
 def test_processes_that_cannot_be_looked_at(command):
     for pid, why in ((gone(), "there is no process"), (os.getpid(), "does not run skate")):
         out, err, rc = skate(command, pid)
