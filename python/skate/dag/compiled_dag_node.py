@@ -2,6 +2,8 @@
 numbers the graph for C (src/py/graph/graph.c) and holds results until the program takes them;
 channels, schedules and loops are in C."""
 
+from __future__ import annotations
+
 import collections
 import logging
 import threading
@@ -369,7 +371,7 @@ class CompiledDAG(Results):
                 "`dag.experimental_compile(_max_inflight_executions=...)`"
             )
 
-    def execute(self, *args, **kwargs):
+    def execute(self, *args: Any, **kwargs: Any) -> Any:
         """Begins an execution.
 
         Args:
@@ -394,7 +396,7 @@ class CompiledDAG(Results):
             return CompiledDAGRef(self, index)
         return [CompiledDAGRef(self, index, i) for i in range(len(self._place))]
 
-    async def execute_async(self, *args, **kwargs):
+    async def execute_async(self, *args: Any, **kwargs: Any) -> Any:
         """execute() for an event loop: returns a CompiledDAGFuture to await, or a list of them."""
         if not self._enable_asyncio:
             raise ValueError("Use execute if enable_asyncio=False")

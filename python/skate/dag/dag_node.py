@@ -1,6 +1,8 @@
 """DAGNode: the base of all nodes. A node and its arguments cannot change after bind(). So a graph
 has no cycle, and the order of its nodes is computed once."""
 
+from __future__ import annotations
+
 import copy
 import heapq
 import inspect
@@ -16,6 +18,8 @@ _numbers = itertools.count()
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from typing import Any
+
+    from skate.dag.compiled_dag_node import CompiledDAG
 
 
 def check_arguments(function, skip, args, kwargs, what):
@@ -46,7 +50,7 @@ class DAGNode(DAGNodeBase):
     """
 
     is_input = False
-    _compiler: "Any" = None  # the class CompiledDAG; its module sets this when it is imported
+    _compiler: Any = None  # the class CompiledDAG; its module sets this when it is imported
 
     def __init__(self, args, kwargs, options, other_args_to_resolve):
         self._bound_args = args
@@ -187,14 +191,14 @@ class DAGNode(DAGNodeBase):
 
     def experimental_compile(
         self,
-        _submit_timeout=None,
-        _buffer_size_bytes=None,
-        enable_asyncio=False,
-        _max_inflight_executions=None,
-        _max_buffered_results=None,
-        _overlap_gpu_communication=None,
-        _default_communicator="create",
-    ):
+        _submit_timeout: float | None = None,
+        _buffer_size_bytes: int | None = None,
+        enable_asyncio: bool = False,
+        _max_inflight_executions: int | None = None,
+        _max_buffered_results: int | None = None,
+        _overlap_gpu_communication: bool | None = None,
+        _default_communicator: Any = "create",
+    ) -> CompiledDAG:
         """Compiles the graph that ends with this node: its values go through shared memory, so an
         execution costs microseconds (docs/design/graphs.md).
 

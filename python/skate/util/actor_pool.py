@@ -1,8 +1,15 @@
 """ActorPool: a number of actors; each call goes to an actor that is idle."""
 
+from __future__ import annotations
+
 from collections import deque
 
 import skate
+
+TYPE_CHECKING = False  # typing is slow to import
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
 
 
 class ActorPool:
@@ -10,26 +17,30 @@ class ActorPool:
     calls. get_next() and map() give results in the order of submission; get_next_unordered() and
     map_unordered() in the order in which they become ready."""
 
-    def __init__(self, actors):
+    def __init__(self, actors: Iterable[Any]):
         self._skate = skate
         self._idle = list(actors)
-        self._pending_submits = deque()  # (fn, value) that wait for an idle actor
+        self._pending_submits: deque[tuple[Any, Any]] = (
+            deque()
+        )  # (fn, value) that wait for an idle actor
         # reference of a call (the first one, if the call has several) -> (index of the call, actor,
         # the reference or the list of references)
-        self._running = {}
-        self._ref_of = {}  # index -> reference, for results that were not taken
+        self._running: dict[Any, tuple[int, Any, Any]] = {}
+        self._ref_of: dict[int, Any] = {}  # index -> reference, for results that were not taken
         self._next_submit = self._next_return = 0
 
-    def map(self, fn, values):
+    def map(self, fn: Callable[[Any, Any], Any], values: Iterable[Any]) -> Iterator[Any]:
         """The results of fn(actor, value) for each value, in order. Results of an earlier map()
         that were not taken are dropped."""
         return self._map(fn, values, self.get_next)
 
-    def map_unordered(self, fn, values):
+    def map_unordered(self, fn: Callable[[Any, Any], Any], values: Iterable[Any]) -> Iterator[Any]:
         """The results of fn(actor, value) for each value, as they become ready."""
         return self._map(fn, values, self.get_next_unordered)
 
-    def _map(self, fn, values, take):
+    def _map(
+        self, fn: Callable[[Any, Any], Any], values: Iterable[Any], take: Callable[[], Any]
+    ) -> Iterator[Any]:
         while self.has_next():
             try:
                 self.get_next_unordered(timeout=0, ignore_if_timedout=True)
@@ -44,7 +55,7 @@ class ActorPool:
 
         return results()
 
-    def submit(self, fn, value):
+    def submit(self, fn: Callable[[Any, Any], Any], value: Any) -> None:
         """Calls fn(actor, value) with an idle actor, or with the next one that becomes idle. fn
         returns a reference (a list of them for a method with several returns)."""
         if not self._idle:
@@ -57,11 +68,11 @@ class ActorPool:
         self._ref_of[self._next_submit] = ref
         self._next_submit += 1
 
-    def has_next(self):
+    def has_next(self) -> bool:
         """Whether there are results that were not taken, ready or not."""
         return bool(self._running)
 
-    def get_next(self, timeout=None, ignore_if_timedout=False):
+    def get_next(self, timeout: float | None = None, ignore_if_timedout: bool = False) -> Any:
         """The next result in the order of submission. StopIteration if there is none, TimeoutError
         after `timeout` seconds (the result can be taken later; with ignore_if_timedout it is
         dropped)."""
@@ -79,7 +90,9 @@ class ActorPool:
         self._next_return += 1
         return self._take(ref, timed_out)
 
-    def get_next_unordered(self, timeout=None, ignore_if_timedout=False):
+    def get_next_unordered(
+        self, timeout: float | None = None, ignore_if_timedout: bool = False
+    ) -> Any:
         """The next result that is ready; else like get_next()."""
         if not self.has_next():
             raise StopIteration("No more results to get")
@@ -92,7 +105,7 @@ class ActorPool:
         self._next_return = max(self._next_return, index + 1)
         return self._take(ref, not ready)
 
-    def _take(self, ref, timed_out):
+    def _take(self, ref: Any, timed_out: bool) -> Any:
         _, actor, result = self._running.pop(ref)
         self._return_actor(actor)
         if timed_out:
@@ -101,20 +114,20 @@ class ActorPool:
             )
         return self._skate.get(result)
 
-    def _return_actor(self, actor):
+    def _return_actor(self, actor: Any) -> None:
         self._idle.append(actor)
         if self._pending_submits:
             self.submit(*self._pending_submits.popleft())
 
-    def has_free(self):
+    def has_free(self) -> bool:
         """Whether an actor is idle and no call waits for one."""
         return bool(self._idle) and not self._pending_submits
 
-    def pop_idle(self):
+    def pop_idle(self) -> Any:
         """Takes an idle actor out of the pool; None if no actor is idle."""
         return self._idle.pop() if self.has_free() else None
 
-    def push(self, actor):
+    def push(self, actor: Any) -> None:
         """Puts an actor into the pool. ValueError if it is in the pool already."""
         if actor in self._idle or any(actor == a for _, a, _ in self._running.values()):
             raise ValueError(f"push: {actor!r} is in this pool already")

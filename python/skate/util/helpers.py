@@ -1,15 +1,28 @@
 """Small functions of ray.util, under the same names."""
 
+from __future__ import annotations
+
 import skate
 from skate.actor import list_named_actors  # noqa: F401
 
+TYPE_CHECKING = False  # typing is slow to import
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
 
-def get_node_ip_address():
+
+def get_node_ip_address() -> str:
     """The IP address of this machine, as in skate.nodes()."""
     return "127.0.0.1"
 
 
-def as_completed(refs, *, chunk_size=10, yield_obj_refs=False, **kwargs):
+def as_completed(
+    refs: Iterable[skate.ObjectRef[Any]],
+    *,
+    chunk_size: int = 10,
+    yield_obj_refs: bool = False,
+    **kwargs: Any,
+) -> Iterator[Any]:
     """Yields the values (or, with yield_obj_refs, the references) of `refs` as they become ready.
     kwargs: arguments of wait()."""
     pending = list(refs)
@@ -24,8 +37,14 @@ def as_completed(refs, *, chunk_size=10, yield_obj_refs=False, **kwargs):
 
 
 def map_unordered(
-    fn, items, *, backpressure_size=100, chunk_size=10, yield_obj_refs=False, **kwargs
-):
+    fn: Any,
+    items: Iterable[Any],
+    *,
+    backpressure_size: int | float | None = 100,
+    chunk_size: int = 10,
+    yield_obj_refs: bool = False,
+    **kwargs: Any,
+) -> Iterator[Any]:
     """Runs fn.remote(item) for each item, at most backpressure_size at a time; yields the values as
     they become ready."""
     if not hasattr(fn, "remote"):

@@ -2,9 +2,15 @@
 STRICT_SPREAD of several bundles waits for ever, and the other strategies do the same. The engine
 manages the groups (src/engine/groups.h); this module has the names and checks."""
 
+from __future__ import annotations
+
 from skate import _job, _skate, ids
 from skate._deps import re
 from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+TYPE_CHECKING = False  # typing is slow to import
+if TYPE_CHECKING:
+    from typing import Any
 
 VALID_PLACEMENT_GROUP_STRATEGIES = {"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"}
 
@@ -13,23 +19,25 @@ class PlacementGroup:
     """A handle of a placement group; it may be passed to tasks. The group lives until
     remove_placement_group(), or the end of the engine."""
 
-    def __init__(self, id, bundle_cache=None):
+    def __init__(
+        self, id: ids.PlacementGroupID, bundle_cache: list[dict[str, float]] | None = None
+    ):
         self.id = id
         self.bundle_cache = bundle_cache
 
     @staticmethod
-    def empty():
+    def empty() -> PlacementGroup:
         return PlacementGroup(ids.PlacementGroupID.nil())
 
     @property
-    def is_empty(self):
+    def is_empty(self) -> bool:
         return self.id.is_nil()
 
     @property
     def _number(self):
         return int.from_bytes(self.id.binary(), "big")
 
-    def ready(self):
+    def ready(self) -> _skate.ObjectRef[PlacementGroup]:
         """An ObjectRef that becomes ready when the resources are reserved; its value is this
         handle."""
         where = of_options(
@@ -37,7 +45,7 @@ class PlacementGroup:
         )
         return _template(_ready, **where).submit(self)
 
-    def wait(self, timeout_seconds=30):
+    def wait(self, timeout_seconds: float | None = 30) -> bool:
         """Waits at most timeout_seconds; returns whether the resources are reserved."""
         if timeout_seconds is not None and timeout_seconds < 0:
             raise ValueError(
@@ -46,7 +54,7 @@ class PlacementGroup:
         return bool(_skate.wait([self.ready()], 1, timeout_seconds)[0])
 
     @property
-    def bundle_specs(self):
+    def bundle_specs(self) -> list[dict[str, float]]:
         """The resources of each bundle, as dicts such as ``{"CPU": 1.0}``."""
         if self.bundle_cache is None:
             row = _row(self)
@@ -54,7 +62,7 @@ class PlacementGroup:
         return self.bundle_cache
 
     @property
-    def bundle_count(self):
+    def bundle_count(self) -> int:
         return len(self.bundle_specs)
 
     def __eq__(self, other):
@@ -96,13 +104,13 @@ def _row(group):
 
 
 def placement_group(
-    bundles,
-    strategy="PACK",
-    name="",
-    lifetime=None,
-    _soft_target_node_id=None,
-    bundle_label_selector=None,
-):
+    bundles: list[dict[str, float]],
+    strategy: str = "PACK",
+    name: str = "",
+    lifetime: str | None = None,
+    _soft_target_node_id: str | None = None,
+    bundle_label_selector: list[dict[str, str]] | None = None,
+) -> PlacementGroup:
     """Reserves bundles of resources, all or none. Returns a PlacementGroup at once; its ready()
     becomes ready when the resources are reserved.
 
@@ -122,7 +130,7 @@ def placement_group(
     )
 
 
-def remove_placement_group(placement_group):
+def remove_placement_group(placement_group: PlacementGroup) -> None:
     """Removes the group: its actors and running tasks are killed, and tasks that wait for it end
     with TaskPlacementGroupRemoved. Does nothing if it was removed before."""
     if placement_group is None or placement_group.is_empty:
@@ -130,7 +138,7 @@ def remove_placement_group(placement_group):
     _skate.pg_remove(placement_group._number)
 
 
-def get_placement_group(placement_group_name):
+def get_placement_group(placement_group_name: str) -> PlacementGroup:
     """The group with that name in the job's namespace; ValueError if there is none."""
     if not placement_group_name:
         raise ValueError("get_placement_group: the name is empty")
@@ -142,7 +150,7 @@ def get_placement_group(placement_group_name):
     )
 
 
-def placement_group_table(placement_group=None):
+def placement_group_table(placement_group: PlacementGroup | None = None) -> dict[str, Any]:
     """The engine's record of a group: name, bundles, strategy, state (PENDING, CREATED, REMOVED).
     Without a group: a dict of all groups by hexadecimal id."""
 
@@ -175,7 +183,7 @@ def placement_group_table(placement_group=None):
     }
 
 
-def get_current_placement_group():
+def get_current_placement_group() -> PlacementGroup | None:
     """The group of the task or actor that calls this; None if it has none."""
     need = _skate.current_need([]) if _skate.current_task() else None
     return PlacementGroup(ids.PlacementGroupID._of(need[1])) if need and need[1] else None

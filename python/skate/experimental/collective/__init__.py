@@ -1,10 +1,16 @@
 """Collective operations among the actors of a graph: allreduce, allgather, reducescatter. Values go
 through shared memory (skate/dag/collective_node.py)."""
 
+from __future__ import annotations
+
 import functools
 
 from skate.dag import collective_node
 from skate.dag.collective_node import ReduceOp
+
+TYPE_CHECKING = False  # typing is slow to import
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["ReduceOp", "allgather", "allreduce", "reducescatter"]
 
@@ -19,7 +25,9 @@ class _Operation:
     def __init__(self, name, function_of):
         self._name, self._function_of = name, function_of
 
-    def bind(self, input_nodes, op=ReduceOp.SUM, transport=None):
+    def bind(
+        self, input_nodes: list[Any], op: ReduceOp = ReduceOp.SUM, transport: Any = None
+    ) -> list[Any]:
         """Nodes of the operation, one for each of input_nodes, which are nodes of different actors.
 
         Args:

@@ -1,6 +1,8 @@
 """list_*, get_*, summarize_*: the engine's records (src/engine/local/driver/tasks/state.c) with
 Ray's fields, filtered and cut to the requested length."""
 
+from __future__ import annotations
+
 import os
 import signal as signals
 import sys
@@ -16,6 +18,10 @@ from skate.util.state.common import (
     RAY_MAX_LIMIT_FROM_API_SERVER,
 )
 from skate.util.state.exception import RayStateApiException, ServerUnavailable
+
+TYPE_CHECKING = False  # typing is slow to import
+if TYPE_CHECKING:
+    from typing import Any
 
 _TASK_STATE = (
     "PENDING_ARGS_AVAIL",
@@ -424,14 +430,14 @@ def _list(make, schema, address, filters, limit, timeout, detail, raise_on_missi
 
 def _lister(name, make, schema, what):
     def list_(
-        address=None,
-        filters=None,
-        limit=DEFAULT_LIMIT,
-        timeout=DEFAULT_RPC_TIMEOUT,
-        detail=False,
-        raise_on_missing_output=True,
-        _explain=False,
-    ):
+        address: str | None = None,
+        filters: list[tuple[str, str, Any]] | None = None,
+        limit: int = DEFAULT_LIMIT,
+        timeout: float = DEFAULT_RPC_TIMEOUT,
+        detail: bool = False,
+        raise_on_missing_output: bool = True,
+        _explain: bool = False,
+    ) -> list[Any]:
         return _list(
             make, schema, address, filters, limit, timeout, detail, raise_on_missing_output
         )
