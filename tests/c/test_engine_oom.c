@@ -104,7 +104,9 @@ TASK(oom_nested_eat) {
 
 /* bytes that are free, but malloc's */
 static int64_t kept_by_malloc(void) {
-#if __GLIBC_PREREQ(2, 33)
+#ifndef __GLIBC__ /* musl cannot tell */
+    return 0;
+#elif __GLIBC_PREREQ(2, 33)
     return (int64_t)mallinfo2().fordblks;
 #else
     return mallinfo().fordblks;
