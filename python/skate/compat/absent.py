@@ -37,10 +37,6 @@ ABSENT = {
     "data.Dataset.mix": _NOT + "union, random_sample and limit put Datasets together",
     "data.Dataset.write_bigquery": _NOT + _SINK,
     "data.Dataset.write_clickhouse": _NOT + _SINK,
-    "data.Dataset.write_delta": _NOT
-    + "deltalake.write_deltalake takes the tables of iter_batches(batch_format='pyarrow')",
-    "data.Dataset.write_iceberg": _NOT
-    + "write_parquet, then add_files() of a table of pyiceberg; or its append() with the tables of iter_batches(batch_format='pyarrow')",
     "data.Dataset.write_kafka": _NOT + _SINK,
     "data.Dataset.write_mongo": _NOT + _SINK,
     "data.Dataset.write_snowflake": _NOT
@@ -76,8 +72,6 @@ ABSENT = {
     "data.read_delta_sharing_tables": _NOT
     + "delta_sharing.load_as_pandas gives DataFrames: from_pandas",
     "data.read_hudi": _NOT + "the package hudi gives Arrow record batches: from_arrow",
-    "data.read_iceberg": _NOT
-    + "the package pyiceberg gives the files of a scan (table.scan().plan_files()): read_parquet; or its rows (to_arrow()): from_arrow",
     "data.read_kafka": _NOT + _CLIENT,
     "data.read_lerobot": _NOT + "read_parquet for its tables, read_videos for its videos",
     "data.read_mongo": _NOT + _CLIENT,

@@ -53,6 +53,7 @@ from skate.data.read.formats import (
     csv,
     custom,
     delta,
+    iceberg,
     images,
     json,
     lance,
@@ -82,6 +83,7 @@ read_binary_files = reads(binary.read_binary_files)
 read_csv = reads(csv.read_csv)
 read_datasource = reads(custom.read_datasource)
 read_delta = reads(delta.read_delta)
+read_iceberg = reads(iceberg.read_iceberg)
 read_images = reads(images.read_images)
 read_json = reads(json.read_json)
 read_lance = reads(lance.read_lance)

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         Seed,
         Strategy,
     )
+    from skate.data.write.mode import SaveMode
     from skate.data.write.options import OpenRowOptions, TaskOptions, WriteOptions
 
 
@@ -2473,6 +2474,67 @@ class Dataset:
             data_storage_version,
             storage_options,
         )
+        self.write_datasink(sink, **options)
+
+    def write_iceberg(
+        self,
+        table_identifier: str,
+        catalog_kwargs: dict[str, Any] | None = None,
+        snapshot_properties: dict[str, str] | None = None,
+        mode: SaveMode | Literal["append", "overwrite"] = "append",
+        overwrite_filter: Any = None,
+        **options: Unpack[TaskOptions],
+    ) -> None:
+        """Writes into an Iceberg table that exists; all rows become visible as one commit.
+
+        Args:
+            table_identifier: Name of the table in its catalog, such as "db.events".
+            catalog_kwargs: Arguments of pyiceberg.catalog.load_catalog(), such as name, type, uri
+                and warehouse.
+            snapshot_properties: Properties of the snapshot.
+            mode: "append", or "overwrite": rows that the table has are deleted in the same commit.
+            overwrite_filter: With "overwrite", only rows for which this holds are deleted: an
+                expression of pyiceberg, or its text; None: all.
+            options: See TaskOptions.
+
+        Raises:
+            ImportError: The package pyiceberg is not installed.
+            ValueError: There is no such table, it lacks a column, or an argument is wrong.
+            TypeError: A column's type does not go into that of the table.
+        """
+        sink = write_job.IcebergDatasink(
+            table_identifier, catalog_kwargs, snapshot_properties, mode, overwrite_filter
+        )
+        self.write_datasink(sink, **options)
+
+    def write_delta(
+        self,
+        path: Path,
+        *,
+        mode: SaveMode | Literal["append", "overwrite", "ignore", "error"] = "append",
+        partition_by: list[str] | None = None,
+        storage_options: dict[str, str] | None = None,
+        **options: Unpack[TaskOptions],
+    ) -> None:
+        """Writes a Delta Lake table; all rows become visible as one version.
+
+        Args:
+            path: Folder of the table; local, or a URI of a pyarrow file system.
+            mode: If there is a table: "append", "overwrite", "ignore" (nothing is written), or
+                "error". If there is none, it is created.
+            partition_by: Columns by whose values the files are put into folders; None: as the table
+                has it.
+            storage_options: Options with which deltalake reads and writes the log.
+            options: See TaskOptions.
+
+        Raises:
+            ImportError: The package deltalake is not installed.
+            FileExistsError: mode is "error" and there is a table.
+            ValueError: A column does not exist, or the table has other partitions.
+        """
+        sink = write_job.DeltaDatasink(str(path), mode, partition_by, storage_options)
+        if sink.exists and sink.mode == "ignore":
+            return
         self.write_datasink(sink, **options)
 
     @takes_rows(rest="arrow_csv_args")

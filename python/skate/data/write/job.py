@@ -34,6 +34,8 @@ from skate.data.run.conflict import by_files
 from skate.data.run.request import RunRequest
 from skate.data.values import marks
 from skate.data.write import resume, stage
+from skate.data.write.delta import DeltaDatasink as DeltaDatasink
+from skate.data.write.iceberg import IcebergDatasink as IcebergDatasink
 from skate.data.write.mode import SaveMode, write_id
 from skate.data.write.options import rows_of_files, save_mode
 from skate.data.write.reports import Reports
