@@ -28,13 +28,9 @@ ABSENT = {
     "data.Catalog": _NOT + "the service's own client, or a Datasource of yours",
     "data.CatalogAccessMode": _NOT + "there are no catalogs",
     "data.ClickHouseTableSettings": _NOT + _SINK,
-    "data.DataIterator.iter_jax_batches": _NOT
-    + "jax.numpy.asarray takes the arrays of iter_batches()",
     "data.DatabricksUnityCatalog": _NOT + "the service's own client, or a Datasource of yours",
     "data.Dataset.get_stats_summary": _NOT + "stats_dict() and stats_json()",
-    "data.Dataset.iter_jax_batches": _NOT + "jax.numpy.asarray takes the arrays of iter_batches()",
     "data.Dataset.map_batches_internal": _NOT + "map_batches",
-    "data.Dataset.mix": _NOT + "union, random_sample and limit put Datasets together",
     "data.Dataset.write_bigquery": _NOT + _SINK,
     "data.Dataset.write_clickhouse": _NOT + _SINK,
     "data.Dataset.write_kafka": _NOT + _SINK,

@@ -23,7 +23,7 @@ from skate.data.checks import library
 from skate.data.context import DEFAULT_BATCH_SIZE
 from skate.data.run import ahead as _ahead
 from skate.data.run import errors, execute, position
-from skate.data.util import torch_utils
+from skate.data.util import jax_arrays, torch_utils
 from skate.data.values import batch, gathered, numpy_batch, rebatch, row_dicts, unify
 
 if TYPE_CHECKING:
@@ -677,6 +677,52 @@ class DataIterator:
             local_shuffle_buffer_size=local_shuffle_buffer_size,
             local_shuffle_seed=local_shuffle_seed,
             _collate_fn=convert,
+        )
+
+    def iter_jax_batches(
+        self,
+        *,
+        prefetch_batches: int = 1,
+        batch_size: int | None = DEFAULT_BATCH_SIZE,
+        dtypes: Any = None,
+        device: Any = None,
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """Yields batches of jax.Arrays, a dict by column, while the Dataset runs.
+
+        A missing number becomes NaN. JAX makes 32-bit numbers of 64-bit ones unless jax_enable_x64
+        is set; whole numbers that do not fit are an error.
+
+        Args:
+            prefetch_batches: Number of batches that a thread makes ahead; 0: no thread. Blocks are
+                always made ahead while their memory budget allows.
+            batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
+            dtypes: A dtype of JAX or NumPy for all columns, or a dict of dtypes by column; None:
+                those of the NumPy arrays.
+            device: A jax.Device, or a jax.sharding.Sharding by which the rows of a batch go to
+                several; None: JAX's default device.
+            drop_last: Leaves out the last batch if it is not full, so that all have one shape, and
+                a function under jax.jit is compiled once.
+            local_shuffle_buffer_size: Minimum number of rows in the buffer from which batches draw
+                their rows at random; None: no shuffle. Needs a batch_size.
+            local_shuffle_seed: An int: the shuffled order is the same each time; None: a new order
+                each time.
+
+        Raises:
+            ImportError: jax is not installed.
+            TypeError: A column cannot become a jax.Array: it holds texts or arrays of several
+                shapes.
+            ValueError: Whole numbers do not fit into 32 bits.
+        """
+        return self.iter_batches(
+            prefetch_batches=prefetch_batches,
+            batch_size=batch_size,
+            drop_last=drop_last,
+            local_shuffle_buffer_size=local_shuffle_buffer_size,
+            local_shuffle_seed=local_shuffle_seed,
+            _collate_fn=jax_arrays.ToJax(dtypes, device),
         )
 
     def to_tf(
