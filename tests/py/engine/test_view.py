@@ -187,6 +187,22 @@ def test_the_timeline_of_an_engine_that_goes_on(ray, engine, gate):
         assert {"object store (bytes)", "tasks"} <= counters
 
 
+def test_counts_values_of_a_program_without_tasks():
+    import skate
+
+    skate.shutdown()
+    skate.init(num_cpus=1, object_store_memory=64 << 20)
+    refs = []
+
+    def used():
+        refs.append(skate.put(bytes(1 << 20)))
+        return view.own()["store"]["used"] >= 1 << 20
+
+    wait_until(used)
+    assert view.own()["store"]["objects"] >= 1 and view.own()["workers"] == []
+    skate.shutdown()
+
+
 def test_long_plans_say_how_much_is_left_out(ray, engine):
     local(engine)
     ds = ray.data.range(10)

@@ -127,8 +127,10 @@ sk_rc sk_driver_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out
                 else rc = SK_ERR(err, rc, "put: no memory to note what is held");
             }
         }
-        if (rc == SK_OK) *out = (sk_oid){o->id};
-        else {
+        if (rc == SK_OK) {
+            *out = (sk_oid){o->id};
+            sk_show_alone(l);
+        } else {
             SK_IGNORE(sk_own_unref(l->own, o->id, SK_PROC_DRIVER, 1, NULL));
             sk_obj_drain(l);
         }

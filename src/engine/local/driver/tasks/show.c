@@ -122,6 +122,14 @@ void sk_show_now(struct sk_local *l, int64_t now_ns) {
     l->show.next_ns = now_ns + (all ? EVERY_NS : AGAIN_NS);
 }
 
+void sk_show_alone(struct sk_local *l) {
+    if (SK_LIKELY(l->pool.n_live) || !sk_viewer_on(&l->show.w)) return;
+    int64_t now = sk_now_ns();
+    if (now < l->show.alone_ns) return;
+    l->show.alone_ns = now + AGAIN_NS;
+    counters(l, now);
+}
+
 static uint32_t name_of(struct sk_local *l, const struct sk_ended *e) {
     struct sk_view_writer *w = &l->show.w;
     if (e->name.n) return sk_viewer_name(w, 0, e->name, "");

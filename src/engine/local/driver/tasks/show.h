@@ -25,6 +25,7 @@ struct sk_lshow {
         bool live;
     } slots[SK_VIEW_RUNS];
     int64_t started_ns;
+    int64_t alone_ns; /* time of the next sk_show_alone */
     char *record;              /* path of the record that is written at the end; NULL: none */
     struct sk_samples samples; /* in `history` */
     struct sk_view_history *history;
@@ -40,6 +41,9 @@ void sk_show_close(struct sk_local *l);
  * driver may be under way. */
 void sk_show_now(struct sk_local *l, int64_t now_ns);
 void sk_show_ended(struct sk_local *l, const struct sk_ended *e); /* adds an ended attempt */
+/* Call after the driver has made a value. Without workers nothing wakes the loop thread, and this
+ * stores the counters in its place, every 10 ms at most. */
+void sk_show_alone(struct sk_local *l);
 /* See struct sk_view_ops. */
 void sk_show_begin(struct sk_local *l, struct sk_viewed *v);
 void sk_show_run(struct sk_local *l, struct sk_viewed *v, struct sk_view_run *run);
