@@ -164,17 +164,13 @@ def test_errors_of_runs(context):
         with pytest.raises(ValueError, match="no"):
             sd.range(10).map(fails).take_all()
         (e,) = read(page.url)["errors"]
-        assert re.fullmatch(r"ValueError: no \d", e["text"]) and e["operator"] == "Map(fails)"
+        assert re.fullmatch(r"ValueError: no \d", e["text"]) and "Map(fails)" in e["operator"]
         assert re.fullmatch(r"\w{8}", e["replay"]) and e["seconds"] > 0
-    context.on_error = "skip"
-    assert sd.range(3).map(fails).count() == 0
-    context.on_error, context.max_errored_blocks = "raise", -1
+    context.max_errored_blocks = -1  # the run goes on
     assert sd.range(3, override_num_blocks=1).map(fails).count() == 0
     with serve() as page:
-        errors = read(page.url)["errors"][1:]
-        assert [e["operator"] for e in errors] == ["Map(fails)"] * 4
-        assert all(re.fullmatch(r"ValueError: no \d", e["text"]) for e in errors[:3])
-        assert errors[0]["replay"] == "" and "no 0" in errors[3]["text"] and errors[3]["replay"]
+        e = read(page.url)["errors"][-1]
+        assert e["text"] == "ValueError: no 0" and "Map(fails)" in e["operator"] and e["replay"]
 
 
 def test_no_values_of_the_environment(monkeypatch):
@@ -183,7 +179,7 @@ def test_no_values_of_the_environment(monkeypatch):
     assert sd.range(1000).map(plus).count() == 1000
     with serve() as page:
         workers = [w["pid"] for w in read(page.url)["workers"]]
-        parts = ["", "snapshot.json", "trace.json"]
+        parts = ["", "snapshot.json", "trace.json", "metrics"]
         parts += [f"stack/{pid}" for pid in (os.getpid(), *workers)]
         for part in parts:
             text = str(read(page.url, part))
