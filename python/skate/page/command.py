@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import webbrowser
 
 from skate._private import stack
-from skate.page.server import serve
+from skate.page.server import Page, leads_to, serve
 
 
 def show(
@@ -49,9 +50,24 @@ def show(
                 f"ssh -L PORT:{os.path.abspath(socket_path)} HOST leads a browser there, at localhost:PORT",
                 file=sys.stderr,
             )
-        try:
-            if browser and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-                webbrowser.open(page.url)  # waits for some browsers to end
-            page.closing.wait()
-        except KeyboardInterrupt:
-            pass
+        with tempfile.TemporaryDirectory(prefix="skate-page-") as folder:
+            try:
+                if browser and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+                    webbrowser.open(door(page, folder))  # waits for some browsers to end
+                page.closing.wait()
+            except KeyboardInterrupt:
+                pass
+
+
+def door(page: Page, folder: str) -> str:
+    """Makes a file that leads a browser to the page; returns its address, which tells others
+    nothing.
+
+    Args:
+        page: The page.
+        folder: A folder that only this user can read.
+    """
+    path = os.path.join(folder, "page.html")
+    with open(path, "w") as f:
+        f.write(leads_to(page.way_in()))
+    return f"file://{path}"

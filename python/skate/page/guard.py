@@ -42,13 +42,17 @@ def names_this_machine(host: str, port: int | None) -> bool:
     return (name if name and number.isdecimal() else host) in hosts(None)
 
 
-def refused(method: str, header: Callable[[str], str | None], port: int | None) -> Refusal | None:
+def refused(
+    method: str, header: Callable[[str], str | None], port: int | None, enters: bool = False
+) -> Refusal | None:
     """Why a request is refused, whatever its path; None: it is not.
 
     Args:
         method: The method, as it was sent.
         header: A function from the name of a header to its value; None: the request has none.
         port: The server's port; None: it has a UNIX socket.
+        enters: Whether its path is the way in (Page.way_in), to which a file of the user leads, which
+            browsers take for another site.
     """
     if method not in METHODS:
         return Refusal(405, "This server is only read: GET and HEAD.")
@@ -64,7 +68,7 @@ def refused(method: str, header: Callable[[str], str | None], port: int | None) 
         return Refusal(403, "The request comes from another site.")
     # "none": the user has typed or pasted the address. Browsers without this header are stopped by
     # the rules for Host and Origin, and by the token.
-    site = header("Sec-Fetch-Site")
+    site = None if enters else header("Sec-Fetch-Site")
     if site is not None and site.strip().lower() not in ("same-origin", "none"):
         return Refusal(
             403, "The request comes from another site: paste the address of the page instead."

@@ -11,6 +11,7 @@ import base64
 import contextlib
 import errno
 import hashlib
+import hmac
 import io
 import json
 import logging
@@ -34,6 +35,11 @@ from skate.page.source import Engine, Source
 
 BEAT_S = 15.0  # a stream without news sends an empty line so often, to find out if it is read
 HTML = Path(__file__).with_name("page.html")
+
+
+def leads_to(url: str) -> str:
+    """HTML that leads a browser to another address."""
+    return f'<!doctype html><title>skate</title><meta http-equiv="refresh" content="0; url={url}">'
 
 
 class Limits(NamedTuple):
@@ -115,9 +121,12 @@ class _Handler(BaseHTTPRequestHandler):
         page = self.server.page
         if len(self.headers.get_all("Host", ())) > 1:
             return self._send(400, "A request has one Host.")
-        wrong = guard.refused(self.command, self.headers.get, page.port)
+        enters = page.is_way_in(self.path)
+        wrong = guard.refused(self.command, self.headers.get, page.port, enters)
         if wrong is not None:
             return self._send(wrong.status, wrong.text)
+        if enters and page.take_way_in():
+            return self._send(200, leads_to(f"/{page.token}/"), "text/html; charset=utf-8")
         what = guard.route(self.path, page.token)
         if what is None:
             return self._send(
@@ -369,6 +378,7 @@ class Page:
         self.closing = threading.Event()
         self.asking = _forked.lock()  # one stack or trace at a time
         self._path = path
+        self._way_in: str | None = None
         family, address = (
             (socket.AF_INET, ("127.0.0.1", port)) if path is None else (socket.AF_UNIX, path)
         )
@@ -384,6 +394,26 @@ class Page:
         self._thread = threading.Thread(target=self._server.run, name="skate-page", daemon=True)
         self._thread.start()
         _pages.add(self)
+
+    def way_in(self) -> str:
+        """An address that leads to the page, once. It is for a file that only this user can read, to
+        which a browser can be sent: the address of the page itself would be in the browser's command
+        line, which other users see."""
+        self._way_in = f"/{secrets.token_urlsafe(24)}"
+        return f"http://127.0.0.1:{self.port}{self._way_in}"
+
+    def is_way_in(self, path: str) -> bool:
+        """Whether the path of a request is that of the way in, and it is not used yet."""
+        way = self._way_in
+        return way is not None and hmac.compare_digest(
+            path.encode("utf-8", "replace"), way.encode()
+        )
+
+    def take_way_in(self) -> bool:
+        """Uses up the way in. False: another request was quicker."""
+        with self.asking:
+            way, self._way_in = self._way_in, None
+        return way is not None
 
     def close(self, seconds: float = 1.0) -> None:
         """Sends the last state to those who look, and ends the server. Calling it again does

@@ -5,14 +5,17 @@ import fcntl
 import json
 import os
 import pty
+import re
 import select
 import signal
+import stat
 import struct
 import subprocess
 import sys
 import termios
 import time
 import urllib.request
+from pathlib import Path
 
 import pytest
 from test_cli import ENV, skate
@@ -302,11 +305,19 @@ def test_the_page_opens_in_a_browser(program, tmp_path):
         text=True,
     )
     try:
-        assert p.stdout.readline().strip() == seen.read_text().strip()
+        url, opened = p.stdout.readline().strip(), seen.read_text().strip()
+        token = url.split("/")[3]
+        assert opened.startswith("file://") and token not in opened  # other users see the arguments
+        door = Path(opened.removeprefix("file://"))
+        assert stat.S_IMODE(door.parent.stat().st_mode) == 0o700
+        way = re.search(r"url=(http://\S+)\">", door.read_text())[1]
+        assert token not in way
+        with urllib.request.urlopen(way, timeout=60) as answer:
+            assert f"/{token}/" in answer.read().decode()
     finally:
         p.send_signal(signal.SIGINT)
         p.communicate()
-    assert p.returncode == 0
+    assert p.returncode == 0 and not door.exists()
 
 
 @pytest.mark.parametrize(

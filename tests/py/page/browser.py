@@ -19,6 +19,7 @@ import skate.data as sd
 from playwright.sync_api import expect, sync_playwright
 from skate.data import DataContext
 from skate.page import server
+from skate.page.command import door
 from skate.page.server import serve
 
 sys.path.insert(0, os.path.dirname(__file__))
@@ -420,6 +421,18 @@ def test_strange_states(opened, source):
 
 
 # ---- attacks
+
+
+def test_the_door_that_the_command_makes(page, chromium, tmp_path):
+    tab = chromium.new_page()
+    address = door(page, str(tmp_path))
+    assert page.token not in address
+    tab.goto(address)
+    tab.wait_for_url(page.url)
+    expect(tab.locator("#state")).to_have_text("Running")
+    tab.goto(address)
+    expect(tab.locator("body")).to_contain_text("another site")  # it is good once
+    tab.close()
 
 
 class Evil(http.server.ThreadingHTTPServer):

@@ -131,6 +131,18 @@ def test_it_is_at_the_loopback_only(page):
 # ---- what is refused
 
 
+def test_the_way_in_is_good_once(page):
+    way = page.way_in().removeprefix(f"http://127.0.0.1:{page.port}")
+    from_a_file = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"}
+    assert ask(page, way + "x", **from_a_file)[0] == 403
+    assert ask(page, way, Host="evil.example", **from_a_file)[0] == 403
+    status, headers, body = ask(page, way, **from_a_file)
+    assert (status, headers["Referrer-Policy"]) == (200, "no-referrer")
+    assert f"url=/{page.token}/".encode() in body
+    assert ask(page, way, **from_a_file)[0] == 403 and ask(page, way)[0] == 403
+    assert ask(page, **from_a_file)[0] == 403  # the page itself is not reached this way
+
+
 def test_a_wrong_token(page):
     t = page.token
     for path in ("/", "//", "/x/", f"/{t[:-1]}/", f"/{t}x/", f"/{t.swapcase()}/", f"/x/{t}/"):
