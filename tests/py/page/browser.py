@@ -156,6 +156,7 @@ def test_a_row_for_each_operator(page, source, opened):
     expect(detail).to_have_count(1)
     for text in ("exchange", "phase", "partitions", "on disk", "taken by reduces"):
         expect(detail).to_contain_text(text)
+    expect(detail.get_by_role("img", name="Input queue over time, at most 6.0 MiB")).to_be_visible()
     source.step(0.9)
     expect(detail).to_contain_text("reduce")
     rows.nth(1).locator("button").click()
