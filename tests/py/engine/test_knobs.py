@@ -99,6 +99,16 @@ def test_page(start, capsys):
         assert ("a page shows this program: http://127.0.0.1:" in said) is opened
 
 
+def test_address(start):
+    for by_env in (False, True):
+        with pytest.raises(ConnectionError, match="address='nowhere'.*HOST:PORT"):
+            start(by_env, address="nowhere")
+    with pytest.raises(ConnectionError):
+        skate.init(address="auto")
+    skate.init(address="local", num_cpus=1)  # what the program says comes first
+    assert skate.cluster_resources()["CPU"] == 1
+
+
 def test_engine_and_seed(start):
     orders = []
     for seed in (0, 7):
@@ -434,6 +444,7 @@ HEARD = {
 # Knobs of the engine as a whole, which change no task, actor or Dataset. The tests above check
 # them.
 OF_THE_ENGINE = {
+    "address",
     "memory_usage_threshold",
     "spin_us",
     "idle_reap_s",
