@@ -12,8 +12,8 @@
  *   4. the same formula says how long the done work should have taken. What it took in truth, over
  *      that, is the factor by which the rest is longer, too: queues, disk, a loaded machine.
  *
- * A stage whose first task still runs could take any time, so until that task ends there is no
- * estimate, unless the stage waits (2). The time of a stage that has not begun is a guess, and the
+ * A stage whose first tasks still run could take any time, so until they end there is no estimate,
+ * unless the stage waits (2). The time of a stage that has not begun is a guess, and the
  * answer says so. The share is that of time: passed / (passed + left). */
 #include "exec/step/share.h"
 
@@ -30,7 +30,7 @@
 #define SLOWER_LEAST 0.7
 #define SLOWER_MOST 4.0
 /* It moves slowly at the begin of a phase, as if this part of the phase's work had gone before. */
-#define SLOWER_PART 0.1
+#define SLOWER_PART 0.2
 
 static double at_least(double a, double b) { return a > b ? a : b; }
 static double at_most(double a, double b) { return a < b ? a : b; }
@@ -123,13 +123,20 @@ static double task_of_waiting(const struct sk_share_run *r, uint32_t i) {
     return at_least(guess, (guess * weight + 1.5 * o->oldest_ns) / (weight + 1));
 }
 
-/* Returns false if a stage whose tasks run could take any time. */
+/* True if the tasks of a stage have begun and could still take any time. Of many tasks those that
+ * run first, one for each worker, tell little: they import modules and touch fresh memory. */
+static bool tells_nothing(const struct sk_share_op *o) {
+    double first = o->tasks > 8 * o->slots ? o->slots : 0;
+    return !o->waits && !o->passes && o->running > 0 && o->done <= first;
+}
+
+/* Returns false if a stage could take any time. */
 static bool time_tasks(const struct sk_share_run *r, bool *guess) {
     double ns = 0, n = 0;
     for (uint32_t i = 0; i < r->n; i++) {
         struct sk_share_op *o = &r->op[i];
         if (!o->runs || o->tasks <= 0) continue;
-        if (o->done <= 0 && o->running > 0 && !o->waits && !o->passes) return false;
+        if (tells_nothing(o)) return false;
         *guess = *guess || (o->done <= 0 && !o->passes && (!o->waits || o->n_fused > 1));
         if (o->waits) o->task_ns = task_of_waiting(r, i);
         else if (o->done > 0) o->task_ns = o->recent_ns;
