@@ -343,11 +343,11 @@ struct sk_step {
     uint64_t n_steps, n_forced;
     uint64_t parked, parked_disk; /* cost of parked values in memory, and on disk */
     /* took_ns: when the consumer took its last block, of took_rows rows, until it asks for the next
-     * one; 0 after that. taken_rows: all rows that it took; consumer_ns: time that it spent on
-     * timed_rows of them, in n_timed blocks. The first block, with all that a program does once, is
-     * not timed. */
-    int64_t took_ns, consumer_ns;
-    uint64_t took_rows, taken_rows, timed_rows, n_timed;
+     * one; 0 after that. taken_rows: all rows that it took; row_ns: the time that it needs for one,
+     * by the later half of its last 32 blocks, of n_timed in all. */
+    int64_t took_ns;
+    double row_ns;
+    uint64_t took_rows, taken_rows, n_timed;
     struct sk_share_op *facts; /* [n], for share.c */
 };
 
@@ -543,6 +543,8 @@ size_t sk_stall_text(const struct sk_step *x, int64_t now_ns, char *buf, size_t 
 void sk_metrics_advance(struct sk_step *x, int64_t now_ns);
 /* Counts the time of a task of the stage that is done. */
 void sk_metrics_timed(struct sk_step *x, struct sk_sstage *s, int64_t run_ns);
+/* Counts the time that the consumer spent on its last block. */
+void sk_metrics_consumed(struct sk_step *x, int64_t ns);
 void sk_metrics_get(const struct sk_step *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops,
                     uint32_t cap);
 

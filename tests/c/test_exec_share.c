@@ -161,14 +161,8 @@ TEST(a_limit_needs_only_its_rows) {
 TEST(the_consumer_may_be_the_slowest) {
     struct sk_share_op op[] = {source(40, 0, 100)};
     op[0].live_ns = 10 * S;
-    struct sk_share_run r = {.op = op,
-                             .n = 1,
-                             .cpus = 4,
-                             .now_ns = 20 * S,
-                             .taken_rows = 200,
-                             .timed_rows = 100,
-                             .timed_ns = 10 * S,
-                             .timed = 1e6};
+    struct sk_share_run r = {
+        .op = op, .n = 1, .cpus = 4, .now_ns = 20 * S, .taken_rows = 200, .row_ns = S / 10};
     CHECK_NEAR(left(sk_share(&r)), 80);
 }
 
@@ -220,8 +214,7 @@ TEST(any_facts_give_a_number) {
                                  .task_bytes = (double)(test_rand() % 3),
                                  .now_ns = (double)(test_rand() % 1000),
                                  .taken_rows = (double)(test_rand() % 3),
-                                 .timed_rows = (double)(test_rand() % 3),
-                                 .timed_ns = (double)(test_rand() % 1000)};
+                                 .row_ns = (double)(test_rand() % 1000)};
         struct sk_share a = sk_share(&r);
         CHECK_MSG(a.share >= 0 && a.share < 1, "%g", a.share);
         CHECK(a.left_ns >= 0 || (a.left_ns == -1 && a.share <= 0));

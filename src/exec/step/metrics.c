@@ -5,7 +5,9 @@
  * and while nothing runs and blocks wait for it. Cost: about 3 ns for each stage and event. */
 #include "exec/exec_int.h"
 
-enum { RECENT = 16 };
+/* RECENT: tasks, or blocks of the consumer, whose mean time counts. FEW: blocks that tell too
+ * little, since programs do much once. */
+enum { RECENT = 16, FEW = 3 };
 
 enum { WHY_NONE, WHY_CPU, WHY_GPU, WHY_ACTORS, WHY_CAP, WHY_CONSUMER };
 static const char *const WHY[] = {"none", "cpu", "gpu", "actors", "max_tasks", "consumer"};
@@ -72,6 +74,11 @@ void sk_metrics_timed(struct sk_step *x, struct sk_sstage *s, int64_t run_ns) {
     double n = SK_MIN((double)(s->size.n + 1) / 2, RECENT);
     s->recent_ns += ((double)run_ns - s->recent_ns) / SK_MAX(n, 1);
     if (!phase->phase_live_ns) phase->phase_live_ns = run_ns;
+}
+
+void sk_metrics_consumed(struct sk_step *x, int64_t ns) {
+    double n = SK_MIN((double)++x->n_timed / 2, RECENT);
+    x->row_ns += ((double)ns / (double)x->took_rows - x->row_ns) / SK_MAX(n, 1);
 }
 
 /* ---- what share.c estimates from ------------------------------------------------------------- */
@@ -151,9 +158,7 @@ static void estimate(const struct sk_step *x, struct sk_exec_stats *st) {
                              .task_bytes = (double)x->conf.target_min_bytes,
                              .now_ns = (double)st->wall_ns,
                              .taken_rows = (double)x->taken_rows,
-                             .timed_rows = (double)x->timed_rows,
-                             .timed = (double)x->n_timed,
-                             .timed_ns = (double)x->consumer_ns};
+                             .row_ns = x->n_timed < FEW ? 0 : x->row_ns};
     struct sk_share e = st->done ? (struct sk_share){.share = 1} : sk_share(&r);
     st->share = e.share;
     st->left_ns = e.left_ns;

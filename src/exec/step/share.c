@@ -24,8 +24,6 @@
 #define REDUCE_PER_PACK 5.0
 /* That guess counts like this number of done tasks. */
 #define GUESS_TASKS 16.0
-/* The measured time of this number of blocks counts by half. */
-#define FEW_BLOCKS 4.0
 /* The factor of step 4 is within these bounds. */
 #define SLOWER_LEAST 0.7
 #define SLOWER_MOST 4.0
@@ -189,9 +187,7 @@ static struct phase of_phase(const struct sk_share_run *r, uint32_t phase) {
 
 static double consumer_rest(const struct sk_share_run *r) {
     const struct sk_share_op *last = &r->op[r->n - 1];
-    if (r->timed_rows <= 0) return 0;
-    double rest = at_least(last->all_rows - r->taken_rows, 0) * r->timed_ns / r->timed_rows;
-    return rest * r->timed / (r->timed + FEW_BLOCKS); /* a few blocks tell little */
+    return at_least(last->all_rows - r->taken_rows, 0) * r->row_ns;
 }
 
 struct sk_share sk_share(const struct sk_share_run *r) {

@@ -46,10 +46,9 @@ struct sk_share_run {
     double cpus;       /* CPUs that the run may use */
     double task_bytes; /* bytes of input of a usual task */
     double now_ns;     /* time since the start of the run */
-    /* The consumer of the run: rows that it took; of timed_rows of them: the time that they took
-     * it, without waiting for blocks. */
-    double taken_rows, timed_rows, timed_ns;
-    double timed; /* number of blocks with timed_rows */
+    /* The consumer of the run: rows that it took, and the time that it needs for one, without
+     * waiting for blocks; 0: not known. */
+    double taken_rows, row_ns;
 };
 
 struct sk_share {

@@ -256,11 +256,7 @@ sk_rc sk_step_call(struct sk_step *x, sk_rc (*fn)(void *arg, struct sk_err *err)
 }
 
 sk_rc sk_step_take(struct sk_step *x, int64_t now_ns, struct sk_bref *out, struct sk_err *err) {
-    if (x->took_ns && x->took_rows < x->taken_rows) {
-        x->consumer_ns += now_ns - x->took_ns;
-        x->timed_rows += x->took_rows;
-        x->n_timed++;
-    }
+    if (x->took_ns && x->took_rows) sk_metrics_consumed(x, now_ns - x->took_ns);
     x->took_ns = 0;
     if (!x->out.n) return x->done ? SK_EDONE : SK_EAGAIN;
     sk_metrics_advance(x, now_ns);
