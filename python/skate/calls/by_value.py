@@ -22,7 +22,7 @@ except ModuleNotFoundError as e:
         raise
     raise ModuleNotFoundError(
         "functions, and values that pickle does not take, go to other processes by the package cloudpickle, which is not installed here: "
-        'pip install "cloudpickle>=3,<4"',
+        'pip install "cloudpickle>=3.1.1,<4"',
         name="cloudpickle",
     ) from None
 

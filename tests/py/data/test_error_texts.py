@@ -490,7 +490,7 @@ for call in (
         print(type(e).__name__, e)
 """
     r = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    told = 'ModuleNotFoundError functions, and values that pickle does not take, go to other processes by the package cloudpickle, which is not installed here: pip install "cloudpickle>=3,<4"'
+    told = 'ModuleNotFoundError functions, and values that pickle does not take, go to other processes by the package cloudpickle, which is not installed here: pip install "cloudpickle>=3.1.1,<4"'
     assert r.stdout.splitlines() == [told] * 5, r.stdout + r.stderr
 
 

@@ -175,6 +175,6 @@ def test_names_of_wheels():
 
 def test_the_oldest_packages_are_the_lower_bounds_or_the_first_with_wheels():
     assert "numpy==1.26.*" in try_wheels.requirements("3.11", "oldest")
-    assert "cloudpickle==3.0.*" in try_wheels.requirements("3.14", "oldest")
+    assert "cloudpickle==3.1.1.*" in try_wheels.requirements("3.14", "oldest")
     assert "numpy==2.3.2.*" in try_wheels.requirements("3.14t", "oldest")
     assert "pyarrow>=20,<40" in try_wheels.requirements("3.11", "newest")
