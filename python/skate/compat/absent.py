@@ -39,7 +39,7 @@ ABSENT = {
     + "snowflake-connector-python is a DB-API connection: write_sql",
     "data.Dataset.write_turbopuffer": _NOT + _SINK,
     "data.KafkaAuthConfig": _NOT + _CLIENT,
-    "data.MixStoppingCondition": _NOT + "union, random_sample and limit put Datasets together",
+    "data.MixStoppingCondition": _NOT + "stopping_condition of Dataset.mix is a text",
     "data.ReaderFormat": _NOT + "there are no catalogs",
     "data.ResolvedSource": _NOT + "there are no catalogs",
     "data.SinkMode": _NOT + "SaveMode says what a write does to files that are there",

@@ -287,7 +287,7 @@ class Dataset:
         self,
         fn: BatchFunction,
         *,
-        batch_size: int | Literal["default"] | None = None,
+        batch_size: int | Literal["default", "auto"] | None = None,
         compute: Compute = None,
         batch_format: BatchFormat = "default",
         zero_copy_batch: bool = True,
@@ -310,7 +310,10 @@ class Dataset:
             fn: A function, generator function or class with __call__ (run in a pool of actors) from
                 a batch to a batch.
             batch_size: Maximum number of rows of a batch; None: whole blocks. Required with
-                num_gpus.
+                num_gpus. "auto": from 1 row on twice as many, as long as that makes fn faster and a
+                batch takes at most a second and 64 MiB; a batch for which memory does not suffice
+                (also that of a GPU) is tried again in halves. So fn has to treat each row by
+                itself.
             compute: Where fn runs and how many at once: a TaskPoolStrategy (for functions) or an
                 ActorPoolStrategy (for classes). Replaces concurrency.
             batch_format: "default"/"numpy" (dict of arrays), "pandas" or "pyarrow"; None: "pandas"
@@ -354,9 +357,12 @@ class Dataset:
                 DeprecationWarning,
                 stacklevel=2,
             )
-        size = None if from_default else batch_size
-        if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
-            raise ValueError(f"batch_size must be a positive int or None, not {batch_size!r}")
+        size: Any = None if from_default else batch_size
+        auto = size == "auto"
+        if size is not None and not auto and (type(size) is not int or size < 1):
+            raise ValueError(
+                f"batch_size must be a positive int, 'auto' or None, not {batch_size!r}"
+            )
         if num_gpus and size is None:
             raise ValueError(
                 "map_batches with num_gpus needs batch_size: as many rows as the GPU's memory takes, at most"
@@ -386,7 +392,7 @@ class Dataset:
                 **remote_args(ray_remote_args, ray_remote_args_fn),
             },
             facts=Facts(rows, None, self._facts.files),
-            batch_rows=size or 0,
+            batch_rows=0 if auto else size or 0,
             batch_size=size,
             batch_format=batch_format,
             zero_copy_batch=zero_copy_batch,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import time
 import types
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,6 +16,7 @@ from skate.data.op import Batches, Operator, Params
 from skate.data.values import batch, numpy_batch, rebatch
 from skate.data.worker import dead_letters, rows
 from skate.data.worker import task as tasks
+from skate.data.worker.batch_sizer import Sizer, no_memory
 
 
 class MapBatches(Operator):
@@ -35,32 +37,56 @@ class MapBatches(Operator):
         params["in_store"] = tasks.DataContext.get_current().arrays_in_store
         row = 0
         tolerant = tasks.tolerates(params)
-        for rb in rebatch.rebatch(batches, params["batch_size"]):
+        size, call = params["batch_size"], called
+        if size == "auto":
+            # kept for the later tasks of this process
+            size = params.setdefault("sizer", Sizer())
+            call = measured
+        for rb in rebatch.rebatch(batches, size):
             n = rb.num_rows
             if n == 0:
                 continue
             task.at_hand(params, tasks.BATCH, row, rb)
             if tolerant:
                 try:
-                    out: Any = list(called(params, rb))
+                    out: Any = list(call(params, rb))
                 except Exception as e:
                     out = dead_letters.isolate(
                         e,
                         rb,
                         row,
-                        lambda part: list(called(params, part)),
+                        lambda part: list(call(params, part)),
                         functools.partial(task.bad_row, params),
                     )
                 yield from out
             else:
                 try:
-                    yield from called(params, rb)
+                    yield from call(params, rb)
                 except GeneratorExit:
                     raise
                 except BaseException as e:
                     task.note(e, params, f"the batch of input rows {row}..{row + n - 1}", row, rb)
                     raise
             row += n
+
+
+def measured(params: Params, rb: Any) -> Batches:
+    """Calls the function with one batch, and measures it; with halves of the batch if memory does
+    not suffice for it."""
+    sizer: Sizer = params["sizer"]
+    begin = time.perf_counter()
+    try:
+        out = list(called(params, rb))
+    except Exception as e:
+        if rb.num_rows < 2 or not no_memory(e):
+            raise
+        step = sizer.too_large(rb.num_rows)
+    else:
+        sizer.took(rb.num_rows, time.perf_counter() - begin, rb.nbytes)
+        yield from out
+        return
+    for at in range(0, rb.num_rows, step):
+        yield from measured(params, rb.slice(at, step))
 
 
 def called(params: Params, rb: Any) -> Batches:

@@ -11,7 +11,7 @@ import functools
 import inspect
 import itertools
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from skate import _skate
@@ -271,10 +271,20 @@ def _bound(params: dict[str, Any]) -> Callable[[dict[str, Any]], Any]:
 
 def awaited(out: Any) -> Any:
     """Runs a coroutine and returns its result; for an async generator, returns an iterator over its
-    items."""
+    items. The generator goes on when the next item is asked for, so no more than one waits, however
+    many it makes."""
     if inspect.isasyncgen(out):
-        return iter(evaluation.run_async(_collected(out)))
+        return _steps(out)
     return evaluation.run_async(out)
+
+
+def _steps(agen: Any) -> Iterator[Any]:
+    end = object()
+    try:
+        while (v := evaluation.run_async(anext(agen, end))) is not end:
+            yield v
+    finally:
+        evaluation.run_async(agen.aclose())
 
 
 async def _collected(agen: Any) -> list[Any]:
