@@ -121,11 +121,11 @@ class _Handler(BaseHTTPRequestHandler):
         page = self.server.page
         if len(self.headers.get_all("Host", ())) > 1:
             return self._send(400, "A request has one Host.")
-        enters = page.is_way_in(self.path)
+        enters = page._is_way_in(self.path)
         wrong = guard.refused(self.command, self.headers.get, page.port, enters)
         if wrong is not None:
             return self._send(wrong.status, wrong.text)
-        if enters and page.take_way_in():
+        if enters and page._take_way_in():
             return self._send(200, leads_to(f"/{page.token}/"), "text/html; charset=utf-8")
         what = guard.route(self.path, page.token)
         if what is None:
@@ -402,14 +402,14 @@ class Page:
         self._way_in = f"/{secrets.token_urlsafe(24)}"
         return f"http://127.0.0.1:{self.port}{self._way_in}"
 
-    def is_way_in(self, path: str) -> bool:
+    def _is_way_in(self, path: str) -> bool:
         """Whether the path of a request is that of the way in, and it is not used yet."""
         way = self._way_in
         return way is not None and hmac.compare_digest(
             path.encode("utf-8", "replace"), way.encode()
         )
 
-    def take_way_in(self) -> bool:
+    def _take_way_in(self) -> bool:
         """Uses up the way in. False: another request was quicker."""
         with self.asking:
             way, self._way_in = self._way_in, None
@@ -434,7 +434,7 @@ class Page:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._path)
 
-    def forget(self) -> None:
+    def _forget(self) -> None:
         """In the child of a fork, which has none of the threads: closes the sockets, which are the
         parent's."""
         self.closing = threading.Event()
@@ -453,7 +453,7 @@ _pages: weakref.WeakSet[Page] = weakref.WeakSet()
 
 def _in_child() -> None:
     for page in list(_pages):
-        page.forget()
+        page._forget()
     _pages.clear()
 
 
