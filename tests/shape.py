@@ -154,7 +154,7 @@ OWNED_BY_MEMBER = {
 FLOORS = {
     "programs": "skate.__main__ skate._worker_main skate.compat.ray* skate.cli*",
     "names of data": """skate.data skate.data.dataset skate.data.methods* skate.data.grouped_data
-        skate.data.random_access_dataset skate.data.trainers* skate.data.loader skate.data.iterator skate.data.typed skate.data.preprocessor*
+        skate.data.random_access_dataset skate.data.trainers* skate.data.loader skate.data.iterator skate.data.llm skate.data.typed skate.data.preprocessor*
         skate.data.exceptions skate.data.read.formats.custom skate.data.read.formats.others skate.data.datasource""",
     "writes": "skate.data.write.job skate.data.write.resume skate.data.write.sink skate.data.write.fingerprint skate.data.datasource.lance_datasink",
     "run": "skate.data.run*",

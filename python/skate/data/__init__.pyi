@@ -14,6 +14,7 @@ from skate.data import exceptions as exceptions
 from skate.data import expressions as expressions
 from skate.data import extensions as extensions
 from skate.data import iterator as iterator
+from skate.data import llm as llm
 from skate.data import preprocessor as preprocessor
 from skate.data import preprocessors as preprocessors
 from skate.data.aggregate import AggregateFn as AggregateFn

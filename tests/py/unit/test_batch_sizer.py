@@ -20,7 +20,9 @@ def settled(seconds, nbytes=lambda n: n):
 
 
 def test_sizes_grow_while_that_is_faster():
-    assert settled(lambda n: 0.010 + n * 0.001) == 256  # a call costs ten rows: 4 % are left to gain
+    assert (
+        settled(lambda n: 0.010 + n * 0.001) == 256
+    )  # a call costs ten rows: 4 % are left to gain
     assert settled(lambda n: n * 0.001) == 1  # nothing is gained
     assert settled(lambda n: 0.4 + n * 0.01) == 16  # twice as many could take a second
     assert settled(lambda n: 0.01, lambda n: n * (MOST_BYTES >> 3)) == 8  # bytes
