@@ -46,7 +46,7 @@ nitpick_ignore_regex = [
     # Types of other packages: their documentation is not on this machine when the site is built.
     (
         "py:.*",
-        r"(pyarrow|pa|numpy|np|pandas|pd|torch|tf|ray|polars|PIL|collections|os|typing|pathlib|socket|logging)\..*",
+        r"(pyarrow|pa|numpy|np|pandas|pd|torch|tf|ray|polars|PIL|collections|os|typing|pathlib|socket|logging|matplotlib)\..*",
     ),
     # Short names of signatures; "Short names in signatures" in reference/python/types.rst has them.
     (
@@ -56,7 +56,7 @@ nitpick_ignore_regex = [
     ("py:class", r"(OnError|Path|Paths|Row|RowFunction|Seed|Shuffle|Strategy)"),
     ("py:class", r"dict\[str"),  # what Sphinx makes of a string that is a type
     # Type variables, and types that the code keeps for itself.
-    ("py:class", r"(P|R|T|U|Figure|Facts|Node|RunRequest|DatasetStats|Context|NumReturns|TaskOptions|_\w+|.*\._\w+)"),
+    ("py:class", r"(P|R|T|U|Facts|Node|RunRequest|Context|NumReturns|TaskOptions|_\w+|.*\._\w+)"),
     ("py:class", r".*\.(WriteReturnType|BlockType|StatComputationPlan|BatchFormat|Deal|page\.\w+\.\w+)"),
 ]
 language = "en"

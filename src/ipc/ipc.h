@@ -289,9 +289,9 @@ bool sk_forksrv_check(const struct sk_forksrv *f);
  * terminal's whole process group; the driver decides) and SIGPIPE; SIGCHLD is at its default; the
  * signal mask is that of the call. */
 /* What a process does that the server makes at its start to outlive the driver for a moment
- * (witness.c). The server takes fd, and closes it; the witness keeps it. Both callbacks are called
- * in the witness, which is single-threaded and has no other descriptor: they make system calls
- * only. */
+ * (witness.c). Server and witness close fd, which the callbacks do not need: they have the memory
+ * mapped. Both are called in the witness, which is single-threaded and has no descriptor of the
+ * server: they make system calls only. */
 struct sk_witness {
     int fd;
     bool (*over)(void *ctx); /* the server has ended: true if there is nothing to save */

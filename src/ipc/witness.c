@@ -29,17 +29,17 @@ static void close_all(unsigned from, unsigned to) {
     for (unsigned fd = from; fd <= to && fd < max; fd++) (void)close((int)fd);
 }
 
-/* Closes all descriptors but two. stdin, stdout and stderr lead to /dev/null: who reads them must
- * not wait for this process. */
-static void leave_all_but(int a, int b) {
-    unsigned lo = (unsigned)SK_MIN(a, b), hi = (unsigned)SK_MAX(a, b);
-    SK_ASSERT(a > 2 && b > 2 && a != b);
+/* Closes all descriptors but `kept`, of which it returns a copy; -1: the system refuses it. stdin,
+ * stdout and stderr lead to /dev/null: who reads them must not wait for this process. */
+static int leave_all_but(int kept) {
+    kept = fcntl(kept, F_DUPFD_CLOEXEC, 3); /* it may be 0 if the driver has no stdin */
+    if (kept < 0) return -1;
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = 0; fd < 3; fd++)
-        if (null < 0 || dup2(null, fd) < 0) (void)close(fd);
-    close_all(3, lo - 1);
-    close_all(lo + 1, hi - 1);
-    close_all(hi + 1, ~0u);
+        if (null < 0 || (null != fd && dup2(null, fd) < 0)) (void)close(fd);
+    close_all(3, (unsigned)kept - 1);
+    close_all((unsigned)kept + 1, ~0u);
+    return kept;
 }
 
 static bool ended(const struct pollfd *p) { return p->fd >= 0 && p->revents; }
@@ -50,7 +50,8 @@ static void __attribute__((noreturn)) watch(const struct sk_witness *w, int driv
     struct sigaction ign = {.sa_handler = SIG_IGN};
     for (size_t i = 0; i < SK_COUNT(heedless); i++) (void)sigaction(heedless[i], &ign, NULL);
     (void)setsid();
-    leave_all_but(driver_fd, w->fd);
+    driver_fd = leave_all_but(driver_fd);
+    if (driver_fd < 0) _exit(1);
     /* -1 if the server has ended already */
     struct pollfd p[2] = {{.fd = driver_fd, .events = POLLIN},
                           {.fd = (int)syscall(SYS_pidfd_open, server, 0), .events = POLLIN}};
