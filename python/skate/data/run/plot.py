@@ -10,9 +10,7 @@ from skate.terminal import notebook
 from skate.terminal.words import short
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from skate.data.run.stats import DatasetStats
+    import matplotlib.figure
 
 _MIB = 1 << 20
 _MOST = 8  # operators that are drawn by name; the others are drawn as one
@@ -22,9 +20,9 @@ class StatsText(notebook.Text):
     """The text of Dataset.stats(), which can also draw the run."""
 
     __slots__ = ("_of",)
-    _of: DatasetStats | None
+    _of: Any  # the DatasetStats of the run; None: nothing has run
 
-    def __new__(cls, text: str, of: DatasetStats | None) -> StatsText:
+    def __new__(cls, text: str, of: Any) -> StatsText:
         self = super().__new__(cls, text)
         self._of = of
         return self
@@ -32,7 +30,7 @@ class StatsText(notebook.Text):
     def __reduce__(self) -> tuple[Any, ...]:
         return str, (str(self),)
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+    def plot(self, path: str | os.PathLike[str] | None = None) -> matplotlib.figure.Figure:
         """Draws the last run over time: rows a second that went in and came out, the memory and disk
         of its blocks, and the bytes that waited for each operator. Needs the package matplotlib.
 
@@ -63,7 +61,9 @@ class StatsText(notebook.Text):
         return figure
 
 
-def draw(samples: dict[str, Any], labels: list[str], raw: dict[str, Any]) -> Figure:
+def draw(
+    samples: dict[str, Any], labels: list[str], raw: dict[str, Any]
+) -> matplotlib.figure.Figure:
     """The figure of a run's samples (skate._private.view)."""
     # The import of pyplot lets a notebook's kernel show figures. This one is none of pyplot's own,
     # which the kernel would show a second time.
