@@ -1,5 +1,5 @@
 """progress_error.py [NAME ...] [--series] [--json FILE]: how wrong the time left is that the
-progress line shows, over 22 pipelines of 3 to 20 seconds, each in a process of its own with 2 CPUs.
+progress line shows, over 23 pipelines of 4 to 15 seconds, each in a process of its own with 2 CPUs.
 
 A thread asks for the statistics of the run every 0.1 s. For each pipeline the table has: seconds of
 the run; when the first estimate came (% of the run); and, after a tenth of the run, the worst
