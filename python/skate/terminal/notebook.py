@@ -3,9 +3,11 @@ which need no style sheet and no script."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from skate._deps import html
+
+TYPE_CHECKING = False  # typing is slow to import
+if TYPE_CHECKING:
+    from typing import Any
 
 MOST = 40  # rows of a table
 
