@@ -34,6 +34,7 @@ PLATFORMS = {  # tag of wheels: (target in zig's words, end of extensions' names
     "musllinux_1_2_x86_64": ("x86_64-linux-musl", "x86_64-linux-musl"),
     "musllinux_1_2_aarch64": ("aarch64-linux-musl", "aarch64-linux-musl"),
 }
+MAN = "share/man/man1/skate.1"  # CMakeLists.txt installs it where the backend runs CMake
 LIMIT = 5 << 20  # bytes of a wheel
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the same input gives the same wheel
 
@@ -177,6 +178,7 @@ def assemble(target: Target, package: Path, at: Path, version: str) -> Path:
     }
     files[f"skate/{built.name}"] = stripped.read_bytes()
     files[f"{info}/sboms/skate.cdx.json"] = (at / "gen/skate.cdx.json").read_bytes()
+    files[f"skate-{version}.data/data/{MAN}"] = (ROOT / "docs/man/skate.1").read_bytes()
     lines = "Wheel-Version: 1.0", "Generator: skate ./dev wheels", "Root-Is-Purelib: false"
     files[f"{info}/WHEEL"] = "\n".join([*lines, f"Tag: {target.tag}", ""]).encode()
     record = [f"{name},sha256={digest(data)},{len(data)}" for name, data in files.items()]
@@ -206,6 +208,8 @@ def faults(wheel: Path) -> Iterator[str]:
             yield f"has {name}"
     if not any(n.endswith(".dist-info/sboms/skate.cdx.json") for n in names):
         yield "has no SBOM"
+    if not any(n.endswith(f".data/data/{MAN}") for n in names):
+        yield "has no manual page"
     for word in "pytest", "sphinx", "clang", "ruff", "playwright":
         if f"Requires-Dist: {word}" in metadata:
             yield f"asks for {word}, which is for makers"

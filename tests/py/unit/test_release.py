@@ -151,12 +151,12 @@ def wheel(at: Path, *more: str, metadata: str = "Name: skate\n") -> Path:
 
 
 def test_a_wheel_with_what_is_for_makers_is_refused(tmp_path):
-    sbom = "skate-1.0.dist-info/sboms/skate.cdx.json"
-    assert list(wheels.faults(wheel(tmp_path, sbom, "skate/api.py"))) == []
-    assert list(wheels.faults(wheel(tmp_path))) == ["has no SBOM"]
-    readme = wheel(tmp_path, sbom, "skate/data/README.md")
+    must = "skate-1.0.dist-info/sboms/skate.cdx.json", f"skate-1.0.data/data/{wheels.MAN}"
+    assert list(wheels.faults(wheel(tmp_path, *must, "skate/api.py"))) == []
+    assert list(wheels.faults(wheel(tmp_path))) == ["has no SBOM", "has no manual page"]
+    readme = wheel(tmp_path, *must, "skate/data/README.md")
     assert list(wheels.faults(readme)) == ["has skate/data/README.md"]
-    makers = wheel(tmp_path, sbom, metadata="Name: skate\nRequires-Dist: pytest>=8\n")
+    makers = wheel(tmp_path, *must, metadata="Name: skate\nRequires-Dist: pytest>=8\n")
     assert list(wheels.faults(makers)) == ["asks for pytest, which is for makers"]
 
 
