@@ -71,13 +71,13 @@ void sk_metrics_timed(struct sk_step *x, struct sk_sstage *s, int64_t run_ns) {
     s->task_ns_total += run_ns;
     s->task_ns_max = SK_MAX(s->task_ns_max, run_ns);
     /* half of the tasks so far: the first ones import modules and touch fresh memory */
-    double n = SK_MIN((double)(s->size.n + 1) / 2, RECENT);
+    double n = SK_MIN((double)(s->size.n + 1) / 2, (double)RECENT);
     s->recent_ns += ((double)run_ns - s->recent_ns) / SK_MAX(n, 1);
     if (!phase->phase_live_ns) phase->phase_live_ns = run_ns;
 }
 
 void sk_metrics_consumed(struct sk_step *x, int64_t ns) {
-    double n = SK_MIN((double)++x->n_timed / 2, RECENT);
+    double n = SK_MIN((double)++x->n_timed / 2, (double)RECENT);
     x->row_ns += ((double)ns / (double)x->took_rows - x->row_ns) / SK_MAX(n, 1);
 }
 
