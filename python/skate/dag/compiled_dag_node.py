@@ -285,7 +285,7 @@ class CompiledDAG(Results):
         """Whether the graph was torn down."""
         return self._is_teardown
 
-    def get_id(self):
+    def get_id(self) -> str:
         """The name of the graph."""
         return self._id
 
@@ -303,7 +303,13 @@ class CompiledDAG(Results):
             owner = owner.current_actor
         return callers.here, (self._id, owner, len(self._place) if self._returns_list else None)
 
-    def visualize(self, filename="compiled_graph", format="png", view=False, channel_details=False):
+    def visualize(
+        self,
+        filename: str = "compiled_graph",
+        format: str = "png",
+        view: bool = False,
+        channel_details: bool = False,
+    ) -> str:
         """Draws the graph, or gives it as text.
 
         Args:
@@ -445,7 +451,7 @@ class CompiledDAG(Results):
 
     # ---- Teardown.
 
-    def teardown(self, kill_actors=False):
+    def teardown(self, kill_actors: bool = False) -> None:
         """Ends the graph: calls that wait for its results return, and its actors become ordinary
         actors again. Waits for running methods, at most DAGContext.teardown_timeout seconds.
 

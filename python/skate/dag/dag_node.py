@@ -80,23 +80,23 @@ class DAGNode(DAGNodeBase):
 
     # ---- Facts about a node.
 
-    def get_args(self):
+    def get_args(self) -> tuple[Any, ...]:
         """The positional arguments of this node."""
         return self._bound_args
 
-    def get_kwargs(self):
+    def get_kwargs(self) -> dict[str, Any]:
         """The keyword arguments of this node."""
         return self._bound_kwargs.copy()
 
-    def get_options(self):
+    def get_options(self) -> dict[str, Any]:
         """The options of this node, as the program gave them."""
         return self._bound_options.copy()
 
-    def get_other_args_to_resolve(self):
+    def get_other_args_to_resolve(self) -> dict[str, Any]:
         """What the node depends on besides its arguments, by the keys in skate.dag.constants."""
         return self._bound_other_args_to_resolve.copy()
 
-    def get_stable_uuid(self):
+    def get_stable_uuid(self) -> str:
         """A name of this node; copies of the node and unpickled nodes have the same name."""
         return self._stable_uuid
 
@@ -118,7 +118,7 @@ class DAGNode(DAGNodeBase):
 
     # ---- Running a graph.
 
-    def execute(self, *args, **kwargs):
+    def execute(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the graph that ends with this node: each node once, calls in the order of their
         bind().
 
