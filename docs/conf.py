@@ -54,7 +54,7 @@ nitpick_ignore_regex = [
         r"(BatchFormat|BatchFunction|BatchOptions|Compute|Concurrency|FileSystem|Mode|NumpyBatch)",
     ),
     ("py:class", r"(OnError|Path|Paths|Row|RowFunction|Seed|Shuffle|Strategy)"),
-    ("py:class", r"dict\[str"),  # what Sphinx makes of a string that is a type
+    ("py:class", r"(dict|tuple|list)\[\w+"),  # what Sphinx makes of a string that is a type
     # Type variables, and types that the code keeps for itself.
     ("py:class", r"(P|R|T|U|Facts|Node|RunRequest|Context|NumReturns|TaskOptions|_\w+|.*\._\w+)"),
     ("py:class", r".*\.(WriteReturnType|BlockType|StatComputationPlan|BatchFormat|Deal|page\.\w+\.\w+)"),
