@@ -1206,7 +1206,7 @@ class Dataset:
             >>> a, b = skate.data.range(100), skate.data.from_items([{"id": -1}] * 100)
             >>> mixed = skate.data.Dataset.mix([a, b], weights=[0.75, 0.25])
             >>> [row["id"] for row in mixed.take(8)], mixed.count()
-            ([0, 1, -1, 2, 3, 4, -1, 5], 134)
+            ([0, 1, -1, 2, 3, 4, -1, 5], 133)
         """
         shares = mixing.shares(datasets, weights)
         if stopping_condition not in ("first_exhausted", "all_exhausted"):

@@ -75,22 +75,30 @@ def gone():
     return p.pid
 
 
+@pytest.fixture
+def other():
+    """The id of a process that does not run skate; this one may, for other tests."""
+    p = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    yield p.pid
+    p.communicate()
+
+
 @pytest.mark.parametrize("command", [*LOOKS, "timeline", "page"])
-def test_processes_that_cannot_be_looked_at(command):
-    for pid, why in ((gone(), "there is no process"), (os.getpid(), "does not run skate")):
+def test_processes_that_cannot_be_looked_at(command, other):
+    for pid, why in ((gone(), "there is no process"), (other, "does not run skate")):
         out, err, rc = skate(command, pid)
         assert (out, rc) == ("", 1) and why in err and err.count("\n") == 1, err
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
 @pytest.mark.parametrize("command", LOOKS)
-def test_a_process_of_another_user(command):
+def test_a_process_of_another_user(command, other):
     """The process is root's, and the command nobody's, who may not read where Python is: all is
     imported before."""
     code = f"""
 import os, pwd
 from skate.cli import out, parsers
-call = parsers.parse(["{command}", "{os.getpid()}"])
+call = parsers.parse(["{command}", "{other}"])
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 try: call()
 except out.Refused as e: print(e)
@@ -98,7 +106,7 @@ except out.Refused as e: print(e)
     p = subprocess.run(
         [sys.executable, "-c", code], env=ENV, capture_output=True, text=True, timeout=60
     )
-    assert f"process {os.getpid()} " in p.stdout and "user" in p.stdout, p.stderr
+    assert f"process {other} " in p.stdout and "user" in p.stdout, p.stderr
 
 
 @pytest.mark.parametrize("command", ["--help", "run --help", "stack"])

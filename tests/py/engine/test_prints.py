@@ -339,7 +339,7 @@ class A:
 skate.init(num_cpus=1)
 actors = [A.remote() for _ in range(40)]
 skate.get([a.say.remote(i) for i, a in enumerate(actors)])
-files = [open("/dev/null") for _ in range(16)]  # some are left for the program
+files = [open("/dev/null") for _ in range(12)]  # some are left for the program
 """
 
 
