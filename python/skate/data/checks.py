@@ -63,10 +63,11 @@ def no_form(method: str, what: str, field: Any, remedy: str) -> TypeError:
 
 def library(module: str, method: str, package: str | None = None) -> Any:
     """Imports a third-party module; the ImportError names the package (by default the module's
-    name) and the method that needs it."""
+    name), the method that needs it, and the command that installs it."""
     try:
         return importlib.import_module(module)
     except ImportError as e:
+        name = package or module
         raise ImportError(
-            f"{method} needs the package {package or module}, which is not installed ({e})"
+            f"{method} needs the package {name}, which is not installed ({e}): pip install {name}"
         ) from None

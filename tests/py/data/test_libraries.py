@@ -2,6 +2,8 @@
 directions. Types that the other library does not have are refused, not changed."""
 
 import decimal
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -326,3 +328,102 @@ def test_videos(tmp_path):
         and abs(rows[20]["frame_timestamp"][0] - 2.0) < 1e-6
     )
     assert sd.read_videos(str(tmp_path)).schema().names == ["frame", "frame_index"]
+
+
+def film(path, n, rate, size=(48, 64)):
+    """A lossless video: frame i is (i, 2 i, 255 - i) everywhere."""
+    av = pytest.importorskip("av")
+    with av.open(str(path), "w") as f:
+        codec, form = ("ffv1", "bgr0") if path.suffix == ".mkv" else ("png", "rgb24")
+        s = f.add_stream(codec, rate=rate)
+        s.height, s.width, s.pix_fmt = *size, form
+        for i in range(n):
+            picture = np.full((*size, 3), (i, 2 * i, 255 - i), np.uint8)
+            f.mux(s.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        f.mux(s.encode())
+
+
+def colours(rows):
+    """The i of each frame, which has to be of one colour."""
+    found = []
+    for r in rows:
+        i = int(r["frame"][0, 0, 0])
+        assert (r["frame"] == (i, 2 * i, 255 - i)).all()
+        found.append(i)
+    return found
+
+
+# At 10 frames a second frame i begins at i / 10. 4 fps: at 0, 0.25, 0.5, 0.75 s and so on.
+@pytest.mark.parametrize(
+    "name, rate, fps, want",
+    [
+        ("a.mov", 10, 4, [0, 3, 5, 8, 10, 13, 15, 18, 20, 23]),
+        ("a.avi", 10, 4, [0, 3, 5, 8, 10, 13, 15, 18, 20, 23]),
+        ("a.mov", 10, 10, list(range(25))),
+        ("a.mov", 10, 1000, list(range(25))),
+        ("a.mov", 10, 1 / 0.3, [0, 3, 6, 9, 12, 15, 18, 21, 24]),
+        ("a.mov", 10, np.float32(0.5), [0, 20]),
+        ("a.mov", 10, 1e-9, [0]),
+        ("a.mkv", 30, 30, list(range(25))),  # times are whole milliseconds: 0, 33, 67, 100
+        ("a.mkv", 30, 15, list(range(0, 25, 2))),
+        ("a.mkv", 24, 8, list(range(0, 25, 3))),
+    ],
+)
+def test_videos_at_a_rate(tmp_path, name, rate, fps, want):
+    film(tmp_path / name, 25, rate)
+    rows = sd.read_videos(str(tmp_path), fps=fps, include_timestamps=True).take_all()
+    assert colours(rows) == want
+    assert [r["frame_index"] for r in rows] == want
+    begins = [r["frame_timestamp"][0] for r in rows]
+    assert np.allclose(begins, np.array(want) / rate, atol=0.0006)
+
+
+def test_videos_resized(tmp_path):
+    film(tmp_path / "a.mov", 9, 10)
+    film(tmp_path / "b.mov", 4, 10, (30, 20))  # sizes that differ go together
+    runs = [sd.read_videos(str(tmp_path), fps=5, resize=(24, 40)).to_arrow() for _ in range(2)]
+    assert runs[0].equals(runs[1])
+    rows = sd.read_videos(str(tmp_path), fps=5, resize=[np.int64(24), 40]).take_all()
+    assert colours(rows) == [0, 2, 4, 6, 8, 0, 2]
+    assert {r["frame"].shape for r in rows} == {(24, 40, 3)}
+    assert {r["frame"].dtype for r in rows} == {np.dtype(np.uint8)}
+
+
+def test_videos_in_several_batches(tmp_path):
+    film(tmp_path / "a.mov", 20, 10, (600, 800))  # 1.44 MB each: 2 a batch
+    rows = sd.read_videos(str(tmp_path), fps=5)
+    assert colours(rows.iter_rows()) == list(range(0, 20, 2))
+    assert [r["frame_index"] for r in rows.select_columns("frame_index").iter_rows()] == list(
+        range(0, 20, 2)
+    )
+
+
+@pytest.mark.parametrize("fps", [0, -1, float("nan"), float("inf"), 1e7, True, "2"])
+def test_videos_refuse_a_wrong_rate(fps):
+    with pytest.raises(ValueError, match=r"^read_videos: fps must be a number of frames .*, not "):
+        sd.read_videos("nowhere", fps=fps)
+
+
+@pytest.mark.parametrize(
+    "size", [(0, 4), (4, -1), (4,), (4, 4, 3), 4, "44", (4.5, 4), (4, 1 << 14)]
+)
+def test_videos_refuse_a_wrong_size(size):
+    with pytest.raises(
+        ValueError, match=r"^read_videos: resize must be \(height, width\), .*, not "
+    ):
+        sd.read_videos("nowhere", resize=size)
+
+
+def test_without_av_the_package_is_named():
+    code = """
+import sys
+sys.modules["av"] = None
+import skate.data
+try:
+    skate.data.read_videos("x.mp4")
+except ImportError as e:
+    print(e)
+"""
+    r = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert r.stdout.startswith("read_videos needs the package av, which is not installed ("), r
+    assert r.stdout.endswith(": pip install av\n"), r

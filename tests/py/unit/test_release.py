@@ -77,7 +77,7 @@ def test_checksums_are_those_of_sha256sum(tmp_path, monkeypatch):
 def test_extras_are_for_users():
     project = PYPROJECT["project"]
     extras = project["optional-dependencies"]
-    assert set(extras) == {"pandas", "torch", "ray", "s3", "page", "images", "all"}
+    assert set(extras) == {"pandas", "torch", "ray", "s3", "page", "images", "videos", "all"}
     named = re.fullmatch(r"skate\[(.+)\]", extras["all"][0])
     assert named and set(named[1].split(",")) == set(extras) - {"all", "ray"}
     users = {r for e in extras.values() for r in e} | set(project["dependencies"])
