@@ -19,6 +19,7 @@ SKATE_BATCHES(wt_fails) {
 
 static struct seen {
     int calls, after; /* after: of calls, the one that lets the stream go on; 0: none */
+    int estimates;    /* calls with a share between 0 and 1 */
     struct skate_progress last;
     pthread_t thread;
     sem_t go;
@@ -34,6 +35,9 @@ static void progress(void *ctx, const struct skate_progress *p) {
     CHECK_GT(p->memory_limit, 0);
     CHECK_LE(p->memory_used, p->memory_limit);
     CHECK(!s->last.done);
+    /* either nothing is known, or there is a share and a time */
+    CHECK(p->left_ns >= 0 ? p->share >= 0 && p->share <= 1 : p->share == 0 && p->left_ns == -1);
+    if (p->share > 0 && p->share < 1) s->estimates++;
     s->last = *p;
     if (++s->calls == s->after) sem_post(&s->go);
 }
@@ -89,6 +93,21 @@ TEST(a_watch_is_called_while_the_consumer_waits) {
     CHECK(S.last.bytes_in >= 8000 && S.last.bytes_out >= 8000);
     CHECK(S.last.tasks_total == S.last.tasks_done && !S.last.tasks_running);
     CHECK_EQ(S.last.memory_used + S.last.disk_bytes, 0);
+    CHECK(S.last.share == 1 && S.last.left_ns == 0 && !S.last.left_guess);
+    skate_dataset_release(ds);
+    skate_shutdown();
+}
+
+/* The store holds a fifth of the blocks, so tasks end while others wait for the consumer. */
+TEST(a_watch_is_told_the_time_that_is_left) {
+    int64_t n = 0;
+    open_engine();
+    skate_dataset *ds =
+        watched(skate_map(skate_range(40 << 20, NULL, NULL), "wt_same", NULL), 1, 0);
+    OK(skate_count(ds, NULL, &n));
+    CHECK_EQ(n, 40 << 20);
+    CHECK_GT(S.estimates, 0);
+    CHECK(S.last.share == 1 && S.last.left_ns == 0 && !S.last.left_guess);
     skate_dataset_release(ds);
     skate_shutdown();
 }

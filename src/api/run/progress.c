@@ -24,7 +24,10 @@ bool sk_data_progress(struct sk_exec *x, struct skate_progress *out) {
                                    .memory_used = s.memory_now,
                                    .memory_limit = s.memory_limit,
                                    .disk_bytes = s.memory_disk,
-                                   .done = s.done};
+                                   .done = s.done,
+                                   .left_guess = s.left_guess,
+                                   .share = s.share,
+                                   .left_ns = s.left_ns};
     for (uint32_t i = 0; i < s.n_ops; i++) {
         const struct sk_exec_op_stats *o = &ops[i];
         out->tasks_done += o->tasks_done;

@@ -63,3 +63,18 @@ SKATE_API void skate_g(void);
     renamed = before.replace("*x,", "*other,").replace("skate_g(", "skate_h(")
     gone, new = abi.differences(lines, abi.declared(renamed)[0])
     assert gone == ["function void skate_g(void)"] and new == ["function void skate_h(void)"]
+
+
+def test_a_struct_that_only_the_library_makes_may_grow():
+    def size(name, n, aligned=8):
+        return f"struct {name}: {n} bytes, aligned to {aligned}"
+
+    def gone(name, kept, now, aligned=8):
+        return abi.differences([size(name, kept)], [size(name, now, aligned)])[0]
+
+    assert gone("skate_progress", 104, 120) == []
+    assert gone("skate_progress", 104, 96) and gone("skate_progress", 104, 120, 16)
+    assert gone("skate_opts", 104, 120)
+    field = "field skate_progress.done: bool at 96"
+    moved = [size("skate_progress", 120), "field skate_progress.done: bool at 104"]
+    assert abi.differences([size("skate_progress", 104), field], moved)[0] == [field]
