@@ -27,8 +27,8 @@ def test_what_headers_declare_is_exported_and_nothing_else():
 
 
 def test_the_header_has_the_version_of_the_project():
-    cmake = (ROOT / "CMakeLists.txt").read_text()
-    found = re.search(r"project\(skate VERSION (\d+)\.(\d+)\.(\d+)", cmake)
+    project = (ROOT / "pyproject.toml").read_text()
+    found = re.search(r'^version = "(\d+)\.(\d+)\.(\d+)"$', project, re.M)
     assert found
     header = (ROOT / "src" / "skate.h").read_text()
     for name, value in zip(("MAJOR", "MINOR", "PATCH"), found.groups(), strict=True):
