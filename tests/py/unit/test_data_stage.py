@@ -1,6 +1,7 @@
 """Stages in the worker: cutting, caps, retries, notes, errors. No engine."""
 
 import pickle
+import re
 import struct
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rounds import examples
 from skate.data.expr.evaluation import parse
+from skate.data.op import flat_map
 from skate.data.values.rebatch import rebatch
 from skate.data.values.unify import merge
 from skate.data.worker import rows, stage
@@ -266,6 +268,67 @@ def test_row_results_are_checked(worker):
     for bad in (None, 5, {"a": 1}, "ab"):
         with pytest.raises(ValueError, match="return a list of dicts"):
             worker([("flat_map", "m", {**ROW, "fn": lambda r, bad=bad: bad})], [numbers(2)])
+
+
+def test_items_of_generators_are_built_as_they_come():
+    made, closed = [], []
+
+    def items(r):
+        try:
+            for i in range(5000):
+                made.append(i)
+                yield {"id": 5000 * r["id"] + i}
+        finally:
+            closed.append(r["id"])
+
+    out = flat_map.operator.run(
+        {**ROW, "label": "f", "fn": items}, iter([numbers(9), numbers(60, 9)]), task
+    )
+    got = []
+    for b in out:
+        got += b["id"].to_pylist()
+        assert len(got) == len(made)  # none waits
+        assert b.num_rows <= rows.PIECE_MAX
+        if len(got) > 100_000:
+            break
+    assert got == list(range(len(got))) and b.num_rows == rows.PIECE_MAX
+    out.close()
+    assert closed == list(range(len(got) // 5000 + 1))
+
+
+def test_batches_of_items_follow_their_bytes():
+    big = np.zeros(rows.PIECE_BYTES // 8, np.int64)  # an item is as large as a batch should be
+    fn = lambda r: ({"x": big} for _ in range(30))  # noqa: E731
+    out = flat_map.operator.run({**ROW, "label": "f", "fn": fn}, iter([numbers(2)]), task)
+    assert [b.num_rows for b in out] == [rows.PIECE_MIN] + [1] * 52
+
+
+def test_items_of_generators_that_are_wrong_name_their_row(worker):
+    def fails(r):
+        yield {"id": 1}
+        if r["id"] == 37:
+            raise ValueError("no")
+
+    with pytest.raises(ValueError, match="^no") as e:
+        worker([("flat_map", "f", {**ROW, "fn": fails})], [numbers(30), numbers(30, 30)])
+    assert e.value.__notes__[0].startswith("in f: input row 37")
+
+    def wrong(r):
+        yield {"id": 1}
+        yield 5 if r["id"] == 37 else {"id": 2}
+
+    with pytest.raises(ValueError, match="return a list of dicts") as e:
+        worker([("flat_map", "f", {**ROW, "fn": wrong})], [numbers(60)])
+    assert re.match(r"in f: input rows \d+\.\.\d+", e.value.__notes__[0])
+    first, last = map(int, re.findall(r"\d+", e.value.__notes__[0])[:2])
+    assert first <= 37 <= last
+
+    def mixed(r):
+        return [r] if r["id"] % 2 else iter(({"id": r["id"]},))
+
+    assert flat(worker([("flat_map", "f", {**ROW, "fn": mixed})], [numbers(9)])) == list(range(9))
+    none = {**ROW, "fn": lambda r: ({"id": 1} for _ in ())}
+    assert flat(worker([("flat_map", "f", none)], [numbers(9)])) == []
 
 
 def test_generators_and_every_batch_format(worker):

@@ -11,7 +11,7 @@ import functools
 import inspect
 import itertools
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from skate import _skate
@@ -56,7 +56,7 @@ def by_batch(
 def pieces(
     batches: Batches,
     task: Task,
-    work: Callable[[pa.RecordBatch], list[pa.RecordBatch]],
+    work: Callable[[pa.RecordBatch], Iterable[pa.RecordBatch]],
     whole: bool,
     keeps: bool,
 ) -> Batches:
@@ -73,17 +73,23 @@ def pieces(
             continue
         while at < n:
             k = min(size, n - at)
-            out = work(rb if k == n else rb.slice(at, k))
-            at += k
-            if out:
-                per_row = max(1, sum(map(task.nbytes, out))) / k
-                size = int(max(PIECE_MIN, min(PIECE_MAX, 4 * size, PIECE_BYTES / per_row)))
+            made = []
+            for out in work(rb if k == n else rb.slice(at, k)):
+                made.append(task.nbytes(out))
                 if whole:
-                    done += out
+                    done.append(out)
                 else:
-                    yield from out
+                    yield out
+            at += k
+            if made:
+                size = max(PIECE_MIN, _next_size(size, k, sum(made)))
         if done:
             yield merge(done)
+
+
+def _next_size(size: int, n: int, nbytes: int) -> int:
+    """How many rows or items are next, after `size` of them before, of which n made nbytes."""
+    return int(max(1, min(PIECE_MAX, 4 * size, PIECE_BYTES / (max(1, nbytes) / n))))
 
 
 def by_row(
@@ -97,9 +103,11 @@ def by_row(
 ) -> Batches:
     """The common part of the row operators: calls the function for each row. check() raises for an
     invalid result; build() makes batches of the results for a batch of rows. lists: results may be
-    generators. keeps: see pieces()."""
+    generators; their items are built as they come, unless bad rows are left out. keeps: see
+    pieces()."""
     fn = _bound(params)
     base = [0]
+    n_items = [PIECE_MIN]
     if task.careful:
         fn = _row_by_row(fn, params, task, again := [""])
 
@@ -108,13 +116,15 @@ def by_row(
         if task.careful:
             again[0] = said
 
-    def strict(rb: pa.RecordBatch) -> list[pa.RecordBatch]:
+    def strict(rb: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         begin(rb)
         rows = row_dicts.to_rows(rb)
         it: Any = iter(rows)
         got = None
         try:
             got = [fn(r) for r in it]
+            if lists and set(map(type, got)) == {types.GeneratorType}:
+                return _streamed(got, rb, params, task, base[0], n_items, build)
             got = _finished(got)
             check(got)
             return build(got, rb)
@@ -177,6 +187,46 @@ def by_row(
     yield from pieces(
         batches, task, tolerant if tolerates(params) else strict, params.get("whole", False), keeps
     )
+
+
+def _streamed(
+    got: list[Any],
+    rb: pa.RecordBatch,
+    params: dict[str, Any],
+    task: Task,
+    first: int,
+    size: list[int],
+    build: Callable[[list[Any], pa.RecordBatch], list[pa.RecordBatch]],
+) -> Iterator[pa.RecordBatch]:
+    """Reads generators, one for each row of rb, one after the other, and builds every size[0]
+    items, so that no more wait. first: the number of the first row; size: follows the bytes."""
+    at = 0  # the row whose generator is read
+
+    def blame(e: BaseException, since: int) -> None:
+        where = f"row {first + at}" if since == at else f"rows {first + since}..{first + at}"
+        task.note(e, params, f"input {where}", first + since, rb.slice(since, at - since + 1))
+
+    def each() -> Iterator[Any]:
+        nonlocal at
+        for at, items in enumerate(got):
+            try:
+                yield from items
+            except GeneratorExit:
+                raise
+            except BaseException as e:
+                blame(e, at)
+                raise
+
+    items, since = each(), 0
+    while some := list(itertools.islice(items, size[0])):
+        try:
+            made = build([some], rb)
+        except BaseException as e:
+            blame(e, since)
+            raise
+        yield from made
+        since = at
+        size[0] = _next_size(size[0], len(some), sum(map(task.nbytes, made)))
 
 
 def _row_by_row(
