@@ -398,6 +398,25 @@ def test_videos_in_several_batches(tmp_path):
     )
 
 
+def test_files_without_a_video(tmp_path):
+    av = pytest.importorskip("av")
+    (tmp_path / "broken.mp4").write_text("no video")
+    with pytest.raises(ValueError, match="Invalid data found") as e:
+        sd.read_videos(str(tmp_path)).take_all()
+    assert "broken.mp4" in str(e.value)
+    with av.open(str(tmp_path / "a.mp4"), "w") as f:
+        s = f.add_stream("aac", rate=16000)
+        sound = av.AudioFrame.from_ndarray(np.zeros((1, 1024), np.float32), "fltp", "mono")
+        sound.sample_rate = 16000
+        f.mux(s.encode(sound))
+        f.mux(s.encode())
+    with pytest.raises(ValueError, match="a.mp4: the file has no video, only other streams"):
+        sd.read_videos(str(tmp_path / "a.mp4")).take_all()
+    film(tmp_path / "b.mov", 3, 10)
+    ds = sd.read_videos(str(tmp_path), on_error="skip")
+    assert colours(ds.take_all()) == [0, 1, 2]
+
+
 @pytest.mark.parametrize("fps", [0, -1, float("nan"), float("inf"), 1e7, True, "2"])
 def test_videos_refuse_a_wrong_rate(fps):
     with pytest.raises(ValueError, match=r"^read_videos: fps must be a number of frames .*, not "):

@@ -106,6 +106,8 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
         return _batch.from_batch(cols, "read_videos")
 
     with library("av", "read_videos").open(io.BytesIO(read_stream(params, path))) as film:
+        if not film.streams.video:
+            raise ValueError("the file has no video, only other streams")
         stream = film.streams.video[0]
         each = 1 / float(stream.average_rate or 1)
         for index, start, f in taken(film.decode(stream), each, params["fps"]):
