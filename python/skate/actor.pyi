@@ -181,7 +181,7 @@ class _MakesMethodOfSeveral(Protocol):
 @overload
 def method(function: Callable[Concatenate[Any, P], R], /) -> _Method[P, R]: ...
 @overload
-def method(
+def method(  # type: ignore[overload-overlap] # 1 is an int, too
     *, num_returns: Literal[1] | None = None, **given: Unpack[MethodOptions]
 ) -> _MakesMethod: ...
 @overload
