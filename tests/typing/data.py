@@ -38,6 +38,9 @@ assert_type(skate.data.read_parquet("p", columns=["a"], partitioning=Partitionin
 assert_type(skate.data.read_csv(["a", "b"], on_error="skip", shuffle="files"), Dataset)
 assert_type(skate.data.from_items([1, 2]), MaterializedDataset)
 assert_type(ds.map(lambda row: {"x": row["id"] + 1}).filter(expr="x > 3").limit(5), Dataset)
+ds.map(lambda row: {"x": assert_type(row, dict[str, Any])["id"]})  # not Unknown
+ds.map_batches(lambda batch, k: batch, fn_args=(2,))
+ds.map_batches(lambda: 1)  # type: ignore
 assert_type(ds.map_batches(numbers, batch_size=64, batch_format="numpy", num_cpus=0.5), Dataset)
 assert_type(
     ds.map_batches(

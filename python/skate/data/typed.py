@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, TypeAlias, TypedDict
 
 from skate._deps import np
 
@@ -22,8 +22,13 @@ if TYPE_CHECKING:
     NumpyBatch: TypeAlias = dict[str, np.ndarray[Any, Any]]
 
 Row: TypeAlias = dict[str, Any]
-RowFunction: TypeAlias = Callable[[Row], Any] | Callable[..., Any]  # or a class with __call__
-BatchFunction: TypeAlias = Callable[..., Any]
+# A function, whose parameters behind the first one are fn_args and fn_kwargs, or a class with
+# __call__. From the first type of a union, checkers know the parameter of a lambda; from
+# Callable[..., Any] it is Unknown. With one Callable only, mypy refuses lambdas of two parameters.
+RowFunction: TypeAlias = (
+    Callable[Concatenate[Row, ...], Any] | Callable[Concatenate[Any, ...], Any] | type[Any]
+)
+BatchFunction: TypeAlias = Callable[[Any], Any] | Callable[Concatenate[Any, ...], Any] | type[Any]
 BatchFormat: TypeAlias = Literal["default", "numpy", "pandas", "pyarrow"] | None
 OnError: TypeAlias = Literal["raise", "skip", "quarantine"] | None
 Concurrency: TypeAlias = int | tuple[int, int] | tuple[int, int, int] | None
