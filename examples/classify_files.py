@@ -15,6 +15,7 @@ import os
 import sys
 import sysconfig
 import tempfile
+from typing import Any
 
 import numpy as np
 import skate
@@ -23,7 +24,7 @@ import skate.data
 SAMPLE = 4096  # bytes that the model looks at on either side
 
 
-def prepare(batch):
+def prepare(batch: dict[str, Any]) -> dict[str, Any]:
     """Path, size, SHA-256, and what the model needs of each file."""
     content = batch["bytes"]
     return {
@@ -37,7 +38,7 @@ def prepare(batch):
 class Classify:
     """Holds the model; an actor makes one and keeps it."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         import onnxruntime
         from magika import Magika
 
@@ -51,7 +52,7 @@ class Classify:
 
         self.model = OneThread()
 
-    def __call__(self, batch):
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         found = [self.model.identify_bytes(sample) for sample in batch.pop("sample")]
         batch["label"] = [str(r.output.label) for r in found]
         batch["group"] = [r.output.group for r in found]
@@ -59,9 +60,9 @@ class Classify:
         return batch
 
 
-def list_files(folder):
+def list_files(folder: str) -> tuple[list[str], int]:
     """(files in order, how many cannot be read)."""
-    files, unreadable = [], 0
+    files, unreadable = list[str](), 0
     for where, folders, names in os.walk(folder):
         folders.sort()
         for name in sorted(names):
@@ -73,7 +74,7 @@ def list_files(folder):
     return files, unreadable
 
 
-def main():
+def main() -> int:
     default = sysconfig.get_path("stdlib")
     p = argparse.ArgumentParser(description="Classify the files of a folder.")
     p.add_argument("dir", nargs="?", default=default, help=f"folder (default: {default})")

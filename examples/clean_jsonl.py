@@ -11,6 +11,7 @@ import json
 import os
 import random
 import tempfile
+from typing import Any
 
 import skate.data
 from skate.data.expressions import col
@@ -46,12 +47,12 @@ def make(folder: str, rows: int) -> dict[str, int]:
     return planted
 
 
-def clean(row: dict) -> dict:
+def clean(row: dict[str, Any]) -> dict[str, Any]:
     """One review with a number for its stars, and its text without spaces around it."""
     return {"id": row["id"], "stars": int(row["stars"]), "text": row["text"].strip()}
 
 
-def plot(file: str, stars: list[dict], errors: list[dict]) -> None:
+def plot(file: str, stars: list[dict[str, Any]], errors: list[dict[str, Any]]) -> None:
     from matplotlib import pyplot as plt
 
     fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")

@@ -24,7 +24,7 @@ class Site(BaseHTTPRequestHandler):
     """A site of PAGES pages: page n links to some pages with larger numbers. One request in ten
     fails for the first time."""
 
-    pages, failed = 0, set()
+    pages, failed = 0, set[int]()
 
     def do_GET(self) -> None:
         n = int(self.path.strip("/") or 0)
@@ -41,12 +41,12 @@ class Site(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body.encode())
 
-    def log_message(self, *args: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Says nothing."""
 
 
 @skate.remote(max_retries=3, retry_exceptions=True, num_returns=2)
-def fetch(site: str, path: str) -> tuple[list[str], Counter]:
+def fetch(site: str, path: str) -> tuple[list[str], Counter[str]]:
     """Returns (the links of a page, how often each word is on it)."""
     with urllib.request.urlopen(site + path, timeout=10) as answer:
         page = answer.read().decode()
@@ -58,9 +58,9 @@ class Index:
     """Counts words over all pages."""
 
     def __init__(self) -> None:
-        self.words, self.pages = Counter(), 0
+        self.words, self.pages = Counter[str](), 0
 
-    def add(self, words: Counter) -> None:
+    def add(self, words: Counter[str]) -> None:
         self.words += words
         self.pages += 1
 
@@ -70,8 +70,8 @@ class Index:
 
 def crawl(site: str) -> tuple[int, list[tuple[str, int]], list[tuple[float, int, int]]]:
     """Returns (number of pages, the commonest words, the progress over time)."""
-    index, start, trace = Index.remote(), time.monotonic(), []
-    seen, open_tasks = {"/0"}, set()
+    index, start, seen = Index.remote(), time.monotonic(), {"/0"}
+    trace, open_tasks = list[tuple[float, int, int]](), set[skate.ObjectRef[list[str]]]()
 
     def visit(path: str) -> None:
         links, words = fetch.remote(site, path)
@@ -88,7 +88,8 @@ def crawl(site: str) -> tuple[int, list[tuple[str, int]], list[tuple[float, int,
                     seen.add(path)
                     visit(path)
         trace.append((time.monotonic() - start, len(seen), len(open_tasks)))
-    return *skate.get(index.result.remote()), trace
+    pages, words = skate.get(index.result.remote())
+    return pages, words, trace
 
 
 def main() -> None:

@@ -7,14 +7,17 @@ were there before it, a trial with other parameters takes its place. No trial wa
 """
 
 import argparse
+from typing import Any
 
 import numpy as np
 import skate
 
 RUNGS = [1, 2, 4, 8, 16]
+Config = dict[str, Any]
+Rows = tuple[np.ndarray, np.ndarray]  # points, classes
 
 
-def spirals(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def spirals(n: int, seed: int) -> Rows:
     rng = np.random.default_rng(seed)
     at, side = rng.uniform(0.3, 3, n), rng.integers(0, 2, n)
     angle = 2 * at + np.pi * side
@@ -24,7 +27,7 @@ def spirals(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 @skate.remote(num_cpus=1)
 class Trial:  # a small neural network over two interleaved spirals
-    def __init__(self, config: dict, train: tuple, test: tuple) -> None:
+    def __init__(self, config: Config, train: Rows, test: Rows) -> None:
         self.config, self.train, self.test = config, train, test
         self.rng = np.random.default_rng(config["seed"])
         widths = [2, config["width"], config["width"], 1]
@@ -40,7 +43,8 @@ class Trial:  # a small neural network over two interleaved spirals
         return layers
 
     def step(self, batch: np.ndarray) -> None:
-        layers, grads_w, grads_b = self.forward(self.train[0][batch]), [], []
+        layers = self.forward(self.train[0][batch])
+        grads_w, grads_b = list[np.ndarray](), list[np.ndarray]()
         delta = (layers[-1] - self.train[1][batch, None]) / len(batch)
         for i in (2, 1, 0):
             grads_w.insert(0, layers[i].T @ delta)
@@ -60,18 +64,18 @@ class Trial:  # a small neural network over two interleaved spirals
         return float(((self.forward(self.test[0])[-1][:, 0] > 0.5) == self.test[1]).mean())
 
 
-def draw(rng: np.random.Generator, seed: int) -> dict:
+def draw(rng: np.random.Generator, seed: int) -> Config:
     width, batch = (int(rng.choice(some)) for some in ([8, 16, 32, 64], [16, 32, 64]))
     rate, momentum = 10 ** rng.uniform(-3, 0), float(rng.choice([0, 0.5, 0.9]))
     return {"rate": rate, "width": width, "batch": batch, "momentum": momentum, "seed": seed}
 
 
-def search(trials: int) -> list[tuple[dict, list[float]]]:
+def search(trials: int) -> list[tuple[Config, list[float]]]:
     """Runs all trials, one a CPU; returns their (parameters, accuracies)."""
-    rng, done = np.random.default_rng(5), []
+    rng, done = np.random.default_rng(5), list[tuple[Config, list[float]]]()
     train, test = skate.put(spirals(1500, 1)), skate.put(spirals(500, 2))
     rungs: list[list[float]] = [[] for _ in RUNGS]
-    running: dict = {}
+    running: dict[skate.ObjectRef[float], tuple[Any, Config, list[float]]] = {}
 
     def start() -> None:
         config = draw(rng, len(done) + len(running))

@@ -24,7 +24,7 @@ def draw(folder: str, n: int) -> None:
     for i in range(n):
         rng, shape = np.random.default_rng(i), SHAPES[i % len(SHAPES)]
         cx, cy, r = (*rng.integers(24, 40, 2), rng.integers(10, 22))
-        inside = {
+        inside: np.ndarray = {
             "disc": (xx - cx) ** 2 + (yy - cy) ** 2 < r * r,
             "square": (abs(xx - cx) < r) & (abs(yy - cy) < r),
             "stripes": (xx + cx) // 6 % 2 == 0,
@@ -32,7 +32,7 @@ def draw(folder: str, n: int) -> None:
         }[shape]
         colours = rng.integers(0, 255, (2, 3))
         noise = rng.normal(0, 12, (SIZE, SIZE, 3))
-        pixels = np.where(inside[..., None], colours[0], colours[1]) + noise
+        pixels = np.where(inside[..., None], colours[:1], colours[1:]) + noise
         Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(
             os.path.join(folder, f"{i:05}-{shape}.jpg"), quality=90
         )

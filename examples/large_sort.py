@@ -37,7 +37,7 @@ def check(folder: str, n: int) -> None:
             last, seen = key[-1], seen + len(key)
     assert seen == n, f"{seen} rows came out of {n}"
     first = skate.data.read_parquet(folder).take_batch(1000)
-    payload = np.ascontiguousarray(np.stack(first["payload"])[:, :8]).view(np.int64)[:, 0]
+    payload = np.ascontiguousarray(np.stack(list(first["payload"]))[:, :8]).view(np.int64)[:, 0]
     assert (payload == first["key"]).all()
 
 

@@ -10,12 +10,15 @@ executions in progress, where the three models work on different requests at the
 import argparse
 import time
 import zlib
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import skate
-from skate.dag import InputNode
+from skate.dag import CompiledDAG, InputNode
 
 FEATURES, WIDTH, CLASSES = 512, 128, 8
+Answer = tuple[int, float]  # class, confidence
 WORDS = "sort merge spill page token lease batch actor graph store ring block".split()
 
 
@@ -44,7 +47,7 @@ class Classify:
     def __init__(self) -> None:
         self.w = np.random.default_rng(2).normal(size=(WIDTH, CLASSES)).astype(np.float32)
 
-    def run(self, embedding: np.ndarray) -> tuple[int, float]:
+    def run(self, embedding: np.ndarray) -> Answer:
         z = np.exp(embedding @ self.w)
         return int(z.argmax()), float(z.max() / z.sum())
 
@@ -54,9 +57,11 @@ def texts(n: int) -> list[str]:
     return [" ".join(rng.choice(WORDS, 20)) for _ in range(n)]
 
 
-def one_by_one(call, requests: list[str]) -> tuple[list, list[float]]:
+def one_by_one(
+    call: Callable[[str], skate.ObjectRef[Answer]], requests: list[str]
+) -> tuple[list[Answer], list[float]]:
     """Returns (the answers, the latency of each request in microseconds)."""
-    answers, took = [], []
+    answers, took = list[Answer](), list[float]()
     for text in requests:
         start = time.perf_counter()
         answers.append(skate.get(call(text)))
@@ -64,14 +69,14 @@ def one_by_one(call, requests: list[str]) -> tuple[list, list[float]]:
     return answers, took
 
 
-def in_flight(graph, requests: list[str], depth: int) -> tuple[list, float]:
+def in_flight(graph: CompiledDAG, requests: list[str], depth: int) -> tuple[list[Answer], float]:
     """Keeps `depth` requests in progress; returns (the answers, microseconds for each request)."""
-    start, open_, answers = time.perf_counter(), [], []
+    start, open_, answers = time.perf_counter(), list[Any](), list[Answer]()
     for text in requests:
         if len(open_) == depth:
-            answers.append(skate.get(open_.pop(0)))
+            answers += skate.get([open_.pop(0)])
         open_.append(graph.execute(text))
-    answers += [skate.get(ref) for ref in open_]
+    answers += skate.get(open_)
     return answers, (time.perf_counter() - start) / len(requests) * 1e6
 
 
@@ -84,7 +89,7 @@ def main() -> None:
     requests = texts(args.requests)
     first, second, third = Featurize.remote(), Embed.remote(), Classify.remote()
 
-    def plain(text: str):
+    def plain(text: str) -> Any:
         return third.run.remote(second.run.remote(first.run.remote(text)))
 
     one_by_one(plain, requests[:50])  # the processes start
@@ -95,12 +100,9 @@ def main() -> None:
     many, each = in_flight(graph, requests, 8)
     graph.teardown()
     assert wanted == answers == many
-    print(
-        f"plain calls      {np.median(calls):6.0f} us a request (99 %: {np.quantile(calls, 0.99):.0f})"
-    )
-    print(
-        f"compiled graph   {np.median(compiled):6.0f} us a request (99 %: {np.quantile(compiled, 0.99):.0f})"
-    )
+    for name, took in (("plain calls", calls), ("compiled graph", compiled)):
+        typical, slow = np.quantile(took, [0.5, 0.99])
+        print(f"{name:16} {typical:6.0f} us a request (99 %: {slow:.0f})")
     print(f"8 in progress    {each:6.0f} us a request, {1e6 / each:,.0f} requests a second")
     if args.plot:
         from matplotlib import pyplot as plt

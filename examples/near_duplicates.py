@@ -9,6 +9,7 @@ one text of each cluster stays. The planted duplicates are the truth for recall 
 
 import argparse
 import zlib
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ PRIME = (1 << 31) - 1
 def texts(n: int) -> pa.Table:
     """n texts, of which a fifth are copies of earlier ones with a few words changed."""
     rng, vocabulary = np.random.default_rng(3), np.array([f"w{i}" for i in range(5000)])
-    out, truth = [], []
+    out, truth = list[str](), list[int]()
     for i in range(n):
         copies = i > 10 and rng.random() < 0.2
         of = int(rng.integers(0, i)) if copies else i
@@ -35,10 +36,8 @@ def texts(n: int) -> pa.Table:
 
 def shingles(text: str) -> set[int]:
     words = text.split()
-    return {
-        zlib.crc32(" ".join(words[i : i + SHINGLE]).encode())
-        for i in range(len(words) - SHINGLE + 1)
-    }
+    starts = range(len(words) - SHINGLE + 1)
+    return {zlib.crc32(" ".join(words[i : i + SHINGLE]).encode()) for i in starts}
 
 
 class Signatures:
@@ -49,7 +48,7 @@ class Signatures:
         self.a, self.b = rng.integers(1, PRIME, (2, HASHES, 1), np.int64)
 
     def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        ids, bands = [], []
+        ids, bands = list[int](), list[int]()
         for id, text in zip(batch["id"], batch["text"]):
             of = np.fromiter(shingles(text), np.int64) % PRIME
             minima = ((self.a * of + self.b) % PRIME).min(1).reshape(BANDS, -1)
@@ -65,14 +64,14 @@ def candidates(group: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {"a": ids[first], "b": ids[second]}
 
 
-def similarity(row: dict) -> dict:
+def similarity(row: dict[str, Any]) -> dict[str, Any]:
     a, b = shingles(row["text_a"]), shingles(row["text_b"])
     return {"a": row["a"], "b": row["b"], "similar": len(a & b) / len(a | b)}
 
 
-def clusters(n: int, pairs: list[dict]) -> np.ndarray:
+def clusters(n: int, pairs: list[dict[str, Any]]) -> np.ndarray:
     """The smallest member of each text's cluster (union by the smaller root)."""
-    root = np.arange(n)
+    root = list(range(n))
 
     def find(i: int) -> int:
         while root[i] != i:
@@ -93,8 +92,9 @@ def main() -> None:
     corpus = skate.data.from_arrow(texts(args.texts)).repartition(8).materialize()
     bands = corpus.map_batches(Signatures, batch_size=500, concurrency=2)
     pairs = bands.groupby("band").map_groups(candidates, batch_format="numpy").distinct()
-    sides = [corpus.map(lambda r, s=s: {s: r["id"], f"text_{s}": r["text"]}) for s in ("a", "b")]
-    for side, key in zip(sides, ("a", "b")):
+    for key in ("a", "b"):
+        side = corpus.select_columns(["id", "text"])
+        side = side.rename_columns({"id": key, "text": f"text_{key}"})
         pairs = pairs.join(side, "inner", on=(key,))
     scored = pairs.map(similarity).materialize()
     close = [r for r in scored.take_all() if r["similar"] >= SIMILAR]

@@ -6,6 +6,7 @@ engine. The words: skate.data.ExchangeStrategy; what others do: docs/design/exch
 
 import skate as ray
 import skate.data
+from skate.data.exchange_strategy import Pack, Shuffle, Sizes
 
 
 class Rounds(skate.data.ExchangeStrategy):
@@ -19,11 +20,11 @@ class Rounds(skate.data.ExchangeStrategy):
     def __init__(self, share: float = 0.25, most: int = 16):
         self.share, self.most = share, most
 
-    def values(self, sizes) -> int:
+    def values(self, sizes: Sizes) -> int:
         """Maps are cut into eight ranges; of sorted runs whole ones are merged."""
         return 1 if sizes.runs else 8
 
-    def came(self, shuffle, pack) -> None:
+    def came(self, shuffle: Shuffle, pack: Pack) -> None:
         """A pack waits in the group of its range."""
         group = shuffle.hold()
         if shuffle.held > self.share * shuffle.sizes.memory_bytes:
@@ -32,7 +33,7 @@ class Rounds(skate.data.ExchangeStrategy):
         elif group.n >= self.most:
             shuffle.merge(group)
 
-    def ended(self, shuffle) -> None:
+    def ended(self, shuffle: Shuffle) -> None:
         """The last round; a pack that is alone goes to the reduces as it is, and so would all that
         is not merged here."""
         for group in shuffle.groups:

@@ -10,6 +10,8 @@ final shares (L1)."""
 
 import argparse
 import time
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import skate
@@ -17,6 +19,9 @@ import skate.data
 from skate.data.aggregate import Count
 
 PAGES = 200_000
+Added = tuple[np.ndarray, np.ndarray]  # places, views
+Results = list[tuple[float, np.ndarray]]  # (seconds, views by page)
+Curve = tuple[list[float], list[float]]  # seconds, errors
 
 
 def draw(part: int, views: int) -> np.ndarray:
@@ -28,7 +33,7 @@ def draw(part: int, views: int) -> np.ndarray:
 
 
 @skate.remote
-def count(part: int, views: int, reducers: int):
+def count(part: int, views: int, reducers: int) -> tuple[Added, ...]:
     """Map: views of each page of a partition, as (places, views) for each reducer. Reducer r has
     pages r, r + reducers, ... at places 0, 1, ..."""
     pages, n = np.unique(draw(part, views), return_counts=True)
@@ -37,31 +42,31 @@ def count(part: int, views: int, reducers: int):
 
 
 @skate.remote
-def add(state, *parts):
+def add(state: int | np.ndarray, *parts: Added) -> np.ndarray:
     """Reduce: the views so far and more of them. state: those of the last round, or how many pages
     there are."""
-    state = np.zeros(state, np.int64) if isinstance(state, int) else state.copy()
+    views = np.zeros(state, np.int64) if isinstance(state, int) else state.copy()
     for places, n in parts:
-        state[places] += n
-    return state
+        views[places] += n
+    return views
 
 
-def empty(reducers: int):
+def empty(reducers: int) -> list[int]:
     return [len(range(r, PAGES, reducers)) for r in range(reducers)]
 
 
-def result(states) -> np.ndarray:
+def result(states: list[skate.ObjectRef[np.ndarray]]) -> np.ndarray:
     views = np.empty(PAGES, np.int64)
     for r, state in enumerate(skate.get(states)):
         views[r :: len(states)] = state
     return views
 
 
-def maps(parts, views, reducers):
+def maps(parts: Iterable[int], views: int, reducers: int) -> list[Any]:
     return [count.options(num_returns=reducers).remote(p, views, reducers) for p in parts]
 
 
-def plain(partitions, views, reducers):
+def plain(partitions: int, views: int, reducers: int) -> Results:
     """All maps, then all reduces: [(seconds, views by page)], of one result."""
     begin = time.perf_counter()
     columns = zip(*maps(range(partitions), views, reducers))
@@ -69,11 +74,11 @@ def plain(partitions, views, reducers):
     return [(time.perf_counter() - begin, total)]
 
 
-def online(partitions, views, reducers, rounds):
+def online(partitions: int, views: int, reducers: int, rounds: int) -> Results:
     """Rounds of maps, each added to the states: a result after each of them. A round's maps run
     while those before it are added and shown."""
-    begin, results = time.perf_counter(), []
-    states: list = empty(reducers)
+    begin, results = time.perf_counter(), Results()
+    states: list[Any] = empty(reducers)
     cuts = np.linspace(0, partitions, rounds + 1).astype(int)
     blocks = maps(range(cuts[0], cuts[1]), views, reducers)
     for i in range(rounds):
@@ -84,14 +89,14 @@ def online(partitions, views, reducers, rounds):
     return results
 
 
-def library(partitions, views):
+def library(partitions: int, views: int) -> Results:
     """The same by skate.data: partial results of an aggregate, the partitions in a random order,
     each result an estimate of the whole."""
     ds = skate.data.range(partitions, override_num_blocks=partitions)
     log = ds.map_batches(
         lambda batch: {"page": np.concatenate([draw(int(part), views) for part in batch["id"]])}
     )
-    begin, results = time.perf_counter(), []
+    begin, results = time.perf_counter(), Results()
     for partial in log.groupby("page").iter_partial(Count(), seed=0):
         views_now = np.zeros(PAGES)
         views_now[partial.table["page"].to_numpy()] = partial.table["count()"].to_numpy()
@@ -99,7 +104,7 @@ def library(partitions, views):
     return results
 
 
-def say(name: str, results, want: np.ndarray, plain_s: float):
+def say(name: str, results: Results, want: np.ndarray, plain_s: float) -> Curve:
     """Prints a line of it; returns seconds and errors of the results."""
     times, errors = [t for t, _ in results], [l1(r, want) for _, r in results]
     assert (results[-1][1] == want).all(), f"the last result of {name} differs from the plain one"
@@ -118,7 +123,7 @@ def l1(partial: np.ndarray, final: np.ndarray) -> float:
     return float(np.abs(partial / partial.sum() - final / final.sum()).sum())
 
 
-def plot(path, curves, plain_s):
+def plot(path: str, curves: dict[str, Curve], plain_s: float) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -137,8 +142,8 @@ def plot(path, curves, plain_s):
     figure.savefig(path, dpi=120)
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main() -> None:
+    p = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     p.add_argument("--partitions", type=int, default=120)
     p.add_argument("--views", type=int, default=250_000, help="in a partition (4 bytes each)")
     p.add_argument("--reducers", type=int, default=4)

@@ -9,9 +9,11 @@ others still compute on older weights; no worker waits for a slower one.
 
 import argparse
 import time
+from typing import Any
 
 import numpy as np
 import skate
+from skate.actor import ActorHandle
 
 FEATURES, ROWS, RATE = 200, 4000, 0.5
 
@@ -55,36 +57,36 @@ class Worker:
         return loss(weights, self.x, self.y)
 
 
-def mean_loss(workers: list, weights: np.ndarray) -> float:
-    shared = skate.put(weights)
-    return float(np.mean(skate.get([w.loss.remote(shared) for w in workers])))
+def mean_loss(workers: list[ActorHandle[Any]], weights: skate.ObjectRef[np.ndarray]) -> float:
+    losses: list[float] = skate.get([w.loss.remote(weights) for w in workers])
+    return float(np.mean(losses))
 
 
-def synchronous(workers: list, gradients: int) -> list[tuple[float, float]]:
-    server, start, seen = Server.remote(), time.monotonic(), []
+def synchronous(workers: list[ActorHandle[Any]], gradients: int) -> list[tuple[float, float]]:
+    server, start, seen = Server.remote(), time.monotonic(), list[tuple[float, float]]()
     weights = server.pull.remote()
     for i in range(gradients // len(workers)):
         # references go from actor to actor: the driver never has the arrays
         weights = server.push.remote(*[w.gradient.remote(weights) for w in workers])
         if i % 5 == 0:
-            now = skate.get(weights)
-            seen.append((time.monotonic() - start, mean_loss(workers, now)))
-    seen.append((time.monotonic() - start, mean_loss(workers, skate.get(weights))))
+            skate.wait([weights])
+            seen.append((time.monotonic() - start, mean_loss(workers, weights)))
+    seen.append((time.monotonic() - start, mean_loss(workers, weights)))
     return seen
 
 
-def asynchronous(workers: list, gradients: int) -> list[tuple[float, float]]:
-    server, start, seen = Server.remote(), time.monotonic(), []
-    first = server.pull.remote()
-    busy = {w.gradient.remote(first): w for w in workers}
+def asynchronous(workers: list[ActorHandle[Any]], gradients: int) -> list[tuple[float, float]]:
+    server, start, seen = Server.remote(), time.monotonic(), list[tuple[float, float]]()
+    weights = server.pull.remote()
+    busy = {w.gradient.remote(weights): w for w in workers}
     for i in range(gradients):
         [ready], _ = skate.wait(list(busy), num_returns=1)
         worker = busy.pop(ready)
         weights = server.push.remote(ready)
         busy[worker.gradient.remote(weights)] = worker
         if i % 25 == 0:
-            seen.append((time.monotonic() - start, mean_loss(workers, skate.get(weights))))
-    seen.append((time.monotonic() - start, mean_loss(workers, skate.get(weights))))
+            seen.append((time.monotonic() - start, mean_loss(workers, weights)))
+    seen.append((time.monotonic() - start, mean_loss(workers, weights)))
     return seen
 
 

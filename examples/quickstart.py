@@ -1,10 +1,11 @@
 """A first pipeline: read, map, filter, aggregate. Run: python examples/quickstart.py"""
 
+import numpy as np
 import skate
 import skate.data
 
 
-def squares(batch):  # a dict of numpy arrays in, a dict of numpy arrays out
+def squares(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {"id": batch["id"], "square": batch["id"] ** 2}
 
 

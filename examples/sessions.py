@@ -8,6 +8,7 @@ hundredth of the clicks, are sorted by when they began.
 """
 
 import argparse
+from typing import Any
 
 import numpy as np
 import skate.data
@@ -49,10 +50,10 @@ def sessions(group: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def check(log: skate.data.Dataset, found: skate.data.Dataset) -> None:
     """The same by pandas, over the whole log in memory."""
-    whole = log.to_pandas().sort_values(["user", "time"], kind="stable")
+    whole: Any = log.to_pandas().sort_values(["user", "time"], kind="stable")
     pause = whole.groupby("user")["time"].diff().fillna(PAUSE + 1) > PAUSE
     want = whole.assign(session=pause.cumsum()).groupby("session")["time"].agg(["min", "count"])
-    mine = found.to_pandas()
+    mine: Any = found.to_pandas()
     assert sorted(zip(want["min"], want["count"])) == sorted(zip(mine["start"], mine["clicks"]))
 
 

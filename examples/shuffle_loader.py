@@ -15,14 +15,20 @@ accelerator is modelled by a sleep for each batch."""
 
 import argparse
 import time
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import skate
 
 FEATURES = 28  # as in HIGGS
+Rows = tuple[np.ndarray, np.ndarray]  # features, labels
+Seed = tuple[int, ...]
+Block = skate.ObjectRef[Rows]
+Curve = tuple[list[float], float, float, float]  # accuracies, seconds, to the first batch, waited
 
 
-def draw(rows: int, seed: int):
+def draw(rows: int, seed: int) -> Rows:
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(rows, FEATURES)).astype(np.float32)
     y = x @ np.linspace(-1, 1, FEATURES) + rng.normal(size=rows) * 2 > 0.3
@@ -30,13 +36,13 @@ def draw(rows: int, seed: int):
 
 
 @skate.remote
-def read(x, y, first: int, last: int):
+def read(x: np.ndarray, y: np.ndarray, first: int, last: int) -> Rows:
     """A file: rows [first, last) of those sorted by label."""
     return x[first:last].copy(), y[first:last].copy()
 
 
 @skate.remote
-def deal(file, reduces: int, seed):
+def deal(file: Rows, reduces: int, seed: Seed) -> Any:
     """Map: each row of a file goes to a reduce by chance."""
     x, y = file
     to = np.random.default_rng(seed).integers(0, reduces, len(y))
@@ -45,14 +51,14 @@ def deal(file, reduces: int, seed):
 
 
 @skate.remote
-def mix(seed, *parts):
+def mix(seed: Seed, *parts: Rows) -> Rows:
     """Reduce: its rows, in an order by chance."""
     x, y = (np.concatenate(column) for column in zip(*parts))
     order = np.random.default_rng(seed).permutation(len(y))
     return x[order], y[order]
 
 
-def mixed(files, reduces: int, seed):
+def mixed(files: Sequence[Block], reduces: int, seed: Seed) -> list[Block]:
     dealt = [
         deal.options(num_returns=reduces).remote(f, reduces, (*seed, i))
         for i, f in enumerate(files)
@@ -61,7 +67,7 @@ def mixed(files, reduces: int, seed):
     return [mix.remote((*seed, len(files) + r), *column) for r, column in enumerate(columns)]
 
 
-def epoch(files, mode: str, a, number: int):
+def epoch(files: list[Block], mode: str, a: argparse.Namespace, number: int) -> list[Block]:
     """References to the blocks of rows of an epoch, in the order of training."""
     if mode == "none":
         return list(files)
@@ -73,18 +79,18 @@ def epoch(files, mode: str, a, number: int):
     return mixed(files, len(files), (number,))
 
 
-def batches(blocks, size: int):
+def batches(blocks: list[Block], size: int) -> Iterator[Rows]:
     for ref in blocks:
         x, y = skate.get(ref)
         for i in range(0, len(y), size):
             yield x[i : i + size], y[i : i + size]
 
 
-def train(files, mode: str, a, test):
+def train(files: list[Block], mode: str, a: argparse.Namespace, test: Rows) -> Curve:
     """Accuracy after each epoch, seconds in all and until the first batch, seconds in which the
     trainer waited for rows."""
-    w, b, accuracy, waited = np.zeros(FEATURES, np.float32), np.float32(0), [], 0.0
-    begin, first = time.perf_counter(), None
+    w, b, accuracy, waited = np.zeros(FEATURES, np.float32), np.float32(0), list[float](), 0.0
+    begin, first = time.perf_counter(), 0.0
     ahead = epoch(files, mode, a, 0)
     for e in range(a.epochs):
         blocks, ahead = ahead, epoch(files, mode, a, e + 1) if e + 1 < a.epochs else []
@@ -101,7 +107,7 @@ def train(files, mode: str, a, test):
     return accuracy, time.perf_counter() - begin, first, waited
 
 
-def plot(path, curves):
+def plot(path: str, curves: dict[str, Curve]) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -122,8 +128,8 @@ def plot(path, curves):
     figure.savefig(path, dpi=120)
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main() -> None:
+    p = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     p.add_argument("--rows", type=int, default=200_000)
     p.add_argument("--files", type=int, default=20)
     p.add_argument("--round", type=int, default=4, help="files that `partial` mixes at once")
@@ -142,11 +148,11 @@ def main():
     order = np.argsort(y, kind="stable")
     refs, cuts = (
         [skate.put(x[order]), skate.put(y[order])],
-        np.linspace(0, a.rows, a.files + 1).astype(int),
+        [a.rows * i // a.files for i in range(a.files + 1)],
     )
-    files = [read.remote(*refs, int(i), int(j)) for i, j in zip(cuts, cuts[1:])]
+    files = [read.remote(*refs, i, j) for i, j in zip(cuts, cuts[1:])]
     skate.wait(files, num_returns=len(files))
-    test, curves = draw(20_000, 1), {}
+    test, curves = draw(20_000, 1), dict[str, Curve]()
     for mode in ("none", "partial", "full"):
         curves[mode] = accuracy, seconds, first, waited = train(files, mode, a, test)
         print(

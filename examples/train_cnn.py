@@ -29,16 +29,15 @@ def draw(folder: str, n: int) -> None:
     for i in range(n):
         rng, c = np.random.default_rng(i), i % len(SHAPES)
         cx, cy, r = (*rng.integers(12, 20, 2), rng.integers(5, 11))
-        inside = [
+        inside: np.ndarray = [
             (xx - cx) ** 2 + (yy - cy) ** 2 < r * r,
             (abs(xx - cx) < r) & (abs(yy - cy) < r),
             (xx + cx) // 4 % 2 == 0,
             (abs(xx - cx) < r // 3) | (abs(yy - cy) < r // 3),
         ][c]
         colours = rng.integers(0, 255, (2, 3))
-        pixels = np.where(inside[..., None], *colours[:, None, None]) + rng.normal(
-            0, 15, (SIZE, SIZE, 3)
-        )
+        noise = rng.normal(0, 15, (SIZE, SIZE, 3))
+        pixels = np.where(inside[..., None], colours[:1], colours[1:]) + noise
         Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(
             os.path.join(folder, f"{i:05}-{c}.jpg")
         )
@@ -85,7 +84,7 @@ def main() -> None:
     model = network()
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     parts = {"model": model, "optimizer": optimizer, "data": loader}
-    epoch, losses = 0, []
+    epoch, losses = 0, list[float]()
     if os.path.exists(saved):
         state = torch.load(saved, weights_only=True)
         epoch, losses = state["epoch"], state["losses"]

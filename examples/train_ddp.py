@@ -43,7 +43,7 @@ def drive(args: argparse.Namespace) -> None:
     """The driver: rows of a noisy plane, prepared by skate's workers, shuffled as a whole in each
     epoch."""
 
-    def prepare(batch):
+    def prepare(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         x = (
             np.random.default_rng(int(batch["id"][0]))
             .normal(size=(len(batch["id"]), 16))

@@ -18,7 +18,7 @@ import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 
-def prepare(batch):
+def prepare(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Points of a noisy plane."""
     x = (
         np.random.default_rng(int(batch["id"][0]))
@@ -29,18 +29,18 @@ def prepare(batch):
 
 
 class Plane(lightning.LightningModule):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.layer = torch.nn.Linear(16, 1)
         self.steps = 0
 
-    def training_step(self, batch, batch_idx):
+    def training_step(self, batch: dict[str, torch.Tensor], batch_idx: int) -> torch.Tensor:
         self.steps += 1
         loss = torch.nn.functional.mse_loss(self.layer(batch["x"]), batch["y"])
         self.log("loss", loss)
         return loss
 
-    def configure_optimizers(self):
+    def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.SGD(self.parameters(), lr=0.1, momentum=0.9)
 
 

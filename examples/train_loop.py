@@ -16,7 +16,7 @@ import skate.data
 import torch
 
 
-def prepare(batch):
+def prepare(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Points of a noisy plane."""
     x = (
         np.random.default_rng(int(batch["id"][0]))
@@ -77,7 +77,7 @@ def main() -> None:
     report(steps, loss, model)
 
 
-def report(steps, loss, model) -> None:
+def report(steps: int, loss: torch.Tensor, model: torch.nn.Module) -> None:
     weights = torch.cat([p.detach().reshape(-1) for p in model.parameters()])
     print(f"{steps} steps, loss {loss.item():.6f}, weights {weights.sum().item():.9f}")
 

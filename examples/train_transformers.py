@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import tempfile
+from typing import Any
 
 import numpy as np
 import skate.data
@@ -19,7 +20,7 @@ import transformers
 from transformers.trainer_utils import get_last_checkpoint
 
 
-def prepare(batch):
+def prepare(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Points of a noisy plane."""
     x = (
         np.random.default_rng(int(batch["id"][0]))
@@ -30,29 +31,31 @@ def prepare(batch):
 
 
 class Plane(torch.nn.Module):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.layer = torch.nn.Linear(16, 1)
 
-    def forward(self, x, y):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, torch.Tensor]:
         return {"loss": torch.nn.functional.mse_loss(self.layer(x), y)}
 
 
 class Trainer(transformers.Trainer):
     """A Trainer whose loader is given."""
 
-    def __init__(self, loader, **more):
+    def __init__(self, loader: skate.data.DataLoader, **more: Any) -> None:
         super().__init__(**more)
         self.loader = loader
 
-    def get_train_dataloader(self):
+    def get_train_dataloader(self) -> skate.data.DataLoader:
         return self.loader
 
 
 class SaveData(transformers.TrainerCallback):
     """Saves with each checkpoint where the data is."""
 
-    def on_save(self, args, state, control, train_dataloader, **more):
+    def on_save(
+        self, args: Any, state: Any, control: Any, train_dataloader: Any, **more: Any
+    ) -> None:
         with open(
             os.path.join(args.output_dir, f"checkpoint-{state.global_step}", "data.json"), "w"
         ) as f:
