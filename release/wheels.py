@@ -131,7 +131,7 @@ def compiled(platform: str, targets: list[Target], jobs: str) -> Path:
     run(
         cmake, "-S", ROOT, "-B", at, "-G", "Ninja", f"-DCMAKE_TOOLCHAIN_FILE={ROOT}/cmake/zig.cmake",
         "-DCMAKE_BUILD_TYPE=None", "-DSK_TESTS=OFF", "-DSK_PYTHON=OFF", f"-DCMAKE_C_FLAGS={flags}",
-        f"-DSK_PYTHONS={';'.join(wanted)}", **tools,
+        f"-DSK_EXTENSIONS={';'.join(wanted)}", **tools,
     )  # fmt: skip
     run(cmake, "--build", at, "--target", "pythons", "-j", jobs, **tools)
     return at

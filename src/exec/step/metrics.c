@@ -3,6 +3,8 @@
  * While all CPUs are taken, each stage scores its share of them; a pool whose actors are all busy,
  * or a stage at its own limit, scores fully. The consumer scores while stages stop because of it,
  * and while nothing runs and blocks wait for it. Cost: about 3 ns for each stage and event. */
+#include <math.h>
+
 #include "exec/exec_int.h"
 
 /* RECENT: tasks, or blocks of the consumer, whose mean time counts. FEW: blocks that tell too
@@ -77,7 +79,8 @@ void sk_metrics_timed(struct sk_step *x, struct sk_sstage *s, int64_t run_ns) {
 }
 
 void sk_metrics_consumed(struct sk_step *x, int64_t ns) {
-    double n = SK_MIN((double)++x->n_timed / 2, (double)RECENT);
+    x->n_timed++;
+    double n = SK_MIN((double)x->n_timed / 2, (double)RECENT);
     x->row_ns += ((double)ns / (double)x->took_rows - x->row_ns) / SK_MAX(n, 1);
 }
 
@@ -97,7 +100,7 @@ static struct sk_share_op facts_of(const struct sk_step *x, const struct sk_ssta
     bool gpu = s->kind == SK_STAGE_TASKS && s->gpu_e4 > 0;
     double slots = sk_stage_slots(x, s);
     if (s->kind == SK_STAGE_ACTORS && s->n_live) slots = s->n_live;
-    if (gpu) slots = SK_MIN(slots, SK_MAX((double)(x->gpu.total / s->gpu_e4), 1));
+    if (gpu) slots = SK_MIN(slots, SK_MAX(floor((double)x->gpu.total / (double)s->gpu_e4), 1));
     struct sk_share_op o = {
         .parent = s->parent,
         .runs = sk_stage_runs(s),

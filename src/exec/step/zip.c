@@ -90,7 +90,7 @@ static sk_rc make_input(struct sk_step *x, struct sk_sstage *s, const uint64_t *
 }
 
 static sk_rc make_equal(struct sk_step *x, struct sk_sstage *s, uint64_t rows, struct sk_err *err) {
-    uint64_t each[SK_PLAN_SIDES_MAX];
+    uint64_t each[SK_PLAN_SIDES_MAX] = {0};
     for (uint32_t i = 0; i < s->n_inputs; i++) each[i] = rows;
     return make_input(x, s, each, err);
 }
@@ -155,7 +155,7 @@ static bool next_rounds(const struct sk_step *x, struct sk_sstage *s, struct rou
 static sk_rc mix(struct sk_step *x, struct sk_sstage *s, struct sk_err *err) {
     struct rounds r = {.n = 1};
     while (r.n && !s->input_ended && next_rounds(x, s, &r)) {
-        uint64_t rows[SK_PLAN_SIDES_MAX], sum = 0;
+        uint64_t rows[SK_PLAN_SIDES_MAX] = {0}, sum = 0;
         bool columns = false;
         if (r.tight)
             return SK_ERR(err, SK_EINVAL,
