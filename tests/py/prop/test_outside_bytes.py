@@ -14,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 
 @pytest.mark.slow
 @rounds.campaign()
-@pytest.mark.parametrize("target, usual", [("messages", 20_000), ("pickles", 3_000)])
+@pytest.mark.parametrize("target, usual", [("messages", 5_000), ("pickles", 1_000)])
 def test_damaged(target, usual, tmp_path):
     args = [HERE / "outside_bytes.py", target, rounds.rounds(usual), rounds.seed()]
     r = subprocess.run(
@@ -53,7 +53,7 @@ def test_answers_of_an_object_store(tmp_path):
             super().answer(status, body, declared, **headers)
 
     ended = set()
-    for _ in range(rounds.rounds(12)):
+    for _ in range(rounds.rounds(3)):
         server = range_server.Server(range_server.Store(seed=rng.randrange(1 << 30)))
         server.RequestHandlerClass = Damaged
         server.store.objects["in"] = data
