@@ -53,7 +53,7 @@ def test_answers_of_an_object_store(tmp_path):
             super().answer(status, body, declared, **headers)
 
     ended = set()
-    for _ in range(rounds.rounds(1)):
+    for _ in range(rounds.rounds(3)):
         server = range_server.Server(range_server.Store(seed=rng.randrange(1 << 30)))
         server.RequestHandlerClass = Damaged
         server.store.objects["in"] = data
