@@ -20,12 +20,16 @@ def _segment(pid):
     """The path of the control segment that a process holds open; None if it has none, or if this
     user may not read its /proc entry."""
     try:
-        for fd in os.listdir(f"/proc/{pid}/fd"):
-            path = f"/proc/{pid}/fd/{fd}"
+        fds = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return None  # the process has ended, or belongs to another user
+    for fd in fds:
+        path = f"/proc/{pid}/fd/{fd}"
+        try:
             if os.readlink(path).startswith(_SEGMENT):
                 return path
-    except OSError:
-        pass  # the process has ended, or belongs to another user
+        except OSError:
+            continue  # the process has closed it meanwhile
     return None
 
 

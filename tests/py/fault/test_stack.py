@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import pytest
@@ -382,3 +383,29 @@ def test_code_that_goes_by_value_keeps_its_file(tmp_path):
     ):
         at = next(i for i, t in enumerate(told) if line in t)
         assert told[at - 1].startswith(f'  File "{script}", line '), r.stderr
+
+
+def test_descriptors_that_come_and_go_do_not_hide_an_engine():
+    """A process whose threads open and close files all the time is still found."""
+    over = threading.Event()
+
+    def churn():
+        while not over.is_set():
+            for fd in [os.open("/dev/null", os.O_RDONLY) for _ in range(20)]:
+                os.close(fd)
+
+    import skate
+    from skate._private import stack
+
+    skate.shutdown()
+    low = [os.open("/dev/null", os.O_RDONLY) for _ in range(30)]  # numbers below the engine's
+    skate.init(num_cpus=1)
+    for fd in low:
+        os.close(fd)
+    thread = threading.Thread(target=churn)
+    thread.start()
+    try:
+        assert all(stack._segment(os.getpid()) for _ in range(2000))
+    finally:
+        over.set()
+        thread.join()
