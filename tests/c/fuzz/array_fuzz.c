@@ -2,7 +2,7 @@
  * are changed, are given to sk_block_check_batch. What passes is used as operators use it:
  * measured, written, validated and read, taken into a batch, sliced and joined.
  *
- *     array_fuzz [ROUNDS] [FILE...]   prints "tried refused used"; seed in SK_TEST_SEED
+ *     array_fuzz [ROUNDS] [FILE...]   prints "tried N refused N read N"; seed in SK_TEST_SEED
  *
  * A buffer that is too short cannot be found, so all buffers have room for the largest rows and
  * offsets that a lie may claim. */
@@ -258,8 +258,6 @@ int main(int argc, char **argv) {
     for (uint64_t i = 0; i < rounds; i++) refused += (uint64_t)try_one();
     for (uint32_t i = 0; i < NODES; i++)
         for (int k = 0; k < SLOTS; k++) free(room[i][k]);
-    printf("tried refused used %llu %llu %llu\n", (unsigned long long)rounds,
-           (unsigned long long)refused, (unsigned long long)(rounds - refused));
-    return refused == 0 || refused == rounds;
+    return fuzz_end(rounds, refused);
 }
 #endif

@@ -103,4 +103,39 @@ static SK_UNUSED void fuzz_save(const uint8_t *p, size_t n, uint64_t number) {
     if (!f || fwrite(p, 1, n, f) != n || fclose(f)) perror(path), exit(1);
 }
 
+/* Damages up to three places of n bytes behind the first `keep`; returns the new length. */
+static SK_UNUSED size_t fuzz_damage(uint8_t *p, size_t n, size_t keep) {
+    for (uint64_t k = next() % 4; k > 0; k--) {
+        size_t at = keep + next() % (n - keep), to8 = SK_MAX(at & ~(size_t)7, keep),
+               to4 = SK_MAX(at & ~(size_t)3, keep);
+        uint64_t w = word();
+        switch (next() % 4) {
+        case 0: p[at] ^= (uint8_t)(1u << next() % 8); break;
+        case 1: memcpy(p + to8, &w, SK_MIN(8, n - to8)); break;
+        case 2: memcpy(p + to4, &w, SK_MIN(4, n - to4)); break;
+        default: n = at + 1;
+        }
+    }
+    return n;
+}
+
+/* Tries a copy of n bytes in an allocation of its exact size. number: of the input. */
+static SK_UNUSED int fuzz_exact(const uint8_t *p, size_t n, uint64_t number) {
+    uint8_t *exact = malloc(n);
+    if (!exact) abort();
+    memcpy(exact, p, n);
+    fuzz_save(exact, n, number);
+    int r = fuzz_one(exact, n);
+    free(exact);
+    return r;
+}
+
+/* Says what the driver did; returns its exit status. If all inputs have the same result, the
+ * generator tests nothing. */
+static SK_UNUSED int fuzz_end(uint64_t rounds, uint64_t refused) {
+    printf("tried %llu refused %llu read %llu\n", (unsigned long long)rounds,
+           (unsigned long long)refused, (unsigned long long)(rounds - refused));
+    return refused == 0 || refused == rounds;
+}
+
 #endif

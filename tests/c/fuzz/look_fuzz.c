@@ -68,8 +68,6 @@ int main(int argc, char **argv) {
         fuzz_save(buf, sizeof buf, i);
         refused += (uint64_t)fuzz_one(buf, sizeof buf);
     }
-    printf("tried %llu refused %llu read %llu\n", (unsigned long long)rounds,
-           (unsigned long long)refused, (unsigned long long)(rounds - refused));
-    return refused == 0 || refused == rounds;
+    return fuzz_end(rounds, refused);
 }
 #endif
