@@ -21,13 +21,11 @@ def _pss(pid):
 def store(pid):
     """(bytes in memory, size) of the object store's segment; None if /proc cannot be read."""
     try:
-        for fd in os.listdir(f"/proc/{pid}/fd"):
-            path = f"/proc/{pid}/fd/{fd}"
-            if os.readlink(path).startswith("/memfd:skate-data"):
-                st = os.stat(path)
-                return st.st_blocks * 512, st.st_size
+        for path in stack.held(pid, "/memfd:skate-data"):
+            st = os.stat(path)
+            return st.st_blocks * 512, st.st_size
     except OSError:
-        pass
+        pass  # the process has just ended
     return None
 
 

@@ -16,21 +16,26 @@ _SEGMENT = "/memfd:skate-ctl"
 SECONDS = 5.0
 
 
-def _segment(pid):
-    """The path of the control segment that a process holds open; None if it has none, or if this
-    user may not read its /proc entry."""
+def held(pid, name):
+    """Yields the path of each open file of a process whose name begins with `name`, in the order of
+    the descriptors; nothing if this user may not read its /proc entry."""
     try:
-        fds = os.listdir(f"/proc/{pid}/fd")
+        fds = sorted(os.listdir(f"/proc/{pid}/fd"), key=int)
     except OSError:
-        return None  # the process has ended, or belongs to another user
+        return  # the process has ended, or belongs to another user
     for fd in fds:
         path = f"/proc/{pid}/fd/{fd}"
         try:
-            if os.readlink(path).startswith(_SEGMENT):
-                return path
+            found = os.readlink(path).startswith(name)
         except OSError:
             continue  # the process has closed it meanwhile
-    return None
+        if found:
+            yield path
+
+
+def _segment(pid):
+    """The path of the control segment that a process holds open; None if it has none."""
+    return next(held(pid, _SEGMENT), None)
 
 
 def _owner(pid):

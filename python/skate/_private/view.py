@@ -84,27 +84,12 @@ def _found(pid: int) -> tuple[tuple[int, str, list[Any]], str]:
     if owner != os.geteuid():
         raise PermissionError(f"process {pid} belongs to another user")
     for engine in stack.engines(pid):
-        for file in _descriptors(engine[0]):
+        for file in stack.held(engine[0], _SEGMENT):
             return engine, file
     raise LookupError(
         f"process {pid} does not run skate, or its engine has no view (SKATE_ENGINE=inline); "
         "`skate stack` lists engines"
     )
-
-
-def _descriptors(pid: int) -> list[str]:
-    try:
-        fds = [f"/proc/{pid}/fd/{fd}" for fd in sorted(os.listdir(f"/proc/{pid}/fd"), key=int)]
-        return [fd for fd in fds if _link(fd).startswith(_SEGMENT)]
-    except OSError:
-        return []  # the process has just ended
-
-
-def _link(fd: str) -> str:
-    try:
-        return os.readlink(fd)
-    except OSError:
-        return ""  # it was closed meanwhile
 
 
 def _engine(pid: int) -> dict[str, Any]:

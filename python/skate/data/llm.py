@@ -8,7 +8,9 @@ may have messages of any form; what postprocess returns becomes the row.
 from __future__ import annotations
 
 import dataclasses
+import http.client
 import json
+import random
 import threading
 import time
 import urllib.error
@@ -35,6 +37,7 @@ __all__ = [
 ]
 
 Row = dict[str, Any]
+LONGEST_WAIT_S = 120.0  # that a server may ask for with Retry-After
 ERROR = "__inference_error__"  # the column of Ray's processors
 
 
@@ -110,8 +113,9 @@ class HttpRequestProcessorConfig(ProcessorConfig):
         qps: Requests per second of all actors together, at most; None: no limit.
         max_retries: Further tries of a request after an answer 408, 429 or 5xx, and after a failed
             connection.
-        base_retry_wait_time_in_s: Seconds before the first further try; each next one waits twice as
-            long. A Retry-After of the server counts if it is longer.
+        base_retry_wait_time_in_s: Most seconds before the first further try; each next one waits up to
+            twice as long, and at least half of that. A Retry-After of the server counts if it is
+            longer, up to two minutes.
         requests_at_once: Requests that an actor has under way.
         timeout_s: Seconds until a request counts as failed.
     """
@@ -157,11 +161,12 @@ class HttpRequestProcessorConfig(ProcessorConfig):
                 with urllib.request.urlopen(request, timeout=self.timeout_s) as answer:
                     said = json.loads(answer.read())
                 break
-            except (OSError, TimeoutError) as e:
+            except (OSError, http.client.HTTPException) as e:
                 again, after = _again(e)
                 if not again or tries > self.max_retries:
                     raise _told(e, self.url, tries) from None
-            time.sleep(max(after, self.base_retry_wait_time_in_s * 2 ** (tries - 1)))
+            most = self.base_retry_wait_time_in_s * 2 ** (tries - 1)
+            time.sleep(max(min(after, LONGEST_WAIT_S), random.uniform(most / 2, most)))
         usage = (said.get("usage") if isinstance(said, dict) else None) or {}
         return {
             "http_response": said,

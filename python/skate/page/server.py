@@ -377,6 +377,7 @@ class Page:
         self.token = secrets.token_urlsafe(24)
         self.closing = threading.Event()
         self.asking = _forked.lock()  # one stack or trace at a time
+        self._entering = _forked.lock()
         self._path = path
         self._way_in: str | None = None
         family, address = (
@@ -411,7 +412,7 @@ class Page:
 
     def _take_way_in(self) -> bool:
         """Uses up the way in. False: another request was quicker."""
-        with self.asking:
+        with self._entering:
             way, self._way_in = self._way_in, None
         return way is not None
 

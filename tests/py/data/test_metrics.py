@@ -178,7 +178,7 @@ def test_stats_that_cannot_be_drawn_say_why(run, tmp_path, monkeypatch):
         sd.range(3).stats().plot()
     with pytest.raises(ValueError, match="(?i)format 'xyz' is not supported"):
         run.stats().plot(tmp_path / "a.xyz")
-    assert isinstance(run.stats(), str) and json.loads(run.stats_json())["samples"]["t"]
+    assert isinstance(run.stats(), str) and "samples" not in json.loads(run.stats_json())
 
 
 @pytest.mark.parametrize(

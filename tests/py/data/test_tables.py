@@ -4,6 +4,7 @@ the libraries themselves."""
 import datetime as dt
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import skate.data as sd
 
@@ -123,3 +124,13 @@ def test_a_delta_table_with_partitions(tmp_path):
     assert sorted(r["x"] for r in sd.read_delta(path).take_all()) == sorted([*range(30), 0, 1])
     with pytest.raises(ValueError, match="partitioned by"):
         sd.from_items(rows).write_delta(path, partition_by=["x"])
+
+
+def test_a_partition_of_nan_keeps_its_rows(tmp_path):
+    pytest.importorskip("deltalake")
+    keys = pa.array([1.0, float("nan"), float("nan"), None])
+    sd.from_arrow(pa.table({"k": keys, "x": range(4)})).write_delta(
+        str(tmp_path / "t"), partition_by=["k"]
+    )
+    files = sorted((tmp_path / "t").glob("k=*/*.parquet"))
+    assert sorted(pq.read_metadata(f).num_rows for f in files) == [1, 1, 2]

@@ -299,9 +299,7 @@ def _case(e: CaseExpr, rb: pa.RecordBatch) -> Any:
     parts.append((open_rows, e.default))
     values = _one_type("when", [_of_part(value, rb, rows) for rows, value in parts])
     columns = [
-        to_arrow.from_objects([v.as_py()] * int(rows.sum()), v.type)
-        if isinstance(v, pa.Scalar)
-        else v
+        pa.repeat(v, int(rows.sum())) if isinstance(v, pa.Scalar) else v
         for v, (rows, _) in zip(values, parts, strict=True)
     ]
     if len({c.type for c in columns}) > 1:  # nulls beside values

@@ -173,8 +173,8 @@ def run(
     finally:
         errors.drain(log, context.max_errored_blocks)
         stats = DatasetStats(
-            {**x.stats(), "samples": x.samples()},
-            {"errors": errors, "before": before, "rules": rules},
+            x.stats(),
+            {"errors": errors, "before": before, "rules": rules, "samples": x.samples()},
         )
         request.tell(errors, stats)
         stats.log(context)

@@ -49,7 +49,7 @@ class StatsText(notebook.Text):
             >>> ds = skate.data.range(1000).map_batches(lambda b: b).materialize()
             >>> figure = ds.stats().plot()
         """
-        samples = self._of.raw.get("samples") if self._of is not None else None
+        samples = self._of.extra.get("samples") if self._of is not None else None
         if self._of is None or not samples or not samples["t"]:
             raise ValueError(
                 "this Dataset has not run in this process, so there is nothing to draw: "

@@ -11,13 +11,15 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from skate._deps import pa, pafs, pc, pq
+from skate._deps import pa, pafs, pq
 from skate.data.checks import library
 from skate.data.datasource.datasink import Datasink, TaskContext, WriteResult
 from skate.data.files.paths import resolve
+from skate.data.files.retry import RetriedOutput, retried
 from skate.data.values import marks
 from skate.data.values import types as value_types
 from skate.data.values.unify import columns_are, concat_as, unify
+from skate.data.write.files import NO_VALUE, by_values
 from skate.data.write.mode import SaveMode
 
 
@@ -51,7 +53,9 @@ class DeltaDatasink(Datasink[tuple[Any, list[Added]]]):
         self.mode, self.options = SaveMode(mode), storage_options
         self.fs, self.path = resolve(path)
         self.uri = self.path if self.fs is None else path
-        self.by = [partition_by] if isinstance(partition_by, str) else list(partition_by or ())
+        self.by: list[str] = (
+            [partition_by] if isinstance(partition_by, str) else list(partition_by or ())
+        )
         self.table_schema: Any = None
         self.known: Any = None
         self.id = uuid.uuid4().hex
@@ -112,26 +116,27 @@ class DeltaDatasink(Datasink[tuple[Any, list[Added]]]):
         if not self.by:
             yield "", table, {}
             return
-        for keys in table.group_by(self.by).aggregate([]).to_pylist():
-            mask, values = None, {}
-            for name in self.by:
-                v = keys[name]
-                here = pc.is_null(table[name]) if v is None else pc.equal(table[name], v)
-                here = pc.fill_null(here, False)
-                mask = here if mask is None else pc.and_(mask, here)
-                values[name] = None if v is None else _text(v)
+        for keys, rows in by_values(table, self.by):
+            values = {n: None if v is None else _text(v) for n, v in keys.items()}
             folder = "".join(
-                f"{quote(n)}={'__HIVE_DEFAULT_PARTITION__' if v is None else quote(v, safe='')}/"
+                f"{quote(n)}={NO_VALUE if v is None else quote(v, safe='')}/"
                 for n, v in values.items()
             )
-            yield folder, table.filter(mask).drop_columns(self.by), values
+            yield folder, rows, values
 
     def _file(self, name: str, table: Any, values: dict[str, str | None]) -> Added:
         at = f"{self.path.rstrip('/')}/{name}"
         fs = self.fs or pafs.LocalFileSystem()
-        fs.create_dir(os.path.dirname(at), recursive=True)
-        pq.write_table(table, at, filesystem=fs)
-        return Added(name, fs.get_file_info(at).size, table.num_rows, values)
+        retried(lambda: fs.create_dir(os.path.dirname(at), recursive=True), f"make {at}")
+        out = RetriedOutput(fs, at, {})
+        try:
+            pq.write_table(table, out)
+        except BaseException:
+            out.abort()
+            raise
+        out.close()
+        size = retried(lambda: fs.get_file_info(at).size, f"look at {at}")
+        return Added(name, size, table.num_rows, values)
 
     def on_write_complete(self, write_result: WriteResult[tuple[Any, list[Added]]]) -> None:
         schemas = [s for s, _ in write_result.write_returns if s is not None]

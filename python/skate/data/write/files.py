@@ -273,11 +273,31 @@ def tables(batches: Iterator[Any], nbytes: Any, limit: int) -> Iterator[Any]:
         yield pa.Table.from_batches(held, schema)
 
 
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # the folder of rows without a value, in Hive's layout
+
+
 def partitions(table: Any, cols: list[str], flavor: str | None) -> Iterator[tuple[str, Any]]:
     """Splits a table by the values of the columns `cols`. Yields (the beginning of the file's name,
     the rows without these columns) for each combination of values, in order of appearance:
     "a=1/b=x/" (flavor "hive"), "1/x/" (None) or "1_x_" ("filename"). ValueError for a null, for
     which only "hive" has a name."""
+    for values, rows in by_values(table, cols):
+        folder = ""
+        for c, v in values.items():
+            if flavor != "hive" and (v is None or v == ""):
+                raise ValueError(
+                    f"write: column {c!r} has {v!r}, which partitioning_flavor={flavor!r} has no name for; use 'hive', or fill it"
+                )
+            text = NO_VALUE if v is None else urllib_parse.quote(str(v), safe=" ")
+            folder += (
+                f"{c}={text}/" if flavor == "hive" else f"{text}/" if flavor is None else f"{text}_"
+            )
+        yield folder, rows
+
+
+def by_values(table: Any, cols: list[str]) -> Iterator[tuple[dict[str, Any], Any]]:
+    """Splits a table by the values of the columns `cols`. Yields (the values by column, the rows
+    without these columns) for each combination, in order of appearance."""
     rest = [n for n in table.column_names if n not in cols]
     if not rest:
         raise ValueError(
@@ -291,20 +311,8 @@ def partitions(table: Any, cols: list[str], flavor: str | None) -> Iterator[tupl
     at = table.select(cols).append_column("__row", pa.array(range(table.num_rows), pa.int64()))
     groups = at.group_by(cols, use_threads=False).aggregate([("__row", "list")])
     for i in range(groups.num_rows):
-        folder = ""
-        for c in cols:
-            v = groups[c][i].as_py()
-            if flavor != "hive" and (v is None or v == ""):
-                raise ValueError(
-                    f"write: column {c!r} has {v!r}, which partitioning_flavor={flavor!r} has no name for; use 'hive', or fill it"
-                )
-            text = (
-                "__HIVE_DEFAULT_PARTITION__" if v is None else urllib_parse.quote(str(v), safe=" ")
-            )
-            folder += (
-                f"{c}={text}/" if flavor == "hive" else f"{text}/" if flavor is None else f"{text}_"
-            )
-        yield folder, selection.take(table.select(rest), groups["__row_list"][i].values)
+        rows = selection.take(table.select(rest), groups["__row_list"][i].values)
+        yield {c: groups[c][i].as_py() for c in cols}, rows
 
 
 def run(
