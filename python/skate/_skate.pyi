@@ -161,7 +161,6 @@ def view_tasks(
     list[tuple[int, int, int, int, int, int, str, int, int, int, int, int]],
     list[tuple[int, int, int]],
 ]: ...  # ended tasks: id, parent, actor, submitted, started, ended (ns), name, pid, attempt, worker, kind, failed; flow of blocks: block, task, ns
-def view_error(text: str, operator: str, replay: str) -> None: ...  # shows an error in the view
 def preload(note: bytes) -> None: ...
 def machine() -> (
     dict[str, Any]

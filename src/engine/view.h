@@ -44,7 +44,7 @@ struct sk_view_fused { /* one of the operators that are fused to one */
 struct sk_view_op {
     char label[160];
     uint32_t kind; /* enum sk_stage_kind */
-    uint32_t source, n_inputs, n_fused;
+    uint32_t n_inputs, n_fused, pad;
     uint32_t inputs[SK_VIEW_INPUTS];
     uint64_t running, queued, done, retries, actors;
     int64_t total; /* -1: unknown */
@@ -107,7 +107,7 @@ struct sk_view_history { /* the engine's numbers over time, oldest first */
     int64_t rows[SK_VIEW_SAMPLES * SK_VH_N];
 };
 struct sk_view_error {
-    int64_t ns; /* set by `error`, if 0 */
+    int64_t ns; /* set by `error` */
     char text[320], op[96], replay[64];
 };
 

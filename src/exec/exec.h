@@ -189,6 +189,7 @@ struct sk_exec_stats {
 /* Returns the time in ns since a task last reported or the consumer last took a block. Writes at
  * most cap - 1 bytes of text: what each stage waits for. */
 int64_t sk_exec_quiet(struct sk_exec *x, char *text, size_t cap);
+uint32_t sk_exec_n_ops(const struct sk_exec *x); /* the number of its operators */
 void sk_exec_get_stats(struct sk_exec *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops,
                        uint32_t cap);
 

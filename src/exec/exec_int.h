@@ -17,7 +17,6 @@
 #include "base/containers/map.h"
 #include "base/pool.h"
 #include "base/containers/vec.h"
-#include "engine/view.h"
 #include "exec/args.h"
 #include "exec/exec.h"
 #include "exec/gather.h"

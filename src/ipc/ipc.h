@@ -27,8 +27,7 @@
 #include "base/base.h"
 #include "base/err.h"
 
-/* ---- needs.c: the kernel ----------------------------------------------------------------------
- */
+/* ---- needs.c: the kernel --------------------------------------------------------------------- */
 
 /* Fails where the kernel, or a sandbox, lacks a system call that nothing replaces. */
 sk_rc sk_ipc_needs(struct sk_err *err) SK_MUST_USE;

@@ -1,5 +1,5 @@
 /* needs.c - whether the kernel has what the layer cannot do without. Not here: what it can replace
- * (close_range, MADV_POPULATE_READ, huge pages), which is tried where it is used. Cost: five system
+ * (close_range, MADV_POPULATE_READ, huge pages), which is tried where it is used. Cost: four system
  * calls, once in a process. */
 #include <errno.h>
 #include <stdio.h>
@@ -21,8 +21,8 @@ sk_rc sk_ipc_needs(struct sk_err *err) {
     }
     if (fd >= 0 || (errno != ENOSYS && errno != EPERM)) {
         if (fd >= 0) (void)close(fd);
-        return SK_OK; /* another failure (no descriptor is left) is told by the call that needs it
-                       */
+        /* another failure, such as no descriptor, is told by the call that needs one */
+        return SK_OK;
     }
     int why = errno;
     struct utsname is = {0};

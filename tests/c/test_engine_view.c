@@ -423,17 +423,17 @@ TEST(view_that_cannot_be_saved_leaves_the_old_record) {
     (void)snprintf(path, sizeof path, "%s/r", test_dir());
     (void)snprintf(missing, sizeof missing, "%s/no/r", test_dir());
     CHECK_OK(sk_viewer_open(&w, &about, &err));
-    CHECK_OK_ERR(sk_view_save(w.seg.base, w.seg.size, path, 2, &err), &err);
-    CHECK_RC(sk_view_save(w.seg.base, w.seg.size, missing, 2, &err), SK_EIO);
+    CHECK_OK_ERR(sk_view_save(w.seg.base, path, &err), &err);
+    CHECK_RC(sk_view_save(w.seg.base, missing, &err), SK_EIO);
     CHECK_STR_HAS(err.msg, "No such file");
     sk_viewer_end(&w);
     CHECK_OK(sk_fault_set("view.write", SK_FAULT_FAIL, 1));
-    CHECK_RC(sk_view_save(w.seg.base, w.seg.size, path, 2, &err), SK_ENOSPC);
+    CHECK_RC(sk_view_save(w.seg.base, path, &err), SK_ENOSPC);
     sk_fault_clear();
     CHECK_OK_ERR(sk_view_open(path, &r, &err), &err);
     CHECK_EQ(r.about.ended, 2); /* the old one, whole */
     sk_view_close(&r);
-    CHECK_OK_ERR(sk_view_save(w.seg.base, w.seg.size, path, 2, &err), &err);
+    CHECK_OK_ERR(sk_view_save(w.seg.base, path, &err), &err);
     CHECK_OK_ERR(sk_view_open(path, &r, &err), &err);
     CHECK_EQ(r.about.ended, 1); /* as the driver had noted */
     sk_view_close(&r);

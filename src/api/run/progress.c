@@ -9,9 +9,9 @@ static uint64_t tasks_of(const struct sk_exec_op_stats *o) {
 }
 
 struct sk_exec_op_stats *sk_data_op_stats(struct sk_exec *x, struct sk_exec_stats *s) {
-    sk_exec_get_stats(x, s, NULL, 0);
-    struct sk_exec_op_stats *ops = sk_calloc(SK_TAG_EXEC, (s->n_ops + 1) * sizeof *ops);
-    if (ops) sk_exec_get_stats(x, s, ops, s->n_ops);
+    uint32_t n = sk_exec_n_ops(x);
+    struct sk_exec_op_stats *ops = sk_calloc(SK_TAG_EXEC, (n + 1) * sizeof *ops);
+    if (ops) sk_exec_get_stats(x, s, ops, n);
     return ops;
 }
 

@@ -310,9 +310,8 @@ int64_t sk_exec_quiet(struct sk_exec *x, char *text, size_t cap) {
     return quiet;
 }
 
-void sk_exec_get_stats(struct sk_exec *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops,
-                       uint32_t cap) {
-    sk_inbox_enter(x->inbox);
+void sk_run_stats(struct sk_exec *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops,
+                  uint32_t cap) {
     if (!x->failed && !x->step->done) {
         sk_metrics_advance(x->step, sk_now_ns());
         if (x->step->n_flying <= ASK_MOST) ask_begun(x);
@@ -321,5 +320,13 @@ void sk_exec_get_stats(struct sk_exec *x, struct sk_exec_stats *s, struct sk_exe
     x->step->asked = false;
     s->bad_rows = x->faults.bad_rows;
     s->errored_blocks = x->faults.errored_blocks;
+}
+
+uint32_t sk_exec_n_ops(const struct sk_exec *x) { return x->stages.n; }
+
+void sk_exec_get_stats(struct sk_exec *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops,
+                       uint32_t cap) {
+    sk_inbox_enter(x->inbox);
+    sk_run_stats(x, s, ops, cap);
     sk_inbox_leave(x->inbox);
 }

@@ -8,6 +8,7 @@
 #define SK_EXEC_RUN_INT_H
 
 #include "base/containers/samples.h"
+#include "engine/view.h"
 #include "exec/exec_int.h"
 #include "exec/run/verdict.h"
 
@@ -66,6 +67,10 @@ sk_rc sk_run_put_blob(struct sk_exec *x, uint32_t stage, struct sk_err *err) SK_
  * the inbox. */
 void sk_run_settle(struct sk_exec *x, sk_rc rc, const struct sk_err *step_err);
 void sk_run_sweep(struct sk_exec *x); /* gives up everything that the run holds; once */
+
+/* The statistics of the run, between enter and leave. */
+void sk_run_stats(struct sk_exec *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops,
+                  uint32_t cap);
 
 /* ---- show.c */
 sk_rc sk_run_show(struct sk_exec *x, struct sk_err *err) SK_MUST_USE;

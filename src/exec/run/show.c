@@ -37,7 +37,6 @@ static void describe(const struct sk_exec *x, uint32_t i, struct sk_view_op *o) 
     const struct sk_stage *s = &x->stages.s[i];
     label(o->label, sizeof o->label, s->label);
     o->kind = s->kind;
-    o->source = s->n_inputs == 0;
     o->n_inputs = SK_MIN(s->n_inputs, SK_VIEW_INPUTS);
     for (uint32_t k = 0; k < o->n_inputs; k++) o->inputs[k] = s->inputs[k];
     for (uint32_t k = 0; k < SK_MIN(s->n_nodes, SK_VIEW_FUSED); k++)
@@ -79,12 +78,11 @@ static void count(const struct sk_exec *x, uint32_t i, const struct sk_exec_op_s
 }
 
 /* Call between enter and leave. */
-static void publish(struct sk_exec *x, uint32_t state, int64_t now_ns) {
+static void publish(struct sk_exec *x, uint32_t state) {
     struct sk_view_run *v = x->shown;
     struct sk_exec_op_stats ops[SK_VIEW_OPS];
     struct sk_exec_stats s;
-    if (!x->failed && !x->step->done) sk_metrics_advance(x->step, now_ns);
-    sk_metrics_get(x->step, &s, ops, v->n_shown);
+    sk_run_stats(x, &s, ops, v->n_shown);
     v->wall_ns = s.wall_ns;
     v->state = state;
     v->share = s.share > 0 || s.left_ns >= 0 ? s.share : -1; /* see struct sk_exec_stats */
@@ -95,8 +93,8 @@ static void publish(struct sk_exec *x, uint32_t state, int64_t now_ns) {
     v->memory_peak = s.memory_peak;
     v->memory_limit = s.memory_limit;
     v->memory_disk = s.memory_disk;
-    v->bad_rows = x->faults.bad_rows;
-    v->errored_blocks = x->faults.errored_blocks;
+    v->bad_rows = s.bad_rows;
+    v->errored_blocks = s.errored_blocks;
     for (uint32_t i = 0; i < v->n_shown; i++) count(x, i, &ops[i], &v->ops[i]);
     v->n_samples = x->samples.n;
     memcpy(v->samples, x->samples.rows,
@@ -115,7 +113,7 @@ static bool tick(struct sk_viewed *viewed, int64_t now_ns) {
     if (!sk_inbox_try_enter(x->inbox)) return false;
     uint32_t state = state_of(x);
     if (state == SK_VIEW_RUNNING) sk_run_sample(x, now_ns);
-    publish(x, state, now_ns);
+    publish(x, state);
     sk_inbox_leave(x->inbox);
     return true;
 }
@@ -141,13 +139,13 @@ void sk_run_show_begin(struct sk_exec *x, int64_t now_ns) {
     for (uint32_t i = 0; i < x->shown->n_shown; i++) describe(x, i, &x->shown->ops[i]);
     x->viewed.tick = tick;
     x->e->view->begin(x->e, &x->viewed);
-    publish(x, state_of(x), now_ns);
+    publish(x, state_of(x));
 }
 
 void sk_run_show_end(struct sk_exec *x) {
     if (!x->viewed.tick) return;
     uint32_t state = state_of(x);
-    publish(x, state == SK_VIEW_RUNNING ? SK_VIEW_STOPPED : state, sk_now_ns());
+    publish(x, state == SK_VIEW_RUNNING ? SK_VIEW_STOPPED : state);
     x->e->view->end(x->e, &x->viewed);
     x->viewed.tick = NULL;
 }

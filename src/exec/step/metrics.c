@@ -37,8 +37,8 @@ static double at_cap(const struct sk_step *x, const struct sk_sstage *s, uint32_
 
 void sk_metrics_advance(struct sk_step *x, int64_t now_ns) {
     int64_t dt = now_ns - x->now_ns;
+    if (dt <= 0) return; /* of a caller that read the clock before another one */
     x->now_ns = now_ns;
-    if (dt <= 0) return;
     /* blocks wait for the consumer and nothing runs: the time is the consumer's */
     bool consumer = x->out.n > 0, runs = false;
     for (uint32_t i = 0; i < x->n; i++) runs = runs || x->s[i].in_flight;

@@ -5,7 +5,7 @@
  *      whole input gives, which follows from what its inputs have yielded for the tasks they have
  *      done; stages in front of a LIMIT have only those that it needs;
  *   2. how long a task takes: the mean of the done ones; of a stage that waits for all of its
- * input, what the packing of that input took lets expect;
+ *      input, what the packing of that input took lets expect;
  *   3. how long the rest takes: the stages from one that waits to the next one form a phase, and
  *      phases follow each other. A phase takes as long as its CPUs, its slowest stage or the
  *      consumer need;

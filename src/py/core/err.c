@@ -182,7 +182,8 @@ static void first_line(PyObject *text, char *to, size_t cap) {
     PyErr_Clear(); /* an exception that has no such text */
 }
 
-/* Copies the id of `skate replay ID` in a text. Takes the reference. */
+/* Copies the id of `skate replay ID` in a text, as data/worker/task.py writes it. Takes the
+ * reference. */
 static void replay_id(PyObject *text, char *to, size_t cap) {
     static const char before[] = "`skate replay ";
     const char *s = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : NULL;
@@ -196,14 +197,15 @@ static void replay_id(PyObject *text, char *to, size_t cap) {
 static void describe(PyObject *e, struct sk_view_error *out) {
     PyObject *cause = PyObject_GetAttrString(e, "cause"); /* of an error of a task's function */
     PyErr_Clear();
-    bool users = cause && PyExceptionInstance_Check(cause);
-    if (users)
+    PyObject *text = PyObject_Str(e);
+    PyErr_Clear();
+    if (cause && PyExceptionInstance_Check(cause))
         first_line(PyUnicode_FromFormat("%s: %S", Py_TYPE(cause)->tp_name, cause), out->text,
                    sizeof out->text);
-    else first_line(PyObject_Str(e), out->text, sizeof out->text);
+    else first_line(Py_XNewRef(text), out->text, sizeof out->text);
     Py_XDECREF(cause);
     first_line(PyObject_GetAttrString(e, "function_name"), out->op, sizeof out->op);
-    replay_id(PyObject_Str(e), out->replay, sizeof out->replay);
+    replay_id(text, out->replay, sizeof out->replay);
 }
 
 void py_show_raised(struct py_state *st) {

@@ -414,10 +414,9 @@ static PyObject *exec_samples(PyObject *self, PyObject *unused SK_UNUSED) {
 
 static PyObject *stats_dict(struct sk_exec *x) {
     struct sk_exec_stats s = {0};
-    sk_exec_get_stats(x, &s, NULL, 0);
-    struct sk_exec_op_stats *ops = sk_calloc(SK_TAG_PY, (s.n_ops + 1) * sizeof *ops);
+    uint32_t n = sk_exec_n_ops(x);
+    struct sk_exec_op_stats *ops = sk_calloc(SK_TAG_PY, (n + 1) * sizeof *ops);
     if (!ops) return PyErr_NoMemory();
-    uint32_t n = s.n_ops;
     sk_exec_get_stats(x, &s, ops, n);
     PyObject *d = PyDict_New(), *list = PyList_New(0);
     bool ok = d && list && I(s, d, wall_ns) == 0 && U(s, d, memory_limit) == 0 &&

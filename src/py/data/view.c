@@ -141,14 +141,14 @@ static PyObject *run_dict(const struct sk_view_about *about, const struct sk_vie
         py_samples(r->samples, r->n_samples, SK_VS_N + r->n_shown));
 }
 
-/* Appends a dict to a list, taking it over. A part that is not there or is damaged is left out;
- * *rc is the first damage. */
+/* Appends a dict to a list, taking it over. */
 static int append(PyObject *list, PyObject *d) {
     int r = d ? PyList_Append(list, d) : -1;
     Py_XDECREF(d);
     return r;
 }
 
+/* A slot without a run is passed over; damage ends the reading. */
 static sk_rc add_runs(struct sk_view_reader *v, PyObject *list, struct sk_err *err) {
     struct sk_view_run *run = sk_alloc(SK_TAG_PY, sizeof *run);
     if (!run) return SK_ERR(err, SK_ENOMEM, "no memory to read a run");
@@ -276,27 +276,10 @@ static PyObject *m_view_tasks(PyObject *module, PyObject *path) {
     return r;
 }
 
-static PyObject *m_view_error(PyObject *module, PyObject *args) {
-    struct py_state *st = PyModule_GetState(module);
-    const char *text, *operator, *replay;
-    if (!PyArg_ParseTuple(args, "sss:view_error", &text, &operator, &replay)) return NULL;
-    if (!st->engine || st->closing || !st->engine->view) Py_RETURN_NONE;
-    struct sk_view_error e = {0};
-    (void)snprintf(e.text, sizeof e.text, "%s", text);
-    (void)snprintf(e.op, sizeof e.op, "%s", operator);
-    (void)snprintf(e.replay, sizeof e.replay, "%s", replay);
-    PY_DROP(st)
-    st->engine->view->error(st->engine, &e);
-    PY_TAKE(st)
-    Py_RETURN_NONE;
-}
-
 PyMethodDef py_view_methods[] = {
     {"view_read", m_view_read, METH_O,
      "view_read(path of a view or a record): what it shows, as dicts; see skate/_private/view.py."},
     {"view_tasks", m_view_tasks, METH_O,
      "view_tasks(path of a view or a record): (ended tasks, flow of blocks)."},
-    {"view_error", m_view_error, METH_VARARGS,
-     "view_error(text, operator, replay id): an error for others to see in the view."},
     {NULL, NULL, 0, NULL},
 };

@@ -41,7 +41,7 @@ static void empty(void) {
     memset(record, 0, SK_VIEW_COUNTERS_AT);
     h->magic = SK_VIEW_MAGIC;
     h->version = SK_VIEW_VERSION;
-    h->size = SK_ALIGN(sk_view_bytes(), 4096);
+    h->size = sk_view_bytes();
     h->pid = 1;
     for (enum part p = COUNTERS; p <= RUN; p++) {
         uint64_t max, at = cell_of(p, &max);
@@ -134,7 +134,7 @@ static int read_all(struct sk_view_reader *r) { /* returns the number of parts t
 
 static int fuzz_one(const uint8_t *data, size_t n) { /* 1: refused */
     if (!record) {
-        size_t size = SK_ALIGN(sk_view_bytes(), 4096);
+        size_t size = sk_view_bytes();
         int fd = memfd_create("view_fuzz", MFD_CLOEXEC);
         if (fd < 0 || ftruncate(fd, (off_t)size)) abort();
         record = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

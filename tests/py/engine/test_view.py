@@ -7,7 +7,6 @@ import threading
 
 import pytest
 from engine.waits import wait_at, wait_until
-from skate import _skate
 from skate._private import timeline, view
 
 
@@ -124,11 +123,17 @@ def test_keeps_the_last_runs_and_the_last_errors(ray, engine):
         ray.data.range(1).materialize()
     ids = [r["id"] for r in view.own()["runs"]]
     assert len(ids) == 16 and ids == list(range(ids[0], ids[0] + 16))
+
+    @ray.remote(max_retries=0)
+    def wrong(i):
+        raise ValueError(i)
+
     for i in range(20):
-        _skate.view_error(f"ValueError: {i}", "Map(f)", f"id-{i}")
+        with pytest.raises(ValueError):
+            ray.get(wrong.remote(i))
     errors = view.own()["errors"]
-    assert [e["replay"] for e in errors] == [f"id-{i}" for i in range(4, 20)]
-    assert errors[0]["text"] == "ValueError: 4" and errors[0]["operator"] == "Map(f)"
+    assert [e["text"] for e in errors] == [f"ValueError: {i}" for i in range(4, 20)]
+    assert "wrong" in errors[0]["operator"]
 
 
 def test_shows_the_errors_that_the_program_gets(ray, engine):

@@ -28,6 +28,7 @@
 #ifndef SK_LOCAL_VIEW_H
 #define SK_LOCAL_VIEW_H
 
+#include "base/containers/map.h"
 #include "engine/view.h"
 #include "ipc/ipc.h"
 
@@ -105,9 +106,9 @@ static inline size_t sk_view_run_head(void) { return offsetof(struct sk_view_run
 /* ---- view_save.c ----------------------------------------------------------------------------- */
 
 #define SK_VIEW_PATH 1024u /* bytes of a record's path, with its NUL */
-/* Writes a view as a record. ended: stored there, unless the driver has closed the engine. */
-sk_rc sk_view_save(const uint8_t *base, size_t size, const char *path, uint32_t ended,
-                   struct sk_err *err) SK_MUST_USE;
+/* Writes a view as a record: of a driver that was killed, unless it has noted that it closed the
+ * engine. */
+sk_rc sk_view_save(const uint8_t *base, const char *path, struct sk_err *err) SK_MUST_USE;
 /* In the fork server: makes the witness that saves the view of a driver that is killed. given:
  * "descriptor,path". False: it is damaged. */
 bool sk_view_witness(const char *given, struct sk_witness *out);
@@ -118,7 +119,7 @@ struct sk_view_writer {
     struct sk_seg seg;
     uint64_t n_errors;
     struct sk_view_ring *tasks, *flows; /* NULL: there is no view */
-    struct sk_view_names *names;        /* the names that are stored, by their hash */
+    struct sk_map names;                /* the names that are stored, by their key */
 };
 /* Makes the segment, named "skate-view". In a simulation there is none, and nothing is written. */
 sk_rc sk_viewer_open(struct sk_view_writer *w, const struct sk_view_about *about,

@@ -48,7 +48,7 @@ sk_rc sk_view_open(const char *path, struct sk_view_reader *out, struct sk_err *
         rc = SK_ERR(err, SK_EINVAL,
                     "%s was made by a newer skate (format %u; this one reads %u): update skate",
                     path, h.version, SK_VIEW_VERSION);
-    else if (h.version != SK_VIEW_VERSION || h.size != SK_ALIGN(sk_view_bytes(), 4096) ||
+    else if (h.version != SK_VIEW_VERSION || h.size != sk_view_bytes() ||
              (uint64_t)st.st_size < h.size ||
              h.crc != sk_crc32c(0, &h.started_ns,
                                 offsetof(struct sk_view_head, crc) -

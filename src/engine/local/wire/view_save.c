@@ -30,25 +30,25 @@ static bool put(int fd, const uint8_t *p, size_t n, uint64_t at) {
 
 static bool empty(const uint8_t *p) { return p[0] == 0 && memcmp(p, p + 1, PIECE - 1) == 0; }
 
-static bool put_all(int fd, const uint8_t *base, size_t size, uint32_t ended) {
+static bool put_all(int fd, const uint8_t *base) {
+    size_t size = sk_view_bytes();
     struct sk_view_head h;
     memcpy(&h, base, sizeof h);
-    if (!h.ended) h.ended = ended;
+    if (!h.ended) h.ended = 2; /* killed */
     if (ftruncate(fd, (off_t)size) != 0) return false;
     for (size_t at = 0; at + PIECE <= size; at += PIECE)
         if (!empty(base + at) && !put(fd, base + at, PIECE, at)) return false;
     return put(fd, (const uint8_t *)&h, sizeof h, 0);
 }
 
-sk_rc sk_view_save(const uint8_t *base, size_t size, const char *path, uint32_t ended,
-                   struct sk_err *err) {
+sk_rc sk_view_save(const uint8_t *base, const char *path, struct sk_err *err) {
     char temp[SK_VIEW_PATH + 32];
-    SK_ASSERT(size % PIECE == 0);
+    SK_ASSERT(sk_view_bytes() % PIECE == 0);
     (void)snprintf(temp, sizeof temp, "%s.%d.tmp", path, (int)getpid());
     (void)unlink(temp); /* of a process that had this pid */
     int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return SK_ERR_SYS(err, "the record of this program: make %s", temp);
-    bool whole = put_all(fd, base, size, ended);
+    bool whole = put_all(fd, base);
     if (close(fd) != 0) whole = false;
     if (whole && rename(temp, path) == 0) return SK_OK;
     sk_rc rc = SK_ERR_SYS(err, "the record of this program: write %s", path);
@@ -60,7 +60,6 @@ sk_rc sk_view_save(const uint8_t *base, size_t size, const char *path, uint32_t 
 
 static struct {
     uint8_t *base;
-    size_t size;
     char path[SK_VIEW_PATH];
 } seen;
 
@@ -72,16 +71,18 @@ static bool over(void *ctx) {
 static void save(void *ctx) {
     (void)ctx;
     struct sk_err err; /* nobody is there to be told */
-    if (!over(NULL)) SK_IGNORE(sk_view_save(seen.base, seen.size, seen.path, 2, &err));
+    if (!over(NULL)) SK_IGNORE(sk_view_save(seen.base, seen.path, &err));
 }
 
 bool sk_view_witness(const char *given, struct sk_witness *out) {
     int fd, at = 0;
     if (sscanf(given, "%d,%n", &fd, &at) != 1 || !at || strlen(given + at) >= sizeof seen.path)
         return false;
-    seen.size = sk_view_bytes();
-    seen.base = mmap(NULL, seen.size, PROT_READ, MAP_SHARED, fd, 0);
-    if (seen.base == MAP_FAILED) return false;
+    seen.base = mmap(NULL, sk_view_bytes(), PROT_READ, MAP_SHARED, fd, 0);
+    if (seen.base == MAP_FAILED) {
+        (void)close(fd);
+        return false;
+    }
     (void)snprintf(seen.path, sizeof seen.path, "%s", given + at);
     *out = (struct sk_witness){.fd = fd, .over = over, .save = save};
     return true;

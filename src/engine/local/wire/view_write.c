@@ -11,16 +11,6 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
-#define NAME_PLACES (2 * SK_VIEW_NAMES)
-
-/* Where a name is in the segment's list: an open hash table, whose entries are never removed. */
-struct sk_view_names {
-    struct {
-        uint64_t key; /* 0: free */
-        uint32_t index;
-    } at[NAME_PLACES];
-    uint32_t n;
-};
 
 static struct sk_view_head *head_of(const struct sk_view_writer *w) {
     return (struct sk_view_head *)(void *)w->seg.base;
@@ -31,8 +21,8 @@ sk_rc sk_viewer_open(struct sk_view_writer *w, const struct sk_view_about *about
     *w = (struct sk_view_writer){.seg = SK_SEG_EMPTY};
     if (sk_machine_) return SK_OK;
     SK_TRY(sk_seg_create(&w->seg, "skate-view", sk_view_bytes(), false, err));
-    w->names = sk_calloc(SK_TAG_ENGINE, sizeof *w->names);
-    if (!w->names) {
+    sk_map_init(&w->names, SK_TAG_ENGINE);
+    if (sk_map_reserve(&w->names, SK_VIEW_NAMES) != SK_OK) {
         sk_seg_close(&w->seg);
         return SK_ERR(err, SK_ENOMEM, "no memory for the engine");
     }
@@ -49,7 +39,7 @@ sk_rc sk_viewer_open(struct sk_view_writer *w, const struct sk_view_about *about
         sk_crc32c(0, &h->started_ns,
                   offsetof(struct sk_view_head, crc) - offsetof(struct sk_view_head, started_ns));
     SK_ASSERT(w->seg.size >= sk_view_bytes() && sizeof *h <= SK_VIEW_COUNTERS_AT);
-    h->size = w->seg.size;
+    h->size = sk_view_bytes(); /* the segment may end later, with a page */
     h->version = SK_VIEW_VERSION;
     h->magic = SK_VIEW_MAGIC;
     return SK_OK;
@@ -69,8 +59,7 @@ void sk_viewer_end(struct sk_view_writer *w) {
 void sk_viewer_close(struct sk_view_writer *w) {
     if (!sk_viewer_on(w)) return;
     sk_seg_close(&w->seg);
-    sk_free(w->names);
-    w->names = NULL;
+    sk_map_deinit(&w->names);
     w->tasks = w->flows = NULL;
 }
 
@@ -174,30 +163,28 @@ static char *name_at(const struct sk_view_writer *w, uint32_t i) {
            i * SK_VIEW_NAME;
 }
 
-static size_t place_of(uint64_t key) { return (size_t)((key ^ key >> 17) % NAME_PLACES); }
-
-uint32_t sk_viewer_known(const struct sk_view_writer *w, uint64_t key) {
-    if (!w->names) return UINT32_MAX;
-    for (size_t i = place_of(key); w->names->at[i].key; i = (i + 1) % NAME_PLACES)
-        if (w->names->at[i].key == key) return w->names->at[i].index;
-    return UINT32_MAX;
+/* The map has the index of a name, plus one. */
+static uint32_t index_of(const struct sk_view_writer *w, uint64_t key) {
+    return (uint32_t)(uintptr_t)sk_map_get(&w->names, key) - 1;
 }
+
+uint32_t sk_viewer_known(const struct sk_view_writer *w, uint64_t key) { return index_of(w, key); }
 
 uint32_t sk_viewer_name(struct sk_view_writer *w, uint64_t key, struct sk_bytes name,
                         const char *end) {
-    struct sk_view_names *t = w->names;
-    if (!t) return UINT32_MAX;
+    if (!sk_viewer_on(w)) return UINT32_MAX;
     bool by_text = !key;
-    size_t n = SK_MIN(name.n, SK_VIEW_NAME - 1), i;
+    size_t n = SK_MIN(name.n, SK_VIEW_NAME - 1);
     if (by_text) key = key_of(name);
-    for (i = place_of(key); t->at[i].key; i = (i + 1) % NAME_PLACES)
-        if (t->at[i].key == key && (!by_text || memcmp(name_at(w, t->at[i].index), name.p, n) == 0))
-            return t->at[i].index;
-    if (t->n == SK_VIEW_NAMES) return UINT32_MAX;
-    t->at[i].key = key;
-    t->at[i].index = t->n++;
-    (void)snprintf(name_at(w, t->at[i].index), SK_VIEW_NAME, "%.*s%s", (int)n, (const char *)name.p,
-                   end);
-    sk_store_rel(&((struct sk_view_ring *)(void *)(w->seg.base + sk_view_names_at()))->n, t->n);
-    return t->at[i].index;
+    uint32_t at;
+    while ((at = index_of(w, key)) != UINT32_MAX) {
+        if (!by_text || memcmp(name_at(w, at), name.p, n) == 0) return at;
+        key++; /* of another name with this hash */
+    }
+    at = w->names.n;
+    if (at == SK_VIEW_NAMES || sk_map_put(&w->names, key, (void *)(uintptr_t)(at + 1)) != SK_OK)
+        return UINT32_MAX;
+    (void)snprintf(name_at(w, at), SK_VIEW_NAME, "%.*s%s", (int)n, (const char *)name.p, end);
+    sk_store_rel(&((struct sk_view_ring *)(void *)(w->seg.base + sk_view_names_at()))->n, at + 1);
+    return at;
 }

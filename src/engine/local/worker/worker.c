@@ -419,6 +419,9 @@ sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *ho
     const char *view = getenv("SKATE_VIEW");
     struct sk_witness witness;
     if (view && sk_view_witness(view, &witness)) of_server.witness = &witness;
+    else if (view)
+        fprintf(stderr, "skate: there will be no record if this program is killed: %s\n",
+                strerror(errno));
     unsetenv("SKATE_VIEW");
     uint32_t slot = sk_forksrv_run(fd, &of_server);
     /* From here on this is a fresh worker. */

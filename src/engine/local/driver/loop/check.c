@@ -133,7 +133,7 @@ static uint32_t wanting(const struct sk_list *list, sk_shape shape) {
 bool sk_local_check(struct sk_local *l) {
     uint64_t id;
     void *v;
-    uint32_t streams = 0, want = 0, unreferenced = 0, ready = 0;
+    uint32_t streams = 0, want = 0, unreferenced = 0, ready = 0, open = 0;
     NEED(sk_place_check(&l->place) && sk_own_check(l->own) && sk_lineage_check(l->lin) &&
          sk_store_check(l->store) && sk_map_check(&l->tasks));
     for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &id, &v);) {
@@ -141,6 +141,7 @@ bool sk_local_check(struct sk_local *l) {
         NEED(t->id == id && task_ok(l, t));
         streams += sk_ltask_is_stream(t) && !t->sink && t->owner != SK_PROC_DRIVER;
         ready += t->state == SK_T_READY && !t->actor;
+        open += !sk_ltask_over(t);
     }
     for (uint32_t c = 0; sk_own_each(l->own, &c, &id, &v);) NEED(object_ok(l, id, v));
     for (uint32_t i = 0; i < l->pool.n_used; i++)
@@ -149,5 +150,6 @@ bool sk_local_check(struct sk_local *l) {
         NEED(actor_ok(l, sk_container_of(it, struct sk_lactor, link), &want, &unreferenced));
     NEED(sk_pool_check(l) && sk_stored_check(l) && sk_space_check(l) && sk_lgraphs_check(l));
     return streams == l->n_worker_streams && want == wanting(&l->actors.wanting, 0) &&
-           unreferenced == l->actors.n_unreferenced && ready == l->place.n_ready;
+           unreferenced == l->actors.n_unreferenced && ready == l->place.n_ready &&
+           open == l->n_open;
 }

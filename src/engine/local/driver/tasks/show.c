@@ -57,8 +57,7 @@ void sk_show_last(struct sk_local *l) {
     struct sk_err err;
     sk_show_now(l, sk_now_ns());
     sk_viewer_end(&l->show.w);
-    if (l->show.record &&
-        sk_view_save(l->show.w.seg.base, l->show.w.seg.size, l->show.record, 1, &err) != SK_OK)
+    if (l->show.record && sk_view_save(l->show.w.seg.base, l->show.record, &err) != SK_OK)
         fprintf(stderr, "skate: %s\n", err.msg);
 }
 
@@ -197,6 +196,6 @@ void sk_show_end(struct sk_local *l, struct sk_viewed *v) {
 }
 
 void sk_show_error(struct sk_local *l, struct sk_view_error *e) {
-    if (!e->ns) e->ns = sk_now_ns();
+    e->ns = sk_now_ns();
     sk_viewer_error(&l->show.w, e);
 }

@@ -172,6 +172,7 @@ void sk_ltask_refused_stream(struct sk_local *l, uint32_t proc, uint64_t id, str
 void sk_ltask_free(struct sk_local *l, struct sk_ltask *t) {
     SK_DCHECK(!t->waits && !t->worker && sk_list_empty(&t->on) && sk_list_empty(&t->place.link));
     if (sk_map_del(&l->tasks, t->id)) {
+        if (!sk_ltask_over(t)) l->n_open--; /* it could not even begin */
         if (sk_ltask_is_stream(t) && !t->sink && t->owner != SK_PROC_DRIVER) l->n_worker_streams--;
         SK_DCHECK(!t->spec.parent || l->n_nested);
         if (t->spec.parent) l->n_nested--;
