@@ -98,7 +98,7 @@ if(TARGET cloudsort)
 endif()
 
 # tests/c/fuzz/<x>_fuzz.c -> program <x>_fuzz (label fuzz): some rounds of its own driver, and the corpus. With SK_FUZZ also
-# <x>_hunt: the same target under libFuzzer, for ./dev fuzz.
+# <x>_hunt: the same target under libFuzzer, for ./dev soak fuzz.
 option(SK_FUZZ "build the fuzz targets for libFuzzer (clang)" OFF)
 if(TARGET sk_data)
   skate_closure(fuzz_libs data shuffle image)

@@ -59,11 +59,19 @@ def faults(root: Path) -> Iterator[str]:
     for name in "SECURITY.md", "CODE_OF_CONDUCT.md":
         if ".invalid" in (root / name).read_text():
             yield f"{name} names an address that is none (.invalid)"
-    if subprocess.run(["git", "status", "--porcelain"], cwd=root, capture_output=True).stdout:
+    changed, tag = _git(root, "status", "--porcelain"), _git(root, "tag", "-l", f"v{version}")
+    if changed is None or tag is None:
+        yield "git cannot tell what is committed and tagged here"
+    if changed:
         yield "the tree has changes that are not committed"
-    tags = subprocess.run(["git", "tag", "-l", f"v{version}"], cwd=root, capture_output=True)
-    if tags.stdout:
+    if tag:
         yield f"the tag v{version} is there already: a version is released once"
+
+
+def _git(root: Path, *args: str) -> str | None:
+    """What git prints; None if it fails."""
+    run = subprocess.run(["git", *args], cwd=root, capture_output=True, text=True)
+    return None if run.returncode else run.stdout
 
 
 def bump(root: Path, version: str) -> None:

@@ -4,7 +4,7 @@
  * Each target <x>_fuzz.c defines fuzz_one, which treats some bytes as the parser's input and aborts
  * if the parser breaks a promise. The target is built twice: as <x>_fuzz, with a driver of its
  * own that damages good inputs (any compiler), and with SK_LIBFUZZER as <x>_hunt, which libFuzzer
- * drives (./dev fuzz). */
+ * drives (./dev soak fuzz). */
 #ifndef FUZZ_H
 #define FUZZ_H
 
@@ -74,7 +74,6 @@ static SK_UNUSED uint8_t *fuzz_load(const char *file, size_t *n) {
 static SK_UNUSED uint64_t fuzz_begin(int argc, char **argv, uint64_t rounds) {
     uint64_t files = 0;
     bool number = false;
-    seed_from_env();
     for (int i = 1; i < argc; i++) {
         char *end;
         uint64_t x = strtoull(argv[i], &end, 10);
@@ -88,7 +87,10 @@ static SK_UNUSED uint64_t fuzz_begin(int argc, char **argv, uint64_t rounds) {
         free(p);
         files++;
     }
-    printf("files %llu ", (unsigned long long)files);
+    seed_from_env(); /* a target may have set the state for a file */
+    const char *times = getenv("SK_TEST_ROUNDS"), *seed = getenv("SK_TEST_SEED");
+    if (!number && times) rounds *= strtoull(times, NULL, 10);
+    printf("seed %s files %llu ", seed ? seed : "0", (unsigned long long)files);
     return rounds;
 }
 

@@ -1,5 +1,6 @@
 """`skate top` in a terminal, over a program that runs."""
 
+import codecs
 import contextlib
 import fcntl
 import json
@@ -60,6 +61,9 @@ class Terminal:
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
         self.before = termios.tcgetattr(self.slave)
         self.text = ""
+        self.decode = codecs.getincrementaldecoder(
+            "utf-8"
+        )().decode  # a read may end in a character
         self.p = subprocess.Popen(
             list(map(str, args)),
             env={**ENV, "TERM": "xterm-256color", **dict(env)},
@@ -75,11 +79,13 @@ class Terminal:
         deadline = time.monotonic() + 60
         while text not in self.text:
             assert select.select([self.master], [], [], deadline - time.monotonic())[0], self.text
-            self.text += os.read(self.master, 1 << 16).decode()
+            self.text += self.decode(os.read(self.master, 1 << 16))
 
     def end(self):
         """Waits for the end, reads the rest; returns the exit status."""
+        deadline = time.monotonic() + 60
         while True:
+            assert time.monotonic() < deadline, self.text
             try:
                 self.p.wait(0.02)
                 break
@@ -90,7 +96,7 @@ class Terminal:
 
     def rest(self):
         while select.select([self.master], [], [], 0)[0]:
-            self.text += os.read(self.master, 1 << 16).decode()
+            self.text += self.decode(os.read(self.master, 1 << 16))
 
     def close(self):
         with contextlib.suppress(ProcessLookupError):

@@ -272,7 +272,7 @@ def test_progress_in_a_notebook(monkeypatch):
         return shown[-1]["text/plain"]
 
     ds = sd.range(2000, override_num_blocks=40).map_batches(slow)
-    assert "done · 40 rows · 0:00:0" in last(ds.count) and "progressbar" in shown[-1]["text/html"]
+    assert "done · 40 rows · 0:0" in last(ds.count) and "progressbar" in shown[-1]["text/html"]
     # the run ended early, and has done all of its work
     assert "done · " in last(lambda: ds.limit(60).take_all())
 

@@ -99,6 +99,9 @@ def test_document(document, program, engine):
     if OWN_ENGINE.search(document.text):
         skate.shutdown()
     document.namespace["__name__"] = "__main__"  # functions of a program are sent by value
-    for example in document.examples():
-        with contextlib.suppress(unittest.SkipTest):  # of "skip: next", with its reason
-            example.evaluate()
+    try:
+        for example in document.examples():
+            with contextlib.suppress(unittest.SkipTest):  # of "skip: next", with its reason
+                example.evaluate()
+    finally:
+        document.namespace.clear()  # its values and actors are not those of the next one

@@ -93,7 +93,7 @@ def test_shows_a_run_while_it_goes_on_and_after_it(ray, engine, gate):
     assert (run["state"], op["done"], op["rows_out"]) == ("done", 2, 1000)
     assert op["inputs"] == [] and op["exchange"] is None and run["ops_left_out"] == 0
     samples = run["samples"]
-    assert samples["t"] == sorted(samples["t"]) and samples["t"][0] < 0.1
+    assert samples["t"] == sorted(samples["t"]) and 0 <= samples["t"][0] <= run["seconds"]
     assert {len(v) for v in [*samples.values(), *samples["queued"]]} == {len(samples["t"]), 1}
 
 

@@ -49,16 +49,30 @@ PROGRAM = """
 """
 
 
+programs: list[subprocess.Popen] = []
+
+
+@pytest.fixture(autouse=True)
+def none_stays():
+    yield
+    while programs:
+        p = programs.pop()
+        p.kill()
+        p.wait()
+
+
 def start(tmp_path, rest, **env):
     script = tmp_path / "program.py"
     script.write_text(textwrap.dedent(PROGRAM) + textwrap.dedent(rest))
-    return subprocess.Popen(
+    p = subprocess.Popen(
         [sys.executable, str(script), "--epochs=3"],
         env={**os.environ, "SKATE_TRACE": str(tmp_path / "run-%p"), "PYTHONUNBUFFERED": "1", **env},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
+    programs.append(p)
+    return p
 
 
 def told(p, what):
@@ -194,6 +208,7 @@ def test_of_a_program_without_stdin(tmp_path):
         ["sh", "-c", f"exec {sys.executable} {script} <&-"],
         env={**os.environ, "SKATE_TRACE": str(tmp_path / "run-%p")},
     )
+    programs.append(p)
     assert p.wait(60) == -signal.SIGKILL
     assert view.snapshot(record_of(p, tmp_path))["ended"] == "killed"
 

@@ -409,3 +409,4 @@ def test_descriptors_that_come_and_go_do_not_hide_an_engine():
     finally:
         over.set()
         thread.join()
+        skate.shutdown()

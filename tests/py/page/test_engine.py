@@ -318,5 +318,8 @@ def test_a_page_of_nothing(tmp_path):
         env=ENV,
         capture_output=True,
         text=True,
+        timeout=60,
     )
-    assert "no process of this user runs skate" in got.stderr or "unshare" in got.stderr
+    if got.stderr.startswith("unshare:"):
+        pytest.skip(got.stderr)
+    assert "no process of this user runs skate" in got.stderr

@@ -2,10 +2,11 @@
 test_outside_bytes.py in a process of its own: python outside_bytes.py TARGET ROUNDS SEED.
 
 An audit hook ends the process if anything that is read opens a file for writing, starts a process,
-compiles code or makes a connection. The last line says how many inputs were read and refused."""
+runs code or makes a connection. The last line says how many inputs were read and refused."""
 
 import base64
 import json
+import os
 import pickle
 import random
 import resource
@@ -19,7 +20,16 @@ from skate.data.preprocessor import Preprocessor
 from skate.data.trainers import ranks
 
 ODD = [b"\x00", b"\xff", b"R", b"c", b"\x93", b"b", b".", b"}", b"]", b'"', b"\\u0000", b"1e999"]
-CALLS = ("open", "os.system", "subprocess.Popen", "os.exec", "os.fork", "os.posix_spawn", "exec")
+CALLS = (
+    "os.system",
+    "subprocess.Popen",
+    "os.exec",
+    "os.fork",
+    "os.posix_spawn",
+    "exec",
+    "socket.connect",
+)
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
 def damaged(data: bytes, rng: random.Random, others: list[bytes]) -> bytes:
@@ -95,11 +105,10 @@ def main(target: str, rounds: int, seed: int) -> None:
     armed = False
 
     def hook(event, args):
-        if armed and event in CALLS and not (event == "open" and "w" not in str(args[1])):
+        writes = event == "open" and ("w" in str(args[1]) or args[2] & WRITES)
+        if armed and (event in CALLS or writes):
             sys.stderr.write(f"reading the input did {event} {args!r:.200}\n")
             sys.stderr.flush()
-            import os
-
             os._exit(3)
 
     sys.addaudithook(hook)

@@ -42,9 +42,12 @@ def test_answers_of_an_object_store(tmp_path):
     rng = random.Random(rounds.seed())
     odd = [b"<", b"&lt;", b"<UploadId>", b"<Upload>" * 50, b"\0", b"x" * 70_000, b"<Key>", b""]
 
+    damaged = []
+
     class Damaged(range_server.Handler):
         def answer(self, status, body=b"", declared=None, **headers):
-            if rng.random() < 0.15 and not status == 206:
+            if rng.random() < 0.3 and not status == 206:
+                damaged.append(self.command)
                 if self.command != "HEAD":  # a size that is a lie cannot be found out
                     at = rng.randrange(len(body) + 1)
                     body, declared = body[:at] + rng.choice(odd) + body[at:], None
@@ -52,7 +55,6 @@ def test_answers_of_an_object_store(tmp_path):
                     headers["ETag"] = rng.choice(["", '"', "x" * 5000, '"a" b', "&<>"])
             super().answer(status, body, declared, **headers)
 
-    ended = set()
     for _ in range(rounds.rounds(3)):
         server = range_server.Server(range_server.Store(seed=rng.randrange(1 << 30)))
         server.RequestHandlerClass = Damaged
@@ -69,5 +71,4 @@ def test_answers_of_an_object_store(tmp_path):
             assert got == want, (r.stderr, sorted(out), server.store.log)
         else:
             assert r.stderr.strip(), server.store.log
-        ended.add(r.returncode)
-    assert ended
+    assert damaged
