@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     import concurrent.futures as futures  # noqa: F401
     import dataclasses as dataclasses
     import difflib as difflib
+    import fractions as fractions
     import glob as glob
     import hashlib as hashlib
     import hmac as hmac
@@ -206,6 +207,7 @@ else:
     asyncio = stand_in("asyncio")
     dataclasses = stand_in("dataclasses")
     difflib = stand_in("difflib")
+    fractions = stand_in("fractions")
     futures = stand_in("concurrent.futures")
     glob = stand_in("glob")
     hashlib = stand_in("hashlib")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from skate import _skate
@@ -16,86 +16,86 @@ from skate._private import view
 # The user's metrics of this process, as long as the program keeps them.
 known: weakref.WeakSet[Any] = weakref.WeakSet()
 
-# name, kind, what it is, its value in a snapshot
-_ENGINE: tuple[tuple[str, str, str, Callable[[dict[str, Any]], Any]], ...] = (
-    ("uptime_seconds", "gauge", "Time since the engine began.", lambda s: s["seconds"]),
-    ("cpus", "gauge", "CPUs that the engine gives to tasks.", lambda s: s["cpus"]),
-    ("gpus", "gauge", "GPUs that the engine gives to tasks.", lambda s: s["gpus"]),
+# name, kind, what it is, where its value is
+_ENGINE: tuple[tuple[str, str, str, str], ...] = (
+    ("uptime_seconds", "gauge", "Time since the engine began.", "seconds"),
+    ("cpus", "gauge", "CPUs that the engine gives to tasks.", "cpus"),
+    ("gpus", "gauge", "GPUs that the engine gives to tasks.", "gpus"),
     (
         "store_used_bytes",
         "gauge",
         "Bytes of objects in the object store.",
-        lambda s: s["store"]["used"],
+        "store.used",
     ),
     (
         "store_capacity_bytes",
         "gauge",
         "Size of the object store.",
-        lambda s: s["store"]["capacity"],
+        "store.capacity",
     ),
-    ("store_objects", "gauge", "Objects that exist.", lambda s: s["store"]["objects"]),
+    ("store_objects", "gauge", "Objects that exist.", "store.objects"),
     (
         "store_disk_bytes",
         "gauge",
         "Bytes of objects that are on disk now.",
-        lambda s: s["store"]["spilled_now"],
+        "store.spilled_now",
     ),
     (
         "store_spilled_bytes",
         "counter",
         "Bytes of objects that were written to disk.",
-        lambda s: s["store"]["spilled_total"],
+        "store.spilled_total",
     ),
     (
         "store_restored_bytes",
         "counter",
         "Bytes of objects that were read back from disk.",
-        lambda s: s["store"]["restored_total"],
+        "store.restored_total",
     ),
 )
-_RUN: tuple[tuple[str, str, str, Callable[[dict[str, Any]], Any]], ...] = (
-    ("seconds", "gauge", "Time since the run of a Dataset began.", lambda r: r["seconds"]),
+_RUN: tuple[tuple[str, str, str, str], ...] = (
+    ("seconds", "gauge", "Time since the run of a Dataset began.", "seconds"),
     (
         "share",
         "gauge",
         "Share of the run's work that is done, 0 to 1.",
-        lambda r: r["share"],
+        "share",
     ),
-    ("left_seconds", "gauge", "Time until the run will have ended.", lambda r: r["left"]),
-    ("bad_rows", "counter", "Rows that failed and were left out.", lambda r: r["bad_rows"]),
+    ("left_seconds", "gauge", "Time until the run will have ended.", "left"),
+    ("bad_rows", "counter", "Rows that failed and were left out.", "bad_rows"),
     (
         "failed_tasks",
         "counter",
         "Tasks that failed and whose output was left out.",
-        lambda r: r["errored_blocks"],
+        "errored_blocks",
     ),
-    ("memory_bytes", "gauge", "Bytes of the run's blocks in memory.", lambda r: r["memory"]["now"]),
+    ("memory_bytes", "gauge", "Bytes of the run's blocks in memory.", "memory.now"),
     (
         "memory_limit_bytes",
         "gauge",
         "The run's budget for blocks in memory.",
-        lambda r: r["memory"]["limit"],
+        "memory.limit",
     ),
-    ("disk_bytes", "gauge", "Bytes of the run's blocks on disk.", lambda r: r["memory"]["disk"]),
+    ("disk_bytes", "gauge", "Bytes of the run's blocks on disk.", "memory.disk"),
 )
-_OPERATOR: tuple[tuple[str, str, str, Callable[[dict[str, Any]], Any]], ...] = (
-    ("rows_in", "counter", "Rows that an operator's tasks took.", lambda o: o["rows_in"]),
-    ("rows_out", "counter", "Rows that an operator's tasks gave.", lambda o: o["rows_out"]),
-    ("bytes_in", "counter", "Bytes that an operator's tasks took.", lambda o: o["bytes_in"]),
-    ("bytes_out", "counter", "Bytes that an operator's tasks gave.", lambda o: o["bytes_out"]),
-    ("blocks_out", "counter", "Blocks that an operator's tasks gave.", lambda o: o["blocks_out"]),
-    ("tasks_done", "counter", "Tasks of an operator that have ended.", lambda o: o["done"]),
-    ("tasks_running", "gauge", "Tasks of an operator that run.", lambda o: o["running"]),
-    ("tasks_retried", "counter", "Tasks of an operator that ran again.", lambda o: o["retries"]),
-    ("queued_blocks", "gauge", "Blocks that wait for an operator.", lambda o: o["queued_blocks"]),
-    ("queued_bytes", "gauge", "Bytes that wait for an operator.", lambda o: o["queued_bytes"]),
+_OPERATOR: tuple[tuple[str, str, str, str], ...] = (
+    ("rows_in", "counter", "Rows that an operator's tasks took.", "rows_in"),
+    ("rows_out", "counter", "Rows that an operator's tasks gave.", "rows_out"),
+    ("bytes_in", "counter", "Bytes that an operator's tasks took.", "bytes_in"),
+    ("bytes_out", "counter", "Bytes that an operator's tasks gave.", "bytes_out"),
+    ("blocks_out", "counter", "Blocks that an operator's tasks gave.", "blocks_out"),
+    ("tasks_done", "counter", "Tasks of an operator that have ended.", "done"),
+    ("tasks_running", "gauge", "Tasks of an operator that run.", "running"),
+    ("tasks_retried", "counter", "Tasks of an operator that ran again.", "retries"),
+    ("queued_blocks", "gauge", "Blocks that wait for an operator.", "queued_blocks"),
+    ("queued_bytes", "gauge", "Bytes that wait for an operator.", "queued_bytes"),
     (
         "busy_seconds",
         "counter",
         "Time of workers in an operator's finished tasks.",
-        lambda o: o["busy"],
+        "busy",
     ),
-    ("actors", "gauge", "Actors of an operator.", lambda o: o["actors"]),
+    ("actors", "gauge", "Actors of an operator.", "actors"),
 )
 _WAITS = ("input", "memory", "resource", "consumer")
 
@@ -158,6 +158,13 @@ class _Collector:
             yield from _users()
 
 
+def _at(of: dict[str, Any], path: str) -> Any:
+    """The value below keys with points between them: "store.used"."""
+    for key in path.split("."):
+        of = of[key]
+    return of
+
+
 def _family(name: str, kind: str, what: str, labels: Iterable[str] = ()) -> Any:
     of = {
         "gauge": prometheus_core.GaugeMetricFamily,
@@ -172,7 +179,7 @@ def _engine(s: dict[str, Any]) -> Iterator[Any]:
     yield info
     for name, kind, what, value in _ENGINE:
         f = _family(f"skate_{name}", kind, what)
-        f.add_metric((), value(s))
+        f.add_metric((), _at(s, value))
         yield f
     ended = _family("skate_tasks", "counter", "Tasks that have ended.", ("result",))
     open_tasks = _family("skate_tasks_open", "gauge", "Tasks that have not ended.", ("state",))
@@ -194,7 +201,7 @@ def _runs(s: dict[str, Any]) -> Iterator[Any]:
     for name, kind, what, value in _RUN:
         f = _family(f"skate_run_{name}", kind, what, ("run",))
         for r in runs:
-            if (v := value(r)) is not None:
+            if (v := _at(r, value)) is not None:
                 f.add_metric((str(r["id"]),), v)
         yield f
     ops = [((str(r["id"]), str(i), o["label"]), o) for r in runs for i, o in enumerate(r["ops"])]
@@ -202,7 +209,7 @@ def _runs(s: dict[str, Any]) -> Iterator[Any]:
     for name, kind, what, value in _OPERATOR:
         f = _family(f"skate_operator_{name}", kind, what, labels)
         for key, o in ops:
-            f.add_metric(key, value(o))
+            f.add_metric(key, _at(o, value))
         yield f
     waits = _family(
         "skate_operator_wait_seconds",

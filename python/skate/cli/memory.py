@@ -2,10 +2,10 @@
 driver's program holds in the store, call skate._private.internal_api.memory_summary() in it."""
 
 import argparse
-from typing import Any
 
 from skate._private import processes
 from skate.cli import out
+from skate.terminal import words
 
 EXAMPLES = """
 skate memory
@@ -31,11 +31,13 @@ def run(args: argparse.Namespace) -> None:
             what = f"worker, {'task ' + p['task'] if p['task'] else 'idle'}"
             if p["pid"] == engine["pid"]:
                 what = f"driver ({engine['program']})"
-            print(f"{p['pid']:>9} {_mib(p['bytes']):>14}  {what}")
+            print(f"{p['pid']:>9} {words.nbytes(p['bytes']):>14}  {what}")
         store = engine["store"]
-        in_memory = f"{_mib(store['resident'])} of {_mib(store['capacity'])}" if store else "?"
-        print(f"{'sum':>9} {_mib(engine['bytes']):>14}  of which the object store: {in_memory}\n")
-
-
-def _mib(n: Any) -> str:
-    return "?" if n is None else f"{n / 2**20:.1f} MiB"
+        in_memory = (
+            f"{words.nbytes(store['resident'])} of {words.nbytes(store['capacity'])}"
+            if store
+            else "?"
+        )
+        print(
+            f"{'sum':>9} {words.nbytes(engine['bytes']):>14}  of which the object store: {in_memory}\n"
+        )

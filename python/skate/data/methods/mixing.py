@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any
 
+from skate._deps import fractions
 from skate.data.op import mix
 
 MOST = 1000  # rows of a round
@@ -26,16 +26,16 @@ def shares(datasets: Sequence[Any], weights: Sequence[float] | None) -> list[int
         if isinstance(w, bool) or not math.isfinite(w) or w <= 0:
             raise ValueError(f"mix: a weight is a number above 0, not {w!r}: {list(weights)}")
     # 0.1 means a tenth, and not the double that is nearest to it
-    exact = [Fraction(str(w)).limit_denominator(10**9) for w in weights]
+    exact = [fractions.Fraction(str(w)).limit_denominator(10**9) for w in weights]
     whole = sum(exact)
     for total in range(n, MOST + 1):
         parts = [f * total / whole for f in exact]
-        if all(abs(p - round(p)) < Fraction(1, 10**6) and round(p) > 0 for p in parts):
+        if all(abs(p - round(p)) < fractions.Fraction(1, 10**6) and round(p) > 0 for p in parts):
             return [round(p) for p in parts]
     return _rounded([f * MOST / whole for f in exact])
 
 
-def _rounded(parts: list[Fraction]) -> list[int]:
+def _rounded(parts: list[fractions.Fraction]) -> list[int]:
     """Whole numbers near these, each above 0, with the same sum: the largest rests are rounded up."""
     out = [max(1, math.floor(p)) for p in parts]
     rest = sorted(range(len(parts)), key=lambda k: (out[k] - parts[k], k))

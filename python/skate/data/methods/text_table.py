@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate._deps import html as _html
 from skate.data.run import blocks as _blocks
 from skate.data.values import ranges, row_dicts
+from skate.terminal import notebook
 
 ROWS, HEAD, WIDTH = 10, 5, 40
 # the most columns of a table, and the most operators of a plan, that are shown
@@ -51,18 +51,14 @@ def html(name: str | None, rows: int | None, schema: Any, blocks: list[Any] | No
     head, tail = _preview(blocks, schema.names) if blocks is not None else ([], [])
     body = head + ([["…"] * len(_some(schema.names))] if head and tail else []) + tail
 
-    def line(cells: list[str], tag: str) -> str:
-        return f"<tr>{''.join(f'<{tag}>{_html.escape(c)}</{tag}>' for c in cells)}</tr>"
-
-    what = f"{_html.escape(name)}: " if name else ""
+    what = f"{name}: " if name else ""
     count = "?" if rows is None else f"{rows:,}"
     shown = f"showing {len(head) + len(tail)} rows" if blocks is not None else "not materialized"
-    columns = line(list(map(_cell, _some(schema.names))), "th") + line(
-        list(map(_cell, _some(schema.types))), "td"
-    )
-    return (
-        f"<div><p>{what}{count} rows × {len(schema.names)} columns, {shown}</p>"
-        f"<table><thead>{columns}</thead><tbody>{''.join(line(r, 'td') for r in body)}</tbody></table></div>"
+    types = list(map(_cell, _some(schema.types)))
+    return notebook.table(
+        f"{what}{count} rows × {len(schema.names)} columns, {shown}",
+        tuple(map(_cell, _some(schema.names))),
+        [tuple(row) for row in (types, *body)],
     )
 
 
