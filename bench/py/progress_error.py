@@ -1,5 +1,5 @@
 """progress_error.py [NAME ...] [--series] [--json FILE]: how wrong the time left is that the
-progress line shows, over 23 pipelines of 4 to 15 seconds, each in a process of its own with 2 CPUs.
+progress line shows, over 23 pipelines of 3 to 12 seconds, each in a process of its own with 2 CPUs.
 
 A thread asks for the statistics of the run every 0.1 s. For each pipeline the table has: seconds of
 the run; when the first estimate came (% of the run); and, after a tenth of the run, the worst
@@ -120,7 +120,7 @@ def pipelines(sd):
         "pool_slow_start": lambda: all_of(
             r(60000, 60).map_batches(Model, fn_constructor_args=(2.5, 0.2), concurrency=2)
         ),
-        "sort": lambda: all_of(big(16_000_000, 160).sort("k")),
+        "sort": lambda: all_of(big(40_000_000, 400).sort("k")),
         "sort_slow_map": lambda: all_of(
             r(1_000_000, 20)
             .map_batches(burn(0.1))
@@ -131,7 +131,7 @@ def pipelines(sd):
             r(600_000_000, 300).map_batches(keyed(10)).groupby("k").sum("v")
         ),
         "groupby_many": lambda: all_of(
-            r(40_000_000, 80).map_batches(keyed(20_000_000)).groupby("k").sum("v")
+            r(100_000_000, 200).map_batches(keyed(50_000_000)).groupby("k").sum("v")
         ),
         "map_groups": lambda: all_of(
             r(200_000, 40)
@@ -144,7 +144,7 @@ def pipelines(sd):
             .map_batches(keyed(16_000_000))
             .join(r(16_000_000, 40).map_batches(lambda b: {"k": b["id"]}), "inner", 16, on=("k",))
         ),
-        "random_shuffle": lambda: all_of(big(24_000_000, 240).random_shuffle(seed=1)),
+        "random_shuffle": lambda: all_of(big(60_000_000, 600).random_shuffle(seed=1)),
         "write_parquet": lambda: lambda: big(8_000_000, 160).write_parquet(path.new),
         "limit": lambda: all_of(r(100_000, 200).map_batches(nap(0.15)).limit(40_000)),
         "union": lambda: all_of(
@@ -185,7 +185,7 @@ def measure(name):
     import skate.data as sd
     from skate.data.run import progress
 
-    store = 200 << 20 if name == "spill" else 3 << 30
+    store = 200 << 20 if name == "spill" else 8 << 30
     skate.init(num_cpus=2, object_store_memory=store)
     runs, rows, over = [], [], threading.Event()
     begin = progress.Progress.__init__

@@ -142,6 +142,9 @@ struct sk_gather { /* the first member of each gather's own struct */
     /* no more inputs of tasks will be made, once all inputs of the stage have ended */
     bool spent;
     uint64_t rest; /* parked bytes of which no task's input has been made yet */
+    /* What rest was when the first of these inputs was made; it may differ from the bytes that
+     * came, since a gather may count the bytes of unpacked rows. 0: none has been made. */
+    uint64_t whole;
 };
 
 /* Makes the gather of stage `st` of a plan. *out NULL: the stage has none, and the inputs of its

@@ -139,6 +139,21 @@ TEST(several_reduces_may_take_the_same_rows) {
     CHECK_NEAR(left(ask(op, 2, 17.5)), 20);
 }
 
+TEST(a_stage_passes_on_what_its_tasks_leave) {
+    struct sk_share_op op[] = {source(50, 0, 50), stage(1, 0, 0), stage(0, 0, 0)};
+    op[0].over = op[1].over = true;
+    op[1].passes = true; /* one merge took 100 of the 5,000 bytes and made 80 of them */
+    op[1].out = op[1].out_done = 80;
+    op[1].done_ns = op[1].recent_ns = 0;
+    op[2].waits = true;
+    ask(op, 3, 12.5);
+    CHECK_NEAR(op[2].all_in, 4980);
+    op[1].done_in = 0; /* no merge has run */
+    op[1].done = op[1].out = op[1].out_done = 0;
+    ask(op, 3, 12.5);
+    CHECK_NEAR(op[2].all_in, 5000);
+}
+
 TEST(a_stage_that_has_not_begun_is_a_guess) {
     struct sk_share_op op[] = {source(10, 0, 10), source(0, 0, 30), NONE};
     op[0].parent = 2;

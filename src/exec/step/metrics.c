@@ -123,8 +123,8 @@ static struct sk_share_op facts_of(const struct sk_step *x, const struct sk_ssta
         .recent_ns = s->recent_ns,
         .pack_ns = pack_ns(s),
     };
-    if (o.waits && s->input_ended && s->bytes_in > s->gather->rest)
-        o.taken = (double)(s->bytes_in - s->gather->rest);
+    if (o.waits && s->gather->whole)
+        o.taken = o.came * (1 - (double)s->gather->rest / (double)s->gather->whole);
     for (uint32_t i = s->next_unit; s->kind == SK_STAGE_BLOCKS && i < s->n_blocks; i++) {
         o.out += (double)s->blocks[i].bytes; /* blocks that have not been passed on yet */
         o.rows_out += (double)s->blocks[i].n_rows;

@@ -59,6 +59,12 @@ static void expect(const struct sk_share_run *r, struct sk_share_op *o) {
         return;
     }
     o->tasks = expected_tasks(r, o);
+    if (o->passes) { /* its tasks change only a part of what flows through */
+        double change = o->done > 0 ? (o->out_done - o->done_in) * o->tasks / o->done : 0;
+        o->all_out = at_least(o->all_in + change, o->out);
+        o->all_rows = o->all_in > 0 ? o->all_in_rows * at_most(o->all_out / o->all_in, 1) : 0;
+        return;
+    }
     o->all_out = o->done > 0      ? o->out_done * o->tasks / o->done
                  : o->running > 0 ? o->out * o->tasks / o->running
                                   : o->all_in;

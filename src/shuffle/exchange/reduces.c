@@ -42,6 +42,7 @@ sk_rc sk_reduces_begin(struct sk_exchange *e, struct sk_err *err) {
         if (p->last && !e->columns[p->side]) e->columns[p->side] = p;
         SK_TRY(sk_gather_more(&e->g, &p->kept, p->last > 0, err));
     }
+    e->g.whole = e->g.rest;
     e->running = true;
     return sk_reduces_refill(e, err);
 }
