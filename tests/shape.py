@@ -16,6 +16,7 @@ change that makes the shape better lowers them, none raises them.
 
 import ast
 import fnmatch
+import functools
 import re
 import subprocess
 import sys
@@ -183,6 +184,7 @@ FLOORS = {
 }
 
 
+@functools.cache
 def floor(module):
     """The number of a module's floor; 0 is the highest."""
     fits = [
@@ -353,11 +355,11 @@ def lines_of_code(function):
     return n
 
 
-def any_datasets(tree):
-    """The functions that take a Dataset of no type: `ds: Any`."""
+def any_datasets(nodes):
+    """The functions, of all nodes of a tree, that take a Dataset of no type: `ds: Any`."""
     return [
         node.name
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         for a in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
         if a.arg == "ds" and a.annotation and ast.unparse(a.annotation) == "Any"
@@ -374,11 +376,12 @@ def private_names(tree, name):
     return {x for x in found if x.startswith("_") and not x.startswith("__")}
 
 
-def private_uses(tree, names):
-    """Where these are attributes of something else than the object of the method itself."""
+def private_uses(nodes, names):
+    """Where these are attributes of something else than the object of the method itself, among all
+    nodes of a tree."""
     return [
         f"{node.lineno}: {ast.unparse(node)}"
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Attribute)
         and node.attr in names
         and ast.unparse(node.value) not in ("self", "cls", "super()")
@@ -411,8 +414,9 @@ def python_shape():
     trees, any_ds, data = {}, [], "skate.data.dataset"
     for name, path in paths.items():
         text = path.read_text()
-        tree = trees[name] = ast.parse(text)
-        any_ds += [f"{name}.{x}" for x in any_datasets(tree)]
+        tree = ast.parse(text)
+        nodes = trees[name] = list(ast.walk(tree))
+        any_ds += [f"{name}.{x}" for x in any_datasets(nodes)]
         lines += text.count("\n")
         imports = Imports(name, path.name == "__init__.py", paths.keys() | compiled, stood_for)
         imports.visit(tree)
@@ -420,7 +424,7 @@ def python_shape():
         all_edges[name] = (imports.at_load | imports.late | imports.lazy) - {name}
         late += imports.n_late
         others += [f"{name} imports {x}" for x in imports.foreign if name != "skate._deps"]
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 n = lines_of_code(node)
                 if n > LONG:
@@ -431,13 +435,13 @@ def python_shape():
         for x in sorted(all_edges[m])
         if floor(x) < floor(m)
     ]
-    private, under = private_names(trees[data], "Dataset"), loaded_with(data, at_load)
+    private, under = private_names(trees[data][0], "Dataset"), loaded_with(data, at_load)
     from_below = [
         f"{name}:{use}"
-        for name, tree in trees.items()
+        for name, nodes in trees.items()
         if name.startswith("skate.data.") and name != data
         if name in under or floor(name) > floor(data)
-        for use in private_uses(tree, private)
+        for use in private_uses(nodes, private)
     ]
     return {
         "modules": len(paths),
@@ -612,6 +616,7 @@ def writes_across(path, text):
     if path.name == "local_int.h":  # the calls of owners that are inlined
         own = set(OWNERS)
     found, names = [], {}
+    changes = re.compile(rf"(?<![=!<>])=(?!=)|<<=|>>=|\+\+|--|\b(?:{CHANGES})\(")
     for number, line in enumerate(text.splitlines(), 1):
         if re.match(r"[A-Za-z_].*\(", line):
             names = {}
@@ -619,6 +624,8 @@ def writes_across(path, text):
             names[name] = kind if kind in OWNERS else None
         for name, part in re.findall(r"\*(\w+) = &(l->\w+)(?=[;,])", line):
             names[name] = part if part in OWNERS and "const struct" not in line else None
+        if "->" not in line or not changes.search(line):
+            continue
         targets = {what: re.escape(what) for what in OWNERS if "->" in what}
         targets |= {
             f"{kind} ->{member}": rf"\w+(?:\.\w+)*->{member}(?=->)"

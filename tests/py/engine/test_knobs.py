@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 import skate
+from cases import case
 from skate import _skate, config
 from skate._private import view
 from waits import wait_until
@@ -15,6 +16,7 @@ from waits import wait_until
 MIB = 1 << 20
 LOG = []  # entries of tasks that ran in this process
 TRIED = set()  # knobs that start() was called with
+PRELOAD = {"preload": "numpy,pytest"}  # what this module imports, and the workers with it
 
 
 @pytest.fixture
@@ -29,7 +31,7 @@ def start(monkeypatch):
             for name, value in knobs.items():
                 monkeypatch.setenv(config.KNOBS[name][1], str(value))
             knobs = {}
-        usual = {"num_cpus": 2, "num_gpus": 0, "object_store_memory": 32 * MIB}
+        usual = {"num_cpus": 2, "num_gpus": 0, "object_store_memory": 32 * MIB, **PRELOAD}
         usual = {k: v for k, v in usual.items() if config.KNOBS[k][1] not in os.environ}
         skate.init(_system_config={**usual, **knobs})
 
@@ -455,18 +457,21 @@ OF_THE_ENGINE = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("ways, by_env", [(("task", "pool"), False), (("actor", "dataset"), True)])
 @pytest.mark.parametrize("knob", HEARD)
-def test_a_knob_is_heard_by(start, knob, way, tmp_path, capsys, monkeypatch):
+def test_a_knob_is_heard_by(start, knob, ways, by_env, tmp_path, capsys, monkeypatch):
     """For two kinds of calls the knob is set in _system_config, for the others in the
     environment."""
     for i, (given, expected, probe) in enumerate(HEARD[knob]):
-        (tmp_path / str(i)).mkdir()
         for _, variable, _ in config.KNOBS.values():
             monkeypatch.delenv(variable, raising=False)
-        start(by_env=way in ("actor", "dataset"), **given)
-        wanted = expected[way] if isinstance(expected, dict) else expected
-        assert probe(WAYS[way], str(tmp_path / str(i)), capsys) == wanted, given
+        start(by_env, **given)
+        for way in ways:
+            folder = tmp_path / f"{way}{i}"
+            folder.mkdir()
+            wanted = expected[way] if isinstance(expected, dict) else expected
+            with case(way, given):
+                assert probe(WAYS[way], str(folder), capsys) == wanted
 
 
 def test_every_knob_has_a_row():

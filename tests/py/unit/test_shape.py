@@ -87,7 +87,7 @@ class X:
     def _add(self):
         return super()._add(), self._node
 """
-    tree = ast.parse(below)
+    tree = list(ast.walk(ast.parse(below)))
     assert shape.any_datasets(tree) == ["f", "g"]
     uses = ["3: ds._stats", "4: ds.iterator()._ds._node"]
     assert sorted(shape.private_uses(tree, names)) == uses
