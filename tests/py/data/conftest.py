@@ -10,6 +10,8 @@ def engine():
     if skate.is_initialized():
         skate.shutdown()
     # modules that the tests import, which workers need for the tests' functions
-    skate.init(num_cpus=2, object_store_memory=1 << 30, _system_config={"preload": "numpy,pytest"})
+    skate.init(
+        num_cpus=2, object_store_memory=1 << 30, _system_config={"preload": "numpy,light_pytest"}
+    )
     yield
     skate.shutdown()

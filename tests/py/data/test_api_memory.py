@@ -79,7 +79,7 @@ def test_every_call_is_there():
 def test_memory_of(call, blocks, driver, tmp_path, capsys):
     skate.shutdown()
     skate.init(
-        num_cpus=2, object_store_memory=512 * MIB, _system_config={"preload": "numpy,pytest"}
+        num_cpus=2, object_store_memory=512 * MIB, _system_config={"preload": "numpy,light_pytest"}
     )
     names = {"ds": dataset(), "sd": sd, "out": str(tmp_path / "out")}
     kept = []

@@ -25,7 +25,7 @@ def test_the_disk_fills_in_the_middle(op):
     skate.init(
         num_cpus=2,
         object_store_memory=16 * MIB,
-        _system_config={"preload": "numpy,pytest", "spill_bytes": 12 * MIB},
+        _system_config={"preload": "numpy,light_pytest", "spill_bytes": 12 * MIB},
     )
     what = {
         "sort": lambda ds: ds.sort("k"),

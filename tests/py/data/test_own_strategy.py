@@ -499,7 +499,9 @@ def test_a_dataset_in_a_worker():
 
 def test_data_beyond_memory():
     skate.shutdown()
-    skate.init(num_cpus=2, object_store_memory=32 << 20, _system_config={"preload": "numpy,pytest"})
+    skate.init(
+        num_cpus=2, object_store_memory=32 << 20, _system_config={"preload": "numpy,light_pytest"}
+    )
     ds = skate.data.range(300_000, override_num_blocks=30).map_batches(
         lambda b: {"id": b["id"], "pad": b["id"].astype("S200")}
     )

@@ -283,7 +283,7 @@ def test_the_same_whatever_workers_memory_and_kills_there_are(tmp_path):
         skate.init(
             num_cpus=cpus,
             object_store_memory=store << 20,
-            _system_config={"preload": "numpy,pytest"},
+            _system_config={"preload": "numpy,light_pytest"},
         )
         ds = small(wide(), 1 << 20)
         if limit:
@@ -395,7 +395,9 @@ def test_merges_where_a_worker_dies_and_memory_is_short(tmp_path):
     ]:
         skate.shutdown()
         skate.init(
-            num_cpus=2, object_store_memory=32 << 20, _system_config={"preload": "numpy,pytest"}
+            num_cpus=2,
+            object_store_memory=32 << 20,
+            _system_config={"preload": "numpy,light_pytest"},
         )
         ds = small(wide(), 1 << 20)
         ds.context.shuffle_strategy = strategy

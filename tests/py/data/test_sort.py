@@ -328,7 +328,7 @@ def test_the_same_whatever_workers_and_memory_there_are():
         skate.init(
             num_cpus=cpus,
             object_store_memory=store << 20,
-            _system_config={"preload": "numpy,pytest"},
+            _system_config={"preload": "numpy,light_pytest"},
         )
         ds = small(numbers(), 1 << 20)
         if limit:
@@ -349,7 +349,7 @@ def test_the_same_whatever_workers_and_memory_there_are():
 def test_workers_that_are_killed(tmp_path):
     skate.shutdown()
     skate.init(
-        num_cpus=2, object_store_memory=512 << 20, _system_config={"preload": "numpy,pytest"}
+        num_cpus=2, object_store_memory=512 << 20, _system_config={"preload": "numpy,light_pytest"}
     )
 
     def dies(name, b):

@@ -136,7 +136,9 @@ def test_a_worker_that_dies_in_a_round_and_memory_is_short(tmp_path):
     for strategy in ("simple", "streaming"):
         skate.shutdown()
         skate.init(
-            num_cpus=2, object_store_memory=32 << 20, _system_config={"preload": "numpy,pytest"}
+            num_cpus=2,
+            object_store_memory=32 << 20,
+            _system_config={"preload": "numpy,light_pytest"},
         )
         ds = skate.data.range(250_000, override_num_blocks=100)
         for mark in tmp_path.iterdir():

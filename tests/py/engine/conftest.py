@@ -6,7 +6,9 @@ import os
 import pytest
 
 ENGINES = ["inline", "local"]
-PRELOAD = {"preload": "numpy,pytest"}  # modules that the tests import, and the workers with them
+PRELOAD = {
+    "preload": "numpy,light_pytest"
+}  # modules that the tests import, and the workers with them
 
 
 @pytest.fixture(scope="module", params=ENGINES)

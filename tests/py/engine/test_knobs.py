@@ -16,7 +16,7 @@ from waits import wait_until
 MIB = 1 << 20
 LOG = []  # entries of tasks that ran in this process
 TRIED = set()  # knobs that start() was called with
-PRELOAD = {"preload": "numpy,pytest"}  # what this module imports, and the workers with it
+PRELOAD = {"preload": "numpy,light_pytest"}  # what this module imports, and the workers with it
 
 
 @pytest.fixture

@@ -23,7 +23,10 @@ LABEL = re.compile(r"^\((?:(.+) )?pid=(\d+)\) ", re.M)
 def local():
     skate.shutdown()
     skate.init(
-        num_cpus=2, num_gpus=0, object_store_memory=64 << 20, _system_config={"preload": "pytest"}
+        num_cpus=2,
+        num_gpus=0,
+        object_store_memory=64 << 20,
+        _system_config={"preload": "light_pytest"},
     )
     yield
     skate.shutdown()

@@ -77,7 +77,7 @@ class Owner:
 def ray():
     skate.shutdown()
     skate.init(
-        num_cpus=4, object_store_memory=128 << 20, _system_config={"preload": "numpy,pytest"}
+        num_cpus=4, object_store_memory=128 << 20, _system_config={"preload": "numpy,light_pytest"}
     )
     yield skate
     skate.shutdown()

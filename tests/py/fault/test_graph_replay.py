@@ -80,7 +80,7 @@ Counter = skate.remote(max_restarts=-1)(Sum)
 def ray():
     skate.shutdown()
     skate.init(
-        num_cpus=4, object_store_memory=128 << 20, _system_config={"preload": "numpy,pytest"}
+        num_cpus=4, object_store_memory=128 << 20, _system_config={"preload": "numpy,light_pytest"}
     )
     yield skate
     skate.shutdown()

@@ -296,7 +296,7 @@ def square(row, fault, seed, tmp_path):
     small = fault != "full" or row is spilling
     skate.shutdown()
     conf = {
-        "preload": "numpy,pytest",
+        "preload": "numpy,light_pytest",
         **({"overflow_bytes": 0} if fault == "full" else {}),
     }  # a limit of files' sizes, as below, does not apply to mapped memory
     skate.init(

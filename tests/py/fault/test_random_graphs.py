@@ -109,7 +109,9 @@ def test_random_graphs():
     ctx = DAGContext.get_current()
     before, ctx.get_timeout = ctx.get_timeout, PATIENCE
     skate.shutdown()
-    skate.init(num_cpus=8, object_store_memory=1 << 30, _system_config={"preload": "numpy,pytest"})
+    skate.init(
+        num_cpus=8, object_store_memory=1 << 30, _system_config={"preload": "numpy,light_pytest"}
+    )
     n_killed = n_died = 0
     try:
         steady = [Actor.options(max_restarts=-1, max_task_retries=-1).remote() for _ in range(2)]

@@ -93,7 +93,7 @@ def aggregates(r):
 @pytest.fixture(scope="module", autouse=True)
 def engine():
     skate.shutdown()
-    skate.init(num_cpus=2, _system_config={"preload": "numpy,pyarrow,pytest"})
+    skate.init(num_cpus=2, _system_config={"preload": "numpy,pyarrow,light_pytest"})
     yield
     skate.shutdown()
 

@@ -35,7 +35,7 @@ def start(engine="local", cpus=2, seed=0):
         _system_config={
             "engine": engine,
             "seed": seed,
-            "preload": "hypothesis,numpy,pyarrow,pytest",
+            "preload": "hypothesis,numpy,pyarrow,light_pytest",
         },
     )
 

@@ -32,7 +32,7 @@ def engine(request):
         resources={"widget": 2},
         _system_config={
             "engine": request.param,
-            "preload": "hypothesis,numpy,pandas,pyarrow,pytest",
+            "preload": "hypothesis,numpy,pandas,pyarrow,light_pytest",
         },
     )
     gc.collect()

@@ -36,7 +36,7 @@ def engine():
     skate.init(
         num_cpus=2,
         object_store_memory=256 << 20,
-        _system_config={"preload": "hypothesis,numpy,pyarrow,pytest"},
+        _system_config={"preload": "hypothesis,numpy,pyarrow,light_pytest"},
     )
     yield
     skate.shutdown()
