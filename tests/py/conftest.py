@@ -1,4 +1,7 @@
+import collections
+import contextlib
 import gc
+import importlib
 import os
 import signal
 import subprocess
@@ -50,6 +53,43 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+def pytest_sessionstart(session):
+    """Each process of `./dev test` begins to import at another file. In a new tree, where no module
+    of a test is compiled yet, each compiles a share of them, and not all of them."""
+    of = getattr(session.config, "workerinput", None)
+    if of is None or session.config.args != session.config.getini("testpaths"):
+        return
+    here = session.config.rootpath / "tests/py"
+    files = sorted(x for x in here.glob("*/test_*.py") if x.parent.name != "soak")
+    at = len(files) * int(of["workerid"].removeprefix("gw")) // of["workercount"]
+    for path in files[at:] + files[:at]:
+        if str(path.parent) not in sys.path:
+            sys.path.insert(0, str(path.parent))
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # told when it is collected
+            importlib.import_module(path.stem)
+
+
+# Files that take long, the longest first. Those with few tests would begin last, and one of them
+# would be waited for while other cores are idle.
+LONG = """engine/test_knobs data/test_asks engine/test_like_ray fault/test_matrix docs/test_snippets
+    data/test_api_memory app/test_cli data/test_resume engine/test_spill data/test_examples
+    data/test_s3 engine/test_memory engine/test_state engine/test_placement_groups
+    data/test_writers unit/test_block_ctypes data/test_shuffle data/test_join_skew
+    data/test_own_strategy fault/test_graph_deaths data/test_e2e_stats data/test_streaming_shuffle
+    unit/test_typing fault/test_forks data/test_in_workers unit/test_shape page/test_engine
+    app/test_cli_top app/test_notebooks engine/test_side_by_side data/test_exchange_disk
+    prop/test_predicates unit/test_data_imports fault/test_worker_kill
+    fault/test_random_pipelines""".split()
+
+
+def longest_first(items):
+    """Sorts tests by files: those of LONG, then those with most tests."""
+    name = {path: f"{path.parent.name}/{path.stem}" for path in {x.path for x in items}}
+    n = collections.Counter(x.path for x in items)
+    place = {name: i for i, name in enumerate(LONG)}
+    items.sort(key=lambda x: (place.get(name[x.path], len(LONG)), -n[x.path], name[x.path]))
+
+
 def pytest_collection_modifyitems(config, items):
     """--timeout takes precedence over the marks of single tests if it is longer. (pyproject.toml
     has the default deadline, which ends tests that hang and measures nothing.)"""
@@ -58,3 +98,5 @@ def pytest_collection_modifyitems(config, items):
         mark = item.get_closest_marker("timeout")
         if mark and mark.args and mark.args[0] < asked:
             item.add_marker(pytest.mark.timeout(asked), append=False)
+    if hasattr(config, "workerinput"):
+        longest_first(items)
