@@ -54,6 +54,19 @@ def test_the_message_names_who_and_how_much(start):
     assert ray.get(f.remote(50)) == 50
 
 
+def test_a_little_that_is_free_in_the_store_keeps_no_process(start):
+    """Pages of the store that were free, but too few to be given back, were waited for for ever,
+    and no process was stopped."""
+    ray = start()
+    kept = [ray.put(b"x" * 20_000) for _ in range(2)]
+    assert len(ray.get(kept[0])) == 20_000
+    del kept[0]
+    gc.collect()
+    wait_until(lambda: 0 < _skate.status()["store_warm_bytes"] < 1 << 16)
+    with pytest.raises(ray.exceptions.OutOfMemoryError):
+        ray.get(ray.remote(hog).options(max_retries=0).remote(1000))
+
+
 def test_together_too_much_alone_enough(start, tmp_path):
     ray = start()
 

@@ -185,7 +185,8 @@ static void stop(struct sk_local *l, struct sk_lworker *w, const struct sk_memor
     else sk_driver_link_kill(l, w, "memory was short");
 }
 
-static void punch(struct sk_local *l, uint64_t bytes) {
+/* Gives free pages of the store back; returns how many bytes. */
+static uint64_t punch(struct sk_local *l, uint64_t bytes) {
     sk_off off = 0;
     uint64_t len, done = 0;
     while (done < SK_MIN(bytes, PUNCH_BYTES) &&
@@ -194,6 +195,7 @@ static void punch(struct sk_local *l, uint64_t bytes) {
         SK_IGNORE(sk_seg_punch(&l->data_seg, off, (size_t)len, NULL));
         done += len;
     }
+    return done;
 }
 
 /* Sends a signal to the process of a pidfd. The fork server is not used: it may be importing for
@@ -247,7 +249,7 @@ void sk_lmem_look(struct sk_local *l, int64_t now) {
                                .used_bytes = m->used_bytes,
                                .slack_bytes = m->slack_bytes,
                                .store_bytes = s.leased_bytes + s.sealed_bytes,
-                               .warm_bytes = s.warm_bytes,
+                               .warm_bytes = s.warm_bytes > m->stuck_bytes ? s.warm_bytes : 0,
                                .spills = l->space.spill != NULL,
                                .procs = m->procs.p,
                                .n_procs = m->procs.n};
@@ -256,7 +258,9 @@ void sk_lmem_look(struct sk_local *l, int64_t now) {
     m->next_ns = plan.next_ns;
     uint64_t size = l->data_seg.size, floor = size / 8;
     sk_space_cap(l, plan.store_max_bytes < size ? SK_MAX(plan.store_max_bytes, floor) : 0);
-    if (plan.punch_bytes) punch(l, plan.punch_bytes);
+    /* The rules stop no process as long as the store can give something back. */
+    if (plan.punch_bytes) m->stuck_bytes = punch(l, plan.punch_bytes) ? 0 : s.warm_bytes;
+    else if (!m->policy.low) m->stuck_bytes = 0;
     if (plan.leave >= 0)
         sk_driver_link_leave(l, m->who.p[plan.leave], "memory is short, and it was idle");
     if (plan.stop >= 0) stop(l, m->who.p[plan.stop], &m->procs.p[plan.stop], plan.share_bytes);

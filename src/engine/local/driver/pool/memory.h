@@ -28,6 +28,9 @@ struct sk_lmem { /* state of memory.c */
     struct sk_sysmem_now machine;
     uint64_t limit_bytes, used_bytes, slack_bytes, heap_bytes; /* at the last measurement */
     char where[160];
+    /* the store's warm bytes when none of them could be given back, as they lie in pieces that are
+     * too small; 0: all that it has may be */
+    uint64_t stuck_bytes;
     /* number of processes killed by the kernel for memory, at the last measurement */
     uint64_t kills_seen;
     int64_t kills_ns; /* when that number changed */
