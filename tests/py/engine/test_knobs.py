@@ -457,7 +457,7 @@ OF_THE_ENGINE = {
 }
 
 
-@pytest.mark.parametrize("ways, by_env", [(("task", "pool"), False), (("actor", "dataset"), True)])
+@pytest.mark.parametrize("ways, by_env", [(("task", "actor"), False), (("dataset", "pool"), True)])
 @pytest.mark.parametrize("knob", HEARD)
 def test_a_knob_is_heard_by(start, knob, ways, by_env, tmp_path, capsys, monkeypatch):
     """For two kinds of calls the knob is set in _system_config, for the others in the
