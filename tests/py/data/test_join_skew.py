@@ -1,6 +1,8 @@
 """Joins with uneven keys: several reduces share a hot partition, and complete with little memory.
 The rows and their order are those of a run with enough memory, and those of two nested loops."""
 
+import functools
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -37,40 +39,46 @@ def with_nulls(values, every):
     return pa.array(values.astype(np.int64), mask=np.arange(len(values)) % every == 0)
 
 
+@functools.cache
 def fact(how):
     return pa.table({"id": with_nulls(keys(how, ROWS), 1000), "x": np.arange(ROWS)})
 
 
+@functools.cache
 def dimension():  # half of its keys have no partner
     return pa.table({"id": with_nulls(np.arange(9999), 100), "y": -np.arange(9999)})
 
 
-def pairs(kind, large, small, side):
-    """(x, y) of each row, with None where a side has no partner; sorted."""
+@functools.cache
+def partners(how):
+    """Of fact() and dimension(): the (x, y) that have the same key; then, of the large side and of
+    the small one, those that have a partner and those that have none."""
+    large, small = fact(how), dimension()
     of = {}
     for k, y in zip(small["id"].to_pylist(), small["y"].to_pylist(), strict=True):
         of.setdefault(k, []).append(y)
-    met, out, seen = [], [], set()
-    # unmatched rows of the large side, by whether it is the left one; then those of the small side
-    lone = {False: [], True: []}
+    both, met, lone, seen = [], [], [], set()
     for k, x in zip(large["id"].to_pylist(), large["x"].to_pylist(), strict=True):
         some = of.get(k, ()) if k is not None else ()
-        out += [(x, y) for y in some]
-        (met if some else lone[True]).append(x)
+        both += [(x, y) for y in some]
+        (met if some else lone).append(x)
         if some:
             seen.add(k)
     small_met = [y for k in of if k in seen for y in of[k]]
-    lone[False] = [y for k in of if k not in seen for y in of[k]]
+    return both, met, lone, small_met, [y for k in of if k not in seen for y in of[k]]
+
+
+def pairs(kind, how, side):
+    """(x, y) of each row, with None where a side has no partner; sorted."""
+    both, met, lone, small_met, small_lone = partners(how)
     mine = ("left_", "right_")[side]
     if kind in (mine + "semi", mine + "anti"):
-        return sorted(met if kind.endswith("semi") else lone[True])
+        return sorted(met if kind.endswith("semi") else lone)
     if kind.endswith(("semi", "anti")):
-        return sorted(small_met if kind.endswith("semi") else lone[False])
-    out += [(x, None) for x in lone[True] if kind in ("full_outer", mine + "outer")]
+        return sorted(small_met if kind.endswith("semi") else small_lone)
+    out = [*both, *((x, None) for x in lone if kind in ("full_outer", mine + "outer"))]
     out += [
-        (None, y)
-        for y in lone[False]
-        if kind in ("full_outer", ("right_", "left_")[side] + "outer")
+        (None, y) for y in small_lone if kind in ("full_outer", ("right_", "left_")[side] + "outer")
     ]
     return sorted(out, key=str)
 
@@ -122,7 +130,7 @@ def test_a_hot_key(context, how, kind, side):
     )
     if kind.endswith(("semi", "anti")):
         rows = [y if x is None else x for x, y in rows]
-    assert sorted(rows, key=str) == sorted(pairs(kind, large, small, side), key=str)
+    assert sorted(rows, key=str) == sorted(pairs(kind, how, side), key=str)
 
 
 def test_the_side_with_more_rows_of_a_partition_comes_first(context):

@@ -93,27 +93,29 @@ NAMES = [
 ]
 
 
-def expected(files):
+def expected(files, name):
     ids = np.arange(5000)
-    text = [{"id": int(i), "text": f"row {i % 1000}"} for i in range(FILES * 1000) if i % 2]
-    return {
-        "range": [{"id": int(i)} for i in ids],
-        "map_batches": [{"id": int(i), "twice": int(2 * i)} for i in ids],
-        "a stage behind a stage": [{"id": int(i), "twice": int(2 * i)} for i in ids],
-        "filter": [{"id": int(i)} for i in ids if i % 2],
-        "limit": [{"id": int(i), "twice": int(2 * i)} for i in ids[:1234]],
-        "union": [{"id": i} for i in range(10)] + [{"id": i} for i in range(20)],
-        "zip": [{"id": int(i), "id_1": int(i), "twice": int(2 * i)} for i in ids],
-        "files": text,
-        "flat_map": [{"id": i} for i in range(100) for _ in range(i % 3)],
-        "large blocks": [{"id": i, "twice": 2 * i} for i in range(400_000)],
-        "empty": [],
+    rows = {
+        "range": lambda: [{"id": int(i)} for i in ids],
+        "map_batches": lambda: [{"id": int(i), "twice": int(2 * i)} for i in ids],
+        "a stage behind a stage": lambda: [{"id": int(i), "twice": int(2 * i)} for i in ids],
+        "filter": lambda: [{"id": int(i)} for i in ids if i % 2],
+        "limit": lambda: [{"id": int(i), "twice": int(2 * i)} for i in ids[:1234]],
+        "union": lambda: [{"id": i} for i in range(10)] + [{"id": i} for i in range(20)],
+        "zip": lambda: [{"id": int(i), "id_1": int(i), "twice": int(2 * i)} for i in ids],
+        "files": lambda: [
+            {"id": int(i), "text": f"row {i % 1000}"} for i in range(FILES * 1000) if i % 2
+        ],
+        "flat_map": lambda: [{"id": i} for i in range(100) for _ in range(i % 3)],
+        "large blocks": lambda: [{"id": i, "twice": 2 * i} for i in range(400_000)],
+        "empty": lambda: [],
     }
+    return rows[name]()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_and_their_order(engine, files, name):
-    assert rows_of(pipelines(files)[name]) == expected(files)[name]
+    assert rows_of(pipelines(files)[name]) == expected(files, name)
 
 
 def test_aggregates_and_counts(engine):
