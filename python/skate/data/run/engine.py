@@ -10,10 +10,7 @@ from skate import _hooks, _skate
 from skate.data.op import Operator, Params, find
 from skate.data.plan.node import Node, below
 
-_STAGES = (
-    "skate.data.worker.stage",
-    "numpy.ma",
-)  # )  # numpy imports numpy.ma when it first checks for masked arrays
+_STAGES = ("skate.data.worker.stage",)
 
 
 def ensure_engine(node: Node | None = None) -> None:

@@ -7,6 +7,7 @@ in each process).
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from skate import _skate
@@ -151,6 +152,18 @@ def list_values(col: pa.Array) -> pa.Array:
 # ---- From NumPy to Arrow.
 
 
+def masked(v: np.ndarray) -> bool:
+    """Whether an array has a mask. Who made it has imported numpy.ma, which is not imported here,
+    as that takes 8 ms in each process."""
+    ma = sys.modules.get("numpy.ma")
+    return isinstance(v, getattr(ma, "MaskedArray", ()))
+
+
+def without_mask(v: np.ndarray) -> np.ndarray:
+    """The values of an array, those behind a mask among them."""
+    return np.ma.getdata(v) if masked(v) else v
+
+
 def of_numpy(v: np.ndarray) -> pa.Array:
     """Makes a column of a one-dimensional array, in the Arrow type of its dtype; TypeError if there
     is no such type."""
@@ -158,11 +171,7 @@ def of_numpy(v: np.ndarray) -> pa.Array:
         raise ValueError("it is a single value (0-d array); a column has one value per row")
     kind = v.dtype.kind
     if kind in "OUS":
-        values = (
-            np.ma.filled(v.astype(object), None).tolist()
-            if isinstance(v, np.ma.MaskedArray)
-            else v.tolist()
-        )
+        values = np.ma.filled(v.astype(object), None).tolist() if masked(v) else v.tolist()
         return pa.array(values, pa.binary() if kind == "S" else pa.string())
     if kind == "M" or kind == "m":
         unit = np.datetime_data(v.dtype)
@@ -174,11 +183,11 @@ def of_numpy(v: np.ndarray) -> pa.Array:
             raise TypeError(
                 f'dtype {v.dtype} has no Arrow type; use v.astype("{"datetime64" if kind == "M" else "timedelta64"}[s]") (or ms, us, ns)'
             )
-        null = np.isnat(np.ma.getdata(v))
-        if isinstance(v, np.ma.MaskedArray):
+        null = np.isnat(without_mask(v))
+        if masked(v):
             null = null | np.ma.getmaskarray(v)
         ints = (
-            np.ascontiguousarray(np.ma.getdata(v))
+            np.ascontiguousarray(without_mask(v))
             .astype(v.dtype.newbyteorder("="), copy=False)
             .view(np.int64)
         )
@@ -196,12 +205,12 @@ def of_numpy(v: np.ndarray) -> pa.Array:
         )
         return plain_array(typ, ints, null if null.any() else None)
     if kind == "b":
-        data = np.ma.getdata(v)
+        data = without_mask(v)
         return pa.Array.from_buffers(
             pa.bool_(),
             len(v),
             [
-                bitmap(~np.ma.getmaskarray(v)) if isinstance(v, np.ma.MaskedArray) else None,
+                bitmap(~np.ma.getmaskarray(v)) if masked(v) else None,
                 bitmap(data),
             ],
         )
@@ -211,8 +220,8 @@ def of_numpy(v: np.ndarray) -> pa.Array:
         raise TypeError(f"dtype {v.dtype} has no Arrow type; split it into columns of numbers")
     return plain_array(
         TYPES[v.dtype],
-        np.ma.getdata(v),
-        np.ma.getmaskarray(v) if isinstance(v, np.ma.MaskedArray) else None,
+        without_mask(v),
+        np.ma.getmaskarray(v) if masked(v) else None,
     )
 
 

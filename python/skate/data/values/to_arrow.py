@@ -25,6 +25,7 @@ from skate.data.values.flat import (
     TYPES,
     bitmap,
     list_values,
+    masked,
     of_marked,
     of_numpy,
     plain_array,
@@ -124,7 +125,7 @@ def array_from_numpy(
     from which v was made; `marks`: NaN with a mark becomes null (missing.py)."""
     if v.ndim == 0:
         raise ValueError("it is a single value (0-d array); a column has one value per row")
-    if v.ndim == 1 and v.dtype in TYPES and not isinstance(v, np.ma.MaskedArray):
+    if v.ndim == 1 and v.dtype in TYPES and not masked(v):
         arr = (
             of_marked(v, values_of(hint))
             if marks and v.dtype.kind == "f"
@@ -136,11 +137,7 @@ def array_from_numpy(
     if v.ndim > 1 and kind not in "OUS":
         return _tensor_from_numpy(v, hint, old, marks)
     if kind == "O" or v.ndim > 1:
-        values = (
-            np.ma.filled(v.astype(object), None).tolist()
-            if isinstance(v, np.ma.MaskedArray)
-            else v.tolist()
-        )
+        values = np.ma.filled(v.astype(object), None).tolist() if masked(v) else v.tolist()
         if (
             hint is not None
             and not can_rebuild(hint)
@@ -153,9 +150,7 @@ def array_from_numpy(
         return from_objects(values, hint, old)
     if kind == "U" or kind == "S":
         arr = from_objects(
-            np.ma.filled(v.astype(object), None).tolist()
-            if isinstance(v, np.ma.MaskedArray)
-            else v.tolist(),
+            np.ma.filled(v.astype(object), None).tolist() if masked(v) else v.tolist(),
             None,
         )
         if not len(arr):
@@ -183,7 +178,7 @@ def values_of(t: pa.DataType | None) -> pa.DataType | None:
 def _tensor_from_numpy(
     v: np.ndarray, hint: Any = None, old: pa.Array | None = None, marks: bool = False
 ) -> pa.Array:
-    if isinstance(v, np.ma.MaskedArray):
+    if masked(v):
         if np.ma.getmaskarray(v).any():
             raise TypeError(
                 "a masked array of more than one dimension has no Arrow type; fill the masked values first"
@@ -615,7 +610,7 @@ def _from_arrays(
 
 def _unmasked(v: Any) -> Any:
     """An array or single value without its mask; None for a single value that is masked."""
-    if not isinstance(v, np.ma.MaskedArray):
+    if not masked(v):
         return np.asarray(v)
     values, null = np.ma.getdata(v), np.ma.getmaskarray(v)
     if v.ndim == 0:
