@@ -19,7 +19,8 @@ def start():
 
     def go(limit=300, **kw):
         skate.shutdown()
-        given = {"memory_limit": limit * MIB, **kw.pop("_system_config", {})}
+        given = {"memory_limit": limit * MIB, "preload": "light_pytest"}
+        given |= kw.pop("_system_config", {})
         skate.init(**{"num_cpus": 3, "object_store_memory": 80 * MIB, **kw}, _system_config=given)
         return skate
 

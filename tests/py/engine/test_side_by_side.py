@@ -17,7 +17,9 @@ from waits import wait_until
 @pytest.fixture
 def ray():
     skate.shutdown()
-    skate.init(num_cpus=4, object_store_memory=128 << 20)
+    skate.init(
+        num_cpus=4, object_store_memory=128 << 20, _system_config={"preload": "light_pytest"}
+    )
     yield skate
     skate.shutdown()
 
