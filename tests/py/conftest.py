@@ -61,6 +61,7 @@ def pytest_sessionstart(session):
         return
     here = session.config.rootpath / "tests/py"
     files = sorted(x for x in here.glob("*/test_*.py") if x.parent.name != "soak")
+    assert set(LONG) <= {f"{x.parent.name}/{x.stem}" for x in files}
     at = len(files) * int(of["workerid"].removeprefix("gw")) // of["workercount"]
     for path in files[at:] + files[:at]:
         if str(path.parent) not in sys.path:
