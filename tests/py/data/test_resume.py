@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 
+import forked
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -81,16 +82,14 @@ def source(tmp_path):
     return str(folder)
 
 
+IMPORTS = "run.execute", "read.formats.parquet", "write.parquet", "write.csv", "write.resume"
+
+
 def program(kind, source, target, ran, fault=None):
+    forked.preload("pyarrow.parquet", "pyarrow.dataset", *(f"skate.data.{x}" for x in IMPORTS))
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     env["SKATE_TEST_FAULT"] = fault or ""
-    return subprocess.run(
-        [sys.executable, "-c", PROGRAM, kind, source, str(target), str(ran)],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return forked.run(PROGRAM, kind, source, target, ran, env=env, errors=str(ran) + ".errors")
 
 
 def files(folder):
