@@ -2,6 +2,7 @@
 empty sides, shared partitions. What they give is what a reduce in Python gives, and for keys that
 need a cast the reduce is in Python."""
 
+import functools
 import os
 
 import numpy as np
@@ -230,16 +231,20 @@ def kill_once(folder, nth):
     return hook
 
 
+def hot_join():
+    return hot(60_000, "x").join(keys(9000, "y"), "right_outer", num_partitions=PARTS, on=("k",))
+
+
+@functools.cache
+def order_of_hot_join():
+    return order(hot_join())
+
+
 @pytest.mark.parametrize(
     ("memory", "nth"), [(None, 1), (None, 3), (LITTLE, 1), (LITTLE, 2), (LITTLE, 6)]
 )
 def test_a_worker_that_dies_in_a_reduce(tmp_path, context, memory, nth):
-    def ds():
-        return hot(60_000, "x").join(
-            keys(9000, "y"), "right_outer", num_partitions=PARTS, on=("k",)
-        )
-
-    want = order(ds())
+    want = order_of_hot_join()
     options = context.execution_options
     options.resource_limits = options.resource_limits.copy(object_store_memory=memory)
     keep = ray.is_initialized()
@@ -247,7 +252,7 @@ def test_a_worker_that_dies_in_a_reduce(tmp_path, context, memory, nth):
     # one worker at a time, which therefore has that many yields
     ray.init(num_cpus=1, runtime_env={"worker_process_setup_hook": kill_once(str(tmp_path), nth)})
     try:
-        made = ds().materialize()
+        made = hot_join().materialize()
         counts, got = reduces(made), order(made)
         with pytest.raises(ProcessLookupError):
             os.kill(int((tmp_path / "killed").read_text()), 0)
