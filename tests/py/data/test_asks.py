@@ -184,7 +184,8 @@ def test_5_a_slow_consumer_throttles(pool):
     deadline = time.monotonic() + 60
     while run.quiet()[0] < 1.0:  # until nothing has moved for a second
         assert time.monotonic() < deadline, "the producers go on"
-        skate.wait([skate.put(0)], timeout=0.05)
+        skate.wait([skate.put(0)])  # which lets the run go on
+        time.sleep(0.01)
     made = run.stats()
     assert made["memory_peak"] <= 16 << 20 and made["ops"][-1]["rows_out"] < 30, made
     assert sum(1 for _ in it) == 197
@@ -576,7 +577,7 @@ def planted(s):
 
 def test_26_ten_planted_bottlenecks():
     skate.shutdown()
-    skate.init(num_cpus=4, num_gpus=1)
+    skate.init(num_cpus=4, num_gpus=1, _system_config={"preload": "light_pytest"})
     try:
         wrong = []
         for name in planted(0):
