@@ -8,6 +8,7 @@ from typing import Any, assert_type
 
 import skate
 from skate import ActorHandle, ObjectRef, ObjectRefGenerator
+from skate.util.multiprocessing import Pool
 
 
 @skate.remote
@@ -83,6 +84,13 @@ def generator() -> Generator[str, None, None]:
 assert_type(skate.remote(generator).remote(), ObjectRefGenerator[str])
 with skate.init(num_cpus=2, object_store_memory=1 << 30) as context:
     assert_type(context["address"], Any)
+with Pool(2) as pool:
+    assert_type(pool.map(str, [1, 2]), list[str])
+    assert_type(pool.starmap(generator, [(), ()]), list[Generator[str, None, None]])
+    assert_type([name for name in pool.imap_unordered(str, [1, 2])], list[str])
+    assert_type(pool.map_async(str, [1]).get(timeout=1), list[str])
+    assert_type(pool.apply(int, ("1",)), int)
+    pool.map(ord, [1])  # pyright: ignore[reportArgumentType]
 assert_type(skate.cluster_resources(), dict[str, float])
 assert_type(skate.empty((2, 3)).sum(), Any)
 

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from skate.data.grouped_data import GroupedData
     from skate.data.random_access_dataset import RandomAccessDataset
     from skate.data.summary import DatasetSummary
+    from skate.data.trainers.streaming_split import SplitIterator
     from skate.data.typed import (
         BatchFormat,
         BatchFunction,
@@ -1514,6 +1515,25 @@ class Dataset:
         train, test = (self._add(*side) for side in split.by_row(self._request(), *given))
         return train, test
 
+    @overload
+    def streaming_split(
+        self,
+        n: int,
+        *,
+        equal: bool | Literal["drop", "pad"] = False,
+        locality_hints: list[Any] | None = None,
+        batch_size: None = None,
+    ) -> list[DataIterator]: ...
+    @overload
+    def streaming_split(
+        self,
+        n: int,
+        *,
+        equal: bool | Literal["drop", "pad"] = False,
+        locality_hints: list[Any] | None = None,
+        batch_size: int,
+    ) -> list[SplitIterator]: ...
+
     def streaming_split(
         self,
         n: int,
@@ -1521,7 +1541,7 @@ class Dataset:
         equal: bool | Literal["drop", "pad"] = False,
         locality_hints: list[Any] | None = None,
         batch_size: int | None = None,
-    ) -> list[DataIterator]:
+    ) -> list[DataIterator] | list[SplitIterator]:
         """n iterators over one execution, to be used at the same time, in any process; see
         trainers/streaming_split.py.
 

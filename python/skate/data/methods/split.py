@@ -24,7 +24,6 @@ from skate.data.values.ranges import cut, even
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
-    from skate.data.iterator import DataIterator
     from skate.data.typed import Seed, Strategy
 
 Added = tuple[Node, Facts]  # what a method adds to a plan
@@ -170,7 +169,7 @@ def streaming(
     equal: bool | str,
     locality_hints: list[Any] | None,
     batch_size: int | None,
-) -> list[DataIterator]:
+) -> list[streaming_split.SplitIterator]:
     """n iterators over one execution; see trainers/streaming_split.py."""
     if not isinstance(n, int) or n < 1:
         raise ValueError(f"streaming_split needs a positive number of splits, not {n!r}")

@@ -146,7 +146,7 @@ def _get(dsk, keys, one_by_one, kwargs):
         return result
 
 
-def ray_dask_get(dsk, keys, **kwargs):
+def ray_dask_get(dsk: Any, keys: Any, **kwargs: Any) -> Any:
     """The scheduler: compute(scheduler=ray_dask_get). Returns the values of `keys` (a key, or lists
     of keys) of the graph, whose nodes run as tasks.
 
@@ -156,19 +156,19 @@ def ray_dask_get(dsk, keys, **kwargs):
     return _get(dsk, keys, False, kwargs)
 
 
-def ray_dask_get_sync(dsk, keys, **kwargs):
+def ray_dask_get_sync(dsk: Any, keys: Any, **kwargs: Any) -> Any:
     """ray_dask_get() with one task at a time, for debugging."""
     return _get(dsk, keys, True, kwargs)
 
 
-def enable_dask_on_ray(shuffle="tasks", use_shuffle_optimization=True):
+def enable_dask_on_ray(shuffle: str = "tasks", use_shuffle_optimization: bool = True) -> Any:
     """Makes ray_dask_get dask's default scheduler, from now on or in a `with` block. shuffle: how
     dask shuffles data frames ("tasks", "disk"). use_shuffle_optimization has no effect: dask plans
     data frames itself since 2025."""
     return dask.config.set({"scheduler": ray_dask_get, "dataframe.shuffle.method": shuffle})
 
 
-def disable_dask_on_ray():
+def disable_dask_on_ray() -> Any:
     """Makes dask's own scheduler the default again."""
     return dask.config.set({"scheduler": None, "dataframe.shuffle.method": None})
 
@@ -176,7 +176,7 @@ def disable_dask_on_ray():
 _persist = dask.persist
 
 
-def ray_dask_persist(*args, **kwargs):
+def ray_dask_persist(*args: Any, **kwargs: Any) -> Any:
     """dask.persist(); the values of graphs that run as tasks stay in the object store."""
     if get_scheduler(
         collections=[a for a in args if dask.is_dask_collection(a)],

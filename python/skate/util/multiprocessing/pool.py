@@ -1,15 +1,21 @@
 """Pool: the interface of multiprocessing.Pool, with actors as its processes. Calls are sent to them
 in chunks; exceptions of calls are passed on unchanged."""
 
+from __future__ import annotations
+
 import itertools
 import multiprocessing
 import threading
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
 
 import skate
 from skate import _forked
 
 TimeoutError = multiprocessing.TimeoutError
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class _Process:
@@ -40,10 +46,16 @@ def _values(results):
     return [value for _, value in results]
 
 
-class AsyncResult:
+class AsyncResult(Generic[R]):
     """The result of an `..._async()` method, whose calls are still running."""
 
-    def __init__(self, refs, callback=None, error_callback=None, single=False):
+    def __init__(
+        self,
+        refs: list[Any],
+        callback: Callable[[R], Any] | None = None,
+        error_callback: Callable[[BaseException], Any] | None = None,
+        single: bool = False,
+    ):
         self._refs, self._single = refs, single
         self._callback, self._error_callback = callback, error_callback
         self._done = None  # the results of all calls
@@ -75,29 +87,29 @@ class AsyncResult:
             self._refs = None
         return self._done
 
-    def _get(self, timeout):
+    def _get(self, timeout: float | None) -> Any:
         values = _values(self._results(timeout))
         return values[0] if self._single else values
 
-    def wait(self, timeout=None):
+    def wait(self, timeout: float | None = None) -> None:
         """Waits until all calls have ended, at most `timeout` seconds."""
         refs = self._refs
         if refs:
             skate.wait(refs, num_returns=len(refs), timeout=timeout)
 
-    def get(self, timeout=None):
+    def get(self, timeout: float | None = None) -> R:
         """The result. Raises the exception of the first call that failed; TimeoutError after
         `timeout` seconds."""
         value = self._get(timeout)
         self._called.wait(timeout)
         return value
 
-    def ready(self):
+    def ready(self) -> bool:
         """Whether all calls have ended."""
         refs = self._refs
         return not refs or len(skate.wait(refs, num_returns=len(refs), timeout=0)[0]) == len(refs)
 
-    def successful(self):
+    def successful(self) -> bool:
         """Whether no call raised an exception. ValueError while some are running."""
         if not self.ready():
             raise ValueError(f"{self!r} not ready")
@@ -107,11 +119,18 @@ class AsyncResult:
             return False
 
 
-class _Map:
+class _Map(Iterator[R]):
     """The result of imap() and imap_unordered(): an iterator with next(timeout=). A chunk is
     submitted when results are taken."""
 
-    def __init__(self, pool, fn, iterable, chunksize, ordered):
+    def __init__(
+        self,
+        pool: Pool,
+        fn: Callable[[T], R],
+        iterable: Iterable[T],
+        chunksize: int | None,
+        ordered: bool,
+    ):
         self._pool, self._fn, self._ordered = pool, fn, ordered
         self._items = iter(iterable)
         self._size = chunksize or 1
@@ -127,13 +146,10 @@ class _Map:
         if chunk:
             self._refs.append(self._pool._run(self._fn, chunk, False))
 
-    def __iter__(self):
-        return self
-
-    def __next__(self):
+    def __next__(self) -> R:
         return self.next()
 
-    def next(self, timeout=None):
+    def next(self, timeout: float | None = None) -> R:
         """The next result; TimeoutError if it is not ready within `timeout` seconds."""
         if not self._results:
             if not self._refs:
@@ -169,18 +185,18 @@ class Pool:
 
     def __init__(
         self,
-        processes=None,
-        initializer=None,
-        initargs=None,
-        maxtasksperchild=None,
-        context=None,
-        ray_address=None,
-        ray_remote_args=None,
+        processes: int | None = None,
+        initializer: Callable[..., Any] | None = None,
+        initargs: Iterable[Any] | None = None,
+        maxtasksperchild: int | None = None,
+        context: Any = None,
+        ray_address: str | None = None,
+        ray_remote_args: dict[str, Any] | None = None,
     ):
         if context is not None:
             raise NotImplementedError("Pool(context=...): processes are skate's")
         if not skate.is_initialized():
-            skate.init(ray_address, **({"num_cpus": processes} if processes else {}))
+            skate.init(ray_address, num_cpus=processes or None)
         cpus = int(skate.cluster_resources().get("CPU", 0))
         if processes is None:
             processes = max(cpus, 1)
@@ -247,60 +263,97 @@ class Pool:
         n = chunksize or 1
         return [self._run(fn, items[i : i + n], star) for i in range(0, len(items), n)]
 
-    def apply(self, func, args=None, kwargs=None):
+    def apply(
+        self,
+        func: Callable[..., R],
+        args: Iterable[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> R:
         """Runs `func(*args, **kwargs)` in a process; returns its result."""
         return self.apply_async(func, args, kwargs).get()
 
-    def apply_async(self, func, args=None, kwargs=None, callback=None, error_callback=None):
+    def apply_async(
+        self,
+        func: Callable[..., R],
+        args: Iterable[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        callback: Callable[[R], Any] | None = None,
+        error_callback: Callable[[BaseException], Any] | None = None,
+    ) -> AsyncResult[R]:
         """apply() that returns an AsyncResult at once."""
         ref = self._run(func, [(tuple(args or ()), dict(kwargs or {}))], True)
         return AsyncResult([ref], callback, error_callback, single=True)
 
-    def map(self, func, iterable, chunksize=None):
+    def map(
+        self, func: Callable[[T], R], iterable: Iterable[T], chunksize: int | None = None
+    ) -> list[R]:
         """[func(x) for x in iterable], in the processes."""
         return self.map_async(func, iterable, chunksize).get()
 
-    def map_async(self, func, iterable, chunksize=None, callback=None, error_callback=None):
+    def map_async(
+        self,
+        func: Callable[[T], R],
+        iterable: Iterable[T],
+        chunksize: int | None = None,
+        callback: Callable[[list[R]], Any] | None = None,
+        error_callback: Callable[[BaseException], Any] | None = None,
+    ) -> AsyncResult[list[R]]:
         """map() that returns an AsyncResult at once."""
         return AsyncResult(self._chunks(func, iterable, chunksize, False), callback, error_callback)
 
-    def starmap(self, func, iterable, chunksize=None):
+    def starmap(
+        self,
+        func: Callable[..., R],
+        iterable: Iterable[Iterable[Any]],
+        chunksize: int | None = None,
+    ) -> list[R]:
         """Returns `[func(*x) for x in iterable]`, computed in the processes."""
         return self.starmap_async(func, iterable, chunksize=chunksize).get()
 
-    def starmap_async(self, func, iterable, callback=None, error_callback=None, chunksize=None):
+    def starmap_async(
+        self,
+        func: Callable[..., R],
+        iterable: Iterable[Iterable[Any]],
+        callback: Callable[[list[R]], Any] | None = None,
+        error_callback: Callable[[BaseException], Any] | None = None,
+        chunksize: int | None = None,
+    ) -> AsyncResult[list[R]]:
         """starmap() that returns an AsyncResult at once."""
         return AsyncResult(self._chunks(func, iterable, chunksize, True), callback, error_callback)
 
-    def imap(self, func, iterable, chunksize=1):
+    def imap(
+        self, func: Callable[[T], R], iterable: Iterable[T], chunksize: int | None = 1
+    ) -> _Map[R]:
         """An iterator of func(x) for x in iterable, in order; it reads items only as results are
         taken."""
         return _Map(self, func, iterable, chunksize, True)
 
-    def imap_unordered(self, func, iterable, chunksize=1):
+    def imap_unordered(
+        self, func: Callable[[T], R], iterable: Iterable[T], chunksize: int | None = 1
+    ) -> _Map[R]:
         """imap() that gives results in the order in which they become ready."""
         return _Map(self, func, iterable, chunksize, False)
 
-    def __enter__(self):
+    def __enter__(self) -> Pool:
         if self._closed:
             raise ValueError("Pool not running")
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         self.terminate()
 
-    def close(self):
+    def close(self) -> None:
         """Accepts no more calls; calls submitted before are finished."""
         self._closed = True
 
-    def terminate(self):
+    def terminate(self) -> None:
         """Ends the processes at once."""
         self._closed = True
         for p in self._processes:
             if p[0] is not None:
                 skate.kill(p[0])
 
-    def join(self):
+    def join(self) -> None:
         """Waits until the processes have ended, after close() or terminate()."""
         if not self._closed:
             raise ValueError("Pool is still running")
