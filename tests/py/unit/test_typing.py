@@ -85,3 +85,51 @@ def test_mypy_says_what_is_expected(tmp_path):
         if found:
             refused[Path(found[1]).name, int(found[2])] = found[3]
     compare(refused, "mypy")
+
+
+PAGE = """# A page
+
+```python
+def half(x: float) -> float:
+    return x / 2
+```
+
+- A block of a list, left out when the page is run:
+
+  <!-- skip: next "it needs a GPU" -->
+
+  ```python
+  half("x")
+  ```
+
+```py
+half("of another library")
+```
+
+```python
+>>> whole = half(3)
+>>> def unknown(x): return x
+```
+"""
+
+
+@pytest.mark.slow
+def test_the_snippets_of_a_page_are_one_module_on_the_lines_of_the_page(tmp_path):
+    pytest.importorskip("basedpyright")
+    pytest.importorskip("sybil")
+    page = tmp_path / "page.md"
+    page.write_text(PAGE)
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tests/typing/snippets.py"), str(page)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    found = re.findall(r"^page\.md:(\d+): .*", done.stdout, re.M)
+    assert done.returncode == 1, done.stderr
+    assert set(found) == {"13", "22"}, done.stdout
+    page.write_text(PAGE.replace('half("x")', "half(1)").replace("(x): return", "(x: int): return"))
+    subprocess.run(
+        [sys.executable, str(ROOT / "tests/typing/snippets.py"), str(page)], check=True, timeout=300
+    )
