@@ -38,13 +38,7 @@ def modules():
 # What public modules define for other modules of skate.
 INSIDE = {
     "skate.data.aggregate": {"Builtin", "State", "check_column", "names_of", "takes"},
-    "skate.data.collate_fn": {
-        "check_missing",
-        "is_tensor_batch_type",
-        "no_room",
-        "numbers",
-        "tensor",
-    },
+    "skate.data.collate_fn": {"is_tensor_batch_type", "numbers", "tensor"},
     "skate.data.exchange_strategy": {"Over", "checked", "checked_values", "option"},
     "skate.data.expressions": {
         *("ClassUDF", "ComputeFn", "columns_of", "conjuncts", "has_user_code", "inline", "walk")

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skate._deps import np, torch
+from skate.data.util import dtypes as _dtypes
 from skate.data.values import numpy_batch, to_arrow, unify
 
 __all__ = [
@@ -97,46 +98,21 @@ class DefaultCollateFn(ArrowBatchCollateFn):
 
     def __call__(self, batch: Any) -> dict[str, Any]:
         arrays = numpy_batch.to_numpy(unify.merge(to_arrow.from_table(batch)))
-        dtypes = (
-            self.dtypes if isinstance(self.dtypes, dict) else dict.fromkeys(arrays, self.dtypes)
-        )
         return {
-            k: tensor(torch, k, v, dtypes.get(k), self.device, self.pin_memory)
+            k: tensor(torch, k, v, self.dtypes, self.device, self.pin_memory)
             for k, v in arrays.items()
         }
 
 
-def tensor(torch: Any, name: str, v: Any, dtype: Any, device: Any, pin: bool) -> Any:
+def tensor(torch: Any, name: str, v: Any, dtypes: Any, device: Any, pin: bool) -> Any:
     """A torch tensor of a column. A read-only column is copied, since torch has no read-only
     tensors."""
     v = numbers(name, v)
     t = torch.from_numpy(v if v.flags.writeable and v.flags.c_contiguous else v.copy())
-    check_missing(name, t, dtype)
+    dtype = _dtypes.checked(dtypes, name, t)
     if pin:
         t = t.pin_memory()
     return t.to(device=device, dtype=dtype, non_blocking=pin)
-
-
-_FILL = "leave those rows out (ds.filter(expr=col({name!r}).is_not_null())) or fill them (preprocessors.SimpleImputer) first"
-
-
-def check_missing(name: str, t: Any, dtype: Any) -> None:
-    """Raises TypeError if a tensor with NaN is to be cast to integers or bools, where NaN would
-    become an arbitrary number."""
-    if (
-        dtype is not None
-        and t.is_floating_point()
-        and not (dtype.is_floating_point or dtype.is_complex)
-        and t.isnan().any()
-    ):
-        raise no_room(name, dtype)
-
-
-def no_room(name: str, dtype: Any) -> TypeError:
-    """The error about a column with missing values that is to become integers or bools."""
-    return TypeError(
-        f"column {name!r} has missing values (NaN), which {dtype} cannot hold; {_FILL.format(name=name)}, or ask for a dtype of floats"
-    )
 
 
 def numbers(name: str, v: Any) -> Any:
@@ -154,7 +130,7 @@ def numbers(name: str, v: Any) -> Any:
                     if isinstance(first, int)
                     else f"{type(first).__name__} values"
                 )
-                + f", which torch tensors cannot hold; {_FILL.format(name=name)}, or pass collate_fn"
+                + f", which torch tensors cannot hold; {_dtypes.FILL.format(name=name)}, or pass collate_fn"
             )
         try:
             v = np.stack([np.asarray(x) for x in v])

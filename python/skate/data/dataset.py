@@ -21,10 +21,10 @@ from skate import _job, _skate
 from skate._deps import by_key, evaluation, pa, pd, split, write_job
 from skate.compat import absent
 from skate.data import aggregate, arguments, block, expressions, summary
-from skate.data.context import DEFAULT_BATCH_SIZE, DataContext
+from skate.data.context import DataContext
 from skate.data.files import reading
 from skate.data.iterator import DataIterator
-from skate.data.methods import convert, mixing, text_table
+from skate.data.methods import batches, convert, mixing, text_table
 from skate.data.on_error import check_policy
 from skate.data.plan.lower import explain, strategy
 from skate.data.plan.node import Node, below
@@ -49,7 +49,6 @@ from skate.terminal import notebook
 
 if TYPE_CHECKING:
     from skate import ObjectRef
-    from skate.data.collate_fn import CollateFn
     from skate.data.datasource import Datasink
     from skate.data.expressions import Expr
     from skate.data.grouped_data import GroupedData
@@ -59,7 +58,6 @@ if TYPE_CHECKING:
     from skate.data.typed import (
         BatchFormat,
         BatchFunction,
-        BatchOptions,
         Compute,
         Concurrency,
         Mode,
@@ -150,7 +148,7 @@ _numbers = itertools.count()
 
 
 @errors.methods
-class Dataset:
+class Dataset(batches.Batches):
     """A lazy, immutable table.
 
     skate.data.range, read_parquet, from_items, ... and the methods of other Datasets make Datasets;
@@ -1986,6 +1984,9 @@ class Dataset:
         """A DataIterator, which can iterate over this Dataset several times."""
         return DataIterator(self, self._request)
 
+    def _iterator(self) -> DataIterator:
+        return self.iterator()
+
     def iter_rows(self, *, prefetch_batches: int = 1, prefetch_blocks: int = 0) -> Iterator[Row]:
         """Rows as dicts of Python values.
 
@@ -1999,205 +2000,6 @@ class Dataset:
             [0, 1, 2]
         """
         return self.iterator().iter_rows()
-
-    @overload
-    def iter_batches(
-        self, *, batch_format: Literal["default", "numpy"] = "default", **more: Unpack[BatchOptions]
-    ) -> Iterator[NumpyBatch]: ...
-    @overload
-    def iter_batches(
-        self, *, batch_format: Literal["pandas"], **more: Unpack[BatchOptions]
-    ) -> Iterator[pd.DataFrame]: ...
-    @overload
-    def iter_batches(
-        self, *, batch_format: Literal["pyarrow"], **more: Unpack[BatchOptions]
-    ) -> Iterator[pa.Table]: ...
-    @overload
-    def iter_batches(
-        self, *, batch_format: str | None = ..., **more: Unpack[BatchOptions]
-    ) -> Iterator[Any]: ...
-
-    def iter_batches(
-        self,
-        *,
-        prefetch_batches: int = 1,
-        batch_size: int | None = DEFAULT_BATCH_SIZE,
-        batch_format: str | None = "default",
-        drop_last: bool = False,
-        local_shuffle_buffer_size: int | None = None,
-        local_shuffle_seed: int | None = None,
-        _collate_fn: Any = None,
-    ) -> Iterator[Any]:
-        """Yields batches while the Dataset runs. Closing or dropping the iterator stops the run.
-
-        Args:
-            prefetch_batches: Has no effect: blocks are made ahead while their memory budget allows.
-            batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
-            batch_format: "default" or "numpy" (a dict of arrays), "pandas" or "pyarrow"; None:
-                "pandas" where the blocks came as DataFrames, else "pyarrow".
-            drop_last: Leaves out the last batch if it is not full.
-            local_shuffle_buffer_size: Minimum number of rows in the buffer from which batches draw
-                their rows at random; None: no shuffle. Needs a batch_size.
-            local_shuffle_seed: An int: the shuffled order is the same each time; None: a new order
-                each time.
-
-        Raises:
-            ValueError: batch_size is no positive int, the format is unknown, or a shuffle has no
-                batch_size.
-
-        Example:
-            >>> import skate
-            >>> [len(b["id"]) for b in skate.data.range(5).iter_batches(batch_size=2)]
-            [2, 2, 1]
-        """
-        return self.iterator().iter_batches(
-            prefetch_batches=prefetch_batches,
-            batch_size=batch_size,
-            batch_format=batch_format,
-            drop_last=drop_last,
-            local_shuffle_buffer_size=local_shuffle_buffer_size,
-            local_shuffle_seed=local_shuffle_seed,
-            _collate_fn=_collate_fn,
-        )
-
-    def iter_torch_batches(
-        self,
-        *,
-        prefetch_batches: int = 1,
-        batch_size: int | None = DEFAULT_BATCH_SIZE,
-        dtypes: Any = None,
-        device: Any = "auto",
-        collate_fn: Callable[..., Any] | CollateFn | None = None,
-        drop_last: bool = False,
-        local_shuffle_buffer_size: int | None = None,
-        local_shuffle_seed: int | None = None,
-        pin_memory: bool = False,
-    ) -> Iterator[Any]:
-        """Yields batches of torch tensors while the Dataset runs: a dict of tensors by column, or
-        what collate_fn returns.
-
-        Args:
-            prefetch_batches: Has no effect: blocks are made ahead while their memory budget allows.
-            batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
-            dtypes: A torch dtype for all columns, or a dict of dtypes by column; None: the dtypes
-                of the NumPy arrays.
-            device: Where the tensors go; "auto": the GPU that this process was given, else the CPU.
-            collate_fn: A function from the dict of arrays of a batch to what is yielded (it makes
-                the tensors itself, so dtypes, device and pin_memory must not be given), or a
-                CollateFn, which says which batch format it takes.
-            drop_last: Leaves out the last batch if it is not full.
-            local_shuffle_buffer_size: Minimum number of rows in the buffer from which batches draw
-                their rows at random; None: no shuffle. Needs a batch_size.
-            local_shuffle_seed: An int: the shuffled order is the same each time; None: a new order
-                each time.
-            pin_memory: Tensors are made in page-locked memory, from which copies to a GPU are
-                faster.
-
-        Raises:
-            ValueError: collate_fn is a function and dtypes, device or pin_memory is given.
-            TypeError: A column cannot become a tensor: it holds nulls, texts or arrays of several
-                shapes.
-            ImportError: torch is not installed.
-        """
-        return self.iterator().iter_torch_batches(
-            prefetch_batches=prefetch_batches,
-            batch_size=batch_size,
-            dtypes=dtypes,
-            device=device,
-            collate_fn=collate_fn,
-            drop_last=drop_last,
-            local_shuffle_buffer_size=local_shuffle_buffer_size,
-            local_shuffle_seed=local_shuffle_seed,
-            pin_memory=pin_memory,
-        )
-
-    def iter_tf_batches(
-        self,
-        *,
-        prefetch_batches: int = 1,
-        batch_size: int | None = DEFAULT_BATCH_SIZE,
-        dtypes: Any = None,
-        drop_last: bool = False,
-        local_shuffle_buffer_size: int | None = None,
-        local_shuffle_seed: int | None = None,
-    ) -> Iterator[Any]:
-        """Yields batches of TensorFlow tensors, a dict by column, while the Dataset runs.
-
-        Args:
-            prefetch_batches: Has no effect: blocks are made ahead while their memory budget allows.
-            batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
-            dtypes: A TensorFlow dtype for all columns, or a dict of dtypes by column; None: the
-                dtypes of the NumPy arrays.
-            drop_last: Leaves out the last batch if it is not full.
-            local_shuffle_buffer_size: Minimum number of rows in the buffer from which batches draw
-                their rows at random; None: no shuffle. Needs a batch_size.
-            local_shuffle_seed: An int: the shuffled order is the same each time; None: a new order
-                each time.
-
-        Raises:
-            ImportError: TensorFlow is not installed.
-        """
-        return self.iterator().iter_tf_batches(
-            prefetch_batches=prefetch_batches,
-            batch_size=batch_size,
-            dtypes=dtypes,
-            drop_last=drop_last,
-            local_shuffle_buffer_size=local_shuffle_buffer_size,
-            local_shuffle_seed=local_shuffle_seed,
-        )
-
-    def iter_jax_batches(
-        self,
-        *,
-        prefetch_batches: int = 1,
-        batch_size: int | None = DEFAULT_BATCH_SIZE,
-        dtypes: Any = None,
-        device: Any = None,
-        drop_last: bool = False,
-        local_shuffle_buffer_size: int | None = None,
-        local_shuffle_seed: int | None = None,
-    ) -> Iterator[dict[str, Any]]:
-        """Yields batches of jax.Arrays, a dict by column, while the Dataset runs.
-
-        A missing number becomes NaN. JAX makes 32-bit numbers of 64-bit ones unless jax_enable_x64
-        is set; whole numbers that do not fit are an error.
-
-        Args:
-            prefetch_batches: Number of batches that a thread makes ahead; 0: no thread. Blocks are
-                always made ahead while their memory budget allows.
-            batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
-            dtypes: A dtype of JAX or NumPy for all columns, or a dict of dtypes by column; None:
-                those of the NumPy arrays.
-            device: A jax.Device, or a jax.sharding.Sharding by which the rows of a batch go to
-                several; None: JAX's default device.
-            drop_last: Leaves out the last batch if it is not full, so that all have one shape, and
-                a function under jax.jit is compiled once.
-            local_shuffle_buffer_size: Minimum number of rows in the buffer from which batches draw
-                their rows at random; None: no shuffle. Needs a batch_size.
-            local_shuffle_seed: An int: the shuffled order is the same each time; None: a new order
-                each time.
-
-        Raises:
-            ImportError: jax is not installed.
-            TypeError: A column cannot become a jax.Array: it holds texts or arrays of several
-                shapes.
-            ValueError: Whole numbers do not fit into 32 bits.
-
-        Example:
-            >>> import skate
-            >>> batches = skate.data.range(8).iter_jax_batches(batch_size=4)  # doctest: +SKIP
-            >>> [int(batch["id"].sum()) for batch in batches]  # doctest: +SKIP
-            [6, 22]
-        """
-        return self.iterator().iter_jax_batches(
-            prefetch_batches=prefetch_batches,
-            batch_size=batch_size,
-            dtypes=dtypes,
-            device=device,
-            drop_last=drop_last,
-            local_shuffle_buffer_size=local_shuffle_buffer_size,
-            local_shuffle_seed=local_shuffle_seed,
-        )
 
     def take(self, limit: int = 20) -> list[Row]:
         """The first rows as dicts.
@@ -2456,24 +2258,6 @@ class Dataset:
             spark: The SparkSession.
         """
         return spark.createDataFrame(self.to_pandas())
-
-    def to_torch(self, **kwargs: Any) -> Any:
-        """A torch IterableDataset of (features, label) batches; see DataIterator.to_torch.
-
-        Args:
-            kwargs: Arguments of DataIterator.to_torch: label_column, feature_columns, batch_size,
-                ...
-        """
-        return self.iterator().to_torch(**kwargs)
-
-    def to_tf(self, *args: Any, **kwargs: Any) -> Any:
-        """A TensorFlow Dataset; see DataIterator.to_tf. ImportError without TensorFlow.
-
-        Args:
-            args: feature_columns and label_columns, as in DataIterator.to_tf.
-            kwargs: The other arguments of DataIterator.to_tf.
-        """
-        return self.iterator().to_tf(*args, **kwargs)
 
     # ---- Writes (write/job.py; skate/data/write/__init__.py explains the arguments).
 

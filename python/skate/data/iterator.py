@@ -12,33 +12,30 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any
 
 import skate
 from skate import _skate
-from skate._deps import pa, pd, torch
 from skate.compat import absent
 from skate.data import collate_fn as _collate_fn
-from skate.data.checks import library
-from skate.data.context import DEFAULT_BATCH_SIZE
+from skate.data.methods.batches import Batches, BatchOptions
 from skate.data.run import ahead as _ahead
 from skate.data.run import errors, execute, position
-from skate.data.util import jax_arrays, torch_utils
+from skate.data.util import torch_utils
 from skate.data.values import batch, gathered, numpy_batch, rebatch, row_dicts, unify
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from skate.data.collate_fn import CollateFn
     from skate.data.context import DataContext
     from skate.data.dataset import Dataset, MaterializedDataset
     from skate.data.run.request import RunRequest
     from skate.data.schema import Schema
-    from skate.data.typed import BatchOptions, NumpyBatch, Row
+    from skate.data.typed import Row
 
 
 @errors.methods
-class DataIterator:
+class DataIterator(Batches):
     """Iterates over a Dataset any number of times; each iteration runs the Dataset again unless it
     is materialized.
 
@@ -172,6 +169,9 @@ class DataIterator:
         )
         return self._at
 
+    def _iterator(self) -> DataIterator:
+        return self
+
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return self.iter_rows()
 
@@ -209,82 +209,20 @@ class DataIterator:
             for at in range(0, rb.num_rows, 4096):
                 yield from row_dicts.to_rows(rb.slice(at, 4096))
 
-    @overload
-    def iter_batches(
-        self, *, batch_format: Literal["default", "numpy"] = "default", **more: Unpack[BatchOptions]
-    ) -> Iterator[NumpyBatch]: ...
-    @overload
-    def iter_batches(
-        self, *, batch_format: Literal["pandas"], **more: Unpack[BatchOptions]
-    ) -> Iterator[pd.DataFrame]: ...
-    @overload
-    def iter_batches(
-        self, *, batch_format: Literal["pyarrow"], **more: Unpack[BatchOptions]
-    ) -> Iterator[pa.Table]: ...
-    @overload
-    def iter_batches(
-        self, *, batch_format: str | None = ..., **more: Unpack[BatchOptions]
-    ) -> Iterator[Any]: ...
-
-    def iter_batches(
-        self,
-        *,
-        prefetch_batches: int = 1,
-        batch_size: int | None = DEFAULT_BATCH_SIZE,
-        batch_format: str | None = "default",
-        drop_last: bool = False,
-        local_shuffle_buffer_size: int | None = None,
-        local_shuffle_seed: int | None = None,
-        _collate_fn: Callable[[Any], Any] | None = None,
-    ) -> Iterator[Any]:
-        """Yields batches of exactly batch_size rows (the last may have fewer) while the Dataset
-        runs. Closing or dropping the iterator stops the run.
-
-        Args:
-            prefetch_batches: Number of batches that a thread prepares ahead, if preparing one is
-                work (collate_fn, dtypes, a GPU; for a local shuffle alone only from 2 on); 0: no
-                thread. Blocks are always made ahead while their memory budget allows.
-            batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
-            batch_format: "default" or "numpy" (a dict of arrays), "pandas" or "pyarrow"; None:
-                "pandas" where the blocks came as DataFrames, else "pyarrow".
-            drop_last: Leaves out the last batch if it is not full.
-            local_shuffle_buffer_size: Minimum number of rows in the buffer from which batches draw
-                their rows at random; None: no shuffle. Needs a batch_size.
-            local_shuffle_seed: An int: the shuffled order is the same each time; None: a new order
-                each time.
-
-        Raises:
-            ValueError: batch_size is no positive int, the format is unknown, or a shuffle has no
-                batch_size.
-
-        Example:
-            >>> import skate
-            >>> [len(b["id"]) for b in skate.data.range(5).iter_batches(batch_size=2)]
-            [2, 2, 1]
-        """
-        return self._batches(
-            batch_format,
-            _collate_fn,
-            prefetch_batches,
-            batch_size=batch_size,
-            drop_last=drop_last,
-            local_shuffle_buffer_size=local_shuffle_buffer_size,
-            local_shuffle_seed=local_shuffle_seed,
-        )
-
     def _batches(
         self,
         batch_format: str | None,
         then: Callable[[Any], Any] | None,
-        ahead: int,
         taken: Callable[[Any], Any] | None = None,
         *,
+        prefetch_batches: int = 1,
         batch_size: int | None,
         drop_last: bool,
         local_shuffle_buffer_size: int | None,
         local_shuffle_seed: int | None,
     ) -> Iterator[Any]:
-        """iter_batches() with two more parameters, ahead and taken; see _iterate()."""
+        """Yields batches in this format. then: converts a batch into what is yielded. taken: see
+        arrived of _iterate()."""
         _check_options(batch_size, drop_last, local_shuffle_buffer_size, local_shuffle_seed)
         if batch_format is not None and batch_format not in batch.FORMATS:
             raise ValueError(
@@ -292,7 +230,7 @@ class DataIterator:
             )
         if batch_format is None and self._frames():
             batch_format = "pandas"
-        window = _window(local_shuffle_buffer_size, batch_size)
+        window, ahead = _window(local_shuffle_buffer_size, batch_size), prefetch_batches
 
         def made(at: Position, live: list[Any]) -> Iterator[tuple[int, Any]]:
             it = self._record_batches(at.begin(), live)
@@ -378,102 +316,22 @@ class DataIterator:
         finally:
             source.close()
 
-    def iter_torch_batches(
-        self,
-        *,
-        prefetch_batches: int = 1,
-        batch_size: int | None = DEFAULT_BATCH_SIZE,
-        dtypes: Any = None,
-        device: Any = "auto",
-        collate_fn: Callable[..., Any] | CollateFn | None = None,
-        drop_last: bool = False,
-        local_shuffle_buffer_size: int | None = None,
-        local_shuffle_seed: int | None = None,
-        pin_memory: bool = False,
-    ) -> Iterator[Any]:
-        """Yields batches of torch tensors: a dict of tensors by column, or what collate_fn returns.
-
-        A missing number becomes NaN. In a batch where integers or bools are missing, the tensor is
-        float64, unless dtypes says otherwise.
-
-        Args:
-            prefetch_batches: Number of batches that a thread prepares ahead, if preparing one is
-                work (collate_fn, dtypes, a GPU; for a local shuffle alone only from 2 on); 0: no
-                thread. Blocks are always made ahead while their memory budget allows.
-            batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
-            dtypes: A torch dtype for all columns, or a dict of dtypes by column; None: the dtypes
-                of the NumPy arrays.
-            device: Where the tensors go; "auto": the GPU that this process was given, else the CPU.
-            collate_fn: A function from the dict of arrays of a batch to what is yielded (it makes
-                the tensors itself, so dtypes, device and pin_memory must not be given), or a
-                CollateFn, which says which batch format it takes.
-            drop_last: Leaves out the last batch if it is not full.
-            local_shuffle_buffer_size: Minimum number of rows in the buffer from which batches draw
-                their rows at random; None: no shuffle. Needs a batch_size.
-            local_shuffle_seed: An int: the shuffled order is the same each time; None: a new order
-                each time.
-            pin_memory: Tensors are made in page-locked memory, from which copies to a GPU are
-                faster.
-
-        Raises:
-            ValueError: collate_fn is a function and dtypes, device or pin_memory is given.
-            TypeError: A column cannot become a tensor: it holds texts or arrays of several shapes,
-                or nulls that NaN cannot stand for (beside arrays of integers, or integers beyond
-                2**53, or with a dtype of integers or bools).
-            ImportError: torch is not installed.
-        """
-        if (
-            collate_fn is not None
-            and not isinstance(collate_fn, _collate_fn.CollateFn)
-            and (dtypes is not None or pin_memory or device != "auto")
-        ):
-            raise ValueError(
-                "a collate_fn that is a function cannot be used with dtypes, device or pin_memory; let collate_fn do it"
-            )
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() and _gpus() else "cpu"
-
-        cuda = torch.device(device).type == "cuda"
-        pin = cuda or bool(pin_memory)
-        if pin and not torch.cuda.is_available():
-            raise ValueError(
-                f"iter_torch_batches: {'device=' + repr(str(device)) if cuda else 'pin_memory=True'} needs a GPU that torch can use; there is none"
-            )
-        more: dict[str, Any] = {
-            "batch_size": batch_size,
-            "drop_last": drop_last,
-            "local_shuffle_buffer_size": local_shuffle_buffer_size,
-            "local_shuffle_seed": local_shuffle_seed,
-        }
-        _check_options(**more)
-        there = (
-            torch_utils.ToDevice(device, None if collate_fn is not None else dtypes)
-            if cuda
-            else None
-        )
-        send, arrived = (there.send, there.arrived) if there is not None else (None, None)
-        if collate_fn is not None:
-            return self._collated(collate_fn, device, send, arrived, prefetch_batches, more)
-        tensors = torch_utils.Tensors(
-            None if cuda else dtypes, None if cuda or str(device) == "cpu" else device, pin
-        )
-        return self._tensors(tensors, prefetch_batches, send, arrived, **more)
-
     def _tensors(
         self,
         tensors: Any,
-        ahead: int,
         send: Callable[[Any], Any] | None = None,
         arrived: Callable[[Any], Any] | None = None,
         *,
+        prefetch_batches: int = 1,
         batch_size: int | None,
         drop_last: bool,
         local_shuffle_buffer_size: int | None,
         local_shuffle_seed: int | None,
     ) -> Iterator[Any]:
-        """Yields the batches of a torch_utils.Tensors; for ahead, send and arrived see
-        _iterate()."""
-        window = _window(local_shuffle_buffer_size, batch_size)
+        """Yields the batches of a torch_utils.Tensors. send: converts a batch, behind them. arrived:
+        see _iterate()."""
+        _check_options(batch_size, drop_last, local_shuffle_buffer_size, local_shuffle_seed)
+        window, ahead = _window(local_shuffle_buffer_size, batch_size), prefetch_batches
         gathers = window or (tensors.pin and batch_size is not None)
         at_once = torch_utils.at_once() if tensors.pin else 1
         threads = ahead > 1 or (ahead == 1 and tensors.works)
@@ -516,8 +374,7 @@ class DataIterator:
         device: Any,
         send: Any,
         arrived: Any,
-        ahead: int,
-        more: dict[str, Any],
+        **options: Unpack[BatchOptions],
     ) -> Iterator[Any]:
         """iter_torch_batches() with a function of the user as collate_fn."""
         takes_format = isinstance(collate_fn, _collate_fn.CollateFn)
@@ -535,263 +392,8 @@ class DataIterator:
             return arrived(item[1]) if item[0] else item[1]
 
         return self._batches(
-            collate_fn.batch_format if takes_format else "numpy", then, ahead, taken, **more
+            collate_fn.batch_format if takes_format else "numpy", then, taken, **options
         )
-
-    def to_torch(
-        self,
-        *,
-        label_column: str | None = None,
-        feature_columns: Any = None,
-        label_column_dtype: Any = None,
-        feature_column_dtypes: Any = None,
-        batch_size: int = 1,
-        prefetch_batches: int = 1,
-        drop_last: bool = False,
-        local_shuffle_buffer_size: int | None = None,
-        local_shuffle_seed: int | None = None,
-        unsqueeze_label_tensor: bool = True,
-        unsqueeze_feature_tensors: bool = True,
-    ) -> Any:
-        """A torch IterableDataset of (features, label) batches.
-
-        Args:
-            label_column: Name of the label; None: the label of each batch is None.
-            feature_columns: Names (one tensor), lists of names (a list of tensors) or a dict of
-                lists (a dict of tensors); None: all columns but the label.
-            label_column_dtype, feature_column_dtypes: torch dtypes, in the form of feature_columns.
-            batch_size: Rows of a batch.
-            prefetch_batches: Number of batches that a thread prepares ahead, if preparing one is
-                work (collate_fn, dtypes, a GPU; for a local shuffle alone only from 2 on); 0: no
-                thread. Blocks are always made ahead while their memory budget allows.
-            drop_last: Leaves out the last batch if it is not full.
-            local_shuffle_buffer_size: Minimum number of rows in the buffer from which batches draw
-                their rows at random; None: no shuffle. Needs a batch_size.
-            local_shuffle_seed: An int: the shuffled order is the same each time; None: a new order
-                each time.
-            unsqueeze_label_tensor, unsqueeze_feature_tensors: Scalars become rows of one element.
-
-        Raises:
-            TypeError: feature_column_dtypes does not have the form of feature_columns.
-            ImportError: torch is not installed.
-        """
-        if (
-            isinstance(feature_columns, dict)
-            and feature_column_dtypes is not None
-            and not isinstance(feature_column_dtypes, dict | torch.dtype)
-        ):
-            raise TypeError(
-                "feature_column_dtypes must be a dict too, or one dtype, when feature_columns is a dict"
-            )
-
-        def batches() -> Iterator[Any]:
-            for df in self.iter_batches(
-                batch_size=batch_size,
-                batch_format="pandas",
-                drop_last=drop_last,
-                local_shuffle_buffer_size=local_shuffle_buffer_size,
-                local_shuffle_seed=local_shuffle_seed,
-            ):
-                label = None
-                if label_column is not None:
-                    label = torch_utils.convert_pandas_to_torch_tensor(
-                        df, [label_column], label_column_dtype, unsqueeze_label_tensor
-                    )
-                    df = df.drop(columns=[label_column])
-                if isinstance(feature_columns, dict):
-                    d = feature_column_dtypes
-                    yield (
-                        {
-                            k: torch_utils.convert_pandas_to_torch_tensor(
-                                df,
-                                c,
-                                d.get(k) if isinstance(d, dict) else d,
-                                unsqueeze_feature_tensors,
-                            )
-                            for k, c in feature_columns.items()
-                        },
-                        label,
-                    )
-                else:
-                    yield (
-                        torch_utils.convert_pandas_to_torch_tensor(
-                            df, feature_columns, feature_column_dtypes, unsqueeze_feature_tensors
-                        ),
-                        label,
-                    )
-
-        class Batches(torch.utils.data.IterableDataset):
-            def __iter__(self) -> Iterator[Any]:
-                return batches()
-
-        return Batches()
-
-    def iter_tf_batches(
-        self,
-        *,
-        prefetch_batches: int = 1,
-        batch_size: int | None = DEFAULT_BATCH_SIZE,
-        dtypes: Any = None,
-        drop_last: bool = False,
-        local_shuffle_buffer_size: int | None = None,
-        local_shuffle_seed: int | None = None,
-    ) -> Iterator[Any]:
-        """Yields batches of TensorFlow tensors, a dict by column, while the Dataset runs.
-
-        Args:
-            prefetch_batches: Number of batches that a thread prepares ahead, if preparing one is
-                work (collate_fn, dtypes, a GPU; for a local shuffle alone only from 2 on); 0: no
-                thread. Blocks are always made ahead while their memory budget allows.
-            batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
-            dtypes: A TensorFlow dtype for all columns, or a dict of dtypes by column; None: the
-                dtypes of the NumPy arrays.
-            drop_last: Leaves out the last batch if it is not full.
-            local_shuffle_buffer_size: Minimum number of rows in the buffer from which batches draw
-                their rows at random; None: no shuffle. Needs a batch_size.
-            local_shuffle_seed: An int: the shuffled order is the same each time; None: a new order
-                each time.
-
-        Raises:
-            ImportError: TensorFlow is not installed.
-        """
-        tf = _tensorflow("iter_tf_batches")
-
-        def convert(b: dict[str, Any]) -> dict[str, Any]:
-            out = {}
-            for k, v in b.items():
-                dtype = dtypes.get(k) if isinstance(dtypes, dict) else dtypes
-                if (
-                    dtype is not None
-                    and v.dtype.kind == "f"
-                    and (v != v).any()
-                    and not (of := tf.as_dtype(dtype)).is_floating
-                    and not of.is_complex
-                ):
-                    raise _collate_fn.no_room(k, dtype)
-                out[k] = tf.convert_to_tensor(v, dtype=dtype)
-            return out
-
-        return self.iter_batches(
-            batch_size=batch_size,
-            drop_last=drop_last,
-            local_shuffle_buffer_size=local_shuffle_buffer_size,
-            local_shuffle_seed=local_shuffle_seed,
-            _collate_fn=convert,
-        )
-
-    def iter_jax_batches(
-        self,
-        *,
-        prefetch_batches: int = 1,
-        batch_size: int | None = DEFAULT_BATCH_SIZE,
-        dtypes: Any = None,
-        device: Any = None,
-        drop_last: bool = False,
-        local_shuffle_buffer_size: int | None = None,
-        local_shuffle_seed: int | None = None,
-    ) -> Iterator[dict[str, Any]]:
-        """Yields batches of jax.Arrays, a dict by column, while the Dataset runs.
-
-        A missing number becomes NaN. JAX makes 32-bit numbers of 64-bit ones unless jax_enable_x64
-        is set; whole numbers that do not fit are an error.
-
-        Args:
-            prefetch_batches: Number of batches that a thread makes ahead; 0: no thread. Blocks are
-                always made ahead while their memory budget allows.
-            batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
-            dtypes: A dtype of JAX or NumPy for all columns, or a dict of dtypes by column; None:
-                those of the NumPy arrays.
-            device: A jax.Device, or a jax.sharding.Sharding by which the rows of a batch go to
-                several; None: JAX's default device.
-            drop_last: Leaves out the last batch if it is not full, so that all have one shape, and
-                a function under jax.jit is compiled once.
-            local_shuffle_buffer_size: Minimum number of rows in the buffer from which batches draw
-                their rows at random; None: no shuffle. Needs a batch_size.
-            local_shuffle_seed: An int: the shuffled order is the same each time; None: a new order
-                each time.
-
-        Raises:
-            ImportError: jax is not installed.
-            TypeError: A column cannot become a jax.Array: it holds texts or arrays of several
-                shapes.
-            ValueError: Whole numbers do not fit into 32 bits.
-        """
-        return self.iter_batches(
-            prefetch_batches=prefetch_batches,
-            batch_size=batch_size,
-            drop_last=drop_last,
-            local_shuffle_buffer_size=local_shuffle_buffer_size,
-            local_shuffle_seed=local_shuffle_seed,
-            _collate_fn=jax_arrays.ToJax(dtypes, device),
-        )
-
-    def to_tf(
-        self,
-        feature_columns: Any,
-        label_columns: Any,
-        *,
-        additional_columns: Any = None,
-        prefetch_batches: int = 1,
-        batch_size: int = 1,
-        drop_last: bool = False,
-        local_shuffle_buffer_size: int | None = None,
-        local_shuffle_seed: int | None = None,
-        feature_type_spec: Any = None,
-        label_type_spec: Any = None,
-        additional_type_spec: Any = None,
-    ) -> Any:
-        """A TensorFlow Dataset of (features, labels[, additional]) batches.
-
-        Args:
-            feature_columns, label_columns, additional_columns: A name (one tensor) or a list of
-                names (a dict of tensors).
-            prefetch_batches: Number of batches that a thread prepares ahead, if preparing one is
-                work (collate_fn, dtypes, a GPU; for a local shuffle alone only from 2 on); 0: no
-                thread. Blocks are always made ahead while their memory budget allows.
-            batch_size: Rows of a batch.
-            drop_last: Leaves out the last batch if it is not full.
-            local_shuffle_buffer_size: Minimum number of rows in the buffer from which batches draw
-                their rows at random; None: no shuffle. Needs a batch_size.
-            local_shuffle_seed: An int: the shuffled order is the same each time; None: a new order
-                each time.
-            feature_type_spec, label_type_spec, additional_type_spec: TypeSpecs; None: inferred from
-                the first batch.
-
-        Raises:
-            ImportError: TensorFlow is not installed.
-        """
-        tf = _tensorflow("to_tf")
-        wanted = [c for c in (feature_columns, label_columns, additional_columns) if c is not None]
-
-        def batches() -> Iterator[Any]:
-            for b in self.iter_tf_batches(
-                batch_size=batch_size,
-                drop_last=drop_last,
-                local_shuffle_buffer_size=local_shuffle_buffer_size,
-                local_shuffle_seed=local_shuffle_seed,
-            ):
-                yield tuple(b[c] if isinstance(c, str) else {k: b[k] for k in c} for c in wanted)
-
-        first = next(iter(batches()))
-        given = [
-            s
-            for c, s in zip(
-                (feature_columns, label_columns, additional_columns),
-                (feature_type_spec, label_type_spec, additional_type_spec),
-                strict=True,
-            )
-            if c is not None
-        ]
-
-        def spec(t: Any) -> Any:
-            return (
-                {k: spec(v) for k, v in t.items()}
-                if isinstance(t, dict)
-                else tf.TensorSpec((None, *t.shape[1:]), t.dtype)
-            )
-
-        specs = tuple(s if s is not None else spec(t) for s, t in zip(given, first, strict=True))
-        return tf.data.Dataset.from_generator(batches, output_signature=specs)
 
     def get_context(self) -> DataContext:
         """The settings of the Dataset."""
@@ -808,17 +410,6 @@ class DataIterator:
     def stats(self) -> str:
         """A text about the last execution: see Dataset.stats."""
         return self._ds.stats()
-
-
-def _tensorflow(method: str) -> Any:
-    return library("tensorflow", method)
-
-
-def _gpus() -> bool:
-    try:
-        return bool(skate.get_gpu_ids())
-    except Exception:
-        return False
 
 
 @errors.methods

@@ -295,17 +295,19 @@ class _Rows:
             "local_shuffle_buffer_size": window,
             "local_shuffle_seed": self.seed if of.shuffle else None,
         }
-        ahead = 2 if of.prefetch_factor is None else of.prefetch_factor
-
-        more |= {"batch_size": of.batch_size or 1, "drop_last": of.drop_last}
+        more |= {
+            "prefetch_batches": 2 if of.prefetch_factor is None else of.prefetch_factor,
+            "batch_size": of.batch_size or 1,
+            "drop_last": of.drop_last,
+        }
 
         def batches() -> Iterator[Any]:
             if of._own_collate is None and of._batched:
                 yield from it._tensors(
-                    torch_utils.Tensors(None, None, of.pin_memory, _collated), ahead, **more
+                    torch_utils.Tensors(None, None, of.pin_memory, _collated), **more
                 )
             else:
-                yield from it._batches("pyarrow", self._made, ahead, self._taken, **more)
+                yield from it._batches("pyarrow", self._made, self._taken, **more)
             done[0] = True
 
         return batches()

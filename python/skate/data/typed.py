@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, TypeAlias
 
 from skate._deps import np
 
@@ -36,14 +36,3 @@ FileSystem: TypeAlias = Any  # a pyarrow.fs.FileSystem or a file system of fsspe
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Path: TypeAlias = str | os.PathLike[str]
 Mode: TypeAlias = Literal["append", "overwrite", "error", "ignore"] | Any  # or a SaveMode
-
-
-class BatchOptions(TypedDict, total=False):
-    """Those arguments of iter_batches that do not change the type of a batch."""
-
-    prefetch_batches: int
-    batch_size: int | None
-    drop_last: bool
-    local_shuffle_buffer_size: int | None
-    local_shuffle_seed: int | None
-    _collate_fn: Any

@@ -1,7 +1,10 @@
 """A missing number never becomes another number: the list of types in values/batch.py, in every way
 to a batch, and the way back."""
 
+import importlib
+import importlib.util
 import sys
+import threading
 import types
 
 import numpy as np
@@ -10,11 +13,13 @@ import pyarrow as pa
 import pytest
 import skate
 import skate.data as sd
+from cases import case
 from hypothesis import given
 from hypothesis import strategies as st
 from rounds import examples
 from skate.data.aggregate import AggregateFnV2, ValueCounter
 from skate.data.preprocessor import Preprocessor
+from skate.data.util import dtypes as dtype_rule
 from skate.data.values import batch, missing, numpy_batch
 
 torch = None
@@ -413,19 +418,99 @@ def test_to_torch_and_collate_functions():
         sd.collate_fn.DefaultCollateFn(dtypes=torch.int32)(ds.to_arrow())
 
 
-def test_tensorflow_batches(monkeypatch):
-    """A stand-in for the parts of TensorFlow that iter_tf_batches() calls."""
+@pytest.fixture
+def tensorflow(monkeypatch):
+    """A stand-in for the parts of TensorFlow that iter_tf_batches() calls; it keeps the threads
+    that call it."""
     tf = types.ModuleType("tensorflow")
-    tf.as_dtype = lambda d: types.SimpleNamespace(
-        is_floating=d.kind == "f", is_complex=d.kind == "c"
+    tf.threads = set()
+
+    def convert(v, dtype=None):
+        tf.threads.add(threading.get_ident())
+        return v if dtype is None else v.astype(dtype)
+
+    tf.convert_to_tensor = convert
+    tf.TensorSpec = lambda shape, dtype: (shape, dtype)
+    tf.data = types.SimpleNamespace(
+        Dataset=types.SimpleNamespace(from_generator=lambda make, output_signature: make)
     )
-    tf.convert_to_tensor = lambda v, dtype=None: v if dtype is None else v.astype(dtype)
     monkeypatch.setitem(sys.modules, "tensorflow", tf)
+    return tf
+
+
+def test_tensorflow_batches(tensorflow):
     ds = dataset().select_columns(["i", "f32"])
     assert np.isnan(next(iter(ds.iter_tf_batches()))["i"]).tolist() == [False, True, False]
     assert next(iter(ds.iter_tf_batches(dtypes=np.dtype("float32"))))["i"].dtype == np.float32
     with pytest.raises(TypeError, match="column 'i' has missing values"):
         next(iter(ds.iter_tf_batches(dtypes={"i": np.dtype("int64")})))
+
+
+@pytest.mark.parametrize("ahead", [0, 1])
+def test_tensorflow_batches_are_made_by_a_thread_if_prefetched(tensorflow, ahead):
+    ds = sd.range(20)
+    assert len(list(ds.iter_tf_batches(batch_size=5, prefetch_batches=ahead))) == 4
+    made = ds.to_tf("id", "id", batch_size=5, prefetch_batches=ahead)
+    assert len(list(made())) == 4
+    assert (threading.get_ident() in tensorflow.threads) == (ahead == 0)
+
+
+class OfTensorflow:
+    """A dtype as TensorFlow's."""
+
+    def __init__(self, name, floats, complex=False):
+        self.name, self.is_floating, self.is_complex = name, floats, complex
+
+    def __repr__(self):
+        return self.name
+
+
+DTYPES = {
+    "numpy": {"int32": np.dtype("int32"), "bool": bool, "float16": "float16", "complex64": "c8"},
+    "tensorflow": {
+        "int32": OfTensorflow("int32", False),
+        "bool": OfTensorflow("bool", False),
+        "float16": OfTensorflow("float16", True),
+        "complex64": OfTensorflow("complex64", False, complex=True),
+    },
+    "torch": {},
+}
+if importlib.util.find_spec("torch"):
+    torch = importlib.import_module("torch")
+    DTYPES["torch"] = {name: getattr(torch, name) for name in DTYPES["numpy"]}
+
+
+def refused(dtypes, values):
+    """The text of the error of each column for which `dtypes` has no room, without the dtype."""
+    out = {}
+    for name, v in values.items():
+        try:
+            assert dtype_rule.checked(dtypes, name, v) is dtype_rule.asked(dtypes, name)
+        except TypeError as e:
+            out[name] = str(e).replace(repr(dtype_rule.asked(dtypes, name)), "it")
+    return out
+
+
+def test_libraries_agree_on_which_dtypes_have_room_for_missing_numbers():
+    values = {
+        "missing": np.array([1.0, np.nan]),
+        "half": np.array([1, np.nan], np.float16),
+        "whole": np.array([1.0, 2.0]),
+        "n": np.array([1, 2]),
+        "empty": np.array([], np.float64),
+    }
+    for library, dtypes in DTYPES.items():
+        for name, dtype in dtypes.items():
+            with case(f"{name} of {library}"):
+                for given in (dtype, dict.fromkeys(values, dtype), {"half": dtype}):
+                    no_room = {"missing", "half"} & (
+                        given if type(given) is dict else values
+                    ).keys()
+                    expected = no_room if name in ("int32", "bool") else set()
+                    assert set(refused(given, values)) == expected
+                    if library == "torch":
+                        tensors = {k: torch.from_numpy(v) for k, v in values.items()}
+                        assert refused(given, tensors) == refused(given, values)
 
 
 # ---- other columns beside them

@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING, Any
 import skate
 from skate import _skate
 from skate.data import dataset
-from skate.data.context import DEFAULT_BATCH_SIZE
 from skate.data.iterator import DataIterator, Position
 from skate.data.read.source import InMemory
 from skate.data.run import conflict, errors, feed, position, remote
@@ -206,10 +205,9 @@ class SplitIterator(DataIterator):
         self._check_size(more["batch_size"])
         return super()._batches(*args, **more)
 
-    def iter_torch_batches(self, **more: Any) -> Iterator[Any]:  # type: ignore[override]
-        """See DataIterator.iter_torch_batches."""
-        self._check_size(more.get("batch_size", DEFAULT_BATCH_SIZE))
-        return super().iter_torch_batches(**more)
+    def _tensors(self, *args: Any, **more: Any) -> Iterator[Any]:
+        self._check_size(more["batch_size"])
+        return super()._tensors(*args, **more)
 
     def _check_size(self, size: Any) -> None:
         if self._deal.batch not in (None, size):

@@ -6,7 +6,7 @@ from typing import Any
 
 from skate._deps import np
 from skate.data.checks import library
-from skate.data.collate_fn import no_room
+from skate.data.util import dtypes as _dtypes
 
 
 class ToJax:
@@ -30,10 +30,8 @@ class ToJax:
             raise TypeError(
                 f"iter_jax_batches: column {name!r} holds {v.dtype}, for which JAX has no type; leave it out with drop_columns([{name!r}])"
             )
-        dtype = self.dtypes.get(name) if isinstance(self.dtypes, dict) else self.dtypes
+        dtype = _dtypes.checked(self.dtypes, name, v)
         if dtype is not None:
-            if v.dtype.kind == "f" and np.dtype(dtype).kind in "iub" and np.isnan(v).any():
-                raise no_room(name, dtype)
             v = v.astype(dtype)
         if v.dtype.kind in "iu" and v.dtype.itemsize == 8 and v.size:
             self._check_room(name, v)

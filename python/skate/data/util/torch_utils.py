@@ -14,7 +14,8 @@ from typing import Any
 
 from skate import _skate
 from skate._deps import np, torch
-from skate.data.collate_fn import check_missing, numbers, tensor
+from skate.data.collate_fn import numbers, tensor
+from skate.data.util import dtypes as _dtypes
 from skate.data.values import gathered, missing, numpy_batch, private
 from skate.data.values.unify import columns_are
 
@@ -58,7 +59,7 @@ def _joined(df: Any, columns: Any, dtype: Any, unsqueeze: bool) -> Any:
             )
         try:
             t = _tensor(_values(df[name]), None)
-            check_missing(name, t, dtype)
+            _dtypes.checked(dtype, name, t)
             t = t if dtype is None else t.to(dtype)
         except Exception as e:
             more = "" if columns else "; feature_columns says which columns to take"
@@ -132,9 +133,7 @@ def convert_ndarray_batch_to_torch_tensor_batch(
             (dtypes,) = dtypes.values()
         return convert_ndarray_to_torch_tensor(ndarrays, dtypes, device, pin_memory)
     return {
-        k: convert_ndarray_to_torch_tensor(
-            v, dtypes.get(k) if isinstance(dtypes, dict) else dtypes, device, pin_memory
-        )
+        k: convert_ndarray_to_torch_tensor(v, _dtypes.asked(dtypes, k), device, pin_memory)
         for k, v in ndarrays.items()
     }
 
@@ -275,14 +274,13 @@ class Tensors:
         """Converts a batch to the requested dtypes and device."""
         out: dict[str, Any] = {}
         for k, v in batch.items():
-            dtype = self.dtypes.get(k) if isinstance(self.dtypes, dict) else self.dtypes
             if not isinstance(v, self.torch.Tensor):
                 if self.other is not None and _no_tensor(v):
                     out[k] = self.other(k, v, schema.field(k).type)
                     continue
                 v = tensor(self.torch, k, v, None, None, self.pin)
+            dtype = _dtypes.checked(self.dtypes, k, v)
             if dtype is not None or self.device is not None:
-                check_missing(k, v, dtype)
                 v = v.to(device=self.device, dtype=dtype)
             out[k] = v.pin_memory() if self.pin and not v.is_pinned() else v
         return out
@@ -351,17 +349,14 @@ class ToDevice:
         """Returns (the batch on the device, an event for its arrival, the memory that it is copied
         from)."""
         with self.torch.cuda.stream(self.stream):
-            of = (
-                dict.fromkeys(batch, self.dtypes)
-                if self.dtypes is not None and not isinstance(self.dtypes, dict)
-                else self.dtypes
+            casts = (
+                None
+                if self.dtypes is None
+                else {k: _dtypes.checked(self.dtypes, k, v) for k, v in batch.items()}
             )
-            for k, dtype in (of or {}).items():
-                if k in batch:
-                    check_missing(k, batch[k], dtype)
             there = move_tensors_to_device(batch, self.device)
-            if of is not None:
-                there = {k: v.to(dtype=of.get(k)) for k, v in there.items()}
+            if casts is not None:
+                there = {k: v.to(dtype=casts[k]) for k, v in there.items()}
             event = self.torch.cuda.Event()
             event.record(self.stream)
         return there, event, batch
