@@ -1,6 +1,7 @@
 """Dataset.join, distinct and unique on the engine, compared with pandas and plain Python."""
 
 import math
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -109,6 +110,19 @@ def test_keys_of_other_names_and_types():
     )
     with pytest.raises(TypeError, match="cannot be compared"):
         a.join(b, "inner", on=("x",), right_on=("y",))
+
+
+def test_keys_that_are_decimals():
+    """Beside integers they are compared exactly; a float is no decimal but by chance."""
+    price = pa.array([Decimal("1.00"), Decimal("2.50"), None])
+    left = sd.from_arrow(pa.table({"k": price, "a": [1, 2, 3]}))
+    right = sd.from_arrow(pa.table({"k": pa.array([1, 2**63 - 1]), "b": [4, 5]}))
+    assert left.join(right, "inner", 2, on=("k",)).take_all() == [{"k": 1, "a": 1, "b": 4}]
+    floats = sd.from_arrow(pa.table({"k": pa.array([1.0, 2.5]), "b": [4, 5]}))
+    with pytest.raises(
+        TypeError, match="decimal128.* and column 'k' of type double cannot be comp"
+    ):
+        left.join(floats, "inner", 2, on=("k",)).take_all()
 
 
 def test_null_meets_nothing_and_nan_meets_nan():

@@ -1,6 +1,7 @@
 """One schema for each Dataset: blocks of different types are unified by the rule in
 data/values/unify.py, wherever they are read."""
 
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -299,6 +300,12 @@ RULE = [
     (pa.int64(), pa.float64(), pa.float64()),
     (pa.float32(), pa.float64(), pa.float64()),
     (pa.int64(), pa.decimal128(22, 2), pa.decimal128(22, 2)),
+    (pa.int64(), pa.decimal128(10, 2), pa.decimal128(21, 2)),
+    (pa.uint64(), pa.decimal128(30, 25), pa.decimal256(45, 25)),
+    (pa.int8(), pa.decimal128(2, -3), pa.decimal128(5, 0)),
+    (pa.int64(), pa.decimal256(76, 70), None),
+    (pa.float64(), pa.decimal128(10, 2), None),
+    (pa.float16(), pa.decimal256(40, 2), None),
     (pa.string(), pa.large_string(), pa.large_string()),
     (pa.binary(), pa.large_binary(), pa.large_binary()),
     (pa.timestamp("s"), pa.timestamp("us"), pa.timestamp("us")),
@@ -357,6 +364,8 @@ def test_values_are_cast_by_the_rule():
     floats = pa.FixedShapeTensorArray.from_numpy_ndarray(np.full((1, 2, 2), 0.5))
     both = merge([column(tensors), column(floats)])["x"]
     assert [np.asarray(v.as_py()).ravel().tolist() for v in both] == [[0, 1, 2, 3], [0.5] * 4]
+    exact = merge([column(pa.array([Decimal("0.10")])), column(pa.array([2**63 - 1]))])["x"]
+    assert exact.to_pylist() == [Decimal("0.10"), 2**63 - 1]
     schema = unify([column(pa.array([], pa.int64())).schema, column(pa.array([0.5])).schema])
     with pytest.raises(TypeError, match="without loss"):
         cast_batch(column(pa.array([2**53 + 1])), schema)

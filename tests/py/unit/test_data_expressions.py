@@ -1,6 +1,7 @@
 """Expressions: trees, evaluation compared with plain Python, text. No engine."""
 
 import datetime as dt
+import itertools
 import math
 import operator
 import pickle
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from cases import case
 from hypothesis import given
 from hypothesis import strategies as st
 from rounds import examples
@@ -33,6 +35,7 @@ from skate.data.expressions import (
 )
 from skate.data.plan.node import Node
 from skate.data.plan.optimise import optimised
+from skate.data.values.unify import promoted
 
 RB = pa.RecordBatch.from_pydict(
     {
@@ -527,6 +530,44 @@ def test_when_and_fill_null_have_one_type():
         when(True)  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="true or false value per row, not int32"):
         values(when(col("x")).then(1))
+
+
+SIMPLE = [
+    *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32()),
+    *(pa.uint64(), pa.float32(), pa.float64(), pa.decimal128(5, 2), pa.decimal256(40, 1)),
+    *(pa.string(), pa.large_string(), pa.binary(), pa.bool_(), pa.date32(), pa.time64("us")),
+    *(pa.timestamp("s"), pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.duration("ms")),
+    *(pa.list_(pa.int8()), pa.list_(pa.float32()), pa.null()),
+]
+
+
+def test_when_and_fill_null_have_the_type_of_two_blocks():
+    """A column that two blocks have in two types has the type of an expression that takes values of
+    both, and where blocks have no type, the expression has none."""
+    for a, b in itertools.product(SIMPLE, SIMPLE):
+        rb = pa.record_batch({"a": pa.nulls(2, a), "b": pa.nulls(2, b), "n": pa.array([1, 2])})
+        both = promoted(a, b)
+        for e in (
+            when(col("n") > 1).then(col("a")).otherwise(col("b")),
+            col("a").fill_null(col("b")),
+        ):
+            with case(f"{inline(e)} of {a} and {b}"):
+                if both is not None:
+                    assert evaluation.column(e, rb).type == both
+                    continue
+                with pytest.raises(TypeError, match=r"cast\(\) them to one type"):
+                    evaluation.column(e, rb)
+
+
+def test_fill_null_keeps_each_value_or_tells():
+    big = pa.array([None, 2**64 - 1], pa.uint64())
+    rb = pa.record_batch({"u": big, "i": pa.array([-1, 3]), "d": pa.array([None, Decimal("0.10")])})
+    with pytest.raises(
+        TypeError, match="fill_null: the values are int64 and uint64: .* not in range"
+    ):
+        values(col("u").fill_null(col("i")), rb)
+    assert values(col("u").fill_null(col("i")), rb.slice(0, 1)) == [-1]
+    assert values(col("d").fill_null(col("i")), rb) == [Decimal("-1.00"), Decimal("0.10")]
 
 
 def test_powers_and_digits():

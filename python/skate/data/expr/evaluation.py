@@ -45,7 +45,7 @@ from skate.data.expressions import (
 )
 from skate.data.files import paths, reading
 from skate.data.values import batch, comparison, frames, selection, tensor_types, to_arrow
-from skate.data.values.unify import columns_are
+from skate.data.values.unify import columns_are, promoted
 
 
 def column(e: Expr, rb: pa.RecordBatch) -> pa.Array:
@@ -245,28 +245,22 @@ def _one_type(what: str, values: list[Any]) -> list[Any]:
     if len(types) == 1:
         (t,) = types
         values = [_fitted(v, t) if isinstance(v, pa.Scalar) else v for v in values]
-    types = {v.type for v in values if not _T.is_null(v.type)}
-    if not types:
-        return values
-    t = types.pop() if len(types) == 1 else _wider(what, types)
-    # integers beyond 2^53 become the nearest floats
-    return [v if v.type == t else v.cast(t, safe=not _T.is_floating(t)) for v in values]
-
-
-def _wider(what: str, types: set[pa.DataType]) -> pa.DataType:
-    """A type for values of all of these types; TypeError if there is none."""
-    if all(_T.is_string(t) or _T.is_large_string(t) for t in types):
-        return pa.large_string()
-    if all(_T.is_unsigned_integer(t) for t in types):
-        return pa.uint64()
-    if all(_T.is_integer(t) and t != pa.uint64() for t in types):
-        return pa.int64()
-    if all(_T.is_integer(t) or _T.is_floating(t) for t in types) and not all(
-        _T.is_integer(t) for t in types
-    ):
-        return pa.float64()
-    said = " and ".join(sorted(map(str, types)))
-    raise TypeError(f"{what}: the values are {said}; cast() them to one type")
+    wanted = pa.null()
+    for v in values:
+        wanted = promoted(wanted, v.type)
+        if wanted is None:
+            break
+    try:
+        if wanted is None:
+            raise pa.ArrowInvalid("no type holds the values of all exactly")
+        # integers beyond 2^53 become the nearest floats
+        return [
+            v if v.type == wanted else v.cast(wanted, safe=not _T.is_floating(wanted))
+            for v in values
+        ]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
+        said = " and ".join(sorted({str(v.type) for v in values if not _T.is_null(v.type)}))
+        raise TypeError(f"{what}: the values are {said}: {e}; cast() them to one type") from None
 
 
 def _fitted(v: pa.Scalar, t: pa.DataType) -> pa.Scalar:

@@ -172,6 +172,8 @@ def promoted(a: Any, b: Any) -> Any:
     text = {t.is_string(x) or t.is_large_string(x) for x in (a, b)}
     if len(text) == 2 or (t.is_temporal(a) or t.is_temporal(b)) and a.id != b.id:
         return None
+    if t.is_decimal(a) != t.is_decimal(b):
+        return _with_decimal(*((a, b) if t.is_decimal(a) else (b, a)))
     # Within these kinds Arrow's permissive promotion follows this rule, and the casts find values
     # that it would change
     try:
@@ -184,6 +186,21 @@ def promoted(a: Any, b: Any) -> Any:
         )
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         return None
+
+
+def _with_decimal(decimal: Any, other: Any) -> Any:
+    """A decimal type for a decimal type and ints. Arrow would give int64 a digit less than its cast
+    needs, and would make floats of decimals, though no float is 0.1."""
+    if not pa.types.is_integer(other):
+        return None
+    signed = pa.types.is_signed_integer(other)
+    digits = len(str(1 << (other.bit_width - signed)))
+    scale = max(decimal.scale, 0)
+    precision = max(decimal.precision - decimal.scale, digits) + scale
+    if precision > 76:
+        return None
+    wide = precision > 38 or pa.types.is_decimal256(decimal)
+    return (pa.decimal256 if wide else pa.decimal128)(precision, scale)
 
 
 def _promoted_tensors(a: Any, b: Any) -> Any:
