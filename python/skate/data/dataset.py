@@ -263,6 +263,8 @@ class Dataset(batches.Batches):
             )
         if check_policy(on_error) is not None:
             params["on_error"] = on_error
+        if remote.get("max_concurrency") is not None:
+            params["max_concurrency"] = remote["max_concurrency"]
         params.update(fn=fn, fn_args=tuple(fn_args or ()), fn_kwargs=dict(fn_kwargs or {}))
         if inspect.isclass(fn):
             params["ctor"] = (tuple(fn_constructor_args or ()), dict(fn_constructor_kwargs or {}))
@@ -307,7 +309,9 @@ class Dataset(batches.Batches):
 
         Args:
             fn: A function, generator function or class with __call__ (run in a pool of actors) from
-                a batch to a batch.
+                a batch to a batch. If it is async, each task calls it for up to max_concurrency
+                batches at once (one of ray_remote_args; 4), which it reads beforehand; the results
+                keep the order of the batches.
             batch_size: Maximum number of rows of a batch; None: whole blocks. Required with
                 num_gpus. "auto": from 1 row on twice as many, as long as that makes fn faster and a
                 batch takes at most a second and 64 MiB; a batch for which memory does not suffice
@@ -418,7 +422,8 @@ class Dataset(batches.Batches):
 
         Args:
             fn: A function, or a class with __call__ (run in a pool of actors), from a row (a dict)
-                to a row.
+                to a row. If it is async, each task calls it for up to max_concurrency rows at once
+                (one of ray_remote_args; 16); the results keep the order of the rows.
             compute: Where fn runs and how many at once: a TaskPoolStrategy (for functions) or an
                 ActorPoolStrategy (for classes). Replaces concurrency.
             fn_args: Positional arguments passed to fn after its first one.
@@ -488,7 +493,9 @@ class Dataset(batches.Batches):
 
         Args:
             fn: A function, or a class with __call__ (run in a pool of actors), from a row (a dict)
-                to an iterable of rows.
+                to an iterable of rows. If it is async, each task calls it for up to
+                max_concurrency rows at once (one of ray_remote_args; 16); the results keep the
+                order of the rows.
             compute: Where fn runs and how many at once: a TaskPoolStrategy (for functions) or an
                 ActorPoolStrategy (for classes). Replaces concurrency.
             fn_args: Positional arguments passed to fn after its first one.
@@ -558,7 +565,8 @@ class Dataset(batches.Batches):
 
         Args:
             fn: A function, or a class with __call__ (run in a pool of actors), from a row (a dict)
-                to True or False; None if expr is given.
+                to True or False; None if expr is given. If it is async, each task calls it for up
+                to max_concurrency rows at once (one of ray_remote_args; 16).
             expr: An expression, or text such as "x > 3 and name in ('a', 'b') or y is null". It is
                 evaluated column by column, without Python code per row.
             compute: Where fn runs and how many at once: a TaskPoolStrategy (for functions) or an

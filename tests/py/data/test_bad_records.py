@@ -51,6 +51,10 @@ async def slow(r):
     return one(r)
 
 
+async def slow_batch(b):
+    return batch(b)
+
+
 class Model:
     def __call__(self, b):
         return batch(b)
@@ -59,6 +63,8 @@ class Model:
 HOW = {
     "map": lambda ds, p: ds.map(one, on_error=p),
     "async": lambda ds, p: ds.map(slow, on_error=p),
+    "async lambda": lambda ds, p: ds.map(lambda r: slow(r), on_error=p),
+    "async batches": lambda ds, p: ds.map_batches(slow_batch, batch_size=50, on_error=p),
     "flat_map": lambda ds, p: ds.flat_map(lambda r: [one(r)], on_error=p),
     "flat_map generator": lambda ds, p: ds.flat_map(
         lambda r: (one(r) for _ in range(1)), on_error=p

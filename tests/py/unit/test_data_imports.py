@@ -215,6 +215,7 @@ def test_the_keywords_that_errors_guess_from_are_those_of_the_methods():
         "max_restarts": 1,
         "max_task_retries": 1,
         "max_calls": 1,
+        "max_concurrency": 1,
         "resources": {"x": 1},
         "runtime_env": {},
     }

@@ -553,13 +553,18 @@ async def _last(agen: Any) -> Any:
 _event_loop: Any = None
 
 
-def run_async(work: Any) -> Any:
-    """Runs a coroutine to its end on the one event loop of this process, which all calls share, so
-    that objects of a user's class which refer to the loop stay valid."""
+def event_loop() -> Any:
+    """The one event loop of this process, which all calls share, so that objects of a user's class
+    which refer to the loop stay valid."""
     global _event_loop
     if _event_loop is None:
         _event_loop = asyncio.new_event_loop()
-    return _event_loop.run_until_complete(work)
+    return _event_loop
+
+
+def run_async(work: Any) -> Any:
+    """Runs a coroutine to its end on the event loop of this process."""
+    return event_loop().run_until_complete(work)
 
 
 def _download(e: DownloadExpr, rb: pa.RecordBatch) -> pa.Array:

@@ -34,7 +34,15 @@ ARGUMENTS = {
         "udf_modifying_row_count",
         "zero_copy_batch",
     ),
-    *("max_retries", "max_restarts", "max_task_retries", "max_calls", "resources", "runtime_env"),
+    *(
+        "max_concurrency",
+        "max_retries",
+        "max_restarts",
+        "max_task_retries",
+        "max_calls",
+        "resources",
+        "runtime_env",
+    ),
 }
 
 
@@ -53,6 +61,9 @@ def resources(given: dict[str, Any]) -> dict[str, Any]:
             out[k] = int(v)
         elif k == "resources":
             out[k] = {str(n): float(x) for n, x in v.items()}
+        elif k == "max_concurrency":  # of an async function: Dataset._udf hands it on
+            if not isinstance(v, int) or isinstance(v, bool) or v < 1:
+                raise ValueError(f"max_concurrency must be an int, 1 or more, not {v!r}")
         elif k in ("max_restarts", "max_task_retries", "max_retries", "max_calls"):
             if not isinstance(v, int) or isinstance(v, bool) or v < (0 if k == "max_calls" else -1):
                 raise ValueError(
@@ -66,7 +77,6 @@ def resources(given: dict[str, Any]) -> dict[str, Any]:
             label_selector(k, v)  # there is one node, so it selects nothing
         elif k not in (
             "scheduling_strategy",
-            "max_concurrency",
             "accelerator_type",
             "retry_exceptions",
             "num_returns",

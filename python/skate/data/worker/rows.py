@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from skate import _skate
-from skate._deps import asyncio, pa
+from skate._deps import pa
 from skate.data.expr import evaluation
 from skate.data.on_error import is_fatal
 from skate.data.op import Batches
 from skate.data.values import batch, row_dicts, selection
 from skate.data.values.unify import columns_are, merge, misfits
+from skate.data.worker import coroutines
 from skate.data.worker.dead_letters import isolate
 from skate.data.worker.task import ROWS, Task, tolerates
 
@@ -59,10 +60,12 @@ def pieces(
     work: Callable[[pa.RecordBatch], Iterable[pa.RecordBatch]],
     whole: bool,
     keeps: bool,
+    begin: Callable[[pa.RecordBatch], None] | None = None,
 ) -> Batches:
     """Applies work() to ranges of rows of each batch, whose sizes follow the bytes of the output.
     whole: joins the results of a batch again, for an operator that needs whole batches. keeps: the
-    output has the columns of the input, so a batch without rows is passed on unchanged."""
+    output has the columns of the input, so a batch without rows is passed on unchanged. begin: gets
+    each batch before its first range."""
     size = PIECE_FIRST
     for rb in batches:
         n, at = rb.num_rows, 0
@@ -71,6 +74,8 @@ def pieces(
             if keeps:
                 yield rb
             continue
+        if begin is not None:
+            begin(rb)
         while at < n:
             k = min(size, n - at)
             made = []
@@ -104,63 +109,60 @@ def by_row(
     """The common part of the row operators: calls the function for each row. check() raises for an
     invalid result; build() makes batches of the results for a batch of rows. lists: results may be
     generators; their items are built as they come, unless bad rows are left out. keeps: see
-    pieces()."""
+    pieces(). The calls of an async function run side by side, also those of rows behind the piece
+    that is made."""
     fn = _bound(params)
     base = [0]
     n_items = [PIECE_MIN]
+    limit = params.get("max_concurrency") or coroutines.ROWS
     if task.careful:
         fn = _row_by_row(fn, params, task, again := [""])
+    ahead = _Ahead(fn, limit) if coroutines.is_async(params["fn"]) else None
 
     def begin(rb: pa.RecordBatch) -> None:
-        said = task.at_hand(params, ROWS, base[0], rb)
+        said = task.at_hand(params, ROWS, base[0], rb if ahead is None else ahead.in_reach(rb))
         if task.careful:
             again[0] = said
 
     def strict(rb: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         begin(rb)
-        rows = row_dicts.to_rows(rb)
-        it: Any = iter(rows)
-        got = None
+        n = rb.num_rows
+        some: Any = row_dicts.to_rows(rb) if ahead is None else ahead.take(n, strict=True)
+        it, got = iter(some), None
         try:
-            got = [fn(r) for r in it]
-            if lists and set(map(type, got)) == {types.GeneratorType}:
-                return _streamed(got, rb, params, task, base[0], n_items, build)
-            got = _finished(got)
+            if ahead is not None:
+                got = [call.result() for call in it]
+            else:
+                got = [fn(r) for r in it]
+                if lists and set(map(type, got)) == {types.GeneratorType}:
+                    return _streamed(got, rb, params, task, base[0], n_items, build)
+                if inspect.isawaitable(got[0]) or inspect.isasyncgen(got[0]):
+                    some = coroutines.finished(got, limit)
+                    it, got = iter(some), None
+                    got = [call.result() for call in it]
             check(got)
             return build(got, rb)
         except BaseException as e:
-            left = it.__length_hint__()
-            n = len(rows)
-            one = base[0] + n - left - 1
+            one = base[0] + len(some) - it.__length_hint__() - 1
             if got is None or n == 1:
                 task.note(e, params, f"input row {one}", one, rb.slice(one - base[0], 1))
             else:
                 task.note(e, params, f"input rows {base[0]}..{base[0] + n - 1}", base[0], rb)
             raise
         finally:
-            base[0] += len(rows)
+            base[0] += n
 
     def tolerant(rb: pa.RecordBatch) -> list[pa.RecordBatch]:
         begin(rb)
         at, n = base[0], rb.num_rows
         base[0] += n
-        got: list[Any] = []
-        it = map(fn, row_dicts.to_rows(rb))
         failed: dict[int, BaseException] = {}
-        while len(got) < n:
-            try:
-                # results before an exception stay; a loop in place of extend() takes 15 ns more for
-                # each row
-                got.extend(it)
-                if len(got) < n:  # the function raised StopIteration, which has ended extend()
-                    raise RuntimeError("the function raised StopIteration")
-            except Exception as e:
-                if is_fatal(e):
-                    raise
-                failed[len(got)] = e
-                got.append(None)
-        if any(inspect.isawaitable(g) or inspect.isasyncgen(g) for g in got[:FIRST_FEW]):
-            got = _tolerant_finished(got, failed)
+        if ahead is not None:
+            got = _settled(ahead.take(n), failed)
+        else:
+            got = _tried(fn, row_dicts.to_rows(rb), failed)
+            if any(inspect.isawaitable(g) or inspect.isasyncgen(g) for g in got[:FIRST_FEW]):
+                got = _settled(coroutines.finished(got, limit), failed)
         # Generators are read to their end here, because one that fails half-way cannot be read
         # again.
         if lists and not set(map(type, got)) <= {list, tuple}:
@@ -184,9 +186,41 @@ def by_row(
             task.bad_row(params, failed[i], rb.slice(i, 1), at + i)
         return out
 
-    yield from pieces(
-        batches, task, tolerant if tolerates(params) else strict, params.get("whole", False), keeps
-    )
+    try:
+        yield from pieces(
+            batches,
+            task,
+            tolerant if tolerates(params) else strict,
+            params.get("whole", False),
+            keeps,
+            None if ahead is None else ahead.begin,
+        )
+    finally:
+        if ahead is not None:
+            ahead.window.close()
+
+
+class _Ahead:
+    """The calls of an async row function for one batch after the other. fn: the function."""
+
+    def __init__(self, fn: Callable[[Any], Any], limit: int):
+        self.fn, self.window = fn, coroutines.Window(limit)
+        self.rb: Any = None
+        self.at = 0  # the number of rows of rb whose calls have been taken
+
+    def begin(self, rb: pa.RecordBatch) -> None:
+        self.rb, self.at = rb, 0
+        parts = (rb.slice(at, PIECE_FIRST) for at in range(0, rb.num_rows, PIECE_FIRST))
+        self.window.feed(self.fn, itertools.chain.from_iterable(map(row_dicts.to_rows, parts)))
+
+    def in_reach(self, part: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows for which the function may run while the calls for `part`, the next rows, are
+        taken."""
+        return self.rb.slice(self.at, part.num_rows + 2 * self.window.limit)
+
+    def take(self, n: int, strict: bool = False) -> list[coroutines.Call]:
+        self.at += n
+        return self.window.take(n, strict)
 
 
 def _streamed(
@@ -245,32 +279,38 @@ def _row_by_row(
     return called
 
 
+def _tried(fn: Callable[[Any], Any], rows: Any, failed: dict[int, BaseException]) -> list[Any]:
+    """The results of fn for each row; exceptions, by row, are moved to `failed`."""
+    got: list[Any] = []
+    it = map(fn, rows)
+    while len(got) < len(rows):
+        try:
+            # results before an exception stay; a loop in place of extend() takes 15 ns more for
+            # each row
+            got.extend(it)
+            if len(got) < len(rows):  # the function raised StopIteration, which has ended extend()
+                raise RuntimeError("the function raised StopIteration")
+        except Exception as e:
+            if is_fatal(e):
+                raise
+            failed[len(got)] = e
+            got.append(None)
+    return got
+
+
 # the number of first results that are searched for coroutines: an early row may have failed, so one
 # is not enough
 FIRST_FEW = 64
 
 
-def _tolerant_finished(got: list[Any], failed: dict[int, BaseException]) -> list[Any]:
-    """Returns the results of async calls in which exceptions, by row, are moved to `failed`."""
-
-    async def settled() -> list[Any]:
-        async def plain(v: Any) -> Any:
-            return v
-
-        work = [
-            _collected(g) if inspect.isasyncgen(g) else g if inspect.isawaitable(g) else plain(g)
-            for g in got
-        ]
-        return list(await asyncio.gather(*work, return_exceptions=True))
-
-    out = evaluation.run_async(settled())
-    for i, v in enumerate(out):
-        if isinstance(v, BaseException):
-            if is_fatal(v):
-                raise v
-            failed[i] = v
-            out[i] = None
-    return out
+def _settled(calls: list[coroutines.Call], failed: dict[int, BaseException]) -> list[Any]:
+    """The results of async calls that have ended; exceptions, by row, are moved to `failed`."""
+    for i, call in enumerate(calls):
+        if call.error is not None:
+            if is_fatal(call.error):
+                raise call.error
+            failed[i] = call.error
+    return [None if call.error is not None else call.items[0] for call in calls]
 
 
 def _settle(
@@ -323,38 +363,7 @@ def awaited(out: Any) -> Any:
     """Runs a coroutine and returns its result; for an async generator, returns an iterator over its
     items. The generator goes on when the next item is asked for, so no more than one waits, however
     many it makes."""
-    if inspect.isasyncgen(out):
-        return _steps(out)
-    return evaluation.run_async(out)
-
-
-def _steps(agen: Any) -> Iterator[Any]:
-    end = object()
-    try:
-        while (v := evaluation.run_async(anext(agen, end))) is not end:
-            yield v
-    finally:
-        evaluation.run_async(agen.aclose())
-
-
-async def _collected(agen: Any) -> list[Any]:
-    return [v async for v in agen]
-
-
-async def _all(work: list[Any]) -> list[Any]:
-    """Runs coroutines and async generators concurrently; returns their results (for a generator the
-    list of its items)."""
-    return list(
-        await asyncio.gather(*[_collected(w) if inspect.isasyncgen(w) else w for w in work])
-    )
-
-
-def _finished(got: list[Any]) -> list[Any]:
-    """The results of a row function, one for each row. The calls of an async function run
-    concurrently; all of them end before this returns."""
-    if got and (inspect.isawaitable(got[0]) or inspect.isasyncgen(got[0])):
-        return evaluation.run_async(_all(got))
-    return got
+    return coroutines.steps(out) if inspect.isasyncgen(out) else evaluation.run_async(out)
 
 
 def _listed(v: Any) -> Any:
