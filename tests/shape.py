@@ -176,7 +176,7 @@ FLOORS = {
         skate.job_config skate.util skate.util.placement_group skate.dag.binding
         skate.dag.base skate.dag.constants skate.dag.context skate.dag.transport skate.dag.py_obj_scanner skate.dag.dag_node
         skate.dag.class_node skate.dag.function_node skate.dag.input_node skate.dag.output_node""",
-    "ground": """skate._skate skate._deps skate._did_you_mean skate._forked skate._job skate._lazy skate._needs
+    "ground": """skate._skate skate._deps skate._did_you_mean skate._forked skate._job skate._labels skate._lazy skate._needs
         skate.calls.by_value skate.calls.causes skate.calls.in_actor skate.calls.in_graph skate.terminal*
         skate.config skate.exceptions skate.ids skate.memory skate._private skate._private.processes skate._private.stack
         skate._private.timeline skate._private.view skate._private.prometheus skate.compat skate.compat.absent skate.compat.as_ray skate.compat.spawned* skate.compat.without_effect

@@ -14,7 +14,7 @@ import time
 import types
 from _thread import RLock  # threading is slow to import
 
-from skate import _did_you_mean, _forked, _hooks, _job, _skate, config, engine, ids, page
+from skate import _did_you_mean, _forked, _hooks, _job, _labels, _skate, config, engine, ids, page
 from skate import job_config as _job_config
 from skate import runtime_env as _runtime_env
 from skate._deps import importlib, json, np, platform
@@ -214,7 +214,8 @@ def init(
         num_gpus: GPUs that tasks can ask for. Default: those of CUDA_VISIBLE_DEVICES, or of the
             machine.
         resources: Amounts of resources of your own, {name: amount}.
-        labels: Labels of this node, {name: value}, for label selectors and get_runtime_context().
+        labels: Labels of this node, {name: value}, with which label_selector of tasks, actors and
+            operators is compared, and which get_runtime_context() gives.
         object_store_memory: Bytes of memory for objects. Default: 30 % of the memory of the machine
             or of the cgroup. Objects that do not fit are written to disk.
         local_mode: Runs tasks in the caller, one after another, for a debugger; no object is
@@ -423,7 +424,7 @@ def _job_facts(
         "lifetime": job_config._default_actor_lifetime,
         "session": f"session_{os.urandom(16).hex()}",
         "secret": _job.secret(),
-        "labels": _labels(a.labels),
+        "labels": {**(_labels.of_devices() if conf["num_gpus"] else {}), **_given_labels(a.labels)},
         "custom": list(conf["resources"]),
         "store": int(conf["object_store_memory"]),
         "gpus": conf["num_gpus"],
@@ -438,7 +439,7 @@ def _job_facts(
     return job
 
 
-def _labels(given):
+def _given_labels(given):
     given = dict(given or {})
     if os.environ.get("RAY_OVERRIDE_LABELS"):
         given.update(json.loads(os.environ["RAY_OVERRIDE_LABELS"]))
@@ -833,7 +834,7 @@ def nodes() -> list[dict[str, Any]]:
             "NodeName": "127.0.0.1",
             "alive": True,
             "Resources": resources,
-            "Labels": {"ray.io/node-id": ids.NODE.hex(), **_job.facts().get("labels", {})},
+            "Labels": _labels.node(),
         }
     ]
 

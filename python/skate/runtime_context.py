@@ -2,7 +2,7 @@
 
 import os
 
-from skate import _job, _skate, actor, ids, runtime_env, serialize
+from skate import _job, _labels, _skate, actor, ids, runtime_env, serialize
 from skate._deps import json, tempfile, warnings
 from skate.calls import in_actor, options
 from skate.util.placement_group import get_current_placement_group
@@ -111,7 +111,8 @@ class RuntimeContext:
         return _job.facts().get("temp_dir") or tempfile.gettempdir()
 
     def get_node_labels(self):
-        return {}
+        """The labels of this node, {name: value}: its id, its kind of GPU, those of init()."""
+        return _labels.node()
 
     def get_assigned_resources(self):
         """The resources that the running task or actor holds, e.g. {"CPU": 1.0}."""

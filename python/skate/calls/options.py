@@ -1,7 +1,9 @@
 """The options of @remote(...) and .options(...), checked as in Ray: unknown names and wrong values
 raise an error in the call that gives them."""
 
-from skate import _did_you_mean, runtime_env
+import functools
+
+from skate import _did_you_mean, _labels, runtime_env
 from skate._deps import re
 from skate.util import scheduling_strategies
 from skate.util.placement_group import PlacementGroup, of_options
@@ -134,8 +136,7 @@ _LABEL = r"[a-zA-Z0-9]([a-zA-Z0-9_.-]{0,61}[a-zA-Z0-9])?"  # the syntax of label
 
 
 def label_selector(name, v):
-    """Checks {label: value, !value, in(a, b), !in(a, b)}: only the form, since there is one
-    node."""
+    """Checks the form of {label: value, !value, in(a, b), !in(a, b)}."""
     _type(name, v, dict)
     for key, value in v.items():
         prefix, _, label = key.rpartition("/")
@@ -151,8 +152,8 @@ def label_selector(name, v):
             )
 
 
-def _fallback_strategy(name, v):
-    """Checks a list of {"label_selector": {...}}: only the form, since there is one node."""
+def fallback_strategy(name, v):
+    """Checks the form of a list of {"label_selector": {...}}."""
     _type(name, v, list)
     for choice in v:
         if not isinstance(choice, dict) or set(choice) - {"label_selector"}:
@@ -219,7 +220,7 @@ def _not_for_tasks(name, v):
 _COMMON = {
     "accelerator_type": _text,
     "enable_task_events": _bool,
-    "fallback_strategy": _fallback_strategy,
+    "fallback_strategy": fallback_strategy,
     "label_selector": label_selector,
     "memory": _number,
     "name": _text,
@@ -309,11 +310,21 @@ def is_async(fn):
 
 
 def group_of(o, default_cpus, what):
-    """The placement group that options name, as keywords of a Template."""
-    if o.get("scheduling_strategy") is None and o.get("placement_group") is None:
-        return {}
-    unfit = getattr(o.get("scheduling_strategy"), "_unfit", None)
-    return {**of_options(o, default_cpus, what), **({"unfit": unfit} if unfit else {})}
+    """The placement group that options name, and what no node may fulfil, as keywords of a
+    Template."""
+    strategy, selector = o.get("scheduling_strategy"), o.get("label_selector")
+    group = {}
+    if strategy is not None or o.get("placement_group") is not None:
+        group = of_options(o, default_cpus, what)
+    unfit = getattr(strategy, "_unfit", None)
+    if selector:
+        others = o.get("fallback_strategy")
+        unfit = _either(unfit, functools.partial(_labels.unfit, selector, others))
+    return {**group, **({"unfit": unfit} if unfit else {})}
+
+
+def _either(one, other):
+    return other if one is None else lambda: one() or other()
 
 
 # Resources that are devices, besides GPUs, each with the variable that lists a process's devices.

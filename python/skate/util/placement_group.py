@@ -4,8 +4,9 @@ manages the groups (src/engine/groups.h); this module has the names and checks."
 
 from __future__ import annotations
 
-from skate import _job, _skate, ids
+from skate import _job, _labels, _skate, ids
 from skate._deps import re
+from skate.exceptions import TaskUnschedulableError
 from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 TYPE_CHECKING = False  # typing is slow to import
@@ -115,13 +116,19 @@ def placement_group(
     becomes ready when the resources are reserved.
 
     bundles: [{"CPU": 1, "my resource": 2}, ...]; strategy: one of VALID_PLACEMENT_GROUP_STRATEGIES;
-    name: for get_placement_group(), in the job's namespace. ValueError for invalid arguments."""
+    name: for get_placement_group(), in the job's namespace; bundle_label_selector: the labels of the
+    node that each bundle needs. ValueError for invalid arguments, TaskUnschedulableError where no
+    node has the labels."""
     validate_placement_group(
         bundles, strategy, lifetime, _soft_target_node_id, bundle_label_selector
     )
     if not isinstance(name, str):
         raise TypeError(f"name must be a str, not {type(name)}")
     _job.ensure()
+    for selector in bundle_label_selector or ():
+        why = _labels.unfit(selector)
+        if why is not None:
+            raise TaskUnschedulableError(why)
     given = [{k: v for k, v in b.items() if k != "object_store_memory"} for b in bundles]
     number, _ = _skate.pg_create(given, strategy, name or None, _job.namespace())
     return PlacementGroup(

@@ -1,7 +1,7 @@
 """Strategies that choose the node of a task or actor: options(scheduling_strategy=...). There is
 one node; a strategy that requires another node is an error."""
 
-from skate import _job, ids
+from skate import _labels, ids
 
 __all__ = [
     "DoesNotExist",
@@ -118,7 +118,7 @@ class NodeLabelSchedulingStrategy:
 
     def _unfit(self):
         """The label that the one node lacks; None if it lacks none."""
-        labels = {"ray.io/node-id": ids.NODE.hex(), **_job.facts().get("labels", {})}
+        labels = _labels.node()
         for key, op in self.hard.items():
             have = labels.get(key)
             fits = (

@@ -308,7 +308,8 @@ def add(plan: Any, n: Node, params: bytes, inputs: tuple[int, ...], options: dic
     "exchange" of an exchange is a dict {"cut": bool, "n_partitions": int, "spread": int, "tells":
     int, "tables": bool} (struct sk_exchange_desc in src/plan/plan.h)."""
     given = {**options, **options.get("exchange", {})}
-    given.pop("exchange", None)
+    for name in ("exchange", "label_selector", "fallback_strategy"):
+        given.pop(name, None)
     made: int = plan.add(n.op, n.label, params, inputs, **n.operator.plan_facts(), **given)
     return made
 

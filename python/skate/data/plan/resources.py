@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from skate import _did_you_mean
-from skate.calls.options import group_of, label_selector
+from skate.calls.options import fallback_strategy, group_of, label_selector
 from skate.data.plan.node import Node
 from skate.exceptions import TaskUnschedulableError
 from skate.runtime_env import check
@@ -74,7 +74,11 @@ def resources(given: dict[str, Any]) -> dict[str, Any]:
             if v:
                 out["env"] = pickle.dumps(check(v), 5)
         elif k == "label_selector":
-            label_selector(k, v)  # there is one node, so it selects nothing
+            label_selector(k, v)
+            out[k] = v
+        elif k == "fallback_strategy":
+            fallback_strategy(k, v)
+            out[k] = v
         elif k not in (
             "scheduling_strategy",
             "accelerator_type",
@@ -111,7 +115,10 @@ def _meant(keyword: str) -> str:
 
 def group(given: dict[str, Any]) -> dict[str, Any]:
     """The placement group for tasks, as keyword arguments of Plan.add."""
-    g = group_of({k: v for k, v in given.items() if v is not None}, 1, "a stage")
+    # labels are compared when the Dataset runs, since the engine may not be open yet
+    g = group_of(
+        {k: v for k, v in given.items() if v is not None and k != "label_selector"}, 1, "a stage"
+    )
     why = g["unfit"]() if "unfit" in g else None
     if why is not None:
         raise TaskUnschedulableError(why)
@@ -136,6 +143,8 @@ def as_input(node: Node) -> dict[str, Any]:
             "group",
             "bundle",
             "env",
+            "label_selector",
+            "fallback_strategy",
         )
         if k in node.options
     }
