@@ -179,7 +179,7 @@ FLOORS = {
     "ground": """skate._skate skate._deps skate._did_you_mean skate._forked skate._job skate._labels skate._lazy skate._needs
         skate.calls.by_value skate.calls.causes skate.calls.in_actor skate.calls.in_graph skate.terminal*
         skate.config skate.exceptions skate.ids skate.memory skate._private skate._private.processes skate._private.stack
-        skate._private.timeline skate._private.view skate._private.prometheus skate.compat skate.compat.absent skate.compat.as_ray skate.compat.spawned* skate.compat.without_effect
+        skate._private.metrics_board skate._private.timeline skate._private.view skate._private.prometheus skate.compat skate.compat.absent skate.compat.as_ray skate.compat.spawned* skate.compat.without_effect
         skate.util.accelerators skate.util.metrics skate.util.scheduling_strategies skate.util.serialization""",
 }
 

@@ -18,6 +18,7 @@ from skate import _did_you_mean, _forked, _hooks, _job, _labels, _skate, config,
 from skate import job_config as _job_config
 from skate import runtime_env as _runtime_env
 from skate._deps import importlib, json, np, platform
+from skate._private import metrics_board
 from skate.actor import ActorClass, ActorHandle, get_actor, method  # noqa: F401
 from skate.calls import ambient_environment, in_actor, options
 from skate.calls.user_errors import install_hint
@@ -338,6 +339,7 @@ def _open(a: Any, said: dict[str, Any]) -> Context:
         _skate.init(conf)
     except BaseException:
         _job.tell(None)
+        metrics_board.close()
         raise
     if conf["prints"] and conf["engine"] == "local":
         prints.start(bool(conf["print_labels"]))
@@ -433,6 +435,8 @@ def _job_facts(
         "temp_dir": a._temp_dir,
         "runtime_env": {k: v for k, v in runtime_env.items() if k != "worker_process_setup_hook"},
     }
+    if conf["engine"] == "local":
+        job["metrics"] = metrics_board.create()
     logging = a.logging_config or job_config.py_logging_config
     if logging:
         job["logging"] = vars(logging)
@@ -468,6 +472,7 @@ def shutdown(_exiting_interpreter: bool = False) -> None:
     if driver is not None:
         driver.end()
     _skate.shutdown()
+    metrics_board.close()
     prints.stop()
     in_actor.here.clear()
     _job.tell(None)

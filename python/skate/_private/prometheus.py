@@ -4,14 +4,15 @@ this file."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import weakref
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from skate import _skate
 from skate._deps import prometheus, prometheus_core
-from skate._private import view
+from skate._private import metrics_board, view
 
 # The user's metrics of this process, as long as the program keeps them.
 known: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -229,50 +230,85 @@ def _clean(name: str, first: str = "_") -> str:
     return first + out if out[:1].isdigit() else out
 
 
-def _users() -> Iterator[Any]:
-    by_name: dict[str, list[Any]] = {}
+class _Series(NamedTuple):
+    """The numbers of a metric in one process, for one set of tags."""
+
+    kind: str
+    name: str
+    what: str
+    tag_keys: tuple[str, ...]
+    boundaries: tuple[float, ...]
+    tags: tuple[tuple[str, str], ...]
+    values: list[float]  # a counter: [total]; a gauge: [value, time]; a histogram: [*buckets, sum]
+
+
+def _series() -> Iterator[_Series]:
+    """Those of this process, and those of its workers."""
     for m in sorted(known, key=lambda m: m.info["name"]):
-        by_name.setdefault(_clean(m.info["name"]), []).append(m)
-    for name, metrics in by_name.items():
-        kinds = {m.kind for m in metrics}
-        if len(kinds) > 1:
+        for key, value in m.values.items():
+            if m.kind == "histogram":
+                numbers = [*value[0], value[1]]
+            else:
+                numbers = [value] if m.kind == "counter" else [value, m._times[key]]
+            yield _Series(*m._what, key, numbers)
+    for (kind, name, what, tag_keys, boundaries, tags), numbers in metrics_board.read():
+        key = tuple((k, v) for k, v in tags)
+        yield _Series(kind, name, what, tuple(tag_keys), tuple(boundaries), key, numbers)
+
+
+def _users() -> Iterator[Any]:
+    by_name: dict[str, list[_Series]] = {_clean(m.info["name"]): [] for m in known}
+    for s in _series():
+        by_name.setdefault(_clean(s.name), []).append(s)
+    kinds: dict[str, set[str]] = {name: {s.kind for s in some} for name, some in by_name.items()}
+    whats: dict[str, str] = {}
+    for m in known:
+        kinds[_clean(m.info["name"])].add(m.kind)
+        whats[_clean(m.info["name"])] = m.info["description"]
+    for name, some in sorted(by_name.items()):
+        if len(kinds[name]) > 1:
             raise ValueError(
-                f"the program has a {' and a '.join(sorted(kinds))} called {name}: give one of them another name"
+                f"the program has a {' and a '.join(sorted(kinds[name]))} called {name}: give one of them another name"
             )
-        tags = sorted({t for m in metrics for t in m.info["tag_keys"]})
-        labels, what = [_clean(t) for t in tags], metrics[0].info["description"] or name
+        (kind,) = kinds[name]
+        tags = sorted({t for s in some for t in s.tag_keys})
+        what = whats.get(name) or (some[0].what if some else "") or name
+        labels = [_clean(t) for t in tags]
         f: Any
-        if kinds == {"histogram"}:
+        if kind == "histogram":
             f = prometheus_core.HistogramMetricFamily(name, what, labels=labels)
         else:
-            f = _family(name, kinds.pop(), what, labels)
-        for key, value in _merged(metrics).items():
+            f = _family(name, kind, what, labels)
+        for key, value in _merged(some).items():
             given = dict(key)
             at = [given.get(t, "") for t in tags]
-            if isinstance(value, tuple):
+            if kind == "histogram":
                 f.add_metric(at, buckets=value[0], sum_value=value[1])
             else:
                 f.add_metric(at, value)
         yield f
 
 
-def _merged(metrics: list[Any]) -> dict[Any, Any]:
-    """The values of metrics of one name, by their tags: counts are added; of gauges, one counts.
-    Histograms of one name have the buckets of the first; values: (buckets, sum)."""
+def _merged(some: list[_Series]) -> dict[Any, Any]:
+    """The values of metrics of one name, by their tags: counts are added, of gauges the one that was
+    set last counts. Histograms of one name have the buckets of the first; values: (buckets, sum)."""
+    by_tags: dict[Any, list[_Series]] = {}
+    for s in some:
+        by_tags.setdefault(s.tags, []).append(s)
     out: dict[Any, Any] = {}
-    for m in metrics:
-        for key, value in m.values.items():
-            if isinstance(value, tuple):
-                total, buckets = 0, []
-                ends = [*map(float, m.boundaries), float("inf")]
-                for end, n in zip(ends, value[0], strict=True):
-                    total += n
-                    buckets.append((_bucket(end), total))
-                out.setdefault(key, (buckets, value[1]))
-            elif m.kind == "counter":
-                out[key] = out.get(key, 0.0) + value
-            else:
-                out[key] = value
+    for key, same in by_tags.items():
+        first = same[0]
+        if first.kind == "gauge":
+            out[key] = max(same, key=lambda s: s.values[1]).values[0]
+            continue
+        fit = [s.values for s in same if s.boundaries == first.boundaries]
+        sums = [sum(column) for column in zip(*fit, strict=True)]
+        if first.kind == "counter":
+            out[key] = sums[0]
+        else:
+            ends = [*map(float, first.boundaries), float("inf")]
+            totals = itertools.accumulate(sums[:-1])
+            out[key] = [(_bucket(e), n) for e, n in zip(ends, totals, strict=True)], sums[-1]
     return out
 
 

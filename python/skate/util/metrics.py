@@ -1,11 +1,12 @@
 """Counter, Gauge, Histogram: the user's own metrics; and metrics of the engine and these as text for
-Prometheus. A metric stays in the process that made it, where `values` shows its numbers: those of
-tasks are not in the text of the driver."""
+Prometheus. `values` of a metric shows the numbers of its process; the text of the driver has those of
+tasks and actors, too (_private/metrics_board.py)."""
 
+import time
 from bisect import bisect_left
 
 from skate import _forked
-from skate._private import prometheus
+from skate._private import metrics_board, prometheus
 from skate._private.prometheus import prometheus_text, write_prometheus
 
 __all__ = [
@@ -39,6 +40,7 @@ class Metric:
             {},
         )
         self._values, self._lock = {}, _forked.lock()
+        self._what = self.kind, name, description, tag_keys or (), ()
         prometheus.known.add(self)
 
     def set_default_tags(self, default_tags):
@@ -117,17 +119,28 @@ class Counter(Metric):
         key = self._key(value, tags)
         if value <= 0:
             raise ValueError(f"value must be >0, got {value}")
+        board = metrics_board.mine()
         with self._lock:
             self._values[key] = self._values.get(key, 0.0) + value
+            if board is not None:
+                board.add(self, key, 1, {0: value})
 
 
 class Gauge(Metric):
     """The last number that was set."""
 
+    def __init__(self, name, description="", tag_keys=None):
+        super().__init__(name, description, tag_keys)
+        self._times = {}
+
     def set(self, value, tags=None):
         key = self._key(value, tags)
+        board = metrics_board.mine()
         with self._lock:
             self._values[key] = value
+            self._times[key] = time.monotonic()
+            if board is not None:
+                board.set(self, key, value)
 
 
 class Histogram(Metric):
@@ -147,13 +160,18 @@ class Histogram(Metric):
                 f"histogram {name}: boundaries {list(boundaries)} are not rising from above 0"
             )
         self.boundaries = list(boundaries)
+        self._what = *self._what[:-1], tuple(boundaries)
 
     def observe(self, value, tags=None):
         key = self._key(value, tags)
+        board, bucket = metrics_board.mine(), bisect_left(self.boundaries, value)
         with self._lock:
             v = self._values.setdefault(key, [[0] * (len(self.boundaries) + 1), 0.0])
-            v[0][bisect_left(self.boundaries, value)] += 1
+            v[0][bucket] += 1
             v[1] += value
+            if board is not None:
+                n = len(self.boundaries) + 2
+                board.add(self, key, n, {bucket: 1, n - 1: value})
 
     @property
     def info(self):
