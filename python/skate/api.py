@@ -273,9 +273,8 @@ def init(
         True
     """
     if address in (None, "auto") and _engine is None:
-        set_apart = (_system_config or {}).get("address") or os.environ.get("SKATE_ADDRESS")
-        address = set_apart or address
-    said = {k: v for k, v in locals().items() if k not in ("kwargs", "set_apart")}
+        address = config.asked("address", _system_config or {}) or address
+    said = {k: v for k, v in locals().items() if k != "kwargs"}
     _check_arguments(_temp_dir, kwargs)
     if address not in (None, "local", "auto"):
         said["_engine"] = engine.of_address(address, _engine)

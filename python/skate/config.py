@@ -330,6 +330,14 @@ def _record(path):
     return path
 
 
+def asked(name, given):
+    """The value of a knob that the caller (`given`) or the environment has set, cast but not
+    checked; None if neither has."""
+    default, env, _ = KNOBS[name]
+    value = given.get(name)
+    return _cast(name, default, os.environ[env]) if value is None and env in os.environ else value
+
+
 def resolve(given):
     """The value of each knob. given: the values that the caller has set (None: not set). Raises the
     errors of check_names() and check_value()."""

@@ -13,10 +13,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "ipc/ipc_int.h"
 
 /* Closes the descriptors from `from` up to and including `to`. */
@@ -70,11 +73,14 @@ static void __attribute__((noreturn)) watch(const struct sk_witness *w, int driv
 void sk_witness_start(struct sk_witness *w, int driver_fd) {
     pid_t server = getpid();
     sk_stray_ours(true); /* not a process of user code */
-    pid_t pid = fork();
+    errno = EAGAIN;      /* of the fault */
+    pid_t pid = SK_FAULT("witness.fork") ? -1 : fork();
     if (pid == 0) watch(w, driver_fd, server);
+    if (pid < 0)
+        fprintf(stderr, "skate: there will be no record if this program is killed: %s\n",
+                strerror(errno));
     sk_stray_ours(false);
-    /* the server and its workers do without the descriptor; if the system refuses the process,
-     * nothing is saved of a driver that is killed */
+    /* the server and its workers do without the descriptor */
     (void)close(w->fd);
     w->fd = -1;
 }

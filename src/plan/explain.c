@@ -62,7 +62,7 @@ static void put_source(struct text *t, const struct sk_node_desc *d) {
         bytes += (int64_t)d->blocks[i].bytes;
     }
     if (d->feed) put(t, "  read by this process as the run goes");
-    else if (d->op->props & SK_OP_SOURCE)
+    else if ((d->op->props & SK_OP_SOURCE) && d->n_blocks + d->n_units)
         put(t, "  %u %s", d->n_blocks ? d->n_blocks : d->n_units, d->n_blocks ? "blocks" : "tasks");
     if (rows > 0) put(t, "  %lld rows", (long long)rows);
     if (bytes > 0) put(t, "  "), put_bytes(t, (double)bytes);

@@ -138,7 +138,10 @@ __attribute__((constructor)) static void serve_when_asked(void) {
     if (atomic_load(&d->slow_start))
         for (;;) pause();
     if (d->fault[0] && sk_fault_parse(d->fault, NULL) != SK_OK) _exit(89);
-    work(d, sk_forksrv_run(atoi(sock), &(struct sk_forksrv_hooks){.on_note = on_note, .ctx = d}));
+    struct sk_witness w = {.fd = -1};
+    struct sk_forksrv_hooks hooks = {.on_note = on_note, .ctx = d};
+    if (strncmp(d->fault, "witness.", 8) == 0) hooks.witness = &w;
+    work(d, sk_forksrv_run(atoi(sock), &hooks));
 }
 
 /* ---- the driver's side ----------------------------------------------------------------------- */

@@ -214,6 +214,29 @@ TEST(forksrv_no_pipe_for_what_a_worker_forks) {
         "skate fork server: a pipe for what tasks fork (check ulimit -n): Too many open files\n");
 }
 
+TEST(forksrv_says_that_there_is_no_witness) {
+    struct driver v;
+    char text[600];
+    int keep = dup(2), told = memfd_create("stderr", MFD_CLOEXEC);
+    CHECK(keep >= 0 && told >= 0);
+    driver_begin(&v);
+    v.d->act = ACT_PAUSE;
+    strcpy(v.d->fault, "witness.fork:fail");
+    CHECK_EQ(dup2(told, 2), 2);
+    driver_start(&v, -1);
+    CHECK_EQ(dup2(keep, 2), 2);
+    spawn_n(&v, 0, 1); /* the server goes on */
+    (void)expect_report(&v, SK_FORK_STARTED);
+    ssize_t n = pread(told, text, sizeof text - 1, 0);
+    CHECK_GT(n, 0);
+    text[n] = 0;
+    CHECK_STR_HAS(text, "skate: there will be no record if this program is killed: "
+                        "Resource temporarily unavailable\n");
+    driver_end(&v);
+    close(keep);
+    close(told);
+}
+
 TEST(forksrv_notes_of_any_size) {
     struct driver v = driver_with(ACT_EXIT, 0);
     const size_t sizes[] = {0, 1, 5, 4096, 300000, (size_t)4 << 20};

@@ -11,8 +11,8 @@ a child that a task has forked) count for themselves only.
 A slot, in fields of 8 bytes of this machine's byte order:
 
     field        writer               what a crash leaves
-    0 owner      worker, under flock  the number of a dead process: the slot is free
-    1 born       worker, under flock  as above; when that process started, since numbers come again
+    0 owner      worker, under lockf  the number of a dead process: the slot is free
+    1 born       worker, under lockf  as above; when that process started, since numbers come again
     2 used       owner, last          the fields of records that are complete
     3.. records  owner                a record behind `used` is not there
 
@@ -24,14 +24,16 @@ or histogram that is read while it is written may lack the last value in one of 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
-from collections.abc import Iterator
-from typing import Any
 
 from skate import _forked, _job, _skate
 from skate._deps import json, mmap
+
+TYPE_CHECKING = False  # typing is slow to import
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
 
 SLOT_BYTES = 1 << 18  # about 1,000 series; pages that nobody has written to take no memory
 SLOTS = 1024
@@ -122,7 +124,7 @@ def _taken(pid: int, fd: int) -> _Slot | None:
     except OSError:  # the driver runs on another machine, or has ended
         return None
     try:
-        fcntl.flock(board, fcntl.LOCK_EX)  # waits for processes that take a slot only
+        os.lockf(board, os.F_LOCK, 0)  # until close(); waits for processes that take a slot only
         for at in range(0, SLOT_BYTES * SLOTS, SLOT_BYTES):
             slot = memoryview(mmap.mmap(board, SLOT_BYTES, offset=at))
             fields = slot.cast("q")
@@ -131,7 +133,6 @@ def _taken(pid: int, fd: int) -> _Slot | None:
                 return _Slot(slot, fields)
         return None
     finally:
-        fcntl.flock(board, fcntl.LOCK_UN)  # not by close(), since a mapping keeps a copy of it
         os.close(board)
 
 

@@ -203,6 +203,18 @@ def command(pid):
         return "gone"
 
 
+def only():
+    """The driver of the only engine of this user. LookupError: there is none, or there are
+    several."""
+    found = [driver for driver, _, _ in engines()]
+    if len(found) == 1:
+        return found[0]
+    which = "; ".join(f"{driver} ({command(driver)})" for driver in found)
+    raise LookupError(
+        f"{len(found)} programs run skate, say which by its pid: {which}" if found else none()
+    )
+
+
 def none(pid=None):
     """The sentence that says why there is no engine: of this user, or of the process."""
     if pid is None:

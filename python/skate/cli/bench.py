@@ -4,7 +4,6 @@ installed. Each measurement is a process of its own (workloads.py), and the engi
 import argparse
 import os
 import statistics
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -22,7 +21,7 @@ from skate._deps import (
     pyplot,
     tempfile,
 )
-from skate.cli import out
+from skate.cli import child, out
 
 EXAMPLES = """
 skate bench
@@ -187,23 +186,18 @@ def make(folder: str, rows: int) -> None:
 
 def _measure(engine: str, workload: str, folder: str, args: argparse.Namespace) -> float:
     """Seconds of one measurement. Refused: it failed, with the reason."""
-    here = os.path.dirname(os.path.dirname(os.path.abspath(skate.__file__)))
     n = str(args.cpus)
-    env = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")])),
-        "POLARS_MAX_THREADS": n,
-        "RAY_DEDUP_LOGS": "0",
-    }
-    command = [sys.executable, "-m", "skate.cli.workloads", engine, workload, folder, n]
-    try:
-        p = subprocess.run(
-            command, env=env, capture_output=True, text=True, timeout=args.timeout, cwd=folder
-        )
-    except subprocess.TimeoutExpired:
-        raise out.Refused(f"no result within {args.timeout:g} s") from None
+    p = child.run(
+        *("-m", "skate.cli.workloads", engine, workload, folder, n),
+        seconds=args.timeout,
+        cwd=folder,
+        POLARS_MAX_THREADS=n,
+        RAY_DEDUP_LOGS="0",
+    )
+    if p is None:
+        raise out.Refused(f"no result within {args.timeout:g} s")
     if p.returncode:
-        raise out.Refused((p.stderr.strip().splitlines() or [f"exit status {p.returncode}"])[-1])
+        raise out.Refused(child.why(p))
     return float(json.loads(p.stdout.splitlines()[-1])["seconds"])
 
 

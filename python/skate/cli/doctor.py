@@ -5,13 +5,11 @@ Each check is a function below CHECKS; it returns what it has found as one Findi
 import argparse
 import os
 import resource
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-import skate
 from skate import _did_you_mean, _skate, config
 from skate._deps import (
     importlib,
@@ -23,7 +21,7 @@ from skate._deps import (
     shutil,
     tempfile,
 )
-from skate.cli import out
+from skate.cli import child, out
 from skate.terminal import words
 
 EXAMPLES = """
@@ -383,32 +381,18 @@ print(n, t1 - t, time.perf_counter() - t1)
 
 
 def _engine() -> Finding:
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [_here(), *sys.path]))}
-    try:
-        p = subprocess.run(
-            [sys.executable, "-c", _TRY],
-            env=env,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=ENGINE_S,
-        )
-    except subprocess.TimeoutExpired:
+    p = child.run("-c", _TRY, seconds=ENGINE_S)
+    if p is None:
         why = "A new engine ran no task in this time."
         change = "run `skate stack` in another terminal meanwhile, and report what it shows"
         return Finding("an engine", WRONG, f"no answer within {ENGINE_S} s", why, change)
     if p.returncode or not p.stdout.startswith("1000 "):
-        last = (p.stderr.strip().splitlines() or [f"exit status {p.returncode}"])[-1]
         why = "A new engine could not run a small Dataset."
-        return Finding("an engine", WRONG, last, why, "see the other checks, then report this line")
+        change = "see the other checks, then report this line"
+        return Finding("an engine", WRONG, child.why(p), why, change)
     _, load, first = map(float, p.stdout.split())
     found = f"imported in {load:.2f} s, first rows of a Dataset {first:.2f} s later"
     return Finding("an engine", OK, found)
-
-
-def _here() -> str:
-    """The folder that has the package skate."""
-    return os.path.dirname(os.path.dirname(os.path.abspath(skate.__file__)))
 
 
 CHECKS: list[Any] = [

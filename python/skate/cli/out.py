@@ -89,11 +89,10 @@ def engines(pid: int | None) -> list[Any]:
 
 def only() -> int:
     """The driver of the only engine of this user. Refused: there is none, or there are several."""
-    found = engines(None)
-    if len(found) > 1:
-        which = "; ".join(f"{driver} ({stack.command(driver)})" for driver, _, _ in found)
-        raise Refused(f"{len(found)} programs run skate, say which by its pid: {which}")
-    return found[0][0]
+    try:
+        return int(stack.only())
+    except LookupError as e:
+        raise Refused(str(e)) from None
 
 
 def snapshot(where: int | str) -> dict[str, Any]:

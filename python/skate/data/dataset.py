@@ -1880,9 +1880,9 @@ class Dataset(batches.Batches):
             >>> import skate
             >>> skate.data.range(1000, override_num_blocks=4).repartition(2).explain()
             logical
-              Repartition (BLOCKING: all of its input first, of 7.8 KiB read (1,000 rows))  0 tasks  cpu 1
+              Repartition (BLOCKING: all of its input first, of 7.8 KiB read (1,000 rows))  cpu 1
             physical
-              [tasks] Repartition (BLOCKING: all of its input first, of 7.8 KiB read (1,000 rows))  0 tasks  cpu 1
+              [tasks] Repartition (BLOCKING: all of its input first, of 7.8 KiB read (1,000 rows))  cpu 1
             <BLANKLINE>
             first, for Repartition
               logical

@@ -34,14 +34,7 @@ def show(
         OSError: The port or the path is in use, or not for this user.
     """
     if where is None:
-        found = [pid for pid, _, _ in stack.engines()]
-        if len(found) != 1:
-            raise LookupError(
-                f"several programs run skate: choose one of the processes {', '.join(map(str, found))}"
-                if found
-                else "no process of this user runs skate; `skate page FILE` shows the record of a run that is over"
-            )
-        where = found[0]
+        where = stack.only()
     with serve(where, port, socket_path=socket_path) as page:
         print(page.url, flush=True)
         if socket_path is not None:

@@ -24,6 +24,7 @@ import struct
 import threading
 import time
 import weakref
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,6 +36,7 @@ from skate.page.source import Engine, Source
 
 BEAT_S = 15.0  # a stream without news sends an empty line so often, to find out if it is read
 HTML = Path(__file__).with_name("page.html")
+_BUSY = "The page is asked for another stack or trace, and that takes long. Ask again later."
 
 
 def leads_to(url: str) -> str:
@@ -49,6 +51,7 @@ class Limits(NamedTuple):
     streams: int = 8  # of the connections: those that wait for events
     head_s: float = 5.0  # seconds for a request to arrive
     send_s: float = 10.0  # seconds for an answer, or an event, to be taken
+    turn_s: float = 10.0  # seconds that a request for a stack or a trace waits for those before it
 
 
 def _policy(html: str) -> str:
@@ -156,13 +159,18 @@ class _Handler(BaseHTTPRequestHandler):
         page = self.server.page
         if not pid.isascii() or not pid.isdecimal() or len(pid) > 10:
             raise LookupError("The number of a process is wanted.")
-        with page.asking:
-            self._send(200, page.source.stack(int(pid)))
+        with page.a_turn() as mine:
+            answer = page.source.stack(int(pid)) if mine else None
+        if answer is None:
+            return self._send(503, _BUSY)
+        self._send(200, answer)
 
     def _trace(self, _: str) -> None:
         page = self.server.page
-        with page.asking:
-            trace = page.source.trace()
+        with page.a_turn() as mine:
+            trace = page.source.trace() if mine else None
+        if trace is None:
+            return self._send(503, _BUSY)
         name = f"skate-{page.feed.latest(float('inf'))['pid']}.json"
         self._send(200, trace, "application/json", download=name)
 
@@ -376,7 +384,7 @@ class Page:
         self.source, self.feed = source, Feed(source)
         self.token = secrets.token_urlsafe(24)
         self.closing = threading.Event()
-        self.asking = _forked.lock()  # one stack or trace at a time
+        self._asking = _forked.lock()  # one stack or trace at a time
         self._entering = _forked.lock()
         self._path = path
         self._way_in: str | None = None
@@ -395,6 +403,17 @@ class Page:
         self._thread = threading.Thread(target=self._server.run, name="skate-page", daemon=True)
         self._thread.start()
         _pages.add(self)
+
+    @contextlib.contextmanager
+    def a_turn(self) -> Iterator[bool]:
+        """The turn of a request that only one may have at a time; False if it does not come
+        soon."""
+        mine = self._asking.acquire(timeout=self._server.limits.turn_s)
+        try:
+            yield mine
+        finally:
+            if mine:
+                self._asking.release()
 
     def way_in(self) -> str:
         """An address that leads to the page, once. It is for a file that only this user can read, to

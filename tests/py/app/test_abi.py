@@ -1,14 +1,12 @@
 """libskate keeps the interface that tests/c/abi.txt lists (tests/abi.py)."""
 
-import importlib.util
 import re
 from pathlib import Path
 
+from scripts import script
+
 ROOT = Path(__file__).resolve().parents[3]
-spec = importlib.util.spec_from_file_location("abi", ROOT / "tests" / "abi.py")
-assert spec and spec.loader
-abi = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(abi)
+abi = script("tests/abi.py")
 
 
 def test_the_interface_is_the_kept_one():

@@ -1,9 +1,9 @@
 """skate in notebooks: kernels as Jupyter runs them, without a browser. Also runs the notebooks of
 examples/notebooks."""
 
+import contextlib
 import os
 import re
-import time
 from pathlib import Path
 
 import nbformat
@@ -11,6 +11,7 @@ import pytest
 import skate
 from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
+from patience import eventually
 
 ROOT = Path(__file__).parents[3]
 NOTEBOOKS = sorted((ROOT / "examples/notebooks").glob("*.ipynb"))
@@ -63,11 +64,10 @@ class Kernel:
 
 @pytest.fixture(scope="module")
 def kernel():
-    k = Kernel()
-    k.run("import os, signal, time\nimport skate, skate.data as sd\nskate.init(num_cpus=2)")
-    yield k
-    k.run("skate.shutdown()")
-    k.close()
+    with contextlib.closing(Kernel()) as k:
+        k.run("import os, signal, time\nimport skate, skate.data as sd\nskate.init(num_cpus=2)")
+        yield k
+        k.run("skate.shutdown()")
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
@@ -178,8 +178,7 @@ def wait(b):
 """
     )
     asked = kernel.begin(INTERRUPTED[what])
-    while not began.exists():  # what the cell runs has begun
-        time.sleep(0.01)
+    eventually(began.exists)  # what the cell runs has begun
     kernel.manager.interrupt_kernel()
     seen = kernel.end(asked)
     assert [c["ename"] for kind, c in seen if kind == "error"] == ["KeyboardInterrupt"], seen
@@ -190,9 +189,9 @@ def wait(b):
 
 
 def test_a_kernel_starts_the_engine_again_and_again():
-    k = Kernel()
-    seen = k.run(
-        """
+    with contextlib.closing(Kernel()) as k:
+        seen = k.run(
+            """
 import os, skate
 fds = []
 for i in range(100):
@@ -203,6 +202,5 @@ for i in range(100):
     fds.append(len(os.listdir("/proc/self/fd")))
 print("descriptors", fds[20] >= fds[-1])
 """
-    )
-    k.close()
+        )
     assert "descriptors True" in k.printed(seen)

@@ -238,6 +238,14 @@ def test_a_log_of_another_job_is_refused(tmp_path, source):
     assert sd.read_parquet(str(target)).count() == N * 3 // 4
 
 
+def test_a_job_that_has_ended_says_so_and_does_nothing(tmp_path, caplog):
+    for i in range(2):
+        ds = skate.data.range(100).map_batches(lambda b: b)
+        ds.write_parquet(tmp_path / "out", resume=True, mode="append")
+        assert ("has ended before; nothing is done again" in caplog.text) == (i == 1)
+        assert skate.data.read_parquet(tmp_path / "out").count() == 100
+
+
 def test_a_job_that_has_ended_makes_room_for_another(tmp_path, source):
     target = tmp_path / "out"
     job(source, target)

@@ -249,6 +249,8 @@ def test_explain():
         and "RandomShuffleReduce" in text
         and "partitions by size" in text
     )
+    blocking = skate.data.range(10, override_num_blocks=4).repartition(3).explain_text()
+    assert "ReadRange  4 tasks" in blocking and "0 tasks" not in blocking
     text = skate.data.range(10).repartition(3, keys=["id"]).explain_text()
     assert (
         "RepartitionMap(id)" in text and "RepartitionReduce(id)" in text and "3 partitions" in text

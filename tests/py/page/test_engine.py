@@ -14,6 +14,7 @@ import textwrap
 import pytest
 import skate
 import skate.data as sd
+from patience import eventually
 from skate.data import DataContext
 from skate.page import driver as page_driver
 from skate.page import serve, show
@@ -72,9 +73,9 @@ def test_a_setting_of_the_engine(capsys):
     assert now["pid"] == os.getpid() and now["live"] and now["runs"] == []
     for i in (1, 2):  # it stays for all runs
         assert sd.range(1000).map(plus).sum("id") == 500_500
+        # a snapshot may be a quarter of a second old
+        eventually(lambda: [r["state"] for r in read(url)["runs"]] == ["done"] * i)  # noqa: B023
         now = read(url)
-        while len(now["runs"]) < i or now["runs"][-1]["state"] == "running":
-            now = read(url)  # a snapshot may be a quarter of a second old
         assert [r["state"] for r in now["runs"]] == ["done"] * i
     assert told(capsys) == []
     ops = now["runs"][-1]["ops"]
@@ -277,8 +278,8 @@ def test_a_page_of_another_program(program):
         assert "program.py" in read(url, f"stack/{p.pid}")
         p.stdin.close()
         assert p.wait(60) == 0
-        while (now := read(url))["live"]:
-            pass
+        eventually(lambda: not read(url)["live"])
+        now = read(url)
         assert now["runs"][0]["state"] == "done"  # the last state stays
         viewer.send_signal(signal.SIGINT)
         assert viewer.wait(60) == 0
@@ -289,8 +290,7 @@ def test_a_record(program, tmp_path):
     p = program(SKATE_TRACE=record)
     p.kill()  # its record is written all the same
     p.wait()
-    while not os.path.exists(record):
-        os.sched_yield()
+    eventually(lambda: os.path.exists(record))
     with serve(record) as page:
         now = read(page.url)
         assert (now["live"], now["ended"], now["pid"]) == (False, "killed", p.pid)

@@ -11,6 +11,7 @@ import sys
 import threading
 
 import pytest
+from patience import eventually
 from skate.page import guard
 from skate.page.feed import Changes, pause
 from skate.page.server import Limits, Page, serve
@@ -94,6 +95,30 @@ def test_the_parts_of_the_page(page, source):
     assert headers["Content-Type"].startswith("text/plain; version=0.0.4")
     status, headers, _ = ask(page, f"/{page.token}")
     assert (status, headers["Location"]) == (308, f"/{page.token}/")
+
+
+def test_one_stack_or_trace_at_a_time(source):
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(pid):
+        begun.set()
+        assert go_on.wait(30)
+        return "at last"
+
+    source.stack = slow
+    with Page(source, 0, limits=Limits(turn_s=0.1)) as page:
+        got = []
+        first = threading.Thread(target=lambda: got.append(ask(page, "stack/4300")))
+        first.start()
+        assert begun.wait(30)
+        for path in ("stack/4300", "trace.json"):
+            status, _, body = ask(page, path)
+            assert status == 503 and b"Ask again later" in body
+        assert ask(page, "snapshot.json")[0] == 200
+        go_on.set()
+        first.join(30)
+        assert got[0][0] == 200 and got[0][2] == b"at last"
+        assert ask(page, "trace.json")[0] == 200
 
 
 def test_head_has_no_body(page):
@@ -268,17 +293,21 @@ def test_requests_that_are_none(page):
 def test_requests_that_never_end(source):
     with Page(source, 0, limits=Limits(head_s=0.2)) as page:
         with socket.create_connection(("127.0.0.1", page.port), timeout=30) as s:
-            got = b""
-            while not got:  # a byte whenever the server has not answered yet: each is in time
+            got = []
+
+            def answered():  # a byte whenever the server has not answered yet: each is in time
                 try:
                     s.sendall(b"G")
                     s.settimeout(0.02)
-                    got = s.recv(1 << 16)
+                    got.append(s.recv(1 << 16))
                 except TimeoutError:
-                    continue
+                    return False
                 except ConnectionError:
-                    break
-            assert not got or b" 408 " in got
+                    got.append(b"")
+                return True
+
+            eventually(answered)
+            assert not got[0] or b" 408 " in got[0]
         assert ask(page)[0] == 200
 
 
@@ -290,13 +319,16 @@ def test_the_number_of_connections_is_limited(source):
         assert threading.active_count() < 20
         for s in idle:
             s.close()
-        while True:  # until the server has seen that they are closed
+
+        def free():  # when the server has seen that they are closed
             try:
-                assert ask(page)[0] in (200, 503)
-                if ask(page)[0] == 200:
-                    break
+                status = ask(page)[0]
             except (ConnectionError, http.client.BadStatusLine):
-                continue
+                return False
+            assert status in (200, 503)
+            return status == 200
+
+        eventually(free)
 
 
 def test_the_number_of_streams_is_limited(source):

@@ -1,18 +1,15 @@
 """What is made from the parsers of the command line: docs/reference/cli.md, docs/man/skate.1 and
 the completions of shells."""
 
-import importlib.util
 import subprocess
 from pathlib import Path
 
 import pytest
+from scripts import script
 from skate.cli import completion, parsers
 
 ROOT = Path(__file__).resolve().parents[3]
-spec = importlib.util.spec_from_file_location("pages", ROOT / "docs/_make/command_line.py")
-assert spec and spec.loader
-pages = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(pages)
+pages = script("docs/_make/command_line.py", "pages")
 
 
 def test_they_are_what_the_parsers_say():
@@ -37,7 +34,7 @@ def test_each_option_of_each_command_is_there(path):
 
 def test_each_module_of_a_command_is_one():
     """No file of the folder is a command that nobody can call."""
-    helpers = {"__init__", "out", "parsers", "screen", "workloads"}
+    helpers = {"__init__", "child", "out", "parsers", "screen", "workloads"}
     found = {p.stem for p in (ROOT / "python/skate/cli").glob("*.py")} - helpers
     assert found == set(parsers.COMMANDS)
     for name in parsers.COMMANDS:

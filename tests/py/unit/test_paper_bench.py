@@ -1,10 +1,9 @@
 """bench/py/paper.py: its arithmetic, and that the simulator understands its arguments."""
 
-import importlib.util
 import os
-import sys
 
 import pytest
+from scripts import script
 
 HERE = os.path.join(
     os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "bench", "py", "paper.py"
@@ -13,11 +12,7 @@ HERE = os.path.join(
 
 @pytest.fixture(scope="module")
 def paper():
-    spec = importlib.util.spec_from_file_location("paper_bench", HERE)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return script(HERE, "paper_bench")
 
 
 def test_the_published_run_costs_what_was_published(paper):

@@ -3,17 +3,11 @@ itself is correct."""
 
 import ast
 import fnmatch
-import importlib.util
-from pathlib import Path
 
 import pytest
+from scripts import script
 
-spec = importlib.util.spec_from_file_location(
-    "shape", Path(__file__).resolve().parents[2] / "shape.py"
-)
-assert spec and spec.loader
-shape = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(shape)
+shape = script("tests/shape.py")
 
 
 def test_rings_are_the_strongly_connected_components():

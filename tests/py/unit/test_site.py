@@ -1,7 +1,6 @@
 """The reference of the site has every public name, setting, variable and error. (tests/reference.py
 collects both sides; `./dev docs` checks the built site.)"""
 
-import importlib.util
 import re
 import shlex
 from pathlib import Path
@@ -9,14 +8,12 @@ from pathlib import Path
 import pytest
 import skate.data.exceptions
 import skate.exceptions
+from scripts import script
 from skate import config
 from skate.cli import parsers
 
 ROOT = Path(__file__).resolve().parents[3]
-spec = importlib.util.spec_from_file_location("reference", ROOT / "tests" / "reference.py")
-assert spec and spec.loader
-site = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(site)
+site = script("tests/reference.py")
 
 
 def page(name):

@@ -114,7 +114,7 @@ def evaluate(e: Expr, rb: pa.RecordBatch) -> Any:
         raise TypeError(f"{e.name} is an aggregate: groupby(...).agg(...) computes it")
     if isinstance(e, StarExpr):
         raise TypeError(
-            "star() stands for columns, not for a value; use it in select_columns() only"
+            "star() stands for all columns, not for a value: with_columns() keeps them, and select_columns() takes their names"
         )
     raise TypeError(f"{type(e).__name__} is no expression")
 

@@ -137,7 +137,7 @@ class Job:
             self.over = r[0] == _DONE
         self._check_files()
         if self.over and len(self.files) == self.units:
-            log.info(
+            log.warning(
                 "resume: the write into %s has ended before; nothing is done again. Remove %s to start it anew",
                 self.target,
                 self.folder,
