@@ -1,7 +1,9 @@
-"""The picture of `skate top`, as SVG: `python docs/images/top.py [FILE]` runs a program for some
-seconds, looks at it as `skate top` does, and writes what the terminal would show."""
+"""The pictures of `skate top`: `python docs/images/top.py [FILE]` runs a program, looks at it every
+second as `skate top` does, and writes what the terminal shows: FILE.svg after some seconds, and
+FILE.cast, the whole run as a recording for `asciinema play` (asciicast, version 2)."""
 
 import io
+import json
 import re
 import subprocess
 import sys
@@ -17,6 +19,8 @@ from skate.cli import screen  # noqa: E402
 
 COLUMNS = 100
 SECONDS = 6  # of the run when the picture is taken
+LOOKS = 40  # the most of a recording
+LINES = 30  # of the recording's terminal
 
 PROGRAM = """
 import time
@@ -37,17 +41,62 @@ events.random_shuffle(seed=1).map_batches(slow).materialize()
 """
 
 
-def look(pid: int) -> list[dict]:
-    """Two looks, a second apart, when the run has gone on for a while."""
-    before: dict = {"runs": []}
+def looks(pid: int) -> list[dict]:
+    """What is seen each second, from the beginning of the run to its end."""
+    seen: list[dict] = []
     deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        now = view.snapshot(pid)
-        if now["runs"] and before["runs"] and now["runs"][-1]["seconds"] >= SECONDS:
-            return [before, now]
-        before = now
-        time.sleep(1.0)  # what `skate top` does between two looks
-    raise SystemExit("the program did not get there within two minutes")
+    while time.monotonic() < deadline and len(seen) < LOOKS:
+        try:
+            now = view.snapshot(pid)
+        except LookupError:
+            if seen:  # it has ended
+                return seen
+            time.sleep(0.05)  # it is starting
+            continue
+        if now["runs"]:
+            seen.append(now)
+            time.sleep(1.0)  # what `skate top` does between two looks
+    return seen
+
+
+def svg(now: dict, before: dict) -> str:
+    console = Console(
+        record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, highlight=False
+    )
+    console.print(screen.render(now, before, COLUMNS))
+    made = console.export_svg(title="skate top", unique_id="top")
+    # The reader's own font: the page asks for nothing from elsewhere.
+    return re.sub(r"@font-face \{.*?\}\s*", "", made, flags=re.DOTALL)
+
+
+def cast(seen: list[dict]) -> str:
+    """A recording with a frame a second. Of each frame only the lines that have changed are
+    written."""
+    head = {"version": 2, "width": COLUMNS, "height": LINES, "title": "skate top"}
+    rows: list[str] = [json.dumps(head)]
+    shown: list[str] = []
+    before = None
+    for second, now in enumerate(seen):
+        out = io.StringIO()
+        console = Console(
+            width=COLUMNS,
+            file=out,
+            force_terminal=True,
+            color_system="standard",
+            highlight=False,
+        )
+        console.print(screen.render(now, before, COLUMNS))
+        lines = out.getvalue().splitlines()[:LINES]
+        text = "" if shown else "\x1b[?25l\x1b[2J"
+        for i in range(max(len(lines), len(shown))):
+            line = lines[i] if i < len(lines) else ""
+            if i >= len(shown) or shown[i] != line:
+                text += f"\x1b[{i + 1};1H{line}\x1b[K"
+        if second == len(seen) - 1:
+            text += f"\x1b[{len(lines) + 1};1H\x1b[?25h"
+        rows.append(json.dumps([second, "o", text], ensure_ascii=False))
+        shown, before = lines, now
+    return "\n".join(rows) + "\n"
 
 
 def main(path: Path) -> None:
@@ -60,27 +109,19 @@ def main(path: Path) -> None:
     try:
         while not (Path(f"/proc/{p.pid}/cmdline").read_bytes()):
             pass
-        for _ in range(1200):
-            try:
-                view.snapshot(p.pid)
-                break
-            except LookupError:  # it is starting
-                time.sleep(0.05)
-        before, now = look(p.pid)
+        seen = looks(p.pid)
     finally:
         p.kill()
         p.wait()
-    for s in (before, now):
+    for s in seen:
         s["program"] = "python events.py"
-    console = Console(
-        record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, highlight=False
-    )
-    console.print(screen.render(now, before, COLUMNS))
-    svg = console.export_svg(title="skate top", unique_id="top")
-    # The reader's own font: the page asks for nothing from elsewhere.
-    path.write_text(re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL))
-    print(path)
+    at = next((i for i, s in enumerate(seen) if s["runs"][-1]["seconds"] >= SECONDS), 0)
+    if not at:
+        raise SystemExit("the program did not get there")
+    for end, text in ((".svg", svg(seen[at], seen[at - 1])), (".cast", cast(seen))):
+        path.with_suffix(end).write_text(text)
+        print(path.with_suffix(end))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).with_suffix(".svg"))
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else __file__))

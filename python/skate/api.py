@@ -273,7 +273,7 @@ def init(
         True
     """
     if address in (None, "auto") and _engine is None:
-        address = config.asked("address", _system_config or {}) or address
+        address = str(config.asked("address", _system_config or {}) or "") or address
     said = {k: v for k, v in locals().items() if k != "kwargs"}
     _check_arguments(_temp_dir, kwargs)
     if address not in (None, "local", "auto"):

@@ -63,7 +63,7 @@ def close() -> None:
     _fd = -1
 
 
-def read() -> Iterator[tuple[list[Any], list[float]]]:
+def read() -> Iterator[tuple[list[Any], list[Any]]]:
     """In the driver: (what the name of a record says, its values) of each record."""
     if _fd < 0:
         return

@@ -250,7 +250,8 @@ def _series() -> Iterator[_Series]:
                 numbers = [*value[0], value[1]]
             else:
                 numbers = [value] if m.kind == "counter" else [value, m._times[key]]
-            yield _Series(*m._what, key, numbers)
+            kind, name, what, tag_keys, boundaries = m._what
+            yield _Series(kind, name, what, tag_keys, boundaries, key, numbers)
     for (kind, name, what, tag_keys, boundaries, tags), numbers in metrics_board.read():
         key = tuple((k, v) for k, v in tags)
         yield _Series(kind, name, what, tuple(tag_keys), tuple(boundaries), key, numbers)
