@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import skate.data as sd
+from patience import eventually
 from skate.data.op import find
 from skate.data.worker import coroutines
 from skate.data.worker.task import task
@@ -124,6 +125,26 @@ def test_calls_that_are_left_are_cancelled(run, op):
     assert 64 not in ended
     out.close()
     assert sorted(begun) == sorted(ended)
+
+
+def test_a_consumer_that_leaves_ends_the_calls(tmp_path):
+    async def f(row):
+        i = row["id"]
+        try:
+            if i >= 64:  # the rows of the first piece end
+                (tmp_path / f"begun {i}").touch()
+                await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            (tmp_path / f"ended {i}").touch()
+            raise
+        return {"id": i, "x": np.zeros(30_000)}
+
+    seen = iter(sd.range(1000, override_num_blocks=1).map(f).iter_batches(batch_size=8))
+    assert next(seen)["id"].tolist() == list(range(8))
+    eventually(lambda: len(list(tmp_path.glob("begun *"))) == coroutines.ROWS)
+    del seen
+    eventually(lambda: len(list(tmp_path.glob("ended *"))) == coroutines.ROWS)
+    assert sd.range(10).map(passed).count() == 10  # the worker goes on
 
 
 @pytest.mark.parametrize("lazy", [False, True])
