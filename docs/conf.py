@@ -56,8 +56,14 @@ nitpick_ignore_regex = [
     ("py:class", r"(OnError|Path|Paths|Row|RowFunction|Seed|Shuffle|Strategy)"),
     ("py:class", r"(dict|tuple|list)\[\w+"),  # what Sphinx makes of a string that is a type
     # Type variables, and types that the code keeps for itself.
-    ("py:class", r"(.*\.pool\.[RT]|P|R|T|U|Facts|Node|RunRequest|Context|NumReturns|TaskOptions|_\w+|.*\._\w+)"),
-    ("py:class", r".*\.(WriteReturnType|BlockType|StatComputationPlan|BatchFormat|Deal|page\.\w+\.\w+)"),
+    (
+        "py:class",
+        r"(.*\.pool\.[RT]|P|R|T|U|Facts|Node|RunRequest|Context|NumReturns|TaskOptions|_\w+|.*\._\w+)",
+    ),
+    (
+        "py:class",
+        r".*\.(WriteReturnType|BlockType|StatComputationPlan|BatchFormat|Deal|page\.\w+\.\w+)",
+    ),
 ]
 language = "en"
 default_role = "code"  # `name` in a docstring
