@@ -41,6 +41,7 @@ NAME = "skate-metrics"
 _HEAD = 3
 
 _fd = -1  # in the driver
+_file = (0, 0)  # what _fd is a descriptor of, as long as the program has not closed it
 _slot: _Slot | None = None  # in a worker
 _asked = False
 _lock = _forked.lock()
@@ -48,9 +49,10 @@ _lock = _forked.lock()
 
 def create() -> tuple[int, int]:
     """In the driver: makes the board. Returns where its workers find it."""
-    global _fd
+    global _fd, _file
     close()
     _fd = os.memfd_create(NAME)
+    _file = _identity(_fd)
     os.ftruncate(_fd, SLOT_BYTES * SLOTS)
     return os.getpid(), _fd
 
@@ -58,14 +60,28 @@ def create() -> tuple[int, int]:
 def close() -> None:
     """In the driver: ends the board, if there is one."""
     global _fd
-    if _fd >= 0:
+    if _is_there():
         os.close(_fd)
     _fd = -1
 
 
+def _is_there() -> bool:
+    """True if there is a board. False, too, if the program has closed its descriptor (closerange, a
+    daemon): what has the number now is the program's own."""
+    return _fd >= 0 and _identity(_fd) == _file
+
+
+def _identity(fd: int) -> tuple[int, int]:
+    try:
+        stat = os.fstat(fd)
+    except OSError:  # it is closed
+        return -1, -1
+    return stat.st_dev, stat.st_ino
+
+
 def read() -> Iterator[tuple[list[Any], list[Any]]]:
     """In the driver: (what the name of a record says, its values) of each record."""
-    if _fd < 0:
+    if not _is_there():
         return
     with mmap.mmap(_fd, SLOT_BYTES * SLOTS, prot=mmap.PROT_READ) as whole:
         for at in range(0, len(whole), SLOT_BYTES):

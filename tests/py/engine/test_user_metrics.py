@@ -153,6 +153,21 @@ def test_a_new_engine_begins_at_zero(fresh):
     assert list(metrics_board.read()) == []
 
 
+def test_a_program_that_closes_the_descriptor_of_the_board(ray, tmp_path):
+    c = Counter("test_closed")
+    ray.get(ray.remote(lambda: c.inc()).remote())
+    assert values("test_closed_total") == {(): 1}
+    number = metrics_board._fd
+    with open(tmp_path / "mine", "w") as mine:
+        os.dup2(mine.fileno(), number)
+    try:
+        assert values("test_closed_total") == {}
+        ray.shutdown()
+        assert os.path.samestat(os.fstat(number), os.stat(tmp_path / "mine"))
+    finally:
+        os.close(number)
+
+
 def test_where_there_is_no_board():
     assert metrics_board._taken(os.getpid(), 0) is None
     assert metrics_board._taken(os.getpid(), 987654) is None
