@@ -5,6 +5,7 @@ import fcntl
 import os
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -168,6 +169,32 @@ def test_nothing_is_killed_by_looking(tmp_path):
     finally:
         p.kill()
         p.wait()
+
+
+def test_a_program_under_qemu_gets_no_signal(tmp_path):
+    """qemu 7.2 has a handler for each signal, and gives its program another number than was sent:
+    `skate stack` and `skate top` ended programs of arm64."""
+    from skate._private import stack
+
+    qemu = tmp_path / "qemu-aarch64"
+    shutil.copy(os.path.realpath(sys.executable), qemu)
+    code = (
+        "import signal, sys; signal.signal(int(sys.argv[1]), lambda *_: print('signal', flush=True));"
+        "print('there', flush=True); sys.stdin.read()"
+    )
+    p = subprocess.Popen(
+        [qemu, "-c", code, str(signal.SIGRTMAX - 6)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**ENV, "PYTHONHOME": sys.base_prefix},
+    )
+    try:
+        assert p.stdout.readline() == "there\n"
+        assert "not a process of skate" in stack.stacks([p.pid], seconds=1)[p.pid]
+    finally:
+        told, _ = p.communicate()
+    assert told == ""
 
 
 FORGER = """
