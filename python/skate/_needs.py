@@ -51,3 +51,9 @@ except ImportError as e:
     if str(e).startswith("skate "):  # told by the C part: see mod_may_be_here() in module.c
         raise
     raise ImportError(_sentence(e), name="skate._skate") from e
+if not getattr(sys, "_is_gil_enabled", lambda: True)():  # the C part has turned it on, if it may
+    raise ImportError(
+        "skate needs Python's GIL, and PYTHON_GIL=0 or -X gil=0 keeps it off: without them, "
+        "importing skate turns it on",
+        name="skate",
+    )

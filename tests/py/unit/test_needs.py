@@ -34,6 +34,9 @@ assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program, 0, 0) == 0
 import skate
 """
 
+# As PYTHON_GIL=0 makes it on a Python without the GIL.
+NO_GIL = "import sys; sys._is_gil_enabled = lambda: False; import skate"
+
 SUBINTERPRETER = """
 import sys
 if sys.version_info < (3, 13):
@@ -76,6 +79,11 @@ def test_an_older_kernel():
 
 def test_a_subinterpreter():
     assert "skate runs in the main interpreter only" in says(SUBINTERPRETER)
+
+
+def test_a_gil_that_stays_off():
+    said = says(NO_GIL)
+    assert said.startswith("ImportError: skate needs Python's GIL, and PYTHON_GIL=0 or -X gil=0 ")
 
 
 def test_a_copy_for_another_python_and_one_without_its_c_part(tmp_path):
