@@ -43,6 +43,7 @@ def interpreter(at: Path, libc: str, machine: str, python: str, patchelf: str) -
         try:
             debian_pythons.source(to / "source", SUITES[version], f"python{version}")
         except subprocess.CalledProcessError:  # an archive may lack what its index names
+            shutil.rmtree(to)
             return None
         tools = _tools(target)
         libraries = _libraries(at / target, machine, libc, tools)
@@ -108,8 +109,9 @@ def _python(
     source: Path, to: Path, target: str, tools: Path, libraries: Path, options: list[str]
 ) -> None:
     """Compiles CPython and installs it in `to`. It is made as for another machine always, so that
-    nothing that was just compiled has to run."""
-    words = [f"CC={tools}/cc", f"AR={tools}/ar", f"RANLIB={tools}/ranlib", "READELF=readelf"]
+    nothing that was just compiled has to run; 3.11 takes the C library from --build."""
+    words = [f"CC={tools}/cc", f"AR={tools}/ar", f"RANLIB={tools}/ranlib"]
+    words.append(f"READELF={shutil.which('readelf')}")  # 3.11 wants it by a path
     link = f"{LINK} -Wl,-rpath,{libraries}/lib"
     if target.endswith("musl"):
         link += f" -Wl,--dynamic-linker={libraries}/lib/ld-musl.so"
@@ -119,9 +121,10 @@ def _python(
     build.mkdir()
     _run(
         build, source / "configure", f"--prefix={to}", f"--host={target}",
-        f"--build={MACHINE}-pc-linux-gnu", *OPTIONS, *options, *words, f"CFLAGS={CFLAGS}",
-        "LDFLAGS=-dynamic", f"CPPFLAGS=-I{libraries}/include", f"ZLIB_LIBS=-L{libraries}/lib -lz",
-        f"ZLIB_CFLAGS=-I{libraries}/include", f"--with-openssl={libraries}",
+        f"--build={MACHINE}-pc-{target.partition('-')[2]}", *OPTIONS, *options, *words,
+        f"CFLAGS={CFLAGS}", "LDFLAGS=-dynamic", f"CPPFLAGS=-I{libraries}/include",
+        f"ZLIB_LIBS=-L{libraries}/lib -lz", f"ZLIB_CFLAGS=-I{libraries}/include",
+        f"--with-openssl={libraries}",
     )  # fmt: skip
     _run(build, "make", f"-j{os.cpu_count()}", f"LINKFORSHARED={link}")
     _run(build, "make", f"LINKFORSHARED={link}", "altinstall")

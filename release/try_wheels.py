@@ -73,7 +73,8 @@ def install(target: Target, python: Path, wheel: Path, wanted: list[str]) -> tup
     """Makes the environment; returns the command of its Python and its PYTHONPATH."""
     at = BUILD / "try" / wheel.stem
     shutil.rmtree(at, ignore_errors=True)
-    if target.machine == MACHINE and target.libc == "gnu":
+    plain = not target.python.endswith("t")  # which pip before 24.1 does not know
+    if target.machine == MACHINE and target.libc == "gnu" and plain:
         subprocess.run([python, "-m", "venv", "--without-pip", at], check=True)
         python = at / "bin/python"
         where = ["--python", str(python), "install"]

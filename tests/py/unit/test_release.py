@@ -3,6 +3,7 @@ installation are tried by `./dev wheels` and `./dev wheels try`."""
 
 import re
 import shutil
+import subprocess
 import sys
 import tomllib
 import zipfile
@@ -14,7 +15,9 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "release"))
+import built_pythons  # noqa: E402
 import checks  # noqa: E402
+import debian_pythons  # noqa: E402
 import try_wheels  # noqa: E402
 import wheels  # noqa: E402
 
@@ -178,3 +181,30 @@ def test_the_oldest_packages_are_the_lower_bounds_or_the_first_with_wheels():
     assert "cloudpickle==3.1.1.*" in try_wheels.requirements("3.14", "oldest")
     assert "numpy==2.3.2.*" in try_wheels.requirements("3.14t", "oldest")
     assert "pyarrow>=20,<40" in try_wheels.requirements("3.11", "newest")
+
+
+def test_a_python_is_built_once_where_there_is_a_source_of_it(tmp_path, monkeypatch):
+    def missing(to, suite, *names):
+        to.mkdir(parents=True)
+        raise subprocess.CalledProcessError(100, "apt-get")
+
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(debian_pythons, "source", missing)
+    assert built_pythons.interpreter(tmp_path, "musl", "x86_64", "3.13", "patchelf") is None
+    assert built_pythons.interpreter(tmp_path, "musl", "x86_64", "3.12", "patchelf") is None
+    assert list(tmp_path.iterdir()) == []
+
+    there = tmp_path / f"{built_pythons.MACHINE}-linux-gnu-3.13t"
+    there.mkdir()
+    (there / "done").touch()
+    program = built_pythons.interpreter(tmp_path, "gnu", built_pythons.MACHINE, "3.13t", "patchelf")
+    assert program == there / "bin/python3.13t"
+
+
+def test_a_program_of_another_machine_knows_the_command_that_runs_it(tmp_path):
+    runner, program = tmp_path / "qemu", tmp_path / "python3.13"
+    runner.write_text('#!/bin/sh\necho "$@"\n')
+    runner.chmod(0o755)
+    command = debian_pythons.emulated(program, runner, "-L /root")
+    ran = subprocess.run([command, "-c", "1"], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["-0", str(command), "-L", "/root", str(program), "-c", "1"]
