@@ -117,6 +117,9 @@ def _python(
         link += f" -Wl,--dynamic-linker={libraries}/lib/ld-musl.so"
         # configure knows musl by a name of musl's stdarg.h, and zig has a stdarg.h of its own.
         words.append(f"CPP={tools}/cc -E -D__DEFINED_va_list")
+    setup = source / "setup.py"  # of 3.11: asks the compiler for its headers; zig names others
+    if setup.exists():
+        setup.write_text(setup.read_text().replace("self.add_cross_compiling_paths()", "pass"))
     build = source / "build"
     build.mkdir()
     _run(
