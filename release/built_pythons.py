@@ -34,11 +34,11 @@ def interpreter(at: Path, libc: str, machine: str, python: str, patchelf: str) -
     """A command that runs this Python (3.14t: the one without the GIL) with this C library (gnu or
     musl) here, built once below `at`; None where Debian has no source of it, or no apt is here."""
     version = python.removesuffix("t")
-    if version not in SUITES or not shutil.which("apt-get"):
-        return None
     target = f"{machine}-linux-{libc}"
     to = at / f"{target}-{python}"
     if not (to / "done").exists():
+        if version not in SUITES or not shutil.which("apt-get"):
+            return None
         shutil.rmtree(to, ignore_errors=True)
         try:
             debian_pythons.source(to / "source", SUITES[version], f"python{version}")
@@ -57,7 +57,10 @@ def interpreter(at: Path, libc: str, machine: str, python: str, patchelf: str) -
     program = to / f"bin/python{python}"
     if machine == MACHINE:
         return program
-    return debian_pythons.emulated(program, debian_pythons.qemu(at.parent / "debian", machine))
+    debian = at.parent / "debian"
+    # musl is named by its path in the program; glibc is that beside a Python of Debian.
+    options = f"-L {debian_pythons.root(debian, machine, '3.13')}" if libc == "gnu" else ""
+    return debian_pythons.emulated(program, debian_pythons.qemu(debian, machine), options)
 
 
 def _tools(target: str) -> Path:

