@@ -100,6 +100,8 @@ def change(pdb):
         ):
             super().__init__(completekey, stdin, stdout, skip, True, *args, **kw)
             self._ours = stdin is None and stdout is None
+            if not sys.modules.get("readline"):  # input() shows its prompt at descriptor 2 then,
+                self.use_rawinput = False  # where lines are shown once they are whole
 
         def interaction(self, *args, **kw):
             if self._ours:

@@ -184,3 +184,22 @@ def test_the_terminal_is_let_go(terminal):
             t.type("n")  # leaves the function
     _, text = t.until(None)
     assert "RayTaskError(BdbQuit)" in text and text.count("'") == 2 and t.p.wait(60) == 0, text
+
+
+NO_READLINE = """
+import sys, skate
+@skate.remote
+def f():
+    sys.modules["readline"] = None  # as in a Python that was built without it
+    breakpoint()
+    return 7
+skate.init(num_cpus=1)
+print("got", skate.get(f.remote()))
+"""
+
+
+def test_a_python_without_readline_shows_its_prompt(terminal):
+    t = terminal(NO_READLINE)
+    t.until(r"\(Pdb\) ")
+    t.type("c")
+    t.until("got 7")
