@@ -99,12 +99,12 @@ def install(target: Target, python: Path, wheel: Path, wanted: list[str]) -> tup
 def tried(target: Target, wheel: Path, packages: str) -> Result:
     """Installs a wheel and runs smoke.py."""
     result = Result(target.tag, packages, wheel.stat().st_size)
-    python = interpreter(target)
-    if not python:
-        result.why = "nothing here runs this Python: built only"
-        return result
-    began = time.perf_counter()
     try:
+        python = interpreter(target)
+        if not python:
+            result.why = "nothing here runs this Python: built only"
+            return result
+        began = time.perf_counter()
         program, path = install(target, python, wheel, requirements(target.python, packages))
         result.install_s = time.perf_counter() - began
         ran = subprocess.run(
@@ -120,6 +120,8 @@ def tried(target: Target, wheel: Path, packages: str) -> Result:
         else:
             said = (ran.stderr.strip() or ran.stdout.strip() or "no word").splitlines()[-1]
             result.why = f"FAILED: {said} (exit status {ran.returncode})"
+    except RuntimeError as e:  # a Python cannot be built
+        result.why = f"FAILED: {str(e).splitlines()[-1]}"
     except subprocess.CalledProcessError as e:
         result.why = "FAILED: " + (e.stderr or str(e)).strip().splitlines()[-1]
     except subprocess.TimeoutExpired:
