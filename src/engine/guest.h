@@ -1,7 +1,7 @@
 /* guest.h - the interface of an engine that is written in another language: a table of calls, which
- * by/guest.c turns into the contract of engine.h. Such an engine has no notes (sk_engine.no_notes):
- * values of kind SK_KIND_NOTE are passed as bytes with their events, in the order in which they
- * were yielded.
+ * by/guest.c turns into the contract of engine.h. Such an engine usually has no notes
+ * (sk_engine.no_notes): values of kind SK_KIND_NOTE are passed as bytes with their events, in the
+ * order in which they were yielded.
  *
  * The host (the C code of guest/) keeps ids, reference counts, the tasks that wait for
  * arguments, and the order of events. The guest runs tasks whose arguments exist, and keeps
@@ -24,6 +24,9 @@ struct sk_guest_value {
     uint32_t kind;
     struct sk_bytes bytes;
     void *token; /* set by fetch: keeps the bytes alive until it is passed to let_go */
+    /* an argument: the task sees only bytes [offset, offset + length) of the value */
+    bool part;
+    uint64_t offset, length;
 };
 struct sk_guest_task {
     uint64_t task, actor; /* ids; actor 0: none */
@@ -58,6 +61,8 @@ struct sk_guest_event {
     struct sk_guest_value *values;
     const uint64_t *sizes;
     uint32_t n_values;
+    /* YIELDED, DONE, if the guest has notes: the note of the value, or of the task */
+    struct sk_bytes note;
     sk_rc code;
     const char *text;
 };
@@ -89,6 +94,8 @@ struct sk_guest_ops {
 struct sk_guest {
     const struct sk_guest_ops *ops;
     void *ctx;
+    bool notes; /* its events have notes */
+    bool parts; /* its tasks can take parts of values */
 };
 
 #endif

@@ -401,6 +401,22 @@ static const struct sk_engine_ops ops = {
     .nodes = op_nodes,
 };
 
+/* Gives all handles back to the guest. */
+static void drop_handles(struct sk_ghost *x) {
+    uint32_t cursor = 0;
+    uint64_t key;
+    void *val;
+    while (sk_own_each(x->own, &cursor, &key, &val)) {
+        struct sk_gobj *o = val;
+        if (o->handle) x->g.ops->drop(x->g.ctx, o->handle);
+        o->handle = NULL;
+    }
+    for (uint32_t i = 0; i < x->orders.n; i++) {
+        struct sk_gorder *o = &x->orders.p[i];
+        if (o->kind == SK_GORDER_DROP) x->g.ops->drop(x->g.ctx, o->handle);
+    }
+}
+
 static void forget(struct sk_ghost *x) {
     uint64_t key;
     void *val;
@@ -412,11 +428,9 @@ static void forget(struct sk_ghost *x) {
     while (sk_own_each(x->own, &cursor, &key, &val)) {
         struct sk_gobj *o = val;
         sk_gval_unref(x, o->val);
-        if (o->handle) x->g.ops->drop(x->g.ctx, o->handle);
         sk_free(o);
     }
     for (uint32_t i = 0; i < x->orders.n; i++) {
-        if (x->orders.p[i].kind == SK_GORDER_DROP) x->g.ops->drop(x->g.ctx, x->orders.p[i].handle);
         sk_free(x->orders.p[i].name);
         sk_free(x->orders.p[i].def);
     }
@@ -452,6 +466,7 @@ static void close_guest(struct sk_engine *e) {
                       "the engine is shut down");
     pthread_mutex_unlock(&x->mu);
     (void)sk_ghost_deliver(x);
+    drop_handles(x);
     x->g.ops->end(x->g.ctx);
     SK_ASSERT(!x->tasks.n);
     forget(x);
@@ -463,8 +478,10 @@ static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **ou
     struct sk_ghost *x = sk_calloc(TAG, sizeof *x);
     pthread_condattr_t ca;
     if (!x) return SK_ERR(err, SK_ENOMEM, "guest engine");
-    x->e = (struct sk_engine){
-        .cls = &sk_engine_by_guest, .ops = &ops, .no_notes = true, .no_parts = true};
+    x->e = (struct sk_engine){.cls = &sk_engine_by_guest,
+                              .ops = &ops,
+                              .no_notes = !conf->guest->notes,
+                              .no_parts = !conf->guest->parts};
     x->g = *conf->guest;
     x->task_retries = conf->task_retries;
     x->next_id = 1;

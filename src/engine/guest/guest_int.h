@@ -44,6 +44,8 @@ struct sk_gobj {
 struct sk_garg {
     uint64_t ref; /* a held reference; 0: the argument is `val` */
     struct sk_gval *val;
+    bool part; /* only these bytes of the value */
+    uint64_t offset, length;
 };
 
 struct sk_gactor {
@@ -89,7 +91,8 @@ struct sk_gorder { /* an order to the guest, carried out by the host's thread */
 struct sk_gout { /* an event for a sink */
     struct sk_sink *sink;
     struct sk_event ev;
-    struct sk_err *err; /* owned by this struct */
+    struct sk_err *err; /* owned by this struct, as is the note */
+    void *note;
 };
 
 struct sk_ghost {

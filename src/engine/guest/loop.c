@@ -42,6 +42,9 @@ static sk_rc value_of(struct sk_ghost *x, const struct sk_garg *a, struct sk_gue
     }
     *out = handle ? (struct sk_guest_value){.handle = handle}
                   : (struct sk_guest_value){.kind = v->kind, .bytes = {v->data, v->len}};
+    out->part = a->part;
+    out->offset = a->offset;
+    out->length = a->length;
     return SK_OK;
 }
 
@@ -127,6 +130,7 @@ bool sk_ghost_deliver(struct sk_ghost *x) {
         now[i].ev.err = now[i].err;
         now[i].sink->on_events(now[i].sink, &now[i].ev, 1);
         sk_free(now[i].err);
+        sk_free(now[i].note);
     }
     sk_free(now);
     return n > 0;

@@ -18,7 +18,7 @@ static sk_rc fill(struct sk_ghost *x, struct sk_gtask *t, const struct sk_task_s
     if (!t->args || !t->held || !t->name) return SK_ERR(err, SK_ENOMEM, "task %s", name);
     for (uint32_t i = 0; i < s->n_args; i++) {
         const struct sk_arg *a = &s->args[i];
-        if (a->part)
+        if (a->part && !x->g.parts)
             return SK_ERR(
                 err, SK_EINVAL,
                 "task %s: argument %u is a part of an object; this engine gives whole ones only",
@@ -28,6 +28,9 @@ static sk_rc fill(struct sk_ghost *x, struct sk_gtask *t, const struct sk_task_s
             return SK_ERR(err, SK_EINVAL, "task %s: argument %u has %zu bytes; put it first",
                           t->name, i, a->bytes.n);
         t->args[i].ref = a->ref.v;
+        t->args[i].part = a->part;
+        t->args[i].offset = a->offset;
+        t->args[i].length = a->length;
         if (!a->ref.v && !(t->args[i].val = sk_gval_new(a->kind, a->bytes)))
             return SK_ERR(err, SK_ENOMEM, "task %s: argument %u", t->name, i);
         t->n_args++;
@@ -124,8 +127,12 @@ static void emit(struct sk_ghost *x, const struct sk_gtask *t, struct sk_event e
     ev.tag = t->sink_tag;
     struct sk_gout o = {
         .sink = t->sink, .ev = ev, .err = err ? sk_memdup(TAG, err, sizeof *err) : NULL};
+    if (ev.note.n) {
+        SK_ASSERT(ev.note.n <= SK_NOTE_MAX);
+        o.ev.note.p = o.note = sk_memdup(TAG, ev.note.p, ev.note.n);
+    }
     /* no memory: the sink's run would wait for ever */
-    if ((err && !o.err) || !sk_vec_push(&x->out, TAG, o)) abort();
+    if ((err && !o.err) || (ev.note.n && !o.note) || !sk_vec_push(&x->out, TAG, o)) abort();
     pthread_cond_signal(&x->todo);
 }
 
@@ -241,6 +248,7 @@ void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev) {
     struct sk_gtask *t = sk_map_get(&x->tasks, ev->task);
     struct sk_event out = {
         .kind = ev->kind, .attempt = ev->attempt, .node = ev->node, .run_ns = ev->run_ns};
+    if (ev->kind == SK_EV_YIELDED || ev->kind == SK_EV_DONE) out.note = ev->note;
     if (!t) { /* the host ended the task before this event arrived */
         for (uint32_t i = 0; i < ev->n_values; i++)
             if (ev->values[i].handle)
