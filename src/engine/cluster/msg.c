@@ -1,0 +1,326 @@
+/* msg.c - messages of a cluster as bytes, and back. Pure. */
+#include "engine/cluster/msg.h"
+
+#include "base/mem.h"
+
+static void bytes(struct sk_wr *w, struct sk_bytes b) { sk_wr_bytes(w, b.p, b.n); }
+
+static void res(struct sk_wr *w, const struct sk_res *r) {
+    for (int i = 0; i < SK_RES_MAX; i++) sk_wr_i64(w, r->amount[i]);
+}
+static struct sk_res read_res(struct sk_rd *r) {
+    struct sk_res out;
+    for (int i = 0; i < SK_RES_MAX; i++) out.amount[i] = sk_rd_i64(r);
+    return out;
+}
+
+void sk_cmsg_arg_put(struct sk_wr *w, const struct sk_cmsg_arg *a) {
+    sk_wr_u64(w, a->id);
+    sk_wr_u32(w, a->node);
+    sk_wr_u32(w, a->kind);
+    sk_wr_u32(w, a->part);
+    if (a->part) {
+        sk_wr_u64(w, a->offset);
+        sk_wr_u64(w, a->length);
+    }
+    if (!a->id) bytes(w, a->bytes);
+    sk_wr_align(w, 8);
+}
+
+struct sk_cmsg_arg sk_cmsg_arg_next(struct sk_rd *r) {
+    struct sk_cmsg_arg a = {.id = sk_rd_u64(r), .node = sk_rd_u32(r), .kind = sk_rd_u32(r)};
+    a.part = sk_rd_u32(r) != 0;
+    if (a.part) {
+        a.offset = sk_rd_u64(r);
+        a.length = sk_rd_u64(r);
+    }
+    if (!a.id) a.bytes = sk_rd_bytes(r);
+    sk_rd_align(r, 8);
+    return a;
+}
+
+void sk_cmsg_value_put(struct sk_wr *w, const struct sk_cmsg_value *v) {
+    sk_wr_u64(w, v->id);
+    sk_wr_u64(w, v->size);
+    sk_wr_u32(w, v->here);
+    sk_wr_u32(w, v->kind);
+    if (v->here) bytes(w, v->bytes);
+    sk_wr_align(w, 8);
+}
+
+struct sk_cmsg_value sk_cmsg_value_next(struct sk_rd *r) {
+    struct sk_cmsg_value v = {.id = sk_rd_u64(r), .size = sk_rd_u64(r)};
+    v.here = sk_rd_u32(r) != 0;
+    v.kind = sk_rd_u32(r);
+    if (v.here) v.bytes = sk_rd_bytes(r);
+    sk_rd_align(r, 8);
+    return v;
+}
+
+static void write_run(struct sk_wr *w, const struct sk_cmsg *m) {
+    sk_wr_u64(w, m->run.task);
+    sk_wr_u64(w, m->run.fn);
+    sk_wr_u64(w, m->run.actor);
+    sk_wr_u32(w, m->run.attempt);
+    sk_wr_u32(w, m->run.flags);
+    sk_wr_u32(w, m->run.n_returns);
+    sk_wr_u32(w, (uint32_t)m->run.max_retries);
+    sk_wr_u32(w, m->run.max_calls);
+    sk_wr_u32(w, m->run.n_args);
+    res(w, &m->run.need);
+    bytes(w, m->run.name);
+    sk_wr_align(w, 8);
+    bytes(w, m->run.args);
+}
+
+static void read_run(struct sk_rd *r, struct sk_cmsg *m) {
+    m->run.task = sk_rd_u64(r);
+    m->run.fn = sk_rd_u64(r);
+    m->run.actor = sk_rd_u64(r);
+    m->run.attempt = sk_rd_u32(r);
+    m->run.flags = sk_rd_u32(r);
+    m->run.n_returns = sk_rd_u32(r);
+    m->run.max_retries = (int32_t)sk_rd_u32(r);
+    m->run.max_calls = sk_rd_u32(r);
+    m->run.n_args = sk_rd_u32(r);
+    m->run.need = read_res(r);
+    m->run.name = sk_rd_bytes(r);
+    sk_rd_align(r, 8);
+    m->run.args = sk_rd_bytes(r);
+    struct sk_rd a = sk_rd_init(m->run.args.p, m->run.args.n);
+    for (uint32_t i = 0; i < m->run.n_args && !a.bad; i++) (void)sk_cmsg_arg_next(&a);
+    r->bad = r->bad || a.bad || !sk_rd_end(&a) ||
+             (m->run.n_returns > SK_MAX_RETURNS && m->run.n_returns != SK_STREAMING);
+}
+
+static void write_event(struct sk_wr *w, const struct sk_cmsg *m) {
+    sk_wr_u64(w, m->event.task);
+    sk_wr_u32(w, m->event.kind);
+    sk_wr_u32(w, m->event.attempt);
+    sk_wr_u32(w, m->event.index);
+    sk_wr_u32(w, (uint32_t)m->event.code);
+    sk_wr_i64(w, m->event.run_ns);
+    bytes(w, m->event.text);
+    bytes(w, m->event.note);
+    sk_wr_u32(w, m->event.n_values);
+    sk_wr_align(w, 8);
+    bytes(w, m->event.values);
+}
+
+static void read_event(struct sk_rd *r, struct sk_cmsg *m) {
+    m->event.task = sk_rd_u64(r);
+    m->event.kind = sk_rd_u32(r);
+    m->event.attempt = sk_rd_u32(r);
+    m->event.index = sk_rd_u32(r);
+    m->event.code = (int32_t)sk_rd_u32(r);
+    m->event.run_ns = sk_rd_i64(r);
+    m->event.text = sk_rd_bytes(r);
+    m->event.note = sk_rd_bytes(r);
+    m->event.n_values = sk_rd_u32(r);
+    sk_rd_align(r, 8);
+    m->event.values = sk_rd_bytes(r);
+    struct sk_rd v = sk_rd_init(m->event.values.p, m->event.values.n);
+    for (uint32_t i = 0; i < m->event.n_values && !v.bad; i++) (void)sk_cmsg_value_next(&v);
+    r->bad = r->bad || v.bad || !sk_rd_end(&v) || m->event.kind < SK_EV_STARTED ||
+             m->event.kind > SK_EV_FAILED || m->event.note.n > SK_NOTE_MAX ||
+             m->event.index >= SK_CLUSTER_VALUES;
+}
+
+static void write_body(struct sk_wr *w, const struct sk_cmsg *m) {
+    switch (m->type) {
+    case SK_CMSG_HELLO:
+        sk_wr_u32(w, m->hello.version);
+        sk_wr_u32(w, m->hello.role);
+        sk_wr_u64(w, m->hello.job);
+        sk_wr_raw(w, m->hello.secret, SK_SECRET);
+        sk_wr_u64(w, m->hello.incarnation);
+        sk_wr_u32(w, m->hello.number);
+        break;
+    case SK_CMSG_WELCOME:
+        sk_wr_u32(w, m->welcome.version);
+        sk_wr_u64(w, m->welcome.incarnation);
+        res(w, &m->welcome.total);
+        sk_wr_u64(w, m->welcome.store_bytes);
+        bytes(w, m->welcome.name);
+        bytes(w, m->welcome.why);
+        break;
+    case SK_CMSG_BEAT:
+    case SK_CMSG_BYE: break;
+    case SK_CMSG_PEER:
+        sk_wr_u64(w, m->peer.incarnation);
+        sk_wr_u32(w, m->peer.number);
+        bytes(w, m->peer.address);
+        break;
+    case SK_CMSG_DEFINE:
+        sk_wr_u64(w, m->define.fn);
+        bytes(w, m->define.name);
+        bytes(w, m->define.def);
+        break;
+    case SK_CMSG_RUN: write_run(w, m); break;
+    case SK_CMSG_CANCEL:
+    case SK_CMSG_END_ACTOR:
+        sk_wr_u64(w, m->end.id);
+        sk_wr_u32(w, m->end.flags);
+        break;
+    case SK_CMSG_PUT:
+        sk_wr_u64(w, m->put.id);
+        sk_wr_u32(w, m->put.kind);
+        bytes(w, m->put.bytes);
+        break;
+    case SK_CMSG_DROP:
+        sk_wr_u32(w, m->drop.n);
+        bytes(w, m->drop.ids);
+        break;
+    case SK_CMSG_FETCH:
+    case SK_CMSG_READ:
+        sk_wr_u64(w, m->fetch.ask);
+        sk_wr_u64(w, m->fetch.id);
+        sk_wr_u64(w, m->fetch.offset);
+        sk_wr_u64(w, m->fetch.length);
+        sk_wr_u32(w, m->fetch.part);
+        break;
+    case SK_CMSG_EVENT: write_event(w, m); break;
+    case SK_CMSG_VALUE:
+    case SK_CMSG_DATA:
+        sk_wr_u64(w, m->value.ask);
+        sk_wr_u32(w, (uint32_t)m->value.rc);
+        sk_wr_u32(w, m->value.kind);
+        bytes(w, m->value.bytes);
+        break;
+    case SK_CMSG_STATE:
+        res(w, &m->state.free);
+        sk_wr_u64(w, m->state.resident_bytes);
+        sk_wr_u64(w, m->state.disk_bytes);
+        sk_wr_u64(w, m->state.promised_bytes);
+        sk_wr_u64(w, m->state.disk_limit_bytes);
+        break;
+    case SK_CMSG_MISSING:
+        sk_wr_u64(w, m->missing.task);
+        sk_wr_u64(w, m->missing.id);
+        sk_wr_u32(w, m->missing.node);
+        sk_wr_u32(w, (uint32_t)m->missing.code);
+        bytes(w, m->missing.why);
+        break;
+    }
+}
+
+static void read_body(struct sk_rd *r, struct sk_cmsg *m) {
+    const void *secret;
+    switch (m->type) {
+    case SK_CMSG_HELLO:
+        m->hello.version = sk_rd_u32(r);
+        m->hello.role = sk_rd_u32(r);
+        m->hello.job = sk_rd_u64(r);
+        secret = sk_rd_raw(r, SK_SECRET);
+        if (secret) memcpy(m->hello.secret, secret, SK_SECRET);
+        m->hello.incarnation = sk_rd_u64(r);
+        m->hello.number = sk_rd_u32(r);
+        break;
+    case SK_CMSG_WELCOME:
+        m->welcome.version = sk_rd_u32(r);
+        m->welcome.incarnation = sk_rd_u64(r);
+        m->welcome.total = read_res(r);
+        m->welcome.store_bytes = sk_rd_u64(r);
+        m->welcome.name = sk_rd_bytes(r);
+        m->welcome.why = sk_rd_bytes(r);
+        break;
+    case SK_CMSG_BEAT:
+    case SK_CMSG_BYE: break;
+    case SK_CMSG_PEER:
+        m->peer.incarnation = sk_rd_u64(r);
+        m->peer.number = sk_rd_u32(r);
+        m->peer.address = sk_rd_bytes(r);
+        break;
+    case SK_CMSG_DEFINE:
+        m->define.fn = sk_rd_u64(r);
+        m->define.name = sk_rd_bytes(r);
+        m->define.def = sk_rd_bytes(r);
+        break;
+    case SK_CMSG_RUN: read_run(r, m); break;
+    case SK_CMSG_CANCEL:
+    case SK_CMSG_END_ACTOR:
+        m->end.id = sk_rd_u64(r);
+        m->end.flags = sk_rd_u32(r);
+        break;
+    case SK_CMSG_PUT:
+        m->put.id = sk_rd_u64(r);
+        m->put.kind = sk_rd_u32(r);
+        m->put.bytes = sk_rd_bytes(r);
+        break;
+    case SK_CMSG_DROP:
+        m->drop.n = sk_rd_u32(r);
+        m->drop.ids = sk_rd_bytes(r);
+        r->bad = r->bad || m->drop.ids.n != 8 * (uint64_t)m->drop.n;
+        break;
+    case SK_CMSG_FETCH:
+    case SK_CMSG_READ:
+        m->fetch.ask = sk_rd_u64(r);
+        m->fetch.id = sk_rd_u64(r);
+        m->fetch.offset = sk_rd_u64(r);
+        m->fetch.length = sk_rd_u64(r);
+        m->fetch.part = sk_rd_u32(r) != 0;
+        break;
+    case SK_CMSG_EVENT: read_event(r, m); break;
+    case SK_CMSG_VALUE:
+    case SK_CMSG_DATA:
+        m->value.ask = sk_rd_u64(r);
+        m->value.rc = (int32_t)sk_rd_u32(r);
+        m->value.kind = sk_rd_u32(r);
+        m->value.bytes = sk_rd_bytes(r);
+        break;
+    case SK_CMSG_STATE:
+        m->state.free = read_res(r);
+        m->state.resident_bytes = sk_rd_u64(r);
+        m->state.disk_bytes = sk_rd_u64(r);
+        m->state.promised_bytes = sk_rd_u64(r);
+        m->state.disk_limit_bytes = sk_rd_u64(r);
+        break;
+    case SK_CMSG_MISSING:
+        m->missing.task = sk_rd_u64(r);
+        m->missing.id = sk_rd_u64(r);
+        m->missing.node = sk_rd_u32(r);
+        m->missing.code = (int32_t)sk_rd_u32(r);
+        m->missing.why = sk_rd_bytes(r);
+        break;
+    default: r->bad = true;
+    }
+}
+
+sk_rc sk_cmsg_put(struct sk_outbox *o, const struct sk_cmsg *m, struct sk_err *err) {
+    SK_DCHECK(o->n <= o->cap && m->type);
+    struct sk_wr w = sk_wr_init(NULL, 0);
+    write_body(&w, m);
+    size_t body = (size_t)SK_ALIGN(w.n, 8), need = o->n + SK_CMSG_HEAD + body;
+    if (need > o->cap) {
+        size_t cap = SK_MAX(need, o->cap + o->cap / 2);
+        uint8_t *p = sk_realloc(SK_TAG_ENGINE, o->p, cap);
+        if (!p) return SK_ERR(err, SK_ENOMEM, "message of %zu bytes", body);
+        o->p = p;
+        o->cap = cap;
+    }
+    /* the length counts units of 8 bytes, and so reaches 32 GiB */
+    uint32_t head[2] = {(uint32_t)(body / 8), m->type};
+    memcpy(o->p + o->n, head, sizeof head);
+    w = sk_wr_init(o->p + o->n + SK_CMSG_HEAD, body);
+    write_body(&w, m);
+    sk_wr_align(&w, 8);
+    SK_ASSERT(w.n == body);
+    o->n = need;
+    return SK_OK;
+}
+
+void sk_cmsg_head(const uint8_t head[SK_CMSG_HEAD], uint64_t *body, uint32_t *type) {
+    uint32_t n;
+    memcpy(&n, head, 4);
+    memcpy(type, head + 4, 4);
+    *body = (uint64_t)n * 8;
+}
+
+sk_rc sk_cmsg_read(uint32_t type, struct sk_bytes body, struct sk_cmsg *out, struct sk_err *err) {
+    struct sk_rd r = sk_rd_init(body.p, body.n);
+    memset(out, 0, sizeof *out);
+    out->type = (enum sk_cmsg_type)type;
+    read_body(&r, out);
+    if (!r.bad && body.n - r.at < 8) return SK_OK;
+    return SK_ERR(err, SK_ECORRUPT, "message of type %u and %zu bytes is damaged", type, body.n);
+}

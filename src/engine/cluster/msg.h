@@ -1,0 +1,187 @@
+/* msg.h - the messages between the driver of a cluster and its nodes, and between nodes. Pure.
+ *
+ * A message is a frame: a head of 8 bytes (length of the body, type), then the body, padded to a
+ * multiple of 8 bytes. Numbers are little-endian. A reader checks every length, so damaged bytes
+ * give SK_ECORRUPT and never a crash; what a message borrows lives as long as its frame.
+ *
+ *     both ways        HELLO, WELCOME, BEAT, BYE
+ *     driver -> node   PEER, DEFINE, RUN, CANCEL, END_ACTOR, PUT, DROP, FETCH
+ *     node -> driver   EVENT, VALUE, STATE, MISSING
+ *     node <-> node    READ, DATA
+ *
+ * Ids. The driver numbers tasks; value i of a task (a return, or a yield) has the id
+ * sk_value_id(task, i), so a node can name a value before the driver has heard of it. A value that
+ * the driver puts has a number of its own, and index 0. */
+#ifndef SK_CLUSTER_MSG_H
+#define SK_CLUSTER_MSG_H
+
+#include "base/wire.h"
+#include "engine/resources.h"
+#include "engine/task.h"
+
+enum {
+    SK_CMSG_VERSION = 1,
+    SK_CMSG_HEAD = 8,
+    /* longest body of a peer whose HELLO has not been accepted yet */
+    SK_CMSG_STRANGER = 1024,
+    SK_SECRET = 32,
+};
+
+#define SK_CLUSTER_VALUES (1u << 24) /* most values of one task */
+
+enum sk_cmsg_type {
+    SK_CMSG_HELLO = 1,
+    SK_CMSG_WELCOME,
+    SK_CMSG_BEAT,
+    SK_CMSG_BYE,
+    SK_CMSG_PEER,
+    SK_CMSG_DEFINE,
+    SK_CMSG_RUN,
+    SK_CMSG_CANCEL,
+    SK_CMSG_END_ACTOR,
+    SK_CMSG_PUT,
+    SK_CMSG_DROP,
+    SK_CMSG_FETCH,
+    SK_CMSG_EVENT,
+    SK_CMSG_VALUE,
+    SK_CMSG_STATE,
+    SK_CMSG_MISSING,
+    SK_CMSG_READ,
+    SK_CMSG_DATA,
+};
+
+enum { SK_ROLE_DRIVER = 1, SK_ROLE_NODE = 2 };
+/* flags of RUN; of CANCEL: SK_RUN_FORCE; of END_ACTOR: SK_RUN_RESTART */
+enum { SK_RUN_INIT = 1, SK_RUN_RETRY_ERRORS = 2, SK_RUN_FORCE = 4, SK_RUN_RESTART = 8 };
+
+struct sk_cmsg_arg { /* an argument of RUN */
+    uint64_t id;     /* 0: the value is `kind` and `bytes` */
+    /* id: the node that has the value; it is the receiver itself, or another one, from which the
+     * receiver reads it */
+    uint32_t node, kind;
+    bool part; /* only [offset, offset + length) of the value */
+    uint64_t offset, length;
+    struct sk_bytes bytes;
+};
+struct sk_cmsg_value { /* a value that EVENT tells of */
+    uint64_t id, size;
+    bool here; /* the value is `kind` and `bytes`, and does not lie on the node */
+    uint32_t kind;
+    struct sk_bytes bytes;
+};
+
+struct sk_cmsg {
+    enum sk_cmsg_type type;
+    union {
+        struct { /* the first message of whoever has connected */
+            uint32_t version, role;
+            uint64_t job;
+            uint8_t secret[SK_SECRET];
+            /* of a node: its own number; of the driver: the number that it gives to the receiver */
+            uint32_t number;
+            /* the incarnation of the receiver that the sender means; 0: any */
+            uint64_t incarnation;
+        } hello;
+        struct { /* the answer to HELLO; `why` is empty, or says why it was refused */
+            uint32_t version;
+            uint64_t incarnation;
+            struct sk_res total;
+            uint64_t store_bytes;
+            struct sk_bytes name, why;
+        } welcome;
+        struct { /* where another node can be reached */
+            uint32_t number;
+            uint64_t incarnation;
+            struct sk_bytes address;
+        } peer;
+        struct {
+            uint64_t fn;
+            struct sk_bytes name, def;
+        } define;
+        struct {
+            uint64_t task, fn, actor; /* actor 0: none */
+            uint32_t attempt, flags, n_returns;
+            int32_t max_retries;
+            uint32_t max_calls;
+            struct sk_res need; /* of a call of an actor: nothing */
+            struct sk_bytes name;
+            uint32_t n_args;
+            struct sk_bytes args; /* read by sk_cmsg_arg_next */
+        } run;
+        struct { /* CANCEL, END_ACTOR */
+            uint64_t id;
+            uint32_t flags;
+        } end;
+        struct {
+            uint64_t id;
+            uint32_t kind;
+            struct sk_bytes bytes;
+        } put;
+        struct {
+            uint32_t n;
+            struct sk_bytes ids; /* n numbers of 8 bytes, maybe not aligned */
+        } drop;
+        struct { /* FETCH, READ: the answer, VALUE or DATA, repeats `ask` */
+            uint64_t ask, id;
+            bool part;
+            uint64_t offset, length;
+        } fetch;
+        struct {
+            uint64_t task;
+            uint32_t kind, attempt, index; /* kind: enum sk_event_kind; index: of the first value */
+            int32_t code;                  /* FAILED: reason, if there is no value */
+            int64_t run_ns;
+            struct sk_bytes text, note;
+            uint32_t n_values;
+            struct sk_bytes values; /* read by sk_cmsg_value_next */
+        } event;
+        struct { /* VALUE, DATA */
+            uint64_t ask;
+            int32_t rc; /* not SK_OK: `bytes` is the message of the error */
+            uint32_t kind;
+            struct sk_bytes bytes;
+        } value;
+        struct { /* sent as a sign of life, too */
+            struct sk_res free;
+            uint64_t resident_bytes, disk_bytes, promised_bytes, disk_limit_bytes;
+        } state;
+        struct { /* a task that has not begun, since its argument could not be brought */
+            uint64_t task, id;
+            uint32_t node;
+            int32_t code; /* SK_ENOENT: that node does not have it; else it cannot be reached */
+            struct sk_bytes why;
+        } missing;
+    };
+};
+
+struct sk_outbox { /* frames that wait to be sent to one peer */
+    uint8_t *p;
+    size_t n, cap;
+};
+
+static inline uint64_t sk_value_id(uint64_t task, uint32_t index) {
+    return task << 24 | (index & (SK_CLUSTER_VALUES - 1));
+}
+
+/* Appends a frame. SK_ENOMEM: nothing changed. */
+sk_rc sk_cmsg_put(struct sk_outbox *o, const struct sk_cmsg *m, struct sk_err *err) SK_MUST_USE;
+/* Writes arguments and values into `w`, for the fields args and values of a message. */
+void sk_cmsg_arg_put(struct sk_wr *w, const struct sk_cmsg_arg *a);
+void sk_cmsg_value_put(struct sk_wr *w, const struct sk_cmsg_value *v);
+
+/* Reads the head of a frame: *body is the length of what follows it, *type its type. */
+void sk_cmsg_head(const uint8_t head[SK_CMSG_HEAD], uint64_t *body, uint32_t *type);
+/* Reads a body. SK_ECORRUPT: it is damaged, or of an unknown type. */
+sk_rc sk_cmsg_read(uint32_t type, struct sk_bytes body, struct sk_cmsg *out,
+                   struct sk_err *err) SK_MUST_USE;
+/* Gives the next argument or value; `r` is a reader of run.args or event.values, which
+ * sk_cmsg_read has checked, so that as many follow as the message says. */
+struct sk_cmsg_arg sk_cmsg_arg_next(struct sk_rd *r);
+struct sk_cmsg_value sk_cmsg_value_next(struct sk_rd *r);
+static inline uint64_t sk_cmsg_drop_at(const struct sk_cmsg *m, uint32_t i) {
+    uint64_t id;
+    memcpy(&id, (const uint8_t *)m->drop.ids.p + 8 * (size_t)i, 8);
+    return id;
+}
+
+#endif

@@ -1,0 +1,97 @@
+/* test_engine_which.c - the node for a task: sizes, places of arguments, load, and limits. And the
+ * messages of a cluster, written and read. */
+#include "engine/cluster/msg.h"
+#include "engine/cluster/which.h"
+#include "test.h"
+
+static struct sk_which_node node(double cpus, double used, uint64_t local) {
+    return (struct sk_which_node){.alive = true,
+                                  .total.amount = {(int64_t)(cpus * SK_RES_UNIT)},
+                                  .used.amount = {(int64_t)(used * SK_RES_UNIT)},
+                                  .local_bytes = local};
+}
+static struct sk_which_task task(double cpus, uint64_t bytes, int64_t avg_ns) {
+    return (struct sk_which_task){
+        .need.amount = {(int64_t)(cpus * SK_RES_UNIT)}, .bytes = bytes, .avg_ns = avg_ns};
+}
+
+TEST(which_prefers_the_node_with_the_smallest_part_in_use) {
+    struct sk_which_node n[] = {node(4, 2, 0), node(2, 0, 0), node(8, 3, 0)};
+    struct sk_which_task t = task(1, 0, 0);
+    CHECK_EQ(sk_which_node(&t, n, 3), 1);
+    n[1].alive = false;
+    CHECK_EQ(sk_which_node(&t, n, 3), 2);
+}
+
+TEST(which_goes_to_the_bytes_unless_moving_them_is_faster) {
+    struct sk_which_node n[] = {node(1, 1, 100000000), node(1, 0, 0)};
+    struct sk_which_task t = task(1, 100000000, 10000000); /* 10 ms; 0.1 s to move the bytes */
+    CHECK_EQ(sk_which_node(&t, n, 2), 0);
+    t.avg_ns = 1000000000; /* a second: it would wait longer than the bytes take */
+    CHECK_EQ(sk_which_node(&t, n, 2), 1);
+}
+
+TEST(which_sends_some_tasks_ahead_and_not_more) {
+    struct sk_which_node n[] = {node(2, 0, 0)};
+    struct sk_which_task slow = task(1, 0, 1000000000), fast = task(1, 0, 10000);
+    uint32_t sent = 0;
+    while (sk_which_node(&slow, n, 1) == 0) {
+        n[0].used.amount[0] += SK_RES_UNIT;
+        sent++;
+    }
+    CHECK_EQ(sent, 4); /* two run, two wait */
+    CHECK_EQ(sk_which_ahead(&fast, &n[0].total), 1000);
+    slow.keeps = true; /* an actor waits nowhere */
+    CHECK_EQ(sk_which_ahead(&slow, &n[0].total), 0);
+}
+
+TEST(which_knows_what_no_node_can_run) {
+    struct sk_which_node n[] = {node(2, 0, 0), node(4, 0, 0)};
+    struct sk_res need = {{4 * SK_RES_UNIT}}, gpu = {{0, SK_RES_UNIT}}, nothing = {{0}};
+    CHECK(sk_which_ever(&need, n, 2));
+    CHECK(!sk_which_ever(&gpu, n, 2));
+    CHECK(sk_which_ever(&nothing, n, 2));
+    n[1].alive = false;
+    CHECK(!sk_which_ever(&need, n, 2));
+    struct sk_which_task t = task(4, 0, 0);
+    CHECK_EQ(sk_which_node(&t, n, 2), UINT32_MAX);
+}
+
+TEST(cluster_messages_round_trip) {
+    uint8_t args[400];
+    struct sk_wr w = sk_wr_init(args, sizeof args);
+    sk_cmsg_arg_put(&w, &(struct sk_cmsg_arg){.kind = 3, .bytes = {"inline", 6}});
+    sk_cmsg_arg_put(
+        &w, &(struct sk_cmsg_arg){.id = 77, .node = 2, .part = true, .offset = 5, .length = 9});
+    struct sk_cmsg m = {.type = SK_CMSG_RUN,
+                        .run = {.task = 9,
+                                .fn = 8,
+                                .attempt = 3,
+                                .n_returns = SK_STREAMING,
+                                .max_retries = -1,
+                                .need.amount = {5000},
+                                .name = {"name", 4},
+                                .n_args = 2,
+                                .args = {args, w.n}}},
+                   back;
+    struct sk_outbox o = {0};
+    CHECK_OK(sk_cmsg_put(&o, &m, NULL));
+    CHECK_OK(sk_cmsg_put(&o, &(struct sk_cmsg){.type = SK_CMSG_BEAT}, NULL));
+    uint64_t body;
+    uint32_t type;
+    sk_cmsg_head(o.p, &body, &type);
+    CHECK_OK(sk_cmsg_read(type, (struct sk_bytes){o.p + SK_CMSG_HEAD, body}, &back, NULL));
+    CHECK(back.type == SK_CMSG_RUN && back.run.task == 9 && back.run.max_retries == -1);
+    CHECK(back.run.n_args == 2 && back.run.need.amount[0] == 5000 && back.run.name.n == 4);
+    struct sk_rd r = sk_rd_init(back.run.args.p, back.run.args.n);
+    struct sk_cmsg_arg a = sk_cmsg_arg_next(&r), b = sk_cmsg_arg_next(&r);
+    CHECK(!a.id && a.bytes.n == 6 && !memcmp(a.bytes.p, "inline", 6));
+    CHECK(b.id == 77 && b.node == 2 && b.part && b.offset == 5 && b.length == 9);
+    /* no prefix of it can be read */
+    for (uint64_t n = 0; n + 8 <= body; n++)
+        CHECK_EQ(sk_cmsg_read(type, (struct sk_bytes){o.p + SK_CMSG_HEAD, n}, &back, NULL),
+                 SK_ECORRUPT);
+    sk_cmsg_head(o.p + SK_CMSG_HEAD + body, &body, &type);
+    CHECK(!body && type == SK_CMSG_BEAT);
+    sk_free(o.p);
+}
