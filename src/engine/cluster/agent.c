@@ -1,0 +1,921 @@
+/* agent.c - the agent of a node (contract: agent.h).
+ *
+ * A task waits here until its arguments have been read from other nodes. Calls of an actor are
+ * given to the engine in the order in which they came, so one that waits holds back those behind
+ * it. */
+#include "engine/cluster/agent.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/containers/list.h"
+#include "base/containers/map.h"
+#include "base/containers/vec.h"
+#include "engine/watch.h"
+
+#define TAG SK_TAG_ENGINE
+
+struct aval { /* a value that the driver knows to be here, or to be on its way */
+    uint64_t id;
+    sk_oid oid;         /* 0: it is on its way */
+    bool dropped;       /* while it was on its way */
+    struct sk_err *err; /* it could not be stored */
+};
+
+struct aactor {
+    uint64_t id;
+    sk_aid aid;
+    sk_oid ready;
+    struct sk_list calls; /* that wait */
+};
+
+struct atask {
+    struct sk_list link;  /* waiting: in a->waiting or in actor->calls */
+    uint64_t id, serial;  /* serial: of this run; the driver may send the task again */
+    struct aactor *actor; /* of a call */
+    struct sk_cmsg run;   /* borrows from `body` until the engine has the task */
+    void *body;
+    /* For each argument: an object to which the task has a reference of its own, or 0; and the
+     * value on its way that it waits for, or 0. */
+    sk_oid *own;
+    uint64_t *waits;
+    bool *whole;        /* own[i] is the whole value, whatever part of it is the argument */
+    uint32_t n_missing; /* arguments that are being read */
+    bool given;         /* the engine has the task */
+    uint32_t attempt;   /* number of the driver for the engine's attempt 0 */
+    bool is_init;
+    uint32_t n_returns;
+    sk_oid first;
+    sk_tid tid;
+    struct sk_agent *agent; /* of a constructor: watched until it is ready */
+    struct sk_watch watch;
+    bool watched;
+};
+
+struct ask { /* something that is being read from another node */
+    /* task: 0, or the only task that needs it: argument `arg` of the run `serial` of it */
+    uint64_t id, task, serial;
+    uint32_t arg, node;
+};
+
+struct aevent { /* an event of the engine, until the next step */
+    struct sk_event ev;
+    struct sk_err err;
+    uint8_t note[SK_NOTE_MAX];
+};
+
+struct ashape {
+    struct sk_res need;
+    sk_shape shape;
+};
+
+struct apeer {
+    uint32_t number;
+    uint64_t incarnation;
+    char *address;
+    struct sk_outbox out;
+};
+
+struct sk_agent {
+    struct sk_engine *e;
+    struct sk_sink sink;
+    struct sk_agent_conf conf;
+    struct sk_map tasks, values, actors, asks, peers;
+    struct sk_list waiting;
+    struct sk_outbox out; /* to the driver */
+    uint64_t next_ask, next_serial, read_bytes;
+    bool closing;
+    pthread_mutex_t mu; /* guards `events` alone */
+    SK_VEC(struct aevent *) events;
+    SK_VEC(struct ashape) shapes;
+};
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static void to_driver(struct sk_agent *a, const struct sk_cmsg *m) {
+    if (!a->closing && sk_cmsg_put(&a->out, m, NULL) != SK_OK) abort();
+}
+
+static struct apeer *peer_of(struct sk_agent *a, uint32_t number) {
+    return sk_map_get(&a->peers, number);
+}
+
+/* Makes the peer if it is not known: it may ask before the driver says where it is. */
+static struct apeer *peer_get(struct sk_agent *a, uint32_t number) {
+    struct apeer *p = peer_of(a, number);
+    if (p) return p;
+    p = sk_calloc(TAG, sizeof *p);
+    if (!p || sk_map_put(&a->peers, number, p) != SK_OK) abort();
+    p->number = number;
+    return p;
+}
+
+static void say_failed(struct sk_agent *a, uint64_t task, uint32_t attempt, sk_rc code,
+                       const char *text) {
+    struct sk_cmsg m = {.type = SK_CMSG_EVENT,
+                        .event = {.task = task,
+                                  .kind = SK_EV_FAILED,
+                                  .attempt = attempt,
+                                  .code = code,
+                                  .text = {text, strlen(text)}}};
+    to_driver(a, &m);
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static struct aval *value_new(struct sk_agent *a, uint64_t id, sk_oid oid) {
+    SK_DCHECK(id && !sk_map_get(&a->values, id));
+    struct aval *v = sk_calloc(TAG, sizeof *v);
+    if (!v || sk_map_put(&a->values, id, v) != SK_OK) abort();
+    v->id = id;
+    v->oid = oid;
+    return v;
+}
+
+static void value_free(struct sk_agent *a, struct aval *v) {
+    SK_DCHECK(sk_map_get(&a->values, v->id) == v);
+    sk_map_del(&a->values, v->id);
+    if (v->oid.v) a->e->ops->release(a->e, v->oid);
+    sk_free(v->err);
+    sk_free(v);
+}
+
+/* Notes that the value is here now; takes the reference over. */
+static void value_here(struct sk_agent *a, uint64_t id, sk_oid oid) {
+    struct aval *v = sk_map_get(&a->values, id);
+    if (!v) {
+        value_new(a, id, oid);
+        return;
+    }
+    if (v->oid.v) a->e->ops->release(a->e, v->oid);
+    v->oid = oid;
+    if (v->dropped) value_free(a, v);
+}
+
+static void drop(struct sk_agent *a, uint64_t id) {
+    struct aval *v = sk_map_get(&a->values, id);
+    if (!v) return;
+    if (v->oid.v || v->err) value_free(a, v);
+    else v->dropped = true;
+}
+
+/* ---- tasks that wait ------------------------------------------------------------------------- */
+
+static void task_free(struct sk_agent *a, struct atask *t) {
+    SK_ASSERT(sk_map_get(&a->tasks, t->id) == t);
+    if (t->watched) (void)a->e->watch->remove(a->e, &t->watch); /* it may have been called */
+    sk_list_del(&t->link);
+    sk_map_del(&a->tasks, t->id);
+    for (uint32_t i = 0; t->own && i < t->run.run.n_args; i++)
+        if (t->own[i].v) a->e->ops->release(a->e, t->own[i]);
+    sk_free(t->own);
+    sk_free(t->waits);
+    sk_free(t->whole);
+    sk_free(t->body);
+    sk_free(t);
+}
+
+static void task_fail(struct sk_agent *a, struct atask *t, sk_rc code, const char *text) {
+    say_failed(a, t->id, t->attempt, code, text);
+    task_free(a, t);
+}
+
+static sk_rc shape_of(struct sk_agent *a, const struct sk_res *need, sk_shape *out,
+                      struct sk_err *err) {
+    for (uint32_t i = 0; i < a->shapes.n; i++)
+        if (!memcmp(&a->shapes.p[i].need, need, sizeof *need)) {
+            *out = a->shapes.p[i].shape;
+            return SK_OK;
+        }
+    SK_TRY(sk_shape_of(a->e, need, out, err));
+    (void)!sk_vec_push(&a->shapes, TAG, (struct ashape){*need, *out}); /* else asked again */
+    return SK_OK;
+}
+
+/* Makes the arguments of a task. Objects that are made for it are in t->own. */
+static sk_rc make_args(struct sk_agent *a, struct atask *t, struct sk_arg *args,
+                       struct sk_err *err) {
+    struct sk_rd r = sk_rd_init(t->run.run.args.p, t->run.run.args.n);
+    for (uint32_t i = 0; i < t->run.run.n_args; i++) {
+        struct sk_cmsg_arg m = sk_cmsg_arg_next(&r);
+        const struct aval *v = m.id ? sk_map_get(&a->values, m.id) : NULL;
+        if (!m.id && m.part) {
+            if (m.offset > m.bytes.n || m.length > m.bytes.n - m.offset)
+                return SK_ERR(err, SK_EINVAL, "argument %u: bytes %llu to %llu of %zu", i,
+                              (unsigned long long)m.offset,
+                              (unsigned long long)(m.offset + m.length), m.bytes.n);
+            m.bytes = (struct sk_bytes){(const uint8_t *)m.bytes.p + m.offset, (size_t)m.length};
+        }
+        if (!m.id && m.bytes.n > SK_INLINE_MAX) {
+            struct sk_payload p = {.kind = m.kind, .bytes = m.bytes};
+            SK_TRY(a->e->ops->put(a->e, &p, &t->own[i], err));
+        }
+        if (t->own[i].v)
+            args[i] = (struct sk_arg){.ref = t->own[i],
+                                      .part = m.part && t->whole[i],
+                                      .offset = m.offset,
+                                      .length = m.length};
+        else if (!m.id) args[i] = (struct sk_arg){.kind = m.kind, .bytes = m.bytes};
+        else if (v && v->oid.v)
+            args[i] = (struct sk_arg){
+                .ref = v->oid, .part = m.part, .offset = m.offset, .length = m.length};
+        else
+            return SK_ERR(err, SK_ELOST, "argument %u: %s", i,
+                          v && v->err ? v->err->msg : "it is not here");
+    }
+    return SK_OK;
+}
+
+static void push_event(struct sk_agent *a, const struct sk_event *ev) {
+    SK_DCHECK(ev->kind >= SK_EV_STARTED && ev->tag);
+    struct aevent *e = sk_alloc(TAG, sizeof *e);
+    if (!e) abort(); /* a task would never end */
+    e->ev = *ev;
+    if (ev->err) {
+        e->err = *ev->err;
+        e->ev.err = &e->err;
+    }
+    e->ev.note.n = SK_MIN(ev->note.n, sizeof e->note);
+    if (e->ev.note.n) memcpy(e->note, ev->note.p, e->ev.note.n);
+    e->ev.note.p = e->note;
+    pthread_mutex_lock(&a->mu);
+    if (!sk_vec_push(&a->events, TAG, e)) abort();
+    pthread_mutex_unlock(&a->mu);
+}
+
+static void is_ready(struct sk_watch *w) {
+    struct atask *t = sk_container_of(w, struct atask, watch);
+    struct sk_agent *a = t->agent;
+    push_event(a, &(struct sk_event){.kind = SK_EV_DONE, .tag = t->id});
+    a->conf.wake(a->conf.ctx);
+}
+
+/* Constructors have no events (where an engine has watches), so their value is watched. */
+static sk_rc await_ready(struct sk_agent *a, struct atask *t, struct sk_err *err) {
+    if (!a->e->watch) return SK_OK;
+    SK_ASSERT(t->is_init && !t->watched && t->first.v);
+    t->agent = a;
+    t->watch.fn = is_ready;
+    sk_rc rc = a->e->watch->add(a->e, t->first, (sk_tid){0}, &t->watch, err);
+    t->watched = rc == SK_OK;
+    if (rc == SK_EDONE) is_ready(&t->watch);
+    return rc == SK_EDONE ? SK_OK : rc;
+}
+
+static sk_rc give(struct sk_agent *a, struct atask *t, struct sk_arg *args, struct sk_err *err) {
+    const struct sk_cmsg *m = &t->run;
+    char name[256];
+    snprintf(name, sizeof name, "%.*s", (int)SK_MIN(m->run.name.n, sizeof name - 1),
+             (const char *)m->run.name.p);
+    struct sk_task_opts opts = {.max_calls = m->run.max_calls};
+    struct sk_task_spec s = {.fn = {m->run.fn},
+                             .name = name,
+                             .args = args,
+                             .n_args = m->run.n_args,
+                             .n_returns = m->run.n_returns,
+                             .max_retries = m->run.max_retries,
+                             .retry_exceptions = (m->run.flags & SK_RUN_RETRY_ERRORS) != 0,
+                             .sink = &a->sink,
+                             .sink_tag = t->id,
+                             .opts = &opts};
+    SK_TRY(make_args(a, t, args, err));
+    if (t->actor) {
+        s.actor = t->actor->aid;
+        return a->e->ops->submit(a->e, &s, &t->first, &t->tid, err);
+    }
+    SK_TRY(shape_of(a, &m->run.need, &s.shape, err));
+    if (!t->is_init) return a->e->ops->submit(a->e, &s, &t->first, &t->tid, err);
+    struct aactor *x = sk_calloc(TAG, sizeof *x);
+    if (!x) return SK_ERR(err, SK_ENOMEM, "actor");
+    struct sk_actor_spec spec = {
+        .init = s, .max_restarts = m->run.max_retries, .max_task_retries = 0};
+    spec.init.n_returns = 1;
+    sk_rc rc = a->e->ops->actor_create(a->e, &spec, &x->aid, &x->ready, err);
+    if (rc != SK_OK) {
+        sk_free(x);
+        return rc;
+    }
+    x->id = m->run.actor;
+    sk_list_init(&x->calls);
+    if (sk_map_put(&a->actors, x->id, x) != SK_OK) abort();
+    t->first = x->ready;
+    return await_ready(a, t, err);
+}
+
+/* Gives a task, whose arguments are here, to the engine. */
+static void start(struct sk_agent *a, struct atask *t) {
+    SK_ASSERT(!t->n_missing && !t->given && t->body);
+    struct sk_err err = {0};
+    struct sk_arg *args = sk_calloc(TAG, (t->run.run.n_args + 1) * sizeof *args);
+    sk_rc rc = args ? give(a, t, args, &err) : SK_ERR(&err, SK_ENOMEM, "arguments");
+    sk_free(args);
+    if (rc != SK_OK) {
+        task_fail(a, t, rc, err.msg);
+        return;
+    }
+    sk_list_del(&t->link);
+    for (uint32_t i = 0; i < t->run.run.n_args; i++)
+        if (t->own[i].v) a->e->ops->release(a->e, t->own[i]); /* the task holds them */
+    sk_free(t->own);
+    sk_free(t->waits);
+    sk_free(t->whole);
+    sk_free(t->body);
+    t->own = NULL;
+    t->waits = NULL;
+    t->whole = NULL;
+    t->body = NULL;
+    t->given = true;
+}
+
+static void start_calls(struct sk_agent *a, struct aactor *x) {
+    for (struct sk_list *it; (it = sk_list_first(&x->calls));) {
+        struct atask *t = sk_container_of(it, struct atask, link);
+        if (t->n_missing) return;
+        start(a, t);
+    }
+}
+
+/* Gives the task to the engine if nothing is missing any more. */
+static void try_start(struct sk_agent *a, struct atask *t) {
+    if (t->n_missing) return;
+    if (t->actor) start_calls(a, t->actor);
+    else start(a, t);
+}
+
+/* An argument cannot be read: the task goes back to the driver. */
+static void missing(struct sk_agent *a, struct atask *t, uint64_t id, uint32_t node, sk_rc code,
+                    const char *why) {
+    struct aactor *x = t->actor;
+    struct sk_cmsg m = {.type = SK_CMSG_MISSING,
+                        .missing = {t->id, id, node, code, {why, strlen(why)}}};
+    to_driver(a, &m);
+    task_free(a, t);
+    if (x) start_calls(a, x);
+}
+
+/* ---- reading from other nodes ---------------------------------------------------------------- */
+
+static bool read_from(struct sk_agent *a, const struct ask *what, bool part, uint64_t offset,
+                      uint64_t length) {
+    SK_DCHECK(what->id && (part || !what->task));
+    struct apeer *p = peer_of(a, what->node);
+    if (p && !p->address) p = NULL;
+    struct ask *k = p ? sk_memdup(TAG, what, sizeof *what) : NULL;
+    if (!p) return false;
+    if (!k || sk_map_put(&a->asks, ++a->next_ask, k) != SK_OK) abort();
+    struct sk_cmsg m = {.type = SK_CMSG_READ, .fetch = {a->next_ask, k->id, part, offset, length}};
+    if (sk_cmsg_put(&p->out, &m, NULL) != SK_OK) abort();
+    return true;
+}
+
+static bool waits_for(const struct atask *t, uint64_t id) {
+    for (uint32_t i = 0; t->waits && i < t->run.run.n_args; i++)
+        if (t->waits[i] == id) return true;
+    return false;
+}
+
+/* The tasks that wait for a value that is on its way; *out is freed by the caller. */
+static void waiters_of(struct sk_agent *a, uint64_t id, uint64_t **out, uint32_t *n) {
+    SK_VEC(uint64_t) found = {0};
+    uint64_t key;
+    void *val;
+    for (uint32_t i = 0; sk_map_next(&a->tasks, &i, &key, &val);)
+        if (waits_for(val, id) && !sk_vec_push(&found, TAG, key)) abort();
+    *out = found.p;
+    *n = found.n;
+}
+
+/* The task that reads a part of a value; NULL: it was cancelled. */
+static struct atask *reader(struct sk_agent *a, const struct ask *k) {
+    struct atask *t = sk_map_get(&a->tasks, k->task);
+    return t && t->serial == k->serial && !t->given ? t : NULL;
+}
+
+static void read_failed(struct sk_agent *a, const struct ask *k, sk_rc code, const char *why) {
+    if (k->task) {
+        struct atask *t = reader(a, k);
+        if (t) missing(a, t, k->id, k->node, code, why);
+        return;
+    }
+    struct aval *v = sk_map_get(&a->values, k->id);
+    uint64_t *ids;
+    uint32_t n;
+    if (v && !v->oid.v) value_free(a, v);
+    waiters_of(a, k->id, &ids, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        struct atask *t = sk_map_get(&a->tasks, ids[i]);
+        if (t) missing(a, t, k->id, k->node, code, why);
+    }
+    sk_free(ids);
+}
+
+/* A part of a value has come for one task. */
+static void part_came(struct sk_agent *a, const struct ask *k, sk_rc rc, sk_oid oid,
+                      const struct sk_err *err) {
+    struct atask *t = reader(a, k);
+    if (!t) {
+        if (rc == SK_OK) a->e->ops->release(a->e, oid);
+    } else if (rc != SK_OK) task_fail(a, t, rc, err->msg);
+    else {
+        t->own[k->arg] = oid;
+        t->n_missing--;
+        try_start(a, t);
+    }
+}
+
+/* A value has come for all tasks that wait for it. */
+static void value_came(struct sk_agent *a, const struct ask *k, sk_rc rc, sk_oid oid,
+                       const struct sk_err *err) {
+    uint64_t *ids;
+    uint32_t n;
+    waiters_of(a, k->id, &ids, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        struct atask *t = sk_map_get(&a->tasks, ids[i]);
+        for (uint32_t j = 0; t && rc == SK_OK && j < t->run.run.n_args; j++) {
+            if (t->waits[j] != k->id) continue;
+            SK_ASSERT(t->n_missing > 0 && !t->own[j].v);
+            a->e->ops->retain(a->e, oid);
+            t->own[j] = oid;
+            t->whole[j] = true;
+            t->waits[j] = 0;
+            t->n_missing--;
+        }
+        if (t && rc == SK_OK) try_start(a, t);
+        else if (t) task_fail(a, t, rc, err->msg);
+    }
+    sk_free(ids);
+    struct aval *v = sk_map_get(&a->values, k->id);
+    if (v && !v->oid.v && rc == SK_OK) value_here(a, k->id, oid);
+    else if (v && !v->oid.v) value_free(a, v);
+    else if (rc == SK_OK) a->e->ops->release(a->e, oid); /* it was made here, or dropped since */
+}
+
+static void data_came(struct sk_agent *a, uint32_t from, const struct sk_cmsg *m) {
+    struct ask *k = sk_map_get(&a->asks, m->value.ask);
+    if (!k || k->node != from) return;
+    sk_map_del(&a->asks, m->value.ask);
+    if (m->value.rc != SK_OK) {
+        char why[300];
+        snprintf(why, sizeof why, "%.*s", (int)SK_MIN(m->value.bytes.n, sizeof why - 1),
+                 (const char *)m->value.bytes.p);
+        read_failed(a, k, m->value.rc, why);
+    } else {
+        struct sk_err err = {0};
+        sk_oid oid = {0};
+        struct sk_payload p = {.kind = m->value.kind, .bytes = m->value.bytes};
+        sk_rc rc = a->e->ops->put(a->e, &p, &oid, &err);
+        a->read_bytes += m->value.bytes.n;
+        (k->task ? part_came : value_came)(a, k, rc, oid, &err);
+    }
+    sk_free(k);
+}
+
+/* Answers READ of a node, or FETCH of the driver. */
+static void answer(struct sk_agent *a, uint32_t from, const struct sk_cmsg *m) {
+    SK_DCHECK(m->type == (from ? SK_CMSG_READ : SK_CMSG_FETCH));
+    const struct aval *v = sk_map_get(&a->values, m->fetch.id);
+    struct sk_cmsg out = {.type = from ? SK_CMSG_DATA : SK_CMSG_VALUE, .value.ask = m->fetch.ask};
+    struct sk_err err = {0};
+    struct sk_view view = {0};
+    sk_rc rc = v && v->oid.v ? SK_OK : SK_ERR(&err, SK_ENOENT, "the value is not here (any more)");
+    if (rc == SK_OK) rc = a->e->ops->get(a->e, &v->oid, 1, INT64_MAX, &view, &err);
+    if (rc == SK_OK && m->fetch.part &&
+        (m->fetch.offset > view.len || m->fetch.length > view.len - m->fetch.offset))
+        rc = SK_ERR(&err, SK_EINVAL, "bytes %llu to %llu of a value of %zu",
+                    (unsigned long long)m->fetch.offset,
+                    (unsigned long long)(m->fetch.offset + m->fetch.length), view.len);
+    out.value.rc = rc;
+    if (rc != SK_OK) out.value.bytes = (struct sk_bytes){err.msg, strlen(err.msg)};
+    else {
+        out.value.kind = view.kind;
+        out.value.bytes = m->fetch.part
+                              ? (struct sk_bytes){view.data + m->fetch.offset, m->fetch.length}
+                              : (struct sk_bytes){view.data, view.len};
+    }
+    if (!from) to_driver(a, &out);
+    else if (sk_cmsg_put(&peer_get(a, from)->out, &out, NULL) != SK_OK) abort();
+    if (view.token || view.data) a->e->ops->view_release(a->e, &view);
+}
+
+/* ---- RUN ------------------------------------------------------------------------------------- */
+
+/* Copies a message into a task of its own. */
+static struct atask *task_of(const struct sk_cmsg *m) {
+    SK_DCHECK(m->type == SK_CMSG_RUN);
+    struct atask *t = sk_calloc(TAG, sizeof *t);
+    size_t n = m->run.args.n, at_name = (size_t)SK_ALIGN(n, 8);
+    if (!t || !(t->body = sk_alloc(TAG, at_name + m->run.name.n)) ||
+        !(t->own = sk_calloc(TAG, (m->run.n_args + 1) * sizeof *t->own)) ||
+        !(t->waits = sk_calloc(TAG, (m->run.n_args + 1) * sizeof *t->waits)) ||
+        !(t->whole = sk_calloc(TAG, (m->run.n_args + 1) * sizeof *t->whole)))
+        abort(); /* the task would be lost */
+    memcpy(t->body, m->run.args.p, n);
+    memcpy((uint8_t *)t->body + at_name, m->run.name.p, m->run.name.n);
+    t->id = m->run.task;
+    t->attempt = m->run.attempt;
+    t->is_init = (m->run.flags & SK_RUN_INIT) != 0;
+    t->n_returns = m->run.n_returns;
+    t->run = *m;
+    t->run.run.args.p = t->body;
+    t->run.run.name.p = (uint8_t *)t->body + at_name;
+    sk_list_init(&t->link);
+    return t;
+}
+
+/* Asks for an argument that is not here. False: its node is not known. */
+static bool ask_for(struct sk_agent *a, struct atask *t, uint32_t i, const struct sk_cmsg_arg *x) {
+    struct aval *v = sk_map_get(&a->values, x->id);
+    if (v && (v->oid.v || v->err)) return true;
+    bool alone = x->part && !v; /* a part is read for this task; a value on its way serves all */
+    struct ask k = {
+        .id = x->id, .node = x->node, .task = alone ? t->id : 0, .serial = t->serial, .arg = i};
+    if (!v && !read_from(a, &k, x->part, x->offset, x->length)) return false;
+    if (!v && !alone) value_new(a, x->id, (sk_oid){0});
+    if (v) v->dropped = false; /* it is wanted again */
+    if (!alone) t->waits[i] = x->id;
+    t->n_missing++;
+    return true;
+}
+
+static sk_rc run(struct sk_agent *a, const struct sk_cmsg *m, struct sk_err *err) {
+    if (sk_map_get(&a->tasks, m->run.task))
+        return SK_ERR(err, SK_ECORRUPT, "task %llu was sent twice",
+                      (unsigned long long)m->run.task);
+    struct atask *t = task_of(m);
+    t->serial = ++a->next_serial;
+    if (sk_map_put(&a->tasks, t->id, t) != SK_OK) abort();
+    if (m->run.actor && !t->is_init && !(t->actor = sk_map_get(&a->actors, m->run.actor))) {
+        task_fail(a, t, SK_EACTOR, "the actor is dead");
+        return SK_OK;
+    }
+    sk_list_push_back(t->actor ? &t->actor->calls : &a->waiting, &t->link);
+    struct sk_rd r = sk_rd_init(t->body, m->run.args.n);
+    for (uint32_t i = 0; i < m->run.n_args; i++) {
+        struct sk_cmsg_arg x = sk_cmsg_arg_next(&r);
+        if (!x.id || ask_for(a, t, i, &x)) continue;
+        missing(a, t, x.id, x.node, SK_ENOENT, "the node is not known here");
+        return SK_OK;
+    }
+    try_start(a, t);
+    return SK_OK;
+}
+
+/* ---- actors ---------------------------------------------------------------------------------- */
+
+/* Gives the actor's handle back, and ends the calls that wait. */
+static void actor_free(struct sk_agent *a, struct aactor *x) {
+    while (!sk_list_empty(&x->calls))
+        task_fail(a, sk_container_of(sk_list_first(&x->calls), struct atask, link), SK_EACTOR,
+                  "the actor is dead");
+    sk_map_del(&a->actors, x->id);
+    SK_ASSERT(sk_list_empty(&x->calls));
+    a->e->ops->release(a->e, x->ready);
+    sk_actor_release(a->e, x->aid);
+    sk_free(x);
+}
+
+static void end_actor(struct sk_agent *a, uint64_t id, bool restart) {
+    struct aactor *x = sk_map_get(&a->actors, id);
+    SK_LIST_EACH_SAFE (it, tmp, &a->waiting) { /* its constructor may still wait */
+        struct atask *t = sk_container_of(it, struct atask, link);
+        if (t->is_init && t->run.run.actor == id && !restart)
+            task_fail(a, t, SK_EACTOR, "the actor was ended before it began");
+    }
+    if (!x) return;
+    (void)!a->e->ops->actor_end(a->e, x->aid, !restart, NULL); /* it may have ended by itself */
+    if (!restart) actor_free(a, x);
+}
+
+/* ---- events of the engine -------------------------------------------------------------------- */
+
+static void on_events(struct sk_sink *s, const struct sk_event *ev, size_t n) {
+    struct sk_agent *a = sk_container_of(s, struct sk_agent, sink);
+    for (size_t i = 0; i < n; i++) push_event(a, &ev[i]);
+    a->conf.wake(a->conf.ctx);
+}
+
+/* Makes a value for a message: a small one by its bytes. The view, if any, lives until the message
+ * is written. keep: large values stay here, under their id. */
+static struct sk_cmsg_value value_for(struct sk_agent *a, uint64_t id, sk_oid oid, uint64_t size,
+                                      struct sk_view *view) {
+    struct sk_cmsg_value v = {.id = id, .size = size};
+    SK_DCHECK(oid.v);
+    *view = (struct sk_view){0};
+    if (size <= SK_INLINE_MAX && a->e->ops->get(a->e, &oid, 1, INT64_MAX, view, NULL) == SK_OK) {
+        v.size = view->len;
+        if (view->len <= SK_INLINE_MAX || SK_KIND_IS_ERROR(view->kind)) {
+            v.here = true;
+            v.kind = view->kind;
+            v.bytes = (struct sk_bytes){view->data, view->len};
+        }
+    }
+    if (v.here) return v;
+    a->e->ops->retain(a->e, oid);
+    value_here(a, id, oid);
+    return v;
+}
+
+static void event_with(struct sk_agent *a, const struct atask *t, const struct sk_event *ev,
+                       const struct sk_cmsg_value *v, uint32_t n) {
+    uint8_t few[SK_INLINE_MAX + 256], *buf = few;
+    struct sk_wr w = sk_wr_init(few, sizeof few);
+    for (int round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < n; i++) sk_cmsg_value_put(&w, &v[i]);
+        if (sk_wr_ok(&w)) break;
+        size_t need = w.n;
+        if (!(buf = sk_alloc(TAG, need))) abort();
+        w = sk_wr_init(buf, need);
+    }
+    struct sk_cmsg m = {.type = SK_CMSG_EVENT,
+                        .event = {.task = t->id,
+                                  .kind = ev->kind,
+                                  .attempt = t->attempt + ev->attempt,
+                                  .index = ev->kind == SK_EV_YIELDED ? ev->index : 0,
+                                  .run_ns = ev->run_ns,
+                                  .code = ev->err ? ev->err->code : 0,
+                                  .note = ev->note,
+                                  .n_values = n,
+                                  .values = {buf, w.n}}};
+    if (ev->err) m.event.text = (struct sk_bytes){ev->err->msg, strlen(ev->err->msg)};
+    to_driver(a, &m);
+    if (buf != few) sk_free(buf);
+}
+
+static void release_returns(struct sk_agent *a, const struct atask *t) {
+    uint32_t n = t->n_returns == SK_STREAMING || t->is_init ? 0 : t->n_returns;
+    for (uint32_t i = 0; i < n; i++) a->e->ops->release(a->e, (sk_oid){t->first.v + i});
+}
+
+static void done(struct sk_agent *a, struct atask *t, const struct sk_event *ev) {
+    SK_ASSERT(ev->kind == SK_EV_DONE && t->given);
+    uint32_t n = t->n_returns == SK_STREAMING ? 0 : t->n_returns;
+    struct sk_cmsg_value *v = sk_calloc(TAG, (n + 1) * sizeof *v);
+    struct sk_view *view = sk_calloc(TAG, (n + 1) * sizeof *view);
+    if (!v || !view) abort();
+    for (uint32_t i = 0; i < n; i++)
+        v[i] = value_for(a, sk_value_id(t->id, i), (sk_oid){t->first.v + i}, 0, &view[i]);
+    event_with(a, t, ev, v, n);
+    for (uint32_t i = 0; i < n; i++)
+        if (view[i].data || view[i].token) a->e->ops->view_release(a->e, &view[i]);
+    release_returns(a, t);
+    sk_free(v);
+    sk_free(view);
+}
+
+static void take(struct sk_agent *a, const struct sk_event *ev) {
+    struct atask *t = sk_map_get(&a->tasks, ev->tag);
+    struct sk_view view = {0};
+    if (!t) { /* cannot be: tasks end by their last event */
+        if (ev->oid.v) a->e->ops->release(a->e, ev->oid);
+        return;
+    }
+    struct sk_event end = *ev;
+    if (t->agent) { /* a constructor: its value says how it ended */
+        t->watched = false;
+        end.oid = t->first;
+        a->e->ops->retain(a->e, end.oid);
+        if (a->e->ops->get(a->e, &end.oid, 1, INT64_MAX, &view, NULL) == SK_OK) {
+            if (SK_KIND_IS_ERROR(view.kind)) end.kind = SK_EV_FAILED;
+            a->e->ops->view_release(a->e, &view);
+        } else end.kind = SK_EV_FAILED;
+        if (end.kind == SK_EV_DONE) {
+            a->e->ops->release(a->e, end.oid);
+            end.oid = (sk_oid){0};
+        }
+        ev = &end;
+    }
+    if (ev->kind == SK_EV_STARTED) event_with(a, t, ev, NULL, 0);
+    if (ev->kind == SK_EV_YIELDED || (ev->kind == SK_EV_FAILED && ev->oid.v)) {
+        bool error = ev->kind == SK_EV_FAILED;
+        struct sk_cmsg_value v =
+            value_for(a, sk_value_id(t->id, ev->index), ev->oid, error ? 0 : ev->size_bytes, &view);
+        event_with(a, t, ev, &v, !error || v.here);
+        if (error && !v.here) drop(a, v.id);
+        if (view.data || view.token) a->e->ops->view_release(a->e, &view);
+        a->e->ops->release(a->e, ev->oid);
+    } else if (ev->kind == SK_EV_FAILED) event_with(a, t, ev, NULL, 0);
+    else if (ev->kind == SK_EV_DONE) done(a, t, ev);
+    if (ev->kind == SK_EV_FAILED) release_returns(a, t);
+    struct aactor *x =
+        t->is_init && ev->kind == SK_EV_FAILED ? sk_map_get(&a->actors, t->run.run.actor) : NULL;
+    if (x) actor_free(a, x);
+    if (ev->kind == SK_EV_FAILED || ev->kind == SK_EV_DONE) task_free(a, t);
+}
+
+void sk_agent_step(struct sk_agent *a) {
+    pthread_mutex_lock(&a->mu);
+    struct aevent **p = a->events.p;
+    uint32_t n = a->events.n;
+    memset(&a->events, 0, sizeof a->events);
+    pthread_mutex_unlock(&a->mu);
+    for (uint32_t i = 0; i < n; i++) {
+        take(a, &p[i]->ev);
+        sk_free(p[i]);
+    }
+    sk_free(p);
+}
+
+void sk_agent_beat(struct sk_agent *a) {
+    struct sk_node sum = {0};
+    if (sk_engine_sum(a->e, &sum, NULL) != SK_OK) return;
+    struct sk_cmsg m = {.type = SK_CMSG_STATE,
+                        .state = {.free = sum.free,
+                                  .resident_bytes = sum.resident_bytes,
+                                  .disk_bytes = sum.disk_bytes,
+                                  .promised_bytes = sum.promised_bytes,
+                                  .disk_limit_bytes = sum.disk_limit_bytes}};
+    to_driver(a, &m);
+}
+
+/* ---- messages of the driver ------------------------------------------------------------------ */
+
+static void cancel(struct sk_agent *a, const struct sk_cmsg *m) {
+    struct atask *t = sk_map_get(&a->tasks, m->end.id);
+    if (!t) return;
+    struct aactor *x = t->actor;
+    if (t->given)
+        (void)!a->e->ops->cancel(a->e, t->tid, m->end.flags & SK_RUN_FORCE ? SK_CANCEL_FORCE : 0,
+                                 NULL);
+    else {
+        task_fail(a, t, SK_ECANCEL, "the task was cancelled before it began");
+        if (x) start_calls(a, x);
+    }
+}
+
+static sk_rc peer(struct sk_agent *a, const struct sk_cmsg *m) {
+    struct apeer *p = peer_get(a, m->peer.number);
+    sk_free(p->address);
+    p->incarnation = m->peer.incarnation;
+    p->address = sk_alloc(TAG, m->peer.address.n + 1);
+    if (!p->address) abort();
+    memcpy(p->address, m->peer.address.p, m->peer.address.n);
+    p->address[m->peer.address.n] = 0;
+    return SK_OK;
+}
+
+static void put(struct sk_agent *a, const struct sk_cmsg *m) {
+    struct sk_payload p = {.kind = m->put.kind, .bytes = m->put.bytes};
+    struct sk_err err = {0};
+    sk_oid oid = {0};
+    sk_rc rc = a->e->ops->put(a->e, &p, &oid, &err);
+    value_here(a, m->put.id, oid);
+    struct aval *v = rc == SK_OK ? NULL : sk_map_get(&a->values, m->put.id);
+    if (v && !(v->err = sk_memdup(TAG, &err, sizeof err))) abort();
+}
+
+static sk_rc define(struct sk_agent *a, const struct sk_cmsg *m, struct sk_err *err) {
+    char name[256];
+    snprintf(name, sizeof name, "%.*s", (int)SK_MIN(m->define.name.n, sizeof name - 1),
+             (const char *)m->define.name.p);
+    return a->e->ops->define(a->e, (sk_fid){m->define.fn}, name, m->define.def, err);
+}
+
+sk_rc sk_agent_message(struct sk_agent *a, uint32_t from, const struct sk_cmsg *m,
+                       struct sk_err *err) {
+    if (m->type == SK_CMSG_READ) {
+        if (from) answer(a, from, m);
+        return SK_OK;
+    }
+    if (m->type == SK_CMSG_DATA && from) {
+        data_came(a, from, m);
+        return SK_OK;
+    }
+    if (m->type == SK_CMSG_BEAT) return SK_OK;
+    if (from)
+        return SK_ERR(err, SK_ECORRUPT, "node %u sent a message of type %d, which is the driver's",
+                      from, (int)m->type);
+    switch (m->type) {
+    case SK_CMSG_PEER: return peer(a, m);
+    case SK_CMSG_DEFINE: return define(a, m, err);
+    case SK_CMSG_RUN: return run(a, m, err);
+    case SK_CMSG_CANCEL: cancel(a, m); return SK_OK;
+    case SK_CMSG_END_ACTOR:
+        end_actor(a, m->end.id, (m->end.flags & SK_RUN_RESTART) != 0);
+        return SK_OK;
+    case SK_CMSG_PUT: put(a, m); return SK_OK;
+    case SK_CMSG_FETCH: answer(a, 0, m); return SK_OK;
+    case SK_CMSG_DROP:
+        for (uint32_t i = 0; i < m->drop.n; i++) drop(a, sk_cmsg_drop_at(m, i));
+        return SK_OK;
+    default:
+        return SK_ERR(err, SK_ECORRUPT,
+                      "the driver sent a message of type %d, which is not for a node",
+                      (int)m->type);
+    }
+}
+
+void sk_agent_peer_lost(struct sk_agent *a, uint32_t number, const char *why) {
+    SK_VEC(uint64_t) asks = {0};
+    uint64_t key;
+    void *val;
+    struct apeer *p = peer_of(a, number);
+    if (p) p->out.n = 0;
+    for (uint32_t i = 0; sk_map_next(&a->asks, &i, &key, &val);)
+        if (((struct ask *)val)->node == number && !sk_vec_push(&asks, TAG, key)) abort();
+    for (uint32_t i = 0; i < asks.n; i++) {
+        struct ask *k = sk_map_del(&a->asks, asks.p[i]);
+        read_failed(a, k, SK_EIO, why);
+        sk_free(k);
+    }
+    sk_vec_free(&asks);
+}
+
+/* ---- outboxes, making, ending ---------------------------------------------------------------- */
+
+struct sk_outbox *sk_agent_out(struct sk_agent *a, uint32_t number) {
+    struct apeer *p = number ? peer_of(a, number) : NULL;
+    struct sk_outbox *o = number ? (p ? &p->out : NULL) : &a->out;
+    return o && o->n ? o : NULL;
+}
+
+uint32_t sk_agent_peer(const struct sk_agent *a, uint32_t number, const char **address,
+                       uint64_t *incarnation) {
+    const struct apeer *best = NULL;
+    uint64_t key;
+    void *val;
+    for (uint32_t i = 0; sk_map_next(&a->peers, &i, &key, &val);) {
+        const struct apeer *p = val;
+        if (p->number > number && (!best || p->number < best->number)) best = p;
+    }
+    if (!best) return 0;
+    *address = best->address;
+    *incarnation = best->incarnation;
+    return best->number;
+}
+
+struct sk_agent_stats sk_agent_stats(const struct sk_agent *a) {
+    struct sk_agent_stats s = {.n_tasks = a->tasks.n,
+                               .n_values = a->values.n,
+                               .n_actors = a->actors.n,
+                               .read_bytes = a->read_bytes};
+    SK_LIST_EACH (it, &a->waiting) s.n_waiting++;
+    return s;
+}
+
+sk_rc sk_agent_create(struct sk_agent **out, const struct sk_agent_conf *conf, struct sk_err *err) {
+    struct sk_agent *a = sk_calloc(TAG, sizeof *a);
+    if (!a) return SK_ERR(err, SK_ENOMEM, "agent");
+    a->e = conf->engine;
+    a->conf = *conf;
+    a->sink.on_events = on_events;
+    sk_map_init(&a->tasks, TAG);
+    sk_map_init(&a->values, TAG);
+    sk_map_init(&a->actors, TAG);
+    sk_map_init(&a->asks, TAG);
+    sk_map_init(&a->peers, TAG);
+    sk_list_init(&a->waiting);
+    pthread_mutex_init(&a->mu, NULL);
+    *out = a;
+    return SK_OK;
+}
+
+static bool no_tasks(void *arg) {
+    struct sk_agent *a = arg;
+    sk_agent_step(a);
+    return !a->tasks.n;
+}
+
+void sk_agent_destroy(struct sk_agent *a) {
+    uint64_t key;
+    void *val;
+    SK_VEC(uint64_t) ids = {0};
+    a->closing = true;
+    for (uint32_t i = 0; sk_map_next(&a->actors, &i, &key, &val);)
+        if (!sk_vec_push(&ids, TAG, key)) abort();
+    for (uint32_t i = 0; i < ids.n; i++) end_actor(a, ids.p[i], false);
+    ids.n = 0;
+    for (uint32_t i = 0; sk_map_next(&a->tasks, &i, &key, &val);)
+        if (!sk_vec_push(&ids, TAG, key)) abort();
+    for (uint32_t i = 0; i < ids.n; i++) {
+        struct sk_cmsg m = {.type = SK_CMSG_CANCEL, .end = {ids.p[i], SK_RUN_FORCE}};
+        cancel(a, &m);
+    }
+    sk_vec_free(&ids);
+    /* the engine ends what was cancelled; it may be closed already, which has ended all tasks */
+    (void)!a->e->ops->drive(a->e, no_tasks, a, INT64_MAX, NULL);
+    sk_agent_step(a);
+    for (uint32_t i = 0; sk_map_next(&a->values, &i, &key, &val);) {
+        struct aval *v = val;
+        if (v->oid.v) a->e->ops->release(a->e, v->oid);
+        sk_free(v->err);
+        sk_free(v);
+    }
+    for (uint32_t i = 0; sk_map_next(&a->asks, &i, &key, &val);) sk_free(val);
+    for (uint32_t i = 0; sk_map_next(&a->peers, &i, &key, &val);) {
+        struct apeer *p = val;
+        sk_free(p->address);
+        sk_free(p->out.p);
+        sk_free(p);
+    }
+    sk_map_deinit(&a->tasks);
+    sk_map_deinit(&a->values);
+    sk_map_deinit(&a->actors);
+    sk_map_deinit(&a->asks);
+    sk_map_deinit(&a->peers);
+    sk_vec_free(&a->events);
+    sk_vec_free(&a->shapes);
+    sk_free(a->out.p);
+    pthread_mutex_destroy(&a->mu);
+    sk_free(a);
+}

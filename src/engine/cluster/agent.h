@@ -1,0 +1,52 @@
+/* agent.h - the agent of a node: carries out what the driver of a cluster orders, on the engine of
+ * this machine, and gives values to other nodes. It has no thread and no socket: its owner hands it
+ * messages, calls sk_agent_step when the engine has events, and sends what its outboxes hold
+ * (node.h does so over TCP; tests simulate it).
+ *
+ * Any engine of engine.h will do whose `get` of an object that exists does not wait, but for a disk
+ * (local, inline). The agent holds one reference to each value that the driver has not dropped.
+ *
+ * Thread-safety: one thread, or one lock, for all calls; the engine's events come on any thread. */
+#ifndef SK_CLUSTER_AGENT_H
+#define SK_CLUSTER_AGENT_H
+
+#include "engine/cluster/msg.h"
+#include "engine/engine.h"
+
+struct sk_agent;
+struct sk_agent_conf {
+    struct sk_engine *engine; /* borrowed; closed by its owner after sk_agent_destroy */
+    /* Called when there is an event for sk_agent_step, on any thread and maybe with locks of the
+     * engine held. */
+    void (*wake)(void *ctx);
+    void *ctx;
+};
+sk_rc sk_agent_create(struct sk_agent **out, const struct sk_agent_conf *conf,
+                      struct sk_err *err) SK_MUST_USE;
+/* Ends all tasks and gives all references back. The engine delivers no event of this agent's tasks
+ * after it. */
+void sk_agent_destroy(struct sk_agent *a);
+
+/* Takes a message of the driver (from = 0) or of node `from`. SK_ECORRUPT: it must not say that. */
+sk_rc sk_agent_message(struct sk_agent *a, uint32_t from, const struct sk_cmsg *m,
+                       struct sk_err *err) SK_MUST_USE;
+/* Call when node `number` cannot be reached: what is being read from it is missing. */
+void sk_agent_peer_lost(struct sk_agent *a, uint32_t number, const char *why);
+/* Turns the engine's events since the last call into messages. */
+void sk_agent_step(struct sk_agent *a);
+/* Tells the driver how much is free: a sign of life. */
+void sk_agent_beat(struct sk_agent *a);
+
+/* What waits to be sent to the driver (0) or to node `number`; NULL: there is nothing. */
+struct sk_outbox *sk_agent_out(struct sk_agent *a, uint32_t number);
+/* The next node after `number` (0: the first) that the agent knows; 0: there is none. *address is
+ * where it can be reached; NULL: not known yet, but it has asked for something. */
+uint32_t sk_agent_peer(const struct sk_agent *a, uint32_t number, const char **address,
+                       uint64_t *incarnation);
+
+struct sk_agent_stats {
+    uint64_t n_tasks, n_waiting, n_values, n_actors, read_bytes;
+};
+struct sk_agent_stats sk_agent_stats(const struct sk_agent *a);
+
+#endif

@@ -1,0 +1,509 @@
+/* book.c - the book of a cluster: nodes and values (contract: book.h). */
+#include "engine/cluster/book_int.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+struct sk_bblob *sk_bblob_new(uint32_t kind, struct sk_bytes bytes) {
+    struct sk_bblob *b = sk_alloc_aligned(TAG, 64, SK_ALIGN(sizeof *b, 64) + bytes.n);
+    if (!b) return NULL;
+    *b = (struct sk_bblob){.kind = kind, .len = bytes.n};
+    atomic_init(&b->refs, 1);
+    b->data = (uint8_t *)b + SK_ALIGN(sizeof *b, 64);
+    if (bytes.n && bytes.p) memcpy(b->data, bytes.p, bytes.n);
+    return b;
+}
+
+void sk_bblob_unref(struct sk_bblob *b) {
+    if (b && atomic_fetch_sub(&b->refs, 1) == 1) sk_free(b);
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+struct sk_bval *sk_bval_new(struct sk_book *b, uint64_t id) {
+    SK_DCHECK(id && !sk_bval_of(b, id));
+    struct sk_bval *v = sk_calloc(TAG, sizeof *v);
+    if (!v || sk_map_put(&b->values, id, v) != SK_OK) abort(); /* a value would be lost */
+    v->id = id;
+    return v;
+}
+
+static void drop_at(struct sk_book *b, uint32_t node, uint64_t id) {
+    SK_DCHECK(id);
+    struct sk_bnode *n = sk_bnode_of(b, node);
+    if (n && n->alive && !sk_vec_push(&n->drop, TAG, id)) abort();
+}
+
+void sk_bval_unref(struct sk_book *b, struct sk_bval *v) {
+    SK_ASSERT(v->refs > 0);
+    if (--v->refs) return;
+    SK_ASSERT(!v->held && !v->n_fetching);
+    drop_at(b, v->node, v->id);
+    for (uint32_t i = 0; i < v->copies.n; i++) drop_at(b, v->copies.p[i], v->id);
+    sk_map_del(&b->values, v->id);
+    if (sk_lineage_knows(b->lineage, v->id)) {
+        sk_lineage_gone(b->lineage, v->id, v->why);
+        sk_blost_drain(b);
+    }
+    sk_bblob_unref(v->blob);
+    sk_vec_free(&v->copies);
+    sk_free(v->err);
+    sk_free(v);
+}
+
+bool sk_bval_at(const struct sk_bval *v, uint32_t node) {
+    for (uint32_t i = 0; i < v->copies.n; i++)
+        if (v->copies.p[i] == node) return true;
+    return v->node == node;
+}
+
+void sk_bval_copy(struct sk_bval *v, uint32_t node) {
+    SK_DCHECK(node && !v->err);
+    if (!sk_bval_at(v, node) && !sk_vec_push(&v->copies, TAG, node)) abort();
+}
+
+void sk_bval_fail(struct sk_book *b, struct sk_bval *v, sk_rc code, const char *text) {
+    SK_DCHECK(code < 0 && text);
+    if (!v->err && !(v->err = sk_calloc(TAG, sizeof *v->err))) abort();
+    (void)!SK_ERR(v->err, code, "%s", text);
+    b->recheck = true;
+}
+
+/* Notes that a node does not have the value. It may still be reading it, and drops it then. */
+static void forget_at(struct sk_book *b, struct sk_bval *v, uint32_t node) {
+    SK_DCHECK(v->refs > 0);
+    drop_at(b, node, v->id);
+    for (uint32_t i = 0; i < v->copies.n; i++)
+        if (v->copies.p[i] == node) v->copies.p[i--] = v->copies.p[--v->copies.n];
+    if (v->node != node) return;
+    v->asked = v->relay = false;
+    v->node = v->copies.n ? v->copies.p[--v->copies.n] : 0;
+    b->recheck = true;
+    if (!sk_bval_there(v)) sk_blost_value(b, v);
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+static void send_drops(struct sk_bnode *n) {
+    struct sk_cmsg m = {.type = SK_CMSG_DROP,
+                        .drop = {n->drop.n, {n->drop.p, 8 * (size_t)n->drop.n}}};
+    if (n->drop.n && sk_cmsg_put(&n->out, &m, NULL) != SK_OK) abort();
+    n->drop.n = 0;
+}
+
+void sk_bnode_send(struct sk_bnode *n, const struct sk_cmsg *m) {
+    if (!n->alive) return;
+    SK_DCHECK(m->type >= SK_CMSG_HELLO && m->type <= SK_CMSG_DATA);
+    send_drops(n); /* first: a task that is sent now may have the value read again */
+    if (sk_cmsg_put(&n->out, m, NULL) != SK_OK) abort();
+}
+
+sk_rc sk_book_joined(struct sk_book *b, const struct sk_cmsg *w, struct sk_bytes address,
+                     uint32_t *number, struct sk_err *err) {
+    struct sk_bnode *n = sk_calloc(TAG, sizeof *n);
+    char *at = sk_alloc(TAG, address.n + 1);
+    if (!n || !at || !sk_vec_push(&b->which, TAG, (struct sk_which_node){0}) ||
+        !sk_vec_push(&b->nodes, TAG, n)) {
+        sk_free(n);
+        sk_free(at);
+        return SK_ERR(err, SK_ENOMEM, "node");
+    }
+    memcpy(at, address.p, address.n);
+    at[address.n] = 0;
+    *n = (struct sk_bnode){.number = b->nodes.n,
+                           .alive = true,
+                           .incarnation = w->welcome.incarnation,
+                           .address = at,
+                           .total = w->welcome.total,
+                           .free = w->welcome.total,
+                           .capacity = w->welcome.store_bytes};
+    snprintf(n->name, sizeof n->name, "%.*s", (int)SK_MIN(w->welcome.name.n, (size_t)63),
+             (const char *)w->welcome.name.p);
+    sk_list_init(&n->sent);
+    sk_map_init(&n->defined, TAG);
+    for (uint32_t i = 0; i + 1 < b->nodes.n; i++) { /* nodes read from each other */
+        struct sk_bnode *o = b->nodes.p[i];
+        if (!o->alive) continue;
+        struct sk_cmsg m = {.type = SK_CMSG_PEER,
+                            .peer = {n->number, n->incarnation, {at, address.n}}};
+        sk_bnode_send(o, &m);
+        m.peer.number = o->number;
+        m.peer.incarnation = o->incarnation;
+        m.peer.address = (struct sk_bytes){o->address, strlen(o->address)};
+        sk_bnode_send(n, &m);
+    }
+    *number = n->number;
+    return SK_OK;
+}
+
+struct sk_outbox *sk_book_out(struct sk_book *b, uint32_t number) {
+    struct sk_bnode *n = sk_bnode_of(b, number);
+    if (!n || !n->alive) return NULL;
+    send_drops(n);
+    return &n->out;
+}
+
+uint32_t sk_book_n_nodes(const struct sk_book *b) { return b->nodes.n; }
+bool sk_book_alive(const struct sk_book *b, uint32_t number) {
+    const struct sk_bnode *n = sk_bnode_of(b, number);
+    return n && n->alive;
+}
+
+struct sk_node sk_book_node(const struct sk_book *b, uint32_t number) {
+    const struct sk_bnode *n = sk_bnode_of(b, number);
+    struct sk_node out = {.number = number,
+                          .alive = n->alive,
+                          .total = n->total,
+                          .free = n->free,
+                          .capacity_bytes = n->capacity,
+                          .resident_bytes = n->resident,
+                          .disk_bytes = n->disk,
+                          .promised_bytes = n->promised,
+                          .disk_limit_bytes = n->disk_limit};
+    memcpy(out.name, n->name, sizeof out.name);
+    return out;
+}
+
+void sk_book_lost(struct sk_book *b, uint32_t number, const char *why) {
+    struct sk_bnode *n = sk_bnode_of(b, number);
+    SK_VEC(uint64_t) lost = {0};
+    uint64_t key;
+    void *val;
+    char text[200];
+    if (!n || !n->alive) return;
+    n->alive = false;
+    snprintf(text, sizeof text, "node %s was lost (%s)", n->name, why);
+    sk_free(n->out.p);
+    n->out = (struct sk_outbox){0};
+    sk_vec_free(&n->drop);
+    /* values first, so that tasks that are queued again see what is missing */
+    for (uint32_t i = 0; sk_map_next(&b->values, &i, &key, &val);) {
+        struct sk_bval *v = val;
+        for (uint32_t k = 0; k < v->copies.n; k++)
+            if (v->copies.p[k] == number) v->copies.p[k--] = v->copies.p[--v->copies.n];
+        if (v->node != number) continue;
+        v->asked = v->relay = false;
+        v->node = v->copies.n ? v->copies.p[--v->copies.n] : 0;
+        if (!sk_bval_there(v) && !sk_vec_push(&lost, TAG, key)) abort();
+    }
+    /* actors: their calls wait, or end with them */
+    for (uint32_t i = 0; sk_map_next(&b->actors, &i, &key, &val);) {
+        struct sk_bactor *a = val;
+        if (a->node == number) a->started = false;
+    }
+    for (struct sk_list *it; (it = sk_list_first(&n->sent));) {
+        struct sk_btask *t = sk_container_of(it, struct sk_btask, link);
+        bool call = t->actor && !t->is_init;
+        SK_ASSERT(t->state == SK_B_SENT && t->node == number);
+        sk_btask_unsend(b, t);
+        if (t->cancelled) sk_btask_fail(b, t, SK_ECANCEL, "the task was cancelled");
+        else if (t->node_only) sk_btask_fail(b, t, SK_EINFEASIBLE, text);
+        else if (call && (!t->retries || !t->actor->init->retries))
+            sk_btask_fail(b, t, SK_EACTOR, text);
+        else if (!call && t->begun && !t->retries)
+            sk_btask_fail(b, t, t->is_init ? SK_EACTOR : SK_EDEAD, text);
+        else {
+            if (t->begun && t->retries > 0) t->retries--;
+            t->attempt += t->begun;
+            b->n_again++;
+            sk_btask_queue(b, t, true);
+        }
+    }
+    SK_VEC(uint64_t) actors = {0}; /* the end of one may free it */
+    for (uint32_t i = 0; sk_map_next(&b->actors, &i, &key, &val);) {
+        struct sk_bactor *a = val;
+        if (a->node == number && !sk_vec_push(&actors, TAG, key)) abort();
+    }
+    for (uint32_t i = 0; i < actors.n; i++) {
+        struct sk_bactor *a = sk_map_get(&b->actors, actors.p[i]);
+        if (!a) continue;
+        a->node = 0;
+        if (a->ended || a->dead) sk_bactor_maybe_free(b, a);
+        else if (!a->init->retries) sk_bactor_die(b, a, text);
+        else {
+            if (a->init->retries > 0) a->init->retries--;
+            b->n_again++;
+            sk_btask_queue(b, a->init, true);
+        }
+    }
+    sk_vec_free(&actors);
+    for (uint32_t i = 0; i < lost.n; i++) {
+        struct sk_bval *v = sk_bval_of(b, lost.p[i]);
+        if (v && !sk_bval_there(v) && !v->err) sk_blost_value(b, v);
+    }
+    sk_vec_free(&lost);
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static void fetched(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m) {
+    struct sk_bval *v = sk_bval_of(b, m->value.ask);
+    if (!v || !v->asked || v->node != n->number) return;
+    v->asked = false;
+    if (m->value.rc != SK_OK) {
+        char text[300];
+        snprintf(text, sizeof text, "node %s could not give it: %.*s", n->name,
+                 (int)SK_MIN(m->value.bytes.n, (size_t)200), (const char *)m->value.bytes.p);
+        if (m->value.rc == SK_ENOENT) forget_at(b, v, n->number);
+        else sk_bval_fail(b, v, m->value.rc, text);
+        return;
+    }
+    if ((!v->n_fetching && !v->relay) || v->blob) return;
+    v->blob = sk_bblob_new(m->value.kind, m->value.bytes);
+    if (!v->blob) sk_bval_fail(b, v, SK_ENOMEM, "no memory for a value that was fetched");
+    v->mine = v->blob && v->relay;
+    v->relay = false;
+    b->recheck = true;
+}
+
+static void ask(struct sk_book *b, struct sk_bval *v) {
+    SK_DCHECK(!v->blob || v->mine);
+    if (!v->node || v->asked) return;
+    struct sk_cmsg m = {.type = SK_CMSG_FETCH, .fetch = {.ask = v->id, .id = v->id}};
+    sk_bnode_send(sk_bnode_of(b, v->node), &m);
+    v->asked = true;
+}
+
+/* A node could not read a value from the node that has it. */
+static void unread(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m) {
+    SK_DCHECK(m->type == SK_CMSG_MISSING && n->alive);
+    struct sk_bval *v = sk_bval_of(b, m->missing.id);
+    if (v && v->node != n->number) forget_at(b, v, n->number); /* it has no copy, after all */
+    v = sk_bval_of(b, m->missing.id);
+    if (v && m->missing.code == SK_ENOENT) forget_at(b, v, m->missing.node);
+    else if (v && v->node && !v->mine) { /* these two cannot reach each other: it goes by here */
+        v->relay = true;
+        ask(b, v);
+    }
+    sk_btask_missing(b, n, m);
+}
+
+sk_rc sk_book_message(struct sk_book *b, uint32_t number, const struct sk_cmsg *m,
+                      struct sk_err *err) {
+    struct sk_bnode *n = sk_bnode_of(b, number);
+    if (!n || !n->alive) return SK_OK;
+    switch (m->type) {
+    case SK_CMSG_EVENT: return sk_btask_event(b, n, m, err);
+    case SK_CMSG_VALUE: fetched(b, n, m); return SK_OK;
+    case SK_CMSG_BEAT: return SK_OK;
+    case SK_CMSG_STATE:
+        n->free = m->state.free;
+        n->resident = m->state.resident_bytes;
+        n->disk = m->state.disk_bytes;
+        n->promised = m->state.promised_bytes;
+        n->disk_limit = m->state.disk_limit_bytes;
+        return SK_OK;
+    case SK_CMSG_MISSING: unread(b, n, m); return SK_OK;
+    default:
+        return SK_ERR(err, SK_ECORRUPT,
+                      "node %s sent a message of type %d, which is not for a driver", n->name,
+                      (int)m->type);
+    }
+}
+
+/* ---- what the host orders -------------------------------------------------------------------- */
+
+sk_rc sk_book_define(struct sk_book *b, sk_fid fn, const char *name, struct sk_bytes def,
+                     struct sk_err *err) {
+    if (sk_map_get(&b->fns, fn.v)) return SK_OK;
+    struct sk_bfn *f = sk_calloc(TAG, sizeof *f);
+    if (f)
+        *f =
+            (struct sk_bfn){sk_strdup(TAG, name), sk_memdup(TAG, def.n ? def.p : "", def.n), def.n};
+    if (f && f->name && f->def && sk_map_put(&b->fns, fn.v, f) == SK_OK) return SK_OK;
+    if (f) {
+        sk_free(f->name);
+        sk_free(f->def);
+        sk_free(f);
+    }
+    return SK_ERR(err, SK_ENOMEM, "function %s", name);
+}
+
+sk_rc sk_book_put(struct sk_book *b, struct sk_bblob *blob, struct sk_bval **out,
+                  struct sk_err *err) {
+    (void)err;
+    SK_ASSERT(blob && b->next_seq);
+    struct sk_bval *v = sk_bval_new(b, sk_value_id(b->next_seq++, 0));
+    v->refs = 1;
+    v->held = v->mine = true;
+    v->blob = blob;
+    v->size = blob->len;
+    v->why = SK_LOST_PUT;
+    *out = v;
+    return SK_OK;
+}
+
+void sk_book_drop(struct sk_book *b, struct sk_bval *v) {
+    SK_ASSERT(v->held);
+    v->held = false;
+    sk_bval_unref(b, v);
+}
+
+void sk_book_fetch_begin(struct sk_bval *v) { v->n_fetching++; }
+
+void sk_book_fetch_end(struct sk_bval *v) {
+    SK_ASSERT(v->n_fetching > 0);
+    if (--v->n_fetching || v->mine) return;
+    sk_bblob_unref(v->blob);
+    v->blob = NULL;
+}
+
+sk_rc sk_book_fetch(struct sk_book *b, struct sk_bval *v, struct sk_bblob **out,
+                    struct sk_err *err) {
+    SK_ASSERT(v->n_fetching > 0);
+    if (v->blob) {
+        atomic_fetch_add(&v->blob->refs, 1);
+        *out = v->blob;
+        return SK_OK;
+    }
+    if (v->err) {
+        if (err) *err = *v->err;
+        return v->err->code;
+    }
+    ask(b, v);
+    return SK_EAGAIN;
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+void sk_book_tell(struct sk_book *b, void (*tell)(void *host, const struct sk_guest_event *ev),
+                  void *host) {
+    /* the host gives no orders while it is told, so nothing is added meanwhile */
+    for (uint32_t i = 0; i < b->told.n; i++) {
+        struct sk_btold *t = &b->told.p[i];
+        if (t->ev.n_values == 1 && !t->ev.values) t->ev.values = &t->value;
+        tell(host, &t->ev);
+        for (uint32_t k = 0; k < SK_COUNT(t->keep); k++) sk_free(t->keep[k]);
+    }
+    b->told.n = 0;
+}
+
+/* ---- making, ending, checking ---------------------------------------------------------------- */
+
+sk_rc sk_book_create(struct sk_book **out, uint64_t lineage_bytes, struct sk_err *err) {
+    struct sk_book *b = sk_calloc(TAG, sizeof *b);
+    if (!b) return SK_ERR(err, SK_ENOMEM, "book of a cluster");
+    sk_map_init(&b->fns, TAG);
+    sk_map_init(&b->tasks, TAG);
+    sk_map_init(&b->seqs, TAG);
+    sk_map_init(&b->actors, TAG);
+    sk_map_init(&b->values, TAG);
+    sk_list_init(&b->blocked);
+    b->next_seq = 1;
+    sk_rc rc = sk_lineage_create(&b->lineage, lineage_bytes ? lineage_bytes : 64u << 20, err);
+    if (rc != SK_OK) {
+        sk_free(b);
+        return rc;
+    }
+    *out = b;
+    return SK_OK;
+}
+
+void sk_book_destroy(struct sk_book *b) {
+    uint64_t key;
+    void *val;
+    for (uint32_t i = 0; i < b->told.n; i++) {
+        struct sk_btold *t = &b->told.p[i];
+        for (uint32_t k = 0; k < SK_COUNT(t->keep); k++) sk_free(t->keep[k]);
+    }
+    for (uint32_t i = 0; sk_map_next(&b->seqs, &i, &key, &val);) {
+        struct sk_btask *t = val;
+        for (uint32_t k = 0; k < t->n_args; k++) sk_bblob_unref(t->args[k].blob);
+        sk_vec_free(&t->notes);
+        sk_free(t->args);
+        sk_free(t->name);
+        sk_free(t);
+    }
+    for (uint32_t i = 0; sk_map_next(&b->actors, &i, &key, &val);) {
+        sk_free(((struct sk_bactor *)val)->why);
+        sk_free(val);
+    }
+    for (uint32_t i = 0; sk_map_next(&b->values, &i, &key, &val);) {
+        struct sk_bval *v = val;
+        sk_bblob_unref(v->blob);
+        sk_vec_free(&v->copies);
+        sk_free(v->err);
+        sk_free(v);
+    }
+    for (uint32_t i = 0; sk_map_next(&b->fns, &i, &key, &val);) {
+        struct sk_bfn *f = val;
+        sk_free(f->name);
+        sk_free(f->def);
+        sk_free(f);
+    }
+    for (uint32_t i = 0; i < b->nodes.n; i++) {
+        struct sk_bnode *n = b->nodes.p[i];
+        sk_map_deinit(&n->defined);
+        sk_vec_free(&n->drop);
+        sk_free(n->out.p);
+        sk_free(n->address);
+        sk_free(n);
+    }
+    for (uint32_t i = 0; i < b->shapes.n; i++) sk_free(b->shapes.p[i]);
+    sk_lineage_destroy(b->lineage);
+    sk_map_deinit(&b->fns);
+    sk_map_deinit(&b->tasks);
+    sk_map_deinit(&b->seqs);
+    sk_map_deinit(&b->actors);
+    sk_map_deinit(&b->values);
+    sk_vec_free(&b->nodes);
+    sk_vec_free(&b->which);
+    sk_vec_free(&b->shapes);
+    sk_vec_free(&b->told);
+    sk_free(b);
+}
+
+struct sk_book_stats sk_book_stats(const struct sk_book *b) {
+    return (struct sk_book_stats){.n_tasks = b->tasks.n,
+                                  .n_kept = sk_lineage_n(b->lineage),
+                                  .n_values = b->values.n,
+                                  .n_again = b->n_again,
+                                  .n_remade = b->n_remade};
+}
+
+bool sk_book_check(const struct sk_book *b) {
+    uint64_t key;
+    void *val;
+    struct sk_map refs; /* value -> number of references + 1 */
+    sk_map_init(&refs, SK_TAG_TEST);
+    bool good = sk_lineage_check(b->lineage);
+    for (uint32_t i = 0; sk_map_next(&b->seqs, &i, &key, &val);) {
+        const struct sk_btask *t = val;
+        const struct sk_bnode *n = sk_bnode_of(b, t->node);
+        good = good && t->seq == key && (t->state == SK_B_SENT) == (t->node != 0) &&
+               (!n || n->alive) && (t->over || sk_map_get(&b->tasks, t->id) == t);
+        if (t->state == SK_B_KEPT && !t->is_init) continue; /* holds nothing */
+        for (uint32_t k = 0; k < t->n_args; k++)
+            if (t->args[k].id) {
+                uintptr_t r = (uintptr_t)sk_map_get(&refs, t->args[k].id);
+                good =
+                    good && sk_map_put(&refs, t->args[k].id, (void *)(r + 1)) == SK_OK; /* NOLINT */
+            }
+    }
+    for (uint32_t i = 0; sk_map_next(&b->values, &i, &key, &val);) {
+        const struct sk_bval *v = val;
+        good = good && v->refs == (uintptr_t)sk_map_get(&refs, key) + v->held &&
+               (!v->node || sk_bnode_of(b, v->node)->alive);
+        sk_map_del(&refs, key);
+    }
+    good = good && !refs.n; /* no task takes a value that is not in the book */
+    for (uint32_t i = 0; i < b->nodes.n; i++) {
+        const struct sk_bnode *n = b->nodes.p[i];
+        int64_t cpu = 0;
+        if (!n->alive) continue;
+        SK_LIST_EACH (it, &n->sent) {
+            const struct sk_btask *t = sk_container_of(it, struct sk_btask, link);
+            good = good && t->node == n->number && t->state == SK_B_SENT;
+            if (!t->actor) cpu += b->shapes.p[t->shape]->need.amount[0];
+        }
+        for (uint32_t k = 0; sk_map_next(&b->actors, &k, &key, &val);) {
+            const struct sk_bactor *a = val;
+            if (a->node == n->number) cpu += b->shapes.p[a->init->shape]->need.amount[0];
+        }
+        good = good && cpu == n->used.amount[0];
+    }
+    sk_map_deinit(&refs);
+    return good;
+}

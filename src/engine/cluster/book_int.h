@@ -1,0 +1,171 @@
+/* book_int.h - the structures of the book, and a line about each function that its files share. */
+#ifndef SK_CLUSTER_BOOK_INT_H
+#define SK_CLUSTER_BOOK_INT_H
+
+#include "base/containers/list.h"
+#include "base/containers/map.h"
+#include "base/containers/vec.h"
+#include "engine/cluster/book.h"
+#include "engine/cluster/which.h"
+#include "engine/own/lineage.h"
+
+#define TAG SK_TAG_ENGINE
+
+struct sk_bval {
+    uint64_t id;
+    uint32_t refs; /* the host's handle (`held`), and arguments of tasks that have not ended */
+    bool held;
+    bool asked; /* a FETCH is under way */
+    /* The bytes are being fetched, because a node that needs them cannot read them from the node
+     * that has them. */
+    bool relay;
+    uint32_t n_fetching;
+    uint32_t node;           /* a node that has the value; 0: none has */
+    SK_VEC(uint32_t) copies; /* other nodes that have it, or that were told to read it */
+    struct sk_bblob *blob;   /* of put(): the value itself; else bytes that were fetched, or NULL */
+    bool mine;               /* blob is the value itself */
+    uint64_t size;
+    enum sk_lost_why why; /* why no task would make it again, if lineage does not know the task */
+    struct sk_err *err;   /* not NULL: it cannot be made again */
+};
+
+struct sk_barg {
+    uint64_t id; /* 0: the value is `blob` */
+    struct sk_bblob *blob;
+    bool part;
+    uint64_t offset, length;
+};
+
+enum sk_bstate {
+    SK_B_BLOCKED, /* an argument is being made again */
+    SK_B_READY,   /* in the queue of its shape, or of its actor */
+    SK_B_SENT,    /* a node has it */
+    SK_B_KEPT     /* it is over, and lineage may run it again */
+};
+
+struct sk_btask {
+    struct sk_list link; /* by state: b->blocked, shape->ready, or actor->calls; node->sent */
+    uint64_t id, seq;    /* number of the host; number in messages */
+    enum sk_bstate state;
+    uint32_t attempt, node;
+    bool over;   /* the host was told that it is over */
+    bool kept;   /* lineage has it */
+    bool ending; /* it is being ended or queued: whoever does that frees it */
+    bool begun, cancelled;
+    bool lacks; /* of a stream: a yield of this attempt was lost, so it has to run once more */
+    bool is_init, retry_errors, node_only;
+    sk_fid fn;
+    char *name;
+    struct sk_bactor *actor;
+    uint32_t n_returns, n_args, max_calls, wish, shape;
+    int32_t retries; /* left */
+    struct sk_barg *args;
+    /* of a stream: number of yields that the host was told of, and a hash of the note of each */
+    SK_VEC(uint64_t) notes;
+    uint32_t n_seen; /* yields of this attempt */
+};
+
+struct sk_bactor {
+    uint64_t id;
+    uint32_t node;             /* 0: nowhere now */
+    bool started, ended, dead; /* ended: the host has ended it; dead: it cannot be started again */
+    struct sk_btask *init;     /* kept as long as the actor */
+    struct sk_list calls;      /* that wait until it has started, in order */
+    uint32_t n_calls;          /* all calls that have not ended */
+    char *why;                 /* of a dead actor */
+};
+
+struct sk_bshape {
+    struct sk_res need;
+    bool keeps;
+    int64_t avg_ns;
+    struct sk_list ready;
+    bool stuck; /* within a launch: no node may have its next task now */
+};
+
+struct sk_bnode {
+    uint32_t number;
+    bool alive;
+    uint64_t incarnation;
+    char name[64];
+    char *address;
+    struct sk_res total, used, free;
+    uint64_t capacity, resident, disk, promised, disk_limit;
+    struct sk_outbox out;
+    struct sk_map defined; /* functions that the node knows */
+    struct sk_list sent;   /* tasks */
+    SK_VEC(uint64_t) drop; /* values to drop, sent together */
+};
+
+struct sk_bfn {
+    char *name;
+    void *def;
+    size_t n;
+};
+
+struct sk_btold { /* an event for the host */
+    struct sk_guest_event ev;
+    struct sk_guest_value value; /* if n_values is 1 */
+    void *keep[3];               /* what the event points to: values, bytes, texts */
+};
+
+struct sk_book {
+    SK_VEC(struct sk_bnode *) nodes; /* number - 1 */
+    SK_VEC(struct sk_which_node) which;
+    SK_VEC(struct sk_bshape *) shapes;
+    struct sk_map fns, tasks, seqs, actors, values;
+    struct sk_list blocked;
+    struct sk_lineage *lineage;
+    SK_VEC(struct sk_btold) told;
+    uint64_t next_seq;
+    bool recheck; /* a value has come to exist that a blocked task may wait for */
+    uint64_t n_again, n_remade;
+};
+
+static inline struct sk_bnode *sk_bnode_of(const struct sk_book *b, uint32_t number) {
+    return number && number <= b->nodes.n ? b->nodes.p[number - 1] : NULL;
+}
+static inline struct sk_bval *sk_bval_of(const struct sk_book *b, uint64_t id) {
+    return sk_map_get(&b->values, id);
+}
+static inline bool sk_bval_there(const struct sk_bval *v) { return v->mine || v->node; }
+/* Writes a message to a node that is alive. No memory: the process aborts, since a task or a value
+ * would be lost for ever. */
+void sk_bnode_send(struct sk_bnode *n, const struct sk_cmsg *m);
+
+/* ---- book.c: values */
+struct sk_bval *sk_bval_new(struct sk_book *b, uint64_t id);
+void sk_bval_unref(struct sk_book *b, struct sk_bval *v);
+/* True if the node has the value, or was told to read it. */
+bool sk_bval_at(const struct sk_bval *v, uint32_t node);
+/* Says that a node has the value, or was told to read it. */
+void sk_bval_copy(struct sk_bval *v, uint32_t node);
+/* The value is gone for good. */
+void sk_bval_fail(struct sk_book *b, struct sk_bval *v, sk_rc code, const char *text);
+
+/* ---- tasks.c */
+void sk_btask_free(struct sk_book *b, struct sk_btask *t);
+/* Queues a task: as ready, or as blocked if an argument is missing. front: before all others. */
+void sk_btask_queue(struct sk_book *b, struct sk_btask *t, bool front);
+/* Takes the task off the node that has it, with the resources that it took there. */
+void sk_btask_unsend(struct sk_book *b, struct sk_btask *t);
+/* Stops a task that makes values again which nobody needs any more. */
+void sk_btask_unneeded(struct sk_book *b, struct sk_btask *t);
+/* Ends the task with an error of the engine. */
+void sk_btask_fail(struct sk_book *b, struct sk_btask *t, sk_rc code, const char *text);
+sk_rc sk_btask_event(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m,
+                     struct sk_err *err);
+void sk_btask_missing(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m);
+void sk_bactor_die(struct sk_book *b, struct sk_bactor *a, const char *why);
+void sk_bactor_maybe_free(struct sk_book *b, struct sk_bactor *a);
+void sk_bactor_flush(struct sk_book *b, struct sk_bactor *a);
+
+/* ---- lost.c */
+/* Says that values of the task lie on a node: lineage keeps the task, if it may run again. */
+void sk_blost_keep(struct sk_book *b, struct sk_btask *t, const uint64_t *returns, uint32_t n);
+/* The value is nowhere any more: runs what makes it again, or fails it. */
+void sk_blost_value(struct sk_book *b, struct sk_bval *v);
+/* Frees tasks that lineage no longer keeps. */
+void sk_blost_drain(struct sk_book *b);
+
+#endif

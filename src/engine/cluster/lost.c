@@ -1,0 +1,115 @@
+/* lost.c - the book of a cluster: values that no node has any more, and the tasks that make them
+ * again, by own/lineage.h (contract: book.h). Only what is still needed is made again. */
+#include "engine/cluster/book_int.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+void sk_blost_keep(struct sk_book *b, struct sk_btask *t, const uint64_t *returns, uint32_t n) {
+    if (t->actor || !t->retries) return;
+    SK_ASSERT(n > 0 && t->state == SK_B_SENT);
+    if (t->kept) {
+        for (uint32_t i = 0; i < n; i++)
+            if (sk_lineage_return(b->lineage, t->seq, returns[i], sizeof(struct sk_bval), NULL) !=
+                SK_OK)
+                sk_bval_of(b, returns[i])->why = SK_LOST_EVICTED;
+        sk_blost_drain(b);
+        return;
+    }
+    uint64_t few[16], *args = few;
+    uint32_t n_args = 0;
+    uint64_t bytes = sizeof *t;
+    if (t->n_args > SK_COUNT(few) && !(args = sk_alloc(TAG, t->n_args * sizeof *args))) abort();
+    for (uint32_t i = 0; i < t->n_args; i++) {
+        bytes += sizeof *t->args + (t->args[i].blob ? t->args[i].blob->len : 0);
+        if (t->args[i].id) args[n_args++] = t->args[i].id;
+    }
+    struct sk_lineage_task l = {.id = t->seq,
+                                .args = args,
+                                .n_args = n_args,
+                                .returns = returns,
+                                .n_returns = n,
+                                .bytes = bytes,
+                                .retries = t->retries,
+                                .open = true,
+                                .data = t};
+    t->kept = sk_lineage_add(b->lineage, &l, NULL) == SK_OK;
+    if (args != few) sk_free(args);
+    for (uint32_t i = 0; i < n; i++) sk_bval_of(b, returns[i])->why = SK_LOST_EVICTED;
+    sk_blost_drain(b);
+}
+
+void sk_blost_drain(struct sk_book *b) {
+    uint64_t id;
+    void *data;
+    while (sk_lineage_next_free(b->lineage, &id, &data)) {
+        struct sk_btask *t = data;
+        SK_ASSERT(t->seq == id && t->kept);
+        t->kept = false;
+        if (!t->over || t->ending) continue;
+        if (t->state == SK_B_KEPT) sk_btask_free(b, t);
+        else sk_btask_unneeded(b, t); /* it was to make values that nobody needs any more */
+    }
+}
+
+static const char *reason(enum sk_lost_why why) {
+    switch (why) {
+    case SK_LOST_PUT: return "it was put by the program";
+    case SK_LOST_ACTOR: return "a call of an actor made it, which is not repeated";
+    case SK_LOST_RETRIES: return "the task that made it has no retries left";
+    case SK_LOST_EVICTED: return "the task that made it is no longer kept";
+    case SK_LOST_NEEDS: return "an argument of the task that made it is gone, too";
+    }
+    return "";
+}
+
+/* Runs a kept task again. */
+static void again(struct sk_book *b, struct sk_btask *t, int32_t retries) {
+    SK_ASSERT(t->state == SK_B_KEPT && t->over);
+    t->ending = false;
+    t->retries = retries;
+    t->attempt++;
+    b->n_remade++;
+    for (uint32_t i = 0; i < t->n_args; i++)
+        if (t->args[i].id) sk_bval_of(b, t->args[i].id)->refs++;
+    sk_btask_queue(b, t, true);
+}
+
+void sk_blost_value(struct sk_book *b, struct sk_bval *v) {
+    SK_ASSERT(!sk_bval_there(v) && v->refs > 0);
+    enum sk_lost_why why = v->why;
+    uint64_t culprit = 0, oid, id = v->id;
+    void *data;
+    int32_t retries;
+    bool made = sk_lineage_lost(b->lineage, id, &why, &culprit);
+    SK_VEC(uint64_t) back = {0}; /* values that are in scope again */
+    while (sk_lineage_next_object(b->lineage, &oid)) {
+        SK_ASSERT(!sk_bval_of(b, oid));
+        sk_bval_new(b, oid)->why = SK_LOST_EVICTED;
+        if (!sk_vec_push(&back, TAG, oid)) abort();
+    }
+    SK_VEC(struct sk_btask *) run = {0};
+    SK_VEC(int32_t) left = {0};
+    while (sk_lineage_next_task(b->lineage, &oid, &data, &retries))
+        if (!sk_vec_push(&run, TAG, (struct sk_btask *)data) || !sk_vec_push(&left, TAG, retries))
+            abort();
+    for (uint32_t i = 0; i < run.n; i++) run.p[i]->ending = true; /* nobody frees it meanwhile */
+    for (uint32_t i = 0; i < run.n; i++) again(b, run.p[i], left.p[i]);
+    for (uint32_t i = 0; i < back.n; i++) { /* its taker has failed at once */
+        struct sk_bval *x = sk_bval_of(b, back.p[i]);
+        if (x && !x->refs++) sk_bval_unref(b, x);
+        else if (x) x->refs--;
+    }
+    sk_vec_free(&back);
+    sk_vec_free(&run);
+    sk_vec_free(&left);
+    sk_blost_drain(b);
+    struct sk_btask *maker = made ? sk_lineage_maker(b->lineage, id) : NULL;
+    if (maker && maker->state == SK_B_SENT && (id & (SK_CLUSTER_VALUES - 1)) < maker->n_seen)
+        maker->lacks = true; /* a stream under way has passed it, so it runs once more */
+    if (made || !(v = sk_bval_of(b, id))) return;
+    char text[200];
+    snprintf(text, sizeof text, "a value is lost with its node and cannot be made again: %s",
+             reason(culprit && culprit != id ? SK_LOST_NEEDS : why));
+    sk_bval_fail(b, v, SK_ELOST, text);
+}

@@ -1,0 +1,706 @@
+/* tasks.c - the book of a cluster: tasks and actors, from the order of the host to the last event
+ * (contract: book.h).
+ *
+ * Invariant: a task is in exactly one place by its state: in the list of blocked tasks, in the
+ * queue of its shape or its actor, in the list of the node that has it, or nowhere (kept). A task
+ * that is not kept has a reference to each of its arguments. */
+#include "engine/cluster/book_int.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- shapes ---------------------------------------------------------------------------------- */
+
+static uint32_t shape_of(struct sk_book *b, const struct sk_res *need, bool keeps) {
+    for (uint32_t i = 0; i < b->shapes.n; i++)
+        if (b->shapes.p[i]->keeps == keeps && !memcmp(&b->shapes.p[i]->need, need, sizeof *need))
+            return i;
+    struct sk_bshape *s = sk_calloc(TAG, sizeof *s);
+    if (!s || !sk_vec_push(&b->shapes, TAG, s)) {
+        sk_free(s);
+        return UINT32_MAX;
+    }
+    s->need = *need;
+    s->keeps = keeps;
+    sk_list_init(&s->ready);
+    return b->shapes.n - 1;
+}
+
+static void add(struct sk_res *to, const struct sk_res *r, int sign) {
+    SK_DCHECK(sign == 1 || sign == -1);
+    for (int i = 0; i < SK_RES_MAX; i++) to->amount[i] += sign * r->amount[i];
+}
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+static bool arguments_there(const struct sk_book *b, const struct sk_btask *t,
+                            struct sk_bval **failed) {
+    bool there = true;
+    *failed = NULL;
+    for (uint32_t i = 0; i < t->n_args; i++) {
+        if (!t->args[i].id) continue;
+        struct sk_bval *v = sk_bval_of(b, t->args[i].id);
+        SK_ASSERT(v); /* the task has a reference */
+        if (v->err) *failed = v;
+        there = there && sk_bval_there(v) && !v->relay;
+    }
+    return there;
+}
+
+static void unref_arguments(struct sk_book *b, struct sk_btask *t) {
+    for (uint32_t i = 0; i < t->n_args; i++)
+        if (t->args[i].id) sk_bval_unref(b, sk_bval_of(b, t->args[i].id));
+}
+
+void sk_btask_free(struct sk_book *b, struct sk_btask *t) {
+    SK_ASSERT(!t->node && !t->ending);
+    sk_list_del(&t->link);
+    if (sk_map_get(&b->tasks, t->id) == t) sk_map_del(&b->tasks, t->id);
+    sk_map_del(&b->seqs, t->seq);
+    for (uint32_t i = 0; i < t->n_args; i++) sk_bblob_unref(t->args[i].blob);
+    sk_vec_free(&t->notes);
+    sk_free(t->args);
+    sk_free(t->name);
+    sk_free(t);
+}
+
+/* ---- from the host --------------------------------------------------------------------------- */
+
+static sk_rc fill(struct sk_btask *t, const struct sk_guest_task *g, struct sk_err *err) {
+    t->name = sk_strdup(TAG, g->name);
+    t->args = sk_calloc(TAG, (g->n_args + 1) * sizeof *t->args);
+    if (!t->name || !t->args) return SK_ERR(err, SK_ENOMEM, "task %s", g->name);
+    for (uint32_t i = 0; i < g->n_args; i++) {
+        const struct sk_guest_value *v = &g->args[i];
+        struct sk_bval *have = v->handle;
+        t->args[i] = (struct sk_barg){
+            .id = have ? have->id : 0, .part = v->part, .offset = v->offset, .length = v->length};
+        if (!have && !(t->args[i].blob = sk_bblob_new(v->kind, v->bytes)))
+            return SK_ERR(err, SK_ENOMEM, "task %s: argument %u", g->name, i);
+        if (have) have->refs++;
+        t->n_args++;
+    }
+    return SK_OK;
+}
+
+sk_rc sk_book_submit(struct sk_book *b, const struct sk_guest_task *g, struct sk_err *err) {
+    struct sk_bactor *a = g->actor ? sk_map_get(&b->actors, g->actor) : NULL;
+    if (!sk_map_get(&b->fns, g->fn.v))
+        return SK_ERR(err, SK_EINVAL, "task %s: its function is not defined", g->name);
+    if (g->actor && !g->is_init && (!a || a->dead || a->ended))
+        return SK_ERR(err, SK_EACTOR, "%s: %s", g->name,
+                      a && a->why ? a->why : "its actor is dead");
+    if (b->next_seq >> 40) return SK_ERR(err, SK_ERANGE, "a job has at most 2^40 tasks");
+    struct sk_res need = g->need ? g->need->res : (struct sk_res){0};
+    struct sk_btask *t = sk_calloc(TAG, sizeof *t);
+    if (!t) return SK_ERR(err, SK_ENOMEM, "task %s", g->name);
+    *t = (struct sk_btask){.id = g->task,
+                           .seq = b->next_seq++,
+                           .is_init = g->is_init,
+                           .retry_errors = g->retry_exceptions,
+                           .node_only = g->node_only,
+                           .fn = g->fn,
+                           .n_returns = g->n_returns,
+                           .max_calls = g->max_calls,
+                           .wish = g->node,
+                           .retries = g->max_retries,
+                           .shape = shape_of(b, &need, g->is_init)};
+    sk_list_init(&t->link);
+    sk_rc rc = t->shape == UINT32_MAX ? SK_ERR(err, SK_ENOMEM, "shape") : fill(t, g, err);
+    if (rc == SK_OK &&
+        (sk_map_put(&b->seqs, t->seq, t) != SK_OK || sk_map_put(&b->tasks, t->id, t) != SK_OK))
+        rc = SK_ERR(err, SK_ENOMEM, "task %s", g->name);
+    if (rc == SK_OK && g->is_init) {
+        a = sk_calloc(TAG, sizeof *a);
+        if (!a || sk_map_put(&b->actors, g->actor, a) != SK_OK) {
+            sk_free(a);
+            rc = SK_ERR(err, SK_ENOMEM, "actor %s", g->name);
+        } else {
+            *a = (struct sk_bactor){.id = g->actor, .init = t};
+            sk_list_init(&a->calls);
+        }
+    }
+    if (rc != SK_OK) {
+        unref_arguments(b, t);
+        sk_btask_free(b, t);
+        return rc;
+    }
+    t->actor = a;
+    if (a && !t->is_init) a->n_calls++;
+    sk_btask_queue(b, t, false);
+    return SK_OK;
+}
+
+void sk_btask_queue(struct sk_book *b, struct sk_btask *t, bool front) {
+    struct sk_bval *failed;
+    bool there = arguments_there(b, t, &failed);
+    SK_ASSERT(!t->node);
+    sk_list_del(&t->link);
+    t->begun = t->lacks = false;
+    t->n_seen = 0;
+    if (failed) {
+        char text[300];
+        snprintf(text, sizeof text, "an argument of %s is lost: %.200s", t->name, failed->err->msg);
+        sk_btask_fail(b, t, SK_ELOST, text);
+        return;
+    }
+    if (t->actor && (t->actor->ended || t->actor->dead)) {
+        sk_btask_fail(b, t, SK_EACTOR, t->actor->why ? t->actor->why : "the actor was ended");
+        return;
+    }
+    struct sk_list *to = &b->blocked;
+    bool call = t->actor && !t->is_init;
+    t->state = there || call ? SK_B_READY : SK_B_BLOCKED;
+    if (call)
+        to = &t->actor->calls; /* calls keep their order, so an argument is waited for there */
+    else if (there) to = &b->shapes.p[t->shape]->ready;
+    if (!call || !front || sk_list_empty(to)) {
+        if (front) sk_list_push_front(to, &t->link);
+        else sk_list_push_back(to, &t->link);
+    } else { /* calls that come back go among the waiting ones by their age */
+        struct sk_list *at = to->next;
+        while (at != to && sk_container_of(at, struct sk_btask, link)->seq < t->seq) at = at->next;
+        sk_list_insert_before(at, &t->link);
+    }
+    if (call) sk_bactor_flush(b, t->actor);
+}
+
+/* ---- to nodes -------------------------------------------------------------------------------- */
+
+/* Makes sure that the value can be found by the node, and returns where. */
+static uint32_t bring(struct sk_bnode *n, struct sk_bval *v, bool part) {
+    SK_ASSERT(n->alive && sk_bval_there(v));
+    if (sk_bval_at(v, n->number)) return n->number;
+    if (v->mine) {
+        struct sk_cmsg m = {.type = SK_CMSG_PUT,
+                            .put = {v->id, v->blob->kind, {v->blob->data, v->blob->len}}};
+        sk_bnode_send(n, &m);
+        sk_bval_copy(v, n->number);
+        return n->number;
+    }
+    uint32_t from = v->node;
+    if (!part) sk_bval_copy(v, n->number);
+    return from;
+}
+
+static void send(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n) {
+    struct sk_bshape *s = b->shapes.p[t->shape];
+    const struct sk_bfn *f = sk_map_get(&b->fns, t->fn.v);
+    SK_ASSERT(f && n->alive && t->state == SK_B_READY && !t->node);
+    if (!sk_map_get(&n->defined, t->fn.v)) {
+        struct sk_cmsg d = {.type = SK_CMSG_DEFINE,
+                            .define = {t->fn.v, {f->name, strlen(f->name)}, {f->def, f->n}}};
+        sk_bnode_send(n, &d);
+        if (sk_map_put(&n->defined, t->fn.v, t) != SK_OK) abort();
+    }
+    uint8_t few[2048], *buf = few;
+    struct sk_wr w = sk_wr_init(few, sizeof few);
+    for (int round = 0; round < 2; round++) { /* the second round, if `few` was too small */
+        for (uint32_t i = 0; i < t->n_args; i++) {
+            const struct sk_barg *a = &t->args[i];
+            struct sk_cmsg_arg m = {
+                .id = a->id, .part = a->part, .offset = a->offset, .length = a->length};
+            if (a->id) m.node = bring(n, sk_bval_of(b, a->id), a->part);
+            else {
+                m.kind = a->blob->kind;
+                m.bytes = (struct sk_bytes){a->blob->data, a->blob->len};
+            }
+            sk_cmsg_arg_put(&w, &m);
+        }
+        if (sk_wr_ok(&w)) break;
+        size_t need = w.n;
+        if (!(buf = sk_alloc(TAG, need))) abort();
+        w = sk_wr_init(buf, need);
+    }
+    struct sk_cmsg m = {.type = SK_CMSG_RUN,
+                        .run = {.task = t->seq,
+                                .fn = t->fn.v,
+                                .actor = t->actor ? t->actor->id : 0,
+                                .attempt = t->attempt,
+                                .flags = (t->is_init ? SK_RUN_INIT : 0u) |
+                                         (t->retry_errors ? SK_RUN_RETRY_ERRORS : 0u),
+                                .n_returns = t->n_returns,
+                                .max_retries = t->retries,
+                                .max_calls = t->max_calls,
+                                .need = s->need,
+                                .name = {t->name, strlen(t->name)},
+                                .n_args = t->n_args,
+                                .args = {buf, w.n}}};
+    sk_bnode_send(n, &m);
+    if (buf != few) sk_free(buf);
+    sk_list_del(&t->link);
+    sk_list_push_back(&n->sent, &t->link);
+    t->state = SK_B_SENT;
+    t->node = n->number;
+    if (t->is_init) t->actor->node = n->number;
+    if (!t->actor || t->is_init) add(&n->used, &s->need, 1);
+}
+
+/* Gives back what a task or an actor takes of a node. */
+static void give_back(struct sk_book *b, const struct sk_btask *t, uint32_t node) {
+    struct sk_bnode *n = sk_bnode_of(b, node);
+    if (n) add(&n->used, &b->shapes.p[t->shape]->need, -1);
+}
+
+void sk_btask_unsend(struct sk_book *b, struct sk_btask *t) {
+    SK_ASSERT(t->state == SK_B_SENT && t->node);
+    sk_list_del(&t->link);
+    if (!t->actor || t->is_init) give_back(b, t, t->node);
+    if (t->is_init) t->actor->node = 0;
+    t->node = 0;
+    t->state = SK_B_BLOCKED; /* until it is queued or freed */
+}
+
+/* Gives the node for a task; NULL: none may have it now. */
+static struct sk_bnode *node_for(struct sk_book *b, const struct sk_btask *t, bool *never) {
+    const struct sk_bshape *s = b->shapes.p[t->shape];
+    struct sk_which_task w = {.need = s->need, .avg_ns = s->avg_ns, .keeps = s->keeps};
+    struct sk_bnode *wish = sk_bnode_of(b, t->wish);
+    SK_ASSERT(b->which.n == b->nodes.n);
+    for (uint32_t i = 0; i < b->nodes.n; i++) {
+        const struct sk_bnode *n = b->nodes.p[i];
+        b->which.p[i] =
+            (struct sk_which_node){.alive = n->alive && (!t->node_only || n->number == t->wish),
+                                   .total = n->total,
+                                   .used = n->used};
+    }
+    for (uint32_t i = 0; i < t->n_args; i++) {
+        const struct sk_barg *a = &t->args[i];
+        const struct sk_bval *v = a->id ? sk_bval_of(b, a->id) : NULL;
+        if (!v) continue;
+        uint64_t n = a->part ? a->length : v->size;
+        w.bytes += n;
+        if (v->node) b->which.p[v->node - 1].local_bytes += n;
+        for (uint32_t k = 0; k < v->copies.n; k++) b->which.p[v->copies.p[k] - 1].local_bytes += n;
+    }
+    *never = t->node_only && (!wish || !wish->alive);
+    if (*never) return NULL;
+    if (wish && wish->alive) {
+        uint32_t at = sk_which_node(&w, &b->which.p[t->wish - 1], 1);
+        if (at == 0) return wish;
+        if (t->node_only) return NULL;
+    }
+    uint32_t at = sk_which_node(&w, b->which.p, b->nodes.n);
+    return at == UINT32_MAX ? NULL : b->nodes.p[at];
+}
+
+void sk_bactor_flush(struct sk_book *b, struct sk_bactor *a) {
+    while (a->started && a->node && !sk_list_empty(&a->calls)) {
+        struct sk_btask *t = sk_container_of(sk_list_first(&a->calls), struct sk_btask, link);
+        struct sk_bval *failed;
+        if (!arguments_there(b, t, &failed) && !failed) return;
+        if (failed) sk_btask_queue(b, t, true); /* fails it */
+        else send(b, t, sk_bnode_of(b, a->node));
+    }
+}
+
+static void recheck(struct sk_book *b) {
+    uint64_t key;
+    void *val;
+    b->recheck = false;
+    struct sk_list todo; /* the end of one task may take others out of it */
+    sk_list_init(&todo);
+    sk_list_splice(&todo, &b->blocked);
+    for (struct sk_list *it; (it = sk_list_first(&todo));)
+        sk_btask_queue(b, sk_container_of(it, struct sk_btask, link), false);
+    SK_VEC(struct sk_bactor *) all = {0}; /* a flush may end an actor, but frees none */
+    for (uint32_t i = 0; sk_map_next(&b->actors, &i, &key, &val);)
+        if (!sk_vec_push(&all, TAG, (struct sk_bactor *)val)) abort();
+    for (uint32_t i = 0; i < all.n; i++) sk_bactor_flush(b, all.p[i]);
+    sk_vec_free(&all);
+}
+
+void sk_book_launch(struct sk_book *b) {
+    while (b->recheck) recheck(b);
+    for (uint32_t i = 0; i < b->shapes.n; i++) b->shapes.p[i]->stuck = false;
+    for (;;) { /* the oldest task at the head of a queue comes first */
+        struct sk_btask *t = NULL;
+        for (uint32_t i = 0; i < b->shapes.n; i++) {
+            struct sk_bshape *s = b->shapes.p[i];
+            struct sk_list *it = s->stuck ? NULL : sk_list_first(&s->ready);
+            struct sk_btask *head = it ? sk_container_of(it, struct sk_btask, link) : NULL;
+            if (head && (!t || head->seq < t->seq)) t = head;
+        }
+        if (!t) return;
+        if (t->over && !t->kept && !t->is_init) { /* nobody needs it any more */
+            sk_btask_fail(b, t, SK_ECANCEL, "nobody needs it");
+            continue;
+        }
+        struct sk_bval *failed;
+        if (!arguments_there(b, t, &failed)) { /* one was lost while the task waited */
+            sk_btask_queue(b, t, true);
+            continue;
+        }
+        bool never = false;
+        struct sk_bnode *n = node_for(b, t, &never);
+        if (n) send(b, t, n);
+        else if (never) sk_btask_fail(b, t, SK_EINFEASIBLE, "the node where it has to run is gone");
+        else b->shapes.p[t->shape]->stuck = true;
+    }
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+static struct sk_btold *told(struct sk_book *b, const struct sk_btask *t, enum sk_event_kind kind) {
+    SK_ASSERT(!t->over);
+    struct sk_btold new = {
+        .ev = {.kind = kind, .task = t->id, .attempt = t->attempt, .node = t->node}};
+    if (!sk_vec_push(&b->told, TAG, new)) abort();
+    return &b->told.p[b->told.n - 1];
+}
+
+static void *kept(const void *p, size_t n) {
+    void *q = sk_alloc(TAG, n + 1);
+    if (!q) abort();
+    if (n) memcpy(q, p, n);
+    ((char *)q)[n] = 0;
+    return q;
+}
+
+/* The task will not run again now, so values of it that are nowhere are gone. */
+static void fail_lost(struct sk_book *b, const struct sk_btask *t, const char *text) {
+    SK_DCHECK(!t->node);
+    uint32_t n = t->n_returns == SK_STREAMING ? t->notes.n : t->n_returns;
+    for (uint32_t i = 0; i < n && !t->is_init; i++) {
+        struct sk_bval *v = sk_bval_of(b, sk_value_id(t->seq, i));
+        if (v && !sk_bval_there(v) && !v->err) sk_bval_fail(b, v, SK_ELOST, text);
+    }
+}
+
+/* Says that the host was told of the task's end, and frees the task unless it is still of use. */
+static void finish(struct sk_book *b, struct sk_btask *t, bool well, const char *text) {
+    struct sk_bactor *a = t->actor;
+    bool was_over = t->over, call = a && !t->is_init;
+    SK_ASSERT(!t->ending && text);
+    t->over = true;
+    if (t->is_init && !well && !was_over) a->ended = true; /* the host ends its calls */
+    if (t->node) {
+        if (t->is_init && well) { /* the actor keeps what it took */
+            sk_list_del(&t->link);
+            t->node = 0;
+        } else sk_btask_unsend(b, t);
+    }
+    sk_list_del(&t->link);
+    if (sk_map_get(&b->tasks, t->id) == t) sk_map_del(&b->tasks, t->id);
+    if (t->is_init) {
+        t->state = SK_B_KEPT;
+        if (!well && !a->dead && was_over)
+            sk_bactor_die(b, a, "its constructor failed when the actor was started again");
+        else if (!well) a->dead = true;
+        a->started = well;
+        if (well) sk_bactor_flush(b, a);
+        sk_bactor_maybe_free(b, a);
+        return;
+    }
+    if (was_over || t->notes.n) fail_lost(b, t, text);
+    t->ending = true;
+    t->state = SK_B_KEPT;
+    if (t->kept) sk_lineage_done(b->lineage, t->seq, well ? t->retries : 0);
+    unref_arguments(b, t);
+    sk_blost_drain(b);
+    t->ending = false;
+    if (!t->kept) sk_btask_free(b, t);
+    if (call) {
+        SK_ASSERT(a->n_calls > 0);
+        a->n_calls--;
+        sk_bactor_maybe_free(b, a);
+    }
+}
+
+void sk_btask_unneeded(struct sk_book *b, struct sk_btask *t) {
+    SK_ASSERT(t->over && !t->kept);
+    if (t->state == SK_B_SENT) {
+        struct sk_cmsg m = {.type = SK_CMSG_CANCEL, .end = {t->seq, 0}};
+        sk_bnode_send(sk_bnode_of(b, t->node), &m);
+        t->cancelled = true;
+    } else if (t->state == SK_B_BLOCKED) { /* the next launch finds it */
+        sk_list_del(&t->link);
+        sk_list_push_front(&b->shapes.p[t->shape]->ready, &t->link);
+        t->state = SK_B_READY;
+    }
+}
+
+void sk_btask_fail(struct sk_book *b, struct sk_btask *t, sk_rc code, const char *text) {
+    if (!t->over) {
+        struct sk_btold *e = told(b, t, SK_EV_FAILED);
+        e->ev.code = code;
+        e->ev.text = e->keep[0] = kept(text, strlen(text));
+    }
+    finish(b, t, false, text);
+}
+
+/* ---- from nodes ------------------------------------------------------------------------------ */
+
+static void drop_values(struct sk_bnode *n, const struct sk_cmsg *m) {
+    struct sk_rd r = sk_rd_init(m->event.values.p, m->event.values.n);
+    for (uint32_t i = 0; i < m->event.n_values; i++) {
+        struct sk_cmsg_value v = sk_cmsg_value_next(&r);
+        if (!v.here && !sk_vec_push(&n->drop, TAG, v.id)) abort();
+    }
+}
+
+/* A value that was told before has been made again. */
+static void made_again(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg_value *v) {
+    struct sk_bval *have = sk_bval_of(b, v->id);
+    if (have && !sk_bval_there(have)) {
+        b->recheck = true;
+        if (!v->here) {
+            have->node = n->number;
+            return;
+        }
+        sk_bblob_unref(have->blob);
+        have->blob = sk_bblob_new(v->kind, v->bytes);
+        if (!have->blob) abort();
+        have->mine = true;
+    } else if (!v->here && !(have && sk_bval_at(have, n->number))) {
+        if (!sk_vec_push(&n->drop, TAG, v->id)) abort();
+    }
+}
+
+/* Makes the host's form of a new value, which lies on the node or in the message. */
+static struct sk_guest_value new_value(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n,
+                                       const struct sk_cmsg_value *v, void **keep) {
+    if (v->here) {
+        *keep = kept(v->bytes.p, v->bytes.n);
+        return (struct sk_guest_value){.kind = v->kind, .bytes = {*keep, v->bytes.n}};
+    }
+    struct sk_bval *have = sk_bval_new(b, v->id);
+    have->refs = 1;
+    have->held = true;
+    have->node = n->number;
+    have->size = v->size;
+    have->why = t->actor ? SK_LOST_ACTOR : SK_LOST_RETRIES;
+    return (struct sk_guest_value){.handle = have};
+}
+
+static sk_rc bad(struct sk_bnode *n, const struct sk_btask *t, const char *what,
+                 struct sk_err *err) {
+    return SK_ERR(err, SK_ECORRUPT, "node %s: task %s: %s", n->name, t->name, what);
+}
+
+static sk_rc yielded(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n,
+                     const struct sk_cmsg *m, struct sk_err *err) {
+    struct sk_rd r = sk_rd_init(m->event.values.p, m->event.values.n);
+    if (t->n_returns != SK_STREAMING || m->event.n_values != 1 || m->event.index != t->n_seen)
+        return bad(n, t, "a yield that cannot be", err);
+    struct sk_cmsg_value v = sk_cmsg_value_next(&r);
+    if (v.id != sk_value_id(t->seq, m->event.index)) return bad(n, t, "a wrong id", err);
+    uint64_t hash = sk_hash(m->event.note.p, m->event.note.n);
+    SK_DCHECK(t->n_seen < SK_CLUSTER_VALUES);
+    if (t->n_seen++ < t->notes.n) {
+        if (t->notes.p[m->event.index] == hash) {
+            made_again(b, n, &v);
+            return SK_OK;
+        }
+        drop_values(n, m);
+        struct sk_cmsg c = {.type = SK_CMSG_CANCEL, .end = {t->seq, SK_RUN_FORCE}};
+        sk_bnode_send(n, &c);
+        sk_btask_fail(b, t, SK_ECORRUPT,
+                      "a run after a loss made other values than the one before it; it must give "
+                      "the same for the same input");
+        return SK_OK;
+    }
+    if (t->over) {
+        drop_values(n, m);
+        return SK_OK;
+    }
+    if (!sk_vec_push(&t->notes, TAG, hash)) abort();
+    struct sk_btold *e = told(b, t, SK_EV_YIELDED);
+    void *keep = NULL;
+    struct sk_guest_value value = new_value(b, t, n, &v, &keep);
+    e->value = value;
+    e->keep[0] = keep;
+    e->keep[1] = kept(m->event.note.p, m->event.note.n);
+    uint64_t *size = e->keep[2] = kept(&v.size, sizeof v.size);
+    e->ev.sizes = size;
+    e->ev.note = (struct sk_bytes){e->keep[1], m->event.note.n};
+    e->ev.n_values = 1;
+    if (!v.here) sk_blost_keep(b, t, &v.id, 1);
+    return SK_OK;
+}
+
+static sk_rc done(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n,
+                  const struct sk_cmsg *m, struct sk_err *err) {
+    struct sk_bshape *s = b->shapes.p[t->shape];
+    bool stream = t->n_returns == SK_STREAMING;
+    SK_ASSERT(t->state == SK_B_SENT && n->alive);
+    if (m->event.n_values != (stream ? 0 : t->n_returns))
+        return bad(n, t, "a wrong number of values", err);
+    if (stream && t->n_seen < t->notes.n) {
+        sk_btask_fail(b, t, SK_ECORRUPT,
+                      "a run after a loss made fewer values than the one before it");
+        return SK_OK;
+    }
+    if (t->lacks && !t->cancelled) {
+        b->n_remade++;
+        t->attempt++;
+        sk_btask_unsend(b, t);
+        sk_btask_queue(b, t, true);
+        return SK_OK;
+    }
+    if (!t->actor && m->event.run_ns > 0)
+        s->avg_ns = s->avg_ns ? (7 * s->avg_ns + m->event.run_ns) / 8 : m->event.run_ns;
+    struct sk_rd r = sk_rd_init(m->event.values.p, m->event.values.n);
+    if (t->over) {
+        for (uint32_t i = 0; i < m->event.n_values; i++) {
+            struct sk_cmsg_value v = sk_cmsg_value_next(&r);
+            if (v.id != sk_value_id(t->seq, i)) return bad(n, t, "a wrong id", err);
+            if (t->is_init) {
+                if (!v.here && !sk_vec_push(&n->drop, TAG, v.id)) abort();
+            } else made_again(b, n, &v);
+        }
+        finish(b, t, true, "its task did not make it again");
+        return SK_OK;
+    }
+    struct sk_btold *e = told(b, t, SK_EV_DONE);
+    uint32_t k = m->event.n_values, n_there = 0;
+    struct sk_guest_value *values = e->keep[0] = sk_calloc(TAG, (k + 1) * sizeof *values);
+    uint64_t *sizes = e->keep[1] = sk_calloc(TAG, (k + 1) * sizeof *sizes),
+             *there = sk_calloc(TAG, (k + 1) * sizeof *there);
+    /* bytes of small values: one block, which the values point into */
+    uint8_t *bytes = e->keep[2] = kept(m->event.values.p, m->event.values.n);
+    if (!values || !sizes || !there) abort();
+    e->ev.run_ns = m->event.run_ns;
+    e->ev.values = values;
+    e->ev.sizes = sizes;
+    e->ev.n_values = k;
+    r = sk_rd_init(bytes, m->event.values.n);
+    for (uint32_t i = 0; i < k; i++) {
+        struct sk_cmsg_value v = sk_cmsg_value_next(&r);
+        sizes[i] = v.size;
+        if (v.here) values[i] = (struct sk_guest_value){.kind = v.kind, .bytes = v.bytes};
+        else if (v.id == sk_value_id(t->seq, i)) {
+            values[i] = new_value(b, t, n, &v, NULL);
+            there[n_there++] = v.id;
+        } else abort(); /* checked below before anything is told */
+    }
+    if (stream && m->event.note.n) {
+        sk_free(e->keep[2]);
+        e->keep[2] = kept(m->event.note.p, m->event.note.n);
+        e->ev.note = (struct sk_bytes){e->keep[2], m->event.note.n};
+    }
+    if (n_there) sk_blost_keep(b, t, there, n_there);
+    sk_free(there);
+    finish(b, t, true, "its task did not make it again");
+    return SK_OK;
+}
+
+static void failed(struct sk_book *b, struct sk_btask *t, const struct sk_cmsg *m) {
+    struct sk_rd r = sk_rd_init(m->event.values.p, m->event.values.n);
+    struct sk_cmsg_value v = {0};
+    if (m->event.n_values) v = sk_cmsg_value_next(&r);
+    char text[600];
+    snprintf(text, sizeof text, "%.*s", (int)SK_MIN(m->event.text.n, sizeof text - 1),
+             (const char *)m->event.text.p);
+    if (t->over || !v.here || !SK_KIND_IS_ERROR(v.kind)) {
+        sk_btask_fail(b, t, m->event.code ? m->event.code : SK_ETASK, text);
+        return;
+    }
+    struct sk_btold *e = told(b, t, SK_EV_FAILED);
+    e->keep[0] = kept(v.bytes.p, v.bytes.n);
+    e->keep[1] = kept(text, strlen(text));
+    e->value = (struct sk_guest_value){.kind = v.kind, .bytes = {e->keep[0], v.bytes.n}};
+    e->ev.n_values = 1;
+    e->ev.code = m->event.code;
+    e->ev.text = e->keep[1];
+    e->ev.run_ns = m->event.run_ns;
+    finish(b, t, false, text);
+}
+
+/* True if the ids of the values are those of the task's returns. */
+static bool ids_good(const struct sk_btask *t, const struct sk_cmsg *m) {
+    struct sk_rd r = sk_rd_init(m->event.values.p, m->event.values.n);
+    for (uint32_t i = 0; i < m->event.n_values; i++) {
+        uint64_t id = sk_cmsg_value_next(&r).id;
+        if (m->event.kind == SK_EV_DONE && id != sk_value_id(t->seq, i)) return false;
+    }
+    return true;
+}
+
+sk_rc sk_btask_event(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m,
+                     struct sk_err *err) {
+    struct sk_btask *t = sk_map_get(&b->seqs, m->event.task);
+    if (!t || t->state != SK_B_SENT ||
+        t->node != n->number) { /* it was ended here, or runs elsewhere */
+        drop_values(n, m);
+        return SK_OK;
+    }
+    if (!ids_good(t, m)) return bad(n, t, "a wrong id", err);
+    t->attempt = SK_MAX(t->attempt, m->event.attempt);
+    switch (m->event.kind) {
+    case SK_EV_STARTED:
+        t->begun = true;
+        if (!t->over) (void)told(b, t, SK_EV_STARTED);
+        return SK_OK;
+    case SK_EV_YIELDED: t->begun = true; return yielded(b, t, n, m, err);
+    case SK_EV_DONE: return done(b, t, n, m, err);
+    case SK_EV_FAILED: failed(b, t, m); return SK_OK;
+    default: return bad(n, t, "an event that is not for a driver", err);
+    }
+}
+
+void sk_btask_missing(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m) {
+    struct sk_btask *t = sk_map_get(&b->seqs, m->missing.task);
+    if (!t || t->state != SK_B_SENT || t->node != n->number) return;
+    sk_btask_unsend(b, t);
+    if (t->cancelled) sk_btask_fail(b, t, SK_ECANCEL, "the task was cancelled");
+    else sk_btask_queue(b, t, true);
+}
+
+void sk_book_cancel(struct sk_book *b, uint64_t task, bool force) {
+    struct sk_btask *t = sk_map_get(&b->tasks, task);
+    if (!t || t->over) return;
+    t->cancelled = true;
+    if (t->state == SK_B_SENT) {
+        struct sk_cmsg m = {.type = SK_CMSG_CANCEL, .end = {t->seq, force ? SK_RUN_FORCE : 0u}};
+        sk_bnode_send(sk_bnode_of(b, t->node), &m);
+    } else sk_btask_fail(b, t, SK_ECANCEL, "the task was cancelled before it began");
+}
+
+/* ---- actors ---------------------------------------------------------------------------------- */
+
+/* Frees an actor that the host has ended, or that is dead, and has no calls. */
+void sk_bactor_maybe_free(struct sk_book *b, struct sk_bactor *a) {
+    if (!a->ended || a->n_calls || a->init->state != SK_B_KEPT) return;
+    SK_ASSERT(sk_list_empty(&a->calls) && a->init->is_init);
+    if (a->node) give_back(b, a->init, a->node);
+    sk_map_del(&b->actors, a->id);
+    unref_arguments(b, a->init);
+    sk_btask_free(b, a->init);
+    sk_free(a->why);
+    sk_free(a);
+}
+
+/* The actor cannot run again: its calls end. */
+void sk_bactor_die(struct sk_book *b, struct sk_bactor *a, const char *why) {
+    SK_DCHECK(why && *why);
+    a->dead = true;
+    a->started = false;
+    if (!a->why) a->why = kept(why, strlen(why));
+    a->n_calls++; /* keeps it while its calls end */
+    while (!sk_list_empty(&a->calls))
+        sk_btask_fail(b, sk_container_of(sk_list_first(&a->calls), struct sk_btask, link),
+                      SK_EACTOR, a->why);
+    a->n_calls--;
+}
+
+void sk_book_actor_end(struct sk_book *b, uint64_t actor, bool restart) {
+    struct sk_bactor *a = sk_map_get(&b->actors, actor);
+    if (!a || a->ended) return;
+    struct sk_bnode *n = sk_bnode_of(b, a->node);
+    if (n) {
+        struct sk_cmsg m = {.type = SK_CMSG_END_ACTOR,
+                            .end = {a->id, restart ? SK_RUN_RESTART : 0u}};
+        sk_bnode_send(n, &m);
+    }
+    if (restart) return;
+    a->ended = true;
+    if (a->init->state == SK_B_READY || a->init->state == SK_B_BLOCKED) {
+        a->n_calls++;
+        if (a->init->over) finish(b, a->init, false, "");
+        else sk_btask_fail(b, a->init, SK_EACTOR, "the actor was ended before it began");
+        a->n_calls--;
+    }
+    sk_bactor_die(b, a, "the actor was ended");
+    sk_bactor_maybe_free(b, a);
+}

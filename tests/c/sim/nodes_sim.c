@@ -1,0 +1,851 @@
+/* nodes_sim.c - the driver's book of a cluster and the agents of its nodes in one deterministic
+ * simulation: each agent over a toy engine, messages in queues that deliver in random order between
+ * pairs and in order within a pair, nodes that join, are lost, come back as zombies, and pairs of
+ * nodes that cannot reach each other.
+ *
+ * A program is a random graph of tasks whose values follow from their arguments, so what each value
+ * must be is known without running anything. At the end every task has ended once, every value that
+ * was fetched is right, and nothing is left in the book or on any node that is alive. */
+#include "base/clock.h"
+#include "base/containers/list.h"
+#include "base/containers/map.h"
+#include "base/containers/vec.h"
+#include "engine/cluster/agent.h"
+#include "engine/cluster/book.h"
+#include "test.h"
+
+enum { N_NODES = 12, N_TASKS = 120, MAX_ARGS = 4, MAX_VALUES = 5, FN = 3, KIND = 9 };
+
+/* ---- what a task computes -------------------------------------------------------------------- */
+
+struct plan { /* what a task does; its bytes are the first argument */
+    uint64_t salt;
+    uint32_t n_values, stream;
+    uint32_t size[MAX_VALUES];
+};
+
+static uint64_t mix(uint64_t h, uint64_t x) {
+    h = (h ^ x) * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ h >> 29;
+}
+static uint64_t mix_bytes(uint64_t h, const uint8_t *p, size_t n) {
+    uint64_t x;
+    h = mix(h, n);
+    for (size_t i = 0; i + 8 <= n; i += 512) { /* a sample is enough: values are made by `fill` */
+        memcpy(&x, p + i, 8);
+        h = mix(h, x);
+    }
+    return h;
+}
+/* Fills n bytes, a multiple of 8, from a seed. */
+static void fill(uint8_t *p, size_t n, uint64_t seed) {
+    for (size_t i = 0; i + 8 <= n; i += 8) {
+        uint64_t x = mix(seed, i);
+        memcpy(p + i, &x, 8);
+    }
+}
+
+/* ---- a toy engine ---------------------------------------------------------------------------- */
+
+struct tobj {
+    uint64_t refs;
+    uint32_t kind;
+    size_t n;
+    uint8_t *p;
+};
+struct ttask {
+    struct sk_list link;
+    uint64_t id, tag, actor, first;
+    uint32_t n_args, n_returns, n_yielded;
+    struct sk_sink *sink;
+    uint64_t arg[MAX_ARGS + 1];
+    size_t off[MAX_ARGS + 1], len[MAX_ARGS + 1];
+    bool part[MAX_ARGS + 1];
+    struct plan plan;
+    uint64_t hash;
+    bool begun, init, cancelled;
+};
+struct toy {
+    struct sk_engine e;
+    struct sk_map objs, actors; /* actors: id -> number of calls + 1 */
+    struct sk_list tasks;
+    uint64_t next;
+};
+
+static struct toy *toy_of(struct sk_engine *e) { return sk_container_of(e, struct toy, e); }
+
+static struct tobj *tobj_new(struct toy *x, uint64_t id, uint32_t kind, const void *p, size_t n) {
+    struct tobj *o = sk_calloc(SK_TAG_TEST, sizeof *o);
+    CHECK(o && (o->p = sk_alloc(SK_TAG_TEST, n + 1)));
+    if (p) memcpy(o->p, p, n);
+    o->kind = kind;
+    o->n = n;
+    o->refs = 1;
+    CHECK_OK(sk_map_put(&x->objs, id, o));
+    return o;
+}
+static sk_rc t_define(struct sk_engine *e, sk_fid fn, const char *name, struct sk_bytes def,
+                      struct sk_err *err) {
+    (void)e, (void)err;
+    CHECK(fn.v == FN && !strcmp(name, "f") && def.n == 3);
+    return SK_OK;
+}
+static sk_rc t_shape(struct sk_engine *e, const struct sk_need *n, sk_shape *out,
+                     struct sk_err *err) {
+    (void)e, (void)n, (void)err;
+    *out = 1;
+    return SK_OK;
+}
+static void t_retain(struct sk_engine *e, sk_oid o) {
+    struct tobj *x = sk_map_get(&toy_of(e)->objs, o.v);
+    CHECK(x);
+    x->refs++;
+}
+static void t_release(struct sk_engine *e, sk_oid o) {
+    struct toy *x = toy_of(e);
+    struct tobj *t = sk_map_get(&x->objs, o.v);
+    if (!t && sk_map_get(&x->actors, o.v)) { /* the handle of an actor */
+        sk_map_del(&x->actors, o.v);
+        return;
+    }
+    CHECK(t && t->refs > 0);
+    if (--t->refs) return;
+    sk_map_del(&x->objs, o.v);
+    sk_free(t->p);
+    sk_free(t);
+}
+static sk_rc t_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out,
+                   struct sk_err *err) {
+    struct toy *x = toy_of(e);
+    (void)err;
+    out->v = x->next++;
+    tobj_new(x, out->v, p->kind, p->bytes.p, p->bytes.n);
+    return SK_OK;
+}
+static sk_rc t_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t deadline_ns,
+                   struct sk_view *out, struct sk_err *err) {
+    (void)deadline_ns, (void)err;
+    for (size_t i = 0; i < n; i++) {
+        struct tobj *o = sk_map_get(&toy_of(e)->objs, ids[i].v);
+        CHECK(o);
+        o->refs++;
+        out[i] = (struct sk_view){o->p, o->n, o->kind, ids[i], ids[i].v};
+    }
+    return SK_OK;
+}
+static void t_view_release(struct sk_engine *e, struct sk_view *v) {
+    t_release(e, v->oid);
+    *v = (struct sk_view){0};
+}
+static struct ttask *t_task(struct toy *x, const struct sk_task_spec *s) {
+    struct ttask *t = sk_calloc(SK_TAG_TEST, sizeof *t);
+    CHECK(t && s->n_args <= MAX_ARGS + 1 && s->n_args);
+    *t = (struct ttask){.tag = s->sink_tag,
+                        .actor = s->actor.v,
+                        .n_args = s->n_args,
+                        .n_returns = s->n_returns,
+                        .sink = s->sink};
+    CHECK(s->args[0].bytes.n == sizeof t->plan);
+    memcpy(&t->plan, s->args[0].bytes.p, sizeof t->plan);
+    for (uint32_t i = 1; i < s->n_args; i++) {
+        const struct sk_arg *a = &s->args[i];
+        if (a->ref.v) t_retain(&x->e, a->ref);
+        t->arg[i] = a->ref.v;
+        if (!a->ref.v) {
+            t->arg[i] = x->next++;
+            tobj_new(x, t->arg[i], a->kind, a->bytes.p, a->bytes.n);
+        }
+        const struct tobj *o = sk_map_get(&x->objs, t->arg[i]);
+        t->off[i] = a->part ? a->offset : 0;
+        t->len[i] = a->part ? a->length : o->n;
+        CHECK(t->off[i] + t->len[i] <= o->n);
+    }
+    sk_list_push_back(&x->tasks, &t->link);
+    return t;
+}
+static sk_rc t_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid,
+                      struct sk_err *err) {
+    struct toy *x = toy_of(e);
+    (void)err;
+    struct ttask *t = t_task(x, s);
+    uint32_t n = s->n_returns == SK_STREAMING ? 0 : s->n_returns;
+    t->first = x->next;
+    x->next += n;
+    t->id = x->next++;
+    for (uint32_t i = 0; i < n; i++) tobj_new(x, t->first + i, KIND, NULL, 0);
+    if (first) first->v = t->first;
+    tid->v = t->id;
+    return SK_OK;
+}
+static sk_rc t_actor_create(struct sk_engine *e, const struct sk_actor_spec *spec, sk_aid *out,
+                            sk_oid *ready, struct sk_err *err) {
+    struct toy *x = toy_of(e);
+    (void)err;
+    struct ttask *t = t_task(x, &spec->init);
+    ready->v = t->first = x->next++;
+    out->v = t->actor = x->next++;
+    t->id = x->next++;
+    t->init = true;
+    tobj_new(x, t->first, KIND, NULL, 0);
+    CHECK_OK(sk_map_put(&x->actors, out->v, x));
+    return SK_OK;
+}
+static sk_rc t_actor_end(struct sk_engine *e, sk_aid a, bool no_restart, struct sk_err *err) {
+    (void)err, (void)no_restart;
+    SK_LIST_EACH (it, &toy_of(e)->tasks)
+        if (sk_container_of(it, struct ttask, link)->actor == a.v)
+            sk_container_of(it, struct ttask, link)->cancelled = true;
+    return SK_OK;
+}
+static sk_rc t_cancel(struct sk_engine *e, sk_tid id, uint32_t flags, struct sk_err *err) {
+    (void)flags, (void)err;
+    SK_LIST_EACH (it, &toy_of(e)->tasks)
+        if (sk_container_of(it, struct ttask, link)->id == id.v)
+            sk_container_of(it, struct ttask, link)->cancelled = true;
+    return SK_OK;
+}
+static sk_rc t_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size_t *n,
+                     struct sk_err *err) {
+    (void)e, (void)err;
+    *n = 1;
+    if (cap) *out = (struct sk_node){.number = 1, .alive = true};
+    return SK_OK;
+}
+
+static void t_emit(struct ttask *t, struct sk_event ev) {
+    ev.task.v = t->id;
+    ev.tag = t->tag;
+    t->sink->on_events(t->sink, &ev, 1);
+}
+static void t_over(struct toy *x, struct ttask *t) {
+    for (uint32_t i = 1; i < t->n_args; i++) t_release(&x->e, (sk_oid){t->arg[i]});
+    sk_list_del(&t->link);
+    sk_free(t);
+}
+static void t_value(struct toy *x, struct ttask *t, uint32_t i, uint64_t id) {
+    struct tobj *o =
+        t->n_returns == SK_STREAMING ? tobj_new(x, id, KIND, NULL, 0) : sk_map_get(&x->objs, id);
+    if (!o) return; /* nobody holds the return any more */
+    o->n = t->plan.size[i];
+    CHECK(o->p = sk_realloc(SK_TAG_TEST, o->p, o->n + 1));
+    fill(o->p, o->n, mix(t->hash, i));
+}
+/* Does the next step of a task that may do one. Calls of an actor run in order. */
+static void t_step(struct toy *x, struct ttask *t) {
+    if (t->cancelled) {
+        struct sk_err err = {0};
+        (void)!SK_ERR(&err, SK_ECANCEL, "cancelled there");
+        t_emit(t, (struct sk_event){.kind = SK_EV_FAILED, .err = &err});
+        t_over(x, t);
+        return;
+    }
+    if (!t->begun) {
+        t->begun = true;
+        t->hash = t->plan.salt;
+        for (uint32_t i = 1; i < t->n_args; i++) {
+            const struct tobj *o = sk_map_get(&x->objs, t->arg[i]);
+            t->hash = mix_bytes(t->hash, o->p + t->off[i], t->len[i]);
+        }
+        t_emit(t, (struct sk_event){.kind = SK_EV_STARTED});
+        return;
+    }
+    if (t->n_returns == SK_STREAMING && t->n_yielded < t->plan.n_values) {
+        uint32_t i = t->n_yielded++;
+        uint64_t id = x->next++, note = mix(t->hash, i);
+        t_value(x, t, i, id);
+        t_emit(t, (struct sk_event){.kind = SK_EV_YIELDED,
+                                    .index = i,
+                                    .oid = {id},
+                                    .size_bytes = t->plan.size[i],
+                                    .note = {&note, 8}});
+        return;
+    }
+    if (t->n_returns != SK_STREAMING)
+        for (uint32_t i = 0; i < t->n_returns; i++) t_value(x, t, i, t->first + i);
+    t_emit(t, (struct sk_event){.kind = SK_EV_DONE, .run_ns = 1000 + (int64_t)(t->hash % 100000)});
+    t_over(x, t);
+}
+static sk_rc t_drive(struct sk_engine *e, bool (*is)(void *arg), void *arg, int64_t deadline_ns,
+                     struct sk_err *err) {
+    struct toy *x = toy_of(e);
+    (void)deadline_ns, (void)err;
+    while (!is(arg)) {
+        CHECK(!sk_list_empty(&x->tasks));
+        t_step(x, sk_container_of(sk_list_first(&x->tasks), struct ttask, link));
+    }
+    return SK_OK;
+}
+static const struct sk_engine_ops toy_ops = {
+    .drive = t_drive,
+    .define = t_define,
+    .shape = t_shape,
+    .submit = t_submit,
+    .cancel = t_cancel,
+    .actor_create = t_actor_create,
+    .actor_end = t_actor_end,
+    .put = t_put,
+    .get = t_get,
+    .retain = t_retain,
+    .release = t_release,
+    .view_release = t_view_release,
+    .nodes = t_nodes,
+};
+
+/* ---- the cluster ----------------------------------------------------------------------------- */
+
+struct frame {
+    struct sk_list link;
+    size_t n;
+    uint8_t p[];
+};
+struct node {
+    struct toy toy;
+    struct sk_agent *agent;
+    uint32_t number; /* in the book; 0: not joined yet */
+    bool up;         /* the process runs */
+    bool fenced;     /* the driver has given it up, and it goes on as a zombie */
+};
+struct want { /* a value of a task, as the host has it */
+    struct sk_bval *handle;
+    uint8_t *bytes;
+    size_t n;
+    uint64_t seed; /* what it must be */
+    uint32_t size, n_takers;
+    bool there;
+};
+struct htask { /* a task of the program */
+    struct plan plan;
+    uint32_t n_args, arg[MAX_ARGS], value[MAX_ARGS]; /* value value[i] of task arg[i] */
+    bool part[MAX_ARGS];
+    uint32_t off[MAX_ARGS], len[MAX_ARGS];
+    uint32_t actor; /* index of the actor + 1 */
+    int32_t retries;
+    bool is_init, is_put, submitted, over, failed, cancelled;
+    uint32_t n_told;
+    struct want v[MAX_VALUES];
+};
+static struct {
+    struct sk_book *book;
+    struct node node[N_NODES + 1]; /* [0] is the driver */
+    struct sk_list link[N_NODES + 1][N_NODES + 1];
+    bool cut[N_NODES + 1][N_NODES + 1];
+    struct htask task[N_TASKS];
+    uint32_t n_over, n_submitted, n_lost, n_fetched, n_failed, n_cancelled;
+    uint64_t n_again, n_remade;
+    bool lost_any;
+} c;
+
+static void woken(void *ctx) { (void)ctx; }
+
+static void node_start(uint32_t i) {
+    struct node *n = &c.node[i];
+    struct toy *x = &n->toy;
+    *n = (struct node){.up = true};
+    x->e.ops = &toy_ops;
+    x->next = 1;
+    sk_map_init(&x->objs, SK_TAG_TEST);
+    sk_map_init(&x->actors, SK_TAG_TEST);
+    sk_list_init(&x->tasks);
+    CHECK_OK(sk_agent_create(&n->agent, &(struct sk_agent_conf){&x->e, woken, n}, NULL));
+    struct sk_cmsg w = {.type = SK_CMSG_WELCOME,
+                        .welcome = {.incarnation = test_rand() | 1,
+                                    .total.amount = {(1 + (int64_t)test_below(3)) * SK_RES_UNIT},
+                                    .store_bytes = 1 << 20,
+                                    .name = {"n", 1}}};
+    CHECK_OK(sk_book_joined(c.book, &w, (struct sk_bytes){"addr", 4}, &n->number, NULL));
+    CHECK_EQ(n->number, i);
+}
+
+static void node_free(struct node *n) { /* as a process that ends: nothing is said to anybody */
+    struct toy *x = &n->toy;
+    uint64_t key;
+    void *val;
+    sk_agent_destroy(n->agent);
+    CHECK_EQ(x->objs.n, 0);
+    for (uint32_t i = 0; sk_map_next(&x->objs, &i, &key, &val);) {
+        sk_free(((struct tobj *)val)->p);
+        sk_free(val);
+    }
+    sk_map_deinit(&x->objs);
+    sk_map_deinit(&x->actors);
+    n->agent = NULL;
+    n->up = false;
+}
+
+/* Moves what an outbox holds into the link, frame by frame. */
+static void ship(uint32_t from, uint32_t to, struct sk_outbox *o) {
+    size_t at = 0;
+    while (o && at < o->n) {
+        uint64_t body;
+        uint32_t type;
+        sk_cmsg_head(o->p + at, &body, &type);
+        struct frame *f = sk_alloc(SK_TAG_TEST, sizeof *f + SK_CMSG_HEAD + body);
+        CHECK(f && at + SK_CMSG_HEAD + body <= o->n);
+        f->n = SK_CMSG_HEAD + body;
+        memcpy(f->p, o->p + at, f->n);
+        sk_list_init(&f->link);
+        sk_list_push_back(&c.link[from][to], &f->link);
+        at += f->n;
+    }
+    if (o) o->n = 0;
+}
+static void sever(uint32_t i, uint32_t k);
+static void ship_all(void) {
+    for (uint32_t i = 1; i <= N_NODES; i++) {
+        struct node *n = &c.node[i];
+        if (!n->up) continue;
+        ship(0, i, sk_book_out(c.book, n->number));
+        ship(i, 0, sk_agent_out(n->agent, 0));
+        for (uint32_t k = 1; k <= N_NODES; k++)
+            if (k != i) ship(i, k, sk_agent_out(n->agent, k));
+        for (uint32_t k = 1; k <= N_NODES; k++) /* nobody is there any more */
+            if (!c.node[k].up && !sk_list_empty(&c.link[i][k])) sever(i, k);
+    }
+}
+static void link_clear(uint32_t from, uint32_t to) {
+    while (!sk_list_empty(&c.link[from][to])) {
+        struct frame *f = sk_container_of(sk_list_first(&c.link[from][to]), struct frame, link);
+        sk_list_del(&f->link);
+        sk_free(f);
+    }
+}
+static bool deliver(uint32_t from, uint32_t to) {
+    struct sk_list *it = sk_list_first(&c.link[from][to]);
+    if (!it) return false;
+    struct frame *f = sk_container_of(it, struct frame, link);
+    uint64_t body;
+    uint32_t type;
+    struct sk_cmsg m;
+    sk_list_del(it);
+    sk_cmsg_head(f->p, &body, &type);
+    CHECK_OK(sk_cmsg_read(type, (struct sk_bytes){f->p + SK_CMSG_HEAD, body}, &m, NULL));
+    struct sk_err err = {0};
+    sk_rc rc = SK_OK;
+    if (!to) rc = sk_book_message(c.book, c.node[from].number, &m, &err);
+    else if (c.node[to].up) rc = sk_agent_message(c.node[to].agent, from, &m, &err);
+    CHECK_MSG(rc == SK_OK, "%u to %u: message %u: %s", from, to, type, err.msg);
+    sk_free(f);
+    return true;
+}
+/* Two nodes cannot reach each other (any more): both notice, at once here. */
+static void sever(uint32_t i, uint32_t k) {
+    link_clear(i, k);
+    link_clear(k, i);
+    if (i && c.node[i].up) sk_agent_peer_lost(c.node[i].agent, k, "cannot be reached");
+    if (k && c.node[k].up) sk_agent_peer_lost(c.node[k].agent, i, "cannot be reached");
+}
+static void lose(uint32_t i, bool zombie) {
+    struct node *n = &c.node[i];
+    c.lost_any = true;
+    c.n_lost++;
+    if (!zombie) {
+        node_free(n);
+        for (uint32_t k = 0; k <= N_NODES; k++) sever(i, k);
+    }
+    n->fenced = zombie;
+    sk_book_lost(c.book, n->number, zombie ? "no sign of life" : "its connection ended");
+    link_clear(0, i);
+}
+
+/* ---- the program ----------------------------------------------------------------------------- */
+
+static uint64_t expected(const struct htask *t) {
+    uint64_t h = t->plan.salt;
+    for (uint32_t i = 0; i < t->n_args; i++) {
+        const struct want *w = &c.task[t->arg[i]].v[t->value[i]];
+        uint8_t *p = sk_alloc(SK_TAG_TEST, w->size + 8);
+        CHECK(p);
+        fill(p, w->size, w->seed);
+        h = mix_bytes(h, p + t->off[i], t->len[i]);
+        sk_free(p);
+    }
+    return h;
+}
+
+static void program(bool hard) {
+    uint32_t n_actors = 0, actor_task[8];
+    for (uint32_t i = 0; i < N_TASKS; i++) {
+        struct htask *t = &c.task[i];
+        *t = (struct htask){
+            .plan = {.salt = test_rand(), .n_values = 1 + (uint32_t)test_below(MAX_VALUES)}};
+        t->retries = hard && !test_below(6) ? (int32_t)test_below(2) : -1;
+        t->is_put = i < 4 || !test_below(12);
+        t->plan.stream = !t->is_put && test_below(2);
+        if (t->is_put) t->plan.n_values = 1;
+        else if (n_actors < 8 && !test_below(14)) {
+            t->is_init = true;
+            t->plan.stream = 0;
+            t->plan.n_values = 1;
+            t->actor = ++n_actors;
+            actor_task[n_actors - 1] = i;
+        } else if (n_actors && !test_below(5)) t->actor = 1 + (uint32_t)test_below(n_actors);
+        if (t->actor && hard) t->retries = c.task[actor_task[t->actor - 1]].retries;
+        t->n_args = t->is_put || !i ? 0 : (uint32_t)test_below(MAX_ARGS + 1);
+        for (uint32_t k = 0; k < t->n_args; k++) {
+            uint32_t a = (uint32_t)test_below(i);
+            t->arg[k] = a;
+            t->value[k] = (uint32_t)test_below(c.task[a].plan.n_values);
+            struct want *w = &c.task[a].v[t->value[k]];
+            w->n_takers++;
+            t->len[k] = w->size;
+            if (w->size > 16 && !test_below(3)) {
+                t->part[k] = true;
+                t->off[k] = (uint32_t)test_below(w->size / 16) * 8;
+                t->len[k] = (uint32_t)test_below((w->size - t->off[k]) / 8) * 8;
+            }
+        }
+        for (uint32_t k = 0; k < t->plan.n_values; k++) {
+            uint32_t size = t->is_init      ? 16
+                            : test_below(2) ? 8 * (uint32_t)test_below(40)
+                                            : 16384 + 8 * (uint32_t)test_below(100);
+            t->plan.size[k] = size;
+            t->v[k].size = size;
+        }
+        uint64_t h = expected(t);
+        for (uint32_t k = 0; k < t->plan.n_values; k++) t->v[k].seed = mix(h, k);
+    }
+}
+
+static void value_let_go(struct want *w) {
+    if (w->handle) sk_book_drop(c.book, w->handle);
+    sk_free(w->bytes);
+    w->handle = NULL;
+    w->bytes = NULL;
+}
+static void taker_gone(struct htask *t) {
+    for (uint32_t i = 0; i < t->n_args; i++) {
+        struct want *w = &c.task[t->arg[i]].v[t->value[i]];
+        CHECK(w->n_takers > 0);
+        if (!--w->n_takers && test_below(2)) value_let_go(w);
+    }
+}
+
+static bool can_submit(const struct htask *t, bool *never) {
+    *never = false;
+    for (uint32_t i = 0; i < t->n_args; i++) {
+        const struct htask *a = &c.task[t->arg[i]];
+        if (a->v[t->value[i]].there) continue;
+        *never = *never || a->over;
+        return false;
+    }
+    return true;
+}
+
+static void give_up(struct htask *t) { /* it cannot run, since what it takes has failed */
+    t->submitted = t->over = t->failed = true;
+    c.n_over++;
+    c.n_submitted++;
+    c.n_failed++;
+    taker_gone(t);
+}
+
+static uint32_t init_of(uint32_t actor) {
+    for (uint32_t i = 0; i < N_TASKS; i++)
+        if (c.task[i].is_init && c.task[i].actor == actor) return i;
+    CHECK(false);
+    return 0;
+}
+
+static void submit(uint32_t i) {
+    struct htask *t = &c.task[i];
+    struct sk_guest_value args[MAX_ARGS + 1] = {
+        {.kind = KIND, .bytes = {&t->plan, sizeof t->plan}}};
+    struct sk_err err = {0};
+    if (t->is_put) {
+        struct sk_bblob *b = sk_bblob_new(KIND, (struct sk_bytes){NULL, t->plan.size[0]});
+        CHECK(b);
+        fill(b->data, b->len, t->v[0].seed);
+        CHECK_OK(sk_book_put(c.book, b, &t->v[0].handle, NULL));
+        t->v[0].there = t->submitted = t->over = true;
+        c.n_over++;
+        c.n_submitted++;
+        return;
+    }
+    for (uint32_t k = 0; k < t->n_args; k++) {
+        const struct want *w = &c.task[t->arg[k]].v[t->value[k]];
+        args[k + 1] = (struct sk_guest_value){.handle = w->handle,
+                                              .kind = KIND,
+                                              .bytes = {w->bytes, w->n},
+                                              .part = t->part[k],
+                                              .offset = t->off[k],
+                                              .length = t->len[k]};
+    }
+    struct sk_need need = {.res.amount = {t->is_init      ? 0
+                                          : test_below(8) ? SK_RES_UNIT
+                                                          : SK_RES_UNIT / 2}};
+    struct sk_guest_task g = {.task = i + 1,
+                              .actor = t->actor ? 1000 + t->actor : 0,
+                              .fn = {FN},
+                              .name = "f",
+                              .is_init = t->is_init,
+                              .n_returns = t->plan.stream ? SK_STREAMING : t->plan.n_values,
+                              .need = t->actor && !t->is_init ? NULL : &need,
+                              .max_retries = t->retries,
+                              .args = args,
+                              .n_args = t->n_args + 1};
+    sk_rc rc = sk_book_submit(c.book, &g, &err);
+    if (rc != SK_OK) {
+        CHECK(t->actor && rc == SK_EACTOR);
+        give_up(t);
+        return;
+    }
+    t->submitted = true;
+    c.n_submitted++;
+}
+
+static void take_value(struct htask *t, uint32_t k, const struct sk_guest_value *v) {
+    struct want *w = &t->v[k];
+    CHECK(!w->there && k < t->plan.n_values);
+    w->there = true;
+    w->handle = v->handle;
+    if (!v->handle) {
+        CHECK(v->kind == KIND && v->bytes.n == w->size);
+        CHECK(w->bytes = sk_memdup(SK_TAG_TEST, v->bytes.p, v->bytes.n));
+        w->n = v->bytes.n;
+    }
+    if (!w->n_takers && test_below(2)) value_let_go(w);
+}
+
+static void told(void *host, const struct sk_guest_event *ev) {
+    (void)host;
+    struct htask *t = &c.task[ev->task - 1];
+    CHECK(t->submitted && !t->over);
+    if (ev->kind == SK_EV_YIELDED) {
+        uint64_t note;
+        CHECK(t->plan.stream && ev->n_values == 1 && ev->note.n == 8);
+        memcpy(&note, ev->note.p, 8);
+        CHECK_EQ(note, t->v[t->n_told].seed);
+        take_value(t, t->n_told++, ev->values);
+    }
+    if (ev->kind == SK_EV_DONE) {
+        if (t->plan.stream) CHECK_EQ(t->n_told, t->plan.n_values);
+        else {
+            CHECK_EQ(ev->n_values, t->plan.n_values);
+            for (uint32_t k = 0; k < ev->n_values; k++) take_value(t, k, &ev->values[k]);
+        }
+    }
+    if (ev->kind == SK_EV_FAILED) {
+        /* only for a reason: it was cancelled, or a node was lost and it may not run again */
+        CHECK_MSG(t->cancelled || (c.lost_any && (ev->code == SK_EDEAD || ev->code == SK_ELOST ||
+                                                  ev->code == SK_EACTOR)),
+                  "task %llu failed: %s", (unsigned long long)ev->task, ev->text);
+        CHECK(t->cancelled || t->retries >= 0 || ev->code == SK_ELOST || ev->code == SK_EACTOR);
+        t->failed = true;
+        c.n_failed++;
+    }
+    if (ev->kind != SK_EV_DONE && ev->kind != SK_EV_FAILED) return;
+    t->over = true;
+    c.n_over++;
+    taker_gone(t);
+}
+
+/* Fetches a random value that the host has, in steps of the simulation. */
+static struct want *fetching;
+static void fetch_step(void) {
+    if (!fetching) {
+        struct htask *t = &c.task[test_below(N_TASKS)];
+        struct want *w = &t->v[test_below(t->plan.n_values)];
+        if (!w->handle) return;
+        w->n_takers++; /* so that nobody lets it go */
+        fetching = w;
+        sk_book_fetch_begin(w->handle);
+    }
+    struct sk_bblob *b = NULL;
+    struct sk_err err = {0};
+    sk_rc rc = sk_book_fetch(c.book, fetching->handle, &b, &err);
+    if (rc == SK_EAGAIN) return;
+    if (rc == SK_OK) {
+        uint8_t *p = sk_alloc(SK_TAG_TEST, fetching->size + 8);
+        CHECK(p && b->len == fetching->size && b->kind == KIND);
+        fill(p, fetching->size, fetching->seed);
+        CHECK(!memcmp(p, b->data, b->len));
+        sk_free(p);
+        c.n_fetched++;
+    } else CHECK_MSG(rc == SK_ELOST && c.lost_any, "fetch: %s", err.msg);
+    sk_bblob_unref(b);
+    sk_book_fetch_end(fetching->handle);
+    if (!--fetching->n_takers) value_let_go(fetching);
+    fetching = NULL;
+}
+
+static uint32_t n_up(void) {
+    uint32_t n = 0;
+    for (uint32_t i = 1; i <= N_NODES; i++) n += c.node[i].up && !c.node[i].fenced;
+    return n;
+}
+
+/* One random step; returns false if it found nothing to do. */
+static bool step(void) {
+    uint64_t r = test_below(100);
+    ship_all();
+    if (r < 55) {
+        uint32_t from = (uint32_t)test_below(N_NODES + 1), to = (uint32_t)test_below(N_NODES + 1);
+        for (uint32_t k = 0; k < (N_NODES + 1) * (N_NODES + 1); k++) {
+            if (from != to && deliver(from, to)) return true;
+            if (++to > N_NODES) to = 0, from = (from + 1) % (N_NODES + 1);
+        }
+        return false;
+    }
+    if (r < 80) {
+        uint32_t i = 1 + (uint32_t)test_below(N_NODES);
+        for (uint32_t k = 0; k < N_NODES; k++, i = i % N_NODES + 1) {
+            struct toy *x = &c.node[i].toy;
+            if (!c.node[i].up || sk_list_empty(&x->tasks)) continue;
+            uint64_t skip = test_below(4);
+            struct ttask *t = NULL;
+            SK_LIST_EACH (it, &x->tasks) { /* calls of an actor run in order */
+                struct ttask *y = sk_container_of(it, struct ttask, link);
+                bool first = true;
+                if (y->actor)
+                    SK_LIST_EACH (jt, &x->tasks) {
+                        if (jt == it) break;
+                        first = first && sk_container_of(jt, struct ttask, link)->actor != y->actor;
+                    }
+                if (first) t = y;
+                if (first && !skip--) break;
+            }
+            CHECK(t);
+            t_step(x, t);
+            sk_agent_step(c.node[i].agent);
+            return true;
+        }
+        return false;
+    }
+    if (r < 90) {
+        sk_book_launch(c.book);
+        sk_book_tell(c.book, told, NULL);
+        return false;
+    }
+    if (r < 94) {
+        fetch_step();
+        return false;
+    }
+    uint32_t i = (uint32_t)test_below(N_TASKS);
+    for (uint32_t k = 0; k < N_TASKS; k++, i = (i + 1) % N_TASKS) {
+        bool never;
+        struct htask *t = &c.task[i];
+        if (t->submitted) continue;
+        if (t->actor && !t->is_init && !c.task[init_of(t->actor)].over) continue;
+        if (t->actor && !t->is_init && c.task[init_of(t->actor)].failed) {
+            give_up(t);
+            return true;
+        }
+        if (can_submit(t, &never)) {
+            submit(i);
+            return true;
+        }
+        if (never) {
+            give_up(t);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void run_one(bool faults, bool hard) {
+    memset(&c, 0, sizeof c);
+    fetching = NULL;
+    CHECK_OK(sk_book_create(&c.book, 1 << 20, NULL));
+    for (uint32_t i = 0; i <= N_NODES; i++)
+        for (uint32_t k = 0; k <= N_NODES; k++) sk_list_init(&c.link[i][k]);
+    program(hard);
+    CHECK_OK(sk_book_define(c.book, (sk_fid){FN}, "f", (struct sk_bytes){"abc", 3}, NULL));
+    uint32_t n_started = 0, n_first = 2 + (uint32_t)test_below(3);
+    while (n_started < n_first) node_start(++n_started);
+    uint64_t steps = 0, idle = 0;
+    while (c.n_over < N_TASKS || fetching) {
+        idle = step() ? 0 : idle + 1;
+        CHECK_MSG(idle < 20000 && steps < 2000000, "the run stands still: %u of %u tasks are over",
+                  c.n_over, N_TASKS);
+        if (++steps % 64 == 0) CHECK(sk_book_check(c.book));
+        if (!faults) continue;
+        uint64_t r = test_below(1500);
+        uint32_t i = 1 + (uint32_t)test_below(n_started);
+        if (r < 2 && n_started < N_NODES) node_start(++n_started);
+        if (r >= 2 && r < 5 && c.node[i].up && !c.node[i].fenced &&
+            (n_up() > 1 || n_started < N_NODES)) {
+            if (n_up() == 1) node_start(++n_started);
+            lose(i, test_below(2));
+        }
+        if (r == 5) {
+            uint32_t k = 1 + (uint32_t)test_below(n_started);
+            if (i != k) sever(i, k);
+        }
+        if (r >= 6 && r < 12) {
+            uint32_t k = (uint32_t)test_below(N_TASKS);
+            struct htask *t = &c.task[k];
+            if (t->submitted && !t->over && !t->is_init) {
+                t->cancelled = true;
+                c.n_cancelled++;
+                sk_book_cancel(c.book, k + 1, test_below(2));
+            }
+        }
+    }
+    /* the host ends, and then nothing is left */
+    for (uint32_t i = 0; i < N_TASKS; i++) {
+        for (uint32_t k = 0; k < MAX_VALUES; k++) value_let_go(&c.task[i].v[k]);
+        if (c.task[i].is_init) sk_book_actor_end(c.book, 1000 + c.task[i].actor, false);
+    }
+    for (int quiet = 0; quiet < 3;) {
+        bool any = false;
+        ship_all();
+        for (uint32_t i = 0; i <= N_NODES; i++)
+            for (uint32_t k = 0; k <= N_NODES; k++)
+                while (i != k && deliver(i, k)) any = true;
+        for (uint32_t i = 1; i <= N_NODES; i++)
+            while (c.node[i].up && !sk_list_empty(&c.node[i].toy.tasks)) {
+                t_step(&c.node[i].toy,
+                       sk_container_of(sk_list_first(&c.node[i].toy.tasks), struct ttask, link));
+                sk_agent_step(c.node[i].agent);
+                any = true;
+            }
+        sk_book_launch(c.book);
+        sk_book_tell(c.book, told, NULL);
+        quiet = any ? 0 : quiet + 1;
+    }
+    struct sk_book_stats s = sk_book_stats(c.book);
+    CHECK(sk_book_check(c.book));
+    c.n_again = s.n_again;
+    c.n_remade = s.n_remade;
+    CHECK_EQ(s.n_tasks, 0);
+    CHECK_EQ(s.n_values, 0);
+    CHECK_EQ(s.n_kept, 0);
+    for (uint32_t i = 1; i <= n_started; i++) {
+        struct node *n = &c.node[i];
+        if (!n->up) continue;
+        struct sk_agent_stats a = sk_agent_stats(n->agent);
+        if (!n->fenced) {
+            CHECK_EQ(a.n_tasks, 0);
+            CHECK_EQ(a.n_actors, 0);
+            CHECK_EQ(a.n_values, 0);
+            CHECK_EQ(n->toy.objs.n, 0);
+        }
+        node_free(n);
+    }
+    for (uint32_t i = 0; i <= N_NODES; i++)
+        for (uint32_t k = 0; k <= N_NODES; k++) link_clear(i, k);
+    sk_book_destroy(c.book);
+}
+
+TEST_SLOW(nodes_sim_without_faults, 120) {
+    for (int i = 0; i < test_rounds(60); i++) run_one(false, false);
+    CHECK(c.n_failed == 0);
+}
+
+TEST_SLOW(nodes_sim_with_lost_nodes, 300) {
+    uint64_t again = 0, remade = 0, lost = 0, fetched = 0, failed = 0, cancelled = 0;
+    for (int i = 0; i < test_rounds(150); i++) {
+        run_one(true, i % 2);
+        lost += c.n_lost;
+        again += c.n_again;
+        remade += c.n_remade;
+        fetched += c.n_fetched;
+        failed += c.n_failed;
+        cancelled += c.n_cancelled;
+    }
+    printf("# %llu nodes lost, %llu values fetched, %llu tasks sent again, %llu run again for lost "
+           "values, %llu failed, %llu cancelled\n",
+           (unsigned long long)lost, (unsigned long long)fetched, (unsigned long long)again,
+           (unsigned long long)remade, (unsigned long long)failed, (unsigned long long)cancelled);
+    CHECK(lost > 50 && fetched > 50 && cancelled > 10 && again > 50 && remade > 50);
+}
