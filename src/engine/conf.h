@@ -5,7 +5,8 @@
 
 #include "engine/worker.h"
 
-struct sk_guest; /* defined in guest.h */
+struct sk_guest;        /* defined in guest.h */
+struct sk_cluster_conf; /* defined in cluster/cluster.h */
 
 struct sk_engine_conf {
     struct sk_res total; /* resources of this machine */
@@ -74,6 +75,9 @@ struct sk_engine_conf {
      * this process is killed; NULL: none */
     const char *record;
     const struct sk_guest *guest; /* guest: the engine's calls; copied */
+    /* cluster: where its nodes are; its strings and bytes are borrowed as long as the engine is
+     * being opened, its addresses as long as it is open */
+    const struct sk_cluster_conf *cluster;
 };
 
 #endif

@@ -1,0 +1,422 @@
+/* cluster.c - the engine over several machines, each with an engine of its own: the book of the
+ * driver (cluster/book.h) as a guest of guest.h, and a thread that sends and receives its messages
+ * over TCP.
+ *
+ *  the host's thread --orders--> book --outboxes--> this file's thread --TCP--> agents of nodes
+ *  the host's thread <--tell---- book <--messages-- this file's thread <-------
+ *
+ * The book is behind one lock, which is held for no call of the host but `tell`, and for no system
+ * call. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/containers/map.h"
+#include "base/containers/vec.h"
+#include "engine/cluster/book.h"
+#include "engine/cluster/cluster.h"
+#include "engine/cluster/tcp.h"
+#include "engine/conf.h"
+
+#define TAG SK_TAG_ENGINE
+#define BEAT_NS (SK_SEC / 2)
+
+struct link {              /* to a node */
+    uint32_t conn, number; /* number in the book; 0: it has not answered yet */
+    const char *address;   /* until it has */
+    int64_t heard_ns;
+    bool gone, answered;
+    struct sk_cmsg welcome; /* its answer; the name is in `name` */
+    char name[64];
+};
+
+struct sk_cluster {
+    struct sk_cluster_conf conf;
+    uint8_t secret[SK_SECRET];
+    struct sk_tcp *tcp; /* owned by the thread, or, before it runs, by open */
+    SK_VEC(struct link) links;
+    struct sk_err refused; /* code != 0: a node did not answer as it must, at the start */
+    pthread_mutex_t mu;    /* guards what follows */
+    pthread_cond_t moved;  /* a message came, or a node was lost */
+    struct sk_book *book;
+    bool closing;
+    struct sk_err broken;
+    void (*wake)(void *host);
+    void *host;
+    pthread_t thread;
+    bool running;
+};
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+static struct link *link_of(struct sk_cluster *c, uint32_t conn) {
+    for (uint32_t i = 0; i < c->links.n; i++)
+        if (c->links.p[i].conn == conn && !c->links.p[i].gone) return &c->links.p[i];
+    return NULL;
+}
+
+static void lost(struct sk_cluster *c, struct link *l, const char *why) {
+    SK_ASSERT(!l->gone && why);
+    l->gone = true;
+    if (!l->number) {
+        if (!c->refused.code) (void)!SK_ERR(&c->refused, SK_EIO, "node at %s: %s", l->address, why);
+        return;
+    }
+    pthread_mutex_lock(&c->mu);
+    sk_book_lost(c->book, l->number, why);
+    bool any = false;
+    for (uint32_t i = 0; i < c->links.n; i++) any = any || !c->links.p[i].gone;
+    if (!any && !c->broken.code && !c->closing)
+        (void)!SK_ERR(&c->broken, SK_EDEAD, "all nodes of the cluster are lost; the last one: %s",
+                      why);
+    pthread_cond_broadcast(&c->moved);
+    pthread_mutex_unlock(&c->mu);
+    if (c->wake) c->wake(c->host);
+}
+
+static sk_rc welcomed(struct link *l, const struct sk_cmsg *m, struct sk_err *err) {
+    if (m->type != SK_CMSG_WELCOME) return SK_ERR(err, SK_ECORRUPT, "it is no node of a cluster");
+    if (m->welcome.why.n)
+        return SK_ERR(err, SK_EINVAL, "%.*s", (int)SK_MIN(m->welcome.why.n, (size_t)200),
+                      (const char *)m->welcome.why.p);
+    l->answered = true;
+    l->welcome = *m;
+    l->welcome.welcome.name.n = SK_MIN(m->welcome.name.n, sizeof l->name);
+    memcpy(l->name, m->welcome.name.p, l->welcome.welcome.name.n);
+    return SK_OK;
+}
+
+/* Makes the nodes known to the book, in the order of their addresses. */
+static sk_rc join_all(struct sk_cluster *c, struct sk_err *err) {
+    for (uint32_t i = 0; i < c->links.n; i++) {
+        struct link *l = &c->links.p[i];
+        l->welcome.welcome.name.p = l->name;
+        SK_ASSERT(l->answered && !l->number);
+        SK_TRY(sk_book_joined(c->book, &l->welcome,
+                              (struct sk_bytes){l->address, strlen(l->address)}, &l->number, err));
+    }
+    return SK_OK;
+}
+
+static sk_rc on_message(void *ctx, uint32_t conn, const struct sk_cmsg *m, struct sk_err *err) {
+    struct sk_cluster *c = ctx;
+    struct link *l = link_of(c, conn);
+    if (!l) return SK_OK;
+    l->heard_ns = sk_now_ns();
+    if (!l->answered) return welcomed(l, m, err);
+    if (!l->number) return SK_OK; /* a sign of life while others are waited for */
+    pthread_mutex_lock(&c->mu);
+    sk_rc rc = sk_book_message(c->book, l->number, m, err);
+    pthread_cond_broadcast(&c->moved);
+    pthread_mutex_unlock(&c->mu);
+    return rc;
+}
+
+static void on_closed(void *ctx, uint32_t conn, const char *why) {
+    struct link *l = link_of(ctx, conn);
+    if (l) lost(ctx, l, why);
+}
+
+/* Sends what the book has for the nodes. */
+static void send_all(struct sk_cluster *c) {
+    for (uint32_t i = 0; i < c->links.n; i++) {
+        struct link *l = &c->links.p[i];
+        struct sk_outbox now = {0};
+        if (l->gone || !l->number) continue;
+        pthread_mutex_lock(&c->mu);
+        struct sk_outbox *o = sk_book_out(c->book, l->number);
+        if (o && o->n) {
+            now = *o;
+            *o = (struct sk_outbox){0};
+        }
+        pthread_mutex_unlock(&c->mu);
+        if (now.n) sk_tcp_send(c->tcp, l->conn, &now);
+    }
+}
+
+static void beat(struct sk_cluster *c, int64_t now) {
+    struct sk_cmsg m = {.type = SK_CMSG_BEAT};
+    for (uint32_t i = 0; i < c->links.n; i++) {
+        struct link *l = &c->links.p[i];
+        struct sk_outbox o = {0};
+        if (l->gone) continue;
+        if (now - l->heard_ns > c->conf.lease_ns) {
+            sk_tcp_end(c->tcp, l->conn);
+            lost(c, l, "nothing was heard of it");
+        } else if (sk_cmsg_put(&o, &m, NULL) == SK_OK) sk_tcp_send(c->tcp, l->conn, &o);
+    }
+}
+
+static void *serve(void *arg) {
+    struct sk_cluster *c = arg;
+    int64_t next = sk_now_ns();
+    for (;;) {
+        struct sk_err err = {0};
+        pthread_mutex_lock(&c->mu);
+        bool on = !c->closing;
+        if (on) sk_book_launch(c->book);
+        pthread_mutex_unlock(&c->mu);
+        if (!on) return NULL;
+        send_all(c);
+        int64_t now = sk_now_ns();
+        if (now >= next) {
+            beat(c, now);
+            next = now + BEAT_NS;
+        }
+        sk_rc rc = sk_tcp_pump(c->tcp, next, &err);
+        if (rc != SK_OK) {
+            pthread_mutex_lock(&c->mu);
+            if (!c->broken.code) c->broken = err;
+            pthread_mutex_unlock(&c->mu);
+        }
+        if (c->wake) c->wake(c->host);
+    }
+}
+
+/* ---- the guest ------------------------------------------------------------------------------- */
+
+static struct sk_cluster *lock(void *ctx) {
+    struct sk_cluster *c = ctx;
+    pthread_mutex_lock(&c->mu);
+    return c;
+}
+static sk_rc unlock(struct sk_cluster *c, sk_rc rc, bool tell) {
+    pthread_mutex_unlock(&c->mu);
+    if (tell) sk_tcp_wake(c->tcp);
+    return rc;
+}
+
+static void g_begin(void *ctx, void (*wake)(void *host), void *host) {
+    struct sk_cluster *c = ctx;
+    SK_ASSERT(!c->running && wake);
+    c->wake = wake;
+    c->host = host;
+    c->running = pthread_create(&c->thread, NULL, serve, c) == 0;
+    if (!c->running) (void)!SK_ERR(&c->broken, SK_ENOMEM, "cluster: no thread");
+}
+
+static void g_end(void *ctx) {
+    struct sk_cluster *c = lock(ctx);
+    c->closing = true;
+    (void)unlock(c, SK_OK, true);
+    if (c->running) SK_ASSERT(pthread_join(c->thread, NULL) == 0);
+    struct sk_cmsg m = {.type = SK_CMSG_BYE};
+    for (uint32_t i = 0; i < c->links.n; i++) {
+        struct sk_outbox o = {0};
+        if (c->links.p[i].gone || sk_cmsg_put(&o, &m, NULL) != SK_OK) continue;
+        sk_tcp_send(c->tcp, c->links.p[i].conn, &o);
+        sk_tcp_end(c->tcp, c->links.p[i].conn);
+        c->links.p[i].gone = true;
+    }
+    sk_book_destroy(c->book);
+    sk_tcp_close(c->tcp);
+    sk_vec_free(&c->links);
+    pthread_mutex_destroy(&c->mu);
+    pthread_cond_destroy(&c->moved);
+    sk_free(c);
+}
+
+static sk_rc g_nodes(void *ctx, struct sk_node *out, size_t cap, size_t *n, struct sk_err *err) {
+    struct sk_cluster *c = lock(ctx);
+    (void)err;
+    *n = sk_book_n_nodes(c->book);
+    for (size_t i = 0; i < SK_MIN(cap, *n); i++) {
+        out[i] = sk_book_node(c->book, (uint32_t)i + 1);
+        out[i].resident_bytes = 0; /* the host counts what is referenced there */
+    }
+    return unlock(c, SK_OK, false);
+}
+
+static sk_rc g_define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def,
+                      struct sk_err *err) {
+    struct sk_cluster *c = lock(ctx);
+    return unlock(c, sk_book_define(c->book, fn, name, def, err), false);
+}
+
+static sk_rc g_submit(void *ctx, const struct sk_guest_task *t, struct sk_err *err) {
+    struct sk_cluster *c = lock(ctx);
+    return unlock(c, sk_book_submit(c->book, t, err), false); /* poll, which follows, sends it */
+}
+
+static void g_cancel(void *ctx, uint64_t task, bool force) {
+    struct sk_cluster *c = lock(ctx);
+    sk_book_cancel(c->book, task, force);
+    (void)unlock(c, SK_OK, true);
+}
+
+static void g_actor_end(void *ctx, uint64_t actor, bool restart) {
+    struct sk_cluster *c = lock(ctx);
+    sk_book_actor_end(c->book, actor, restart);
+    (void)unlock(c, SK_OK, true);
+}
+
+static sk_rc g_put(void *ctx, uint32_t kind, struct sk_bytes bytes, void **handle,
+                   struct sk_err *err) {
+    struct sk_bblob *b = sk_bblob_new(kind, bytes);
+    struct sk_bval *v;
+    if (!b) return SK_ERR(err, SK_ENOMEM, "value of %zu bytes", bytes.n);
+    struct sk_cluster *c = lock(ctx);
+    sk_rc rc = sk_book_put(c->book, b, &v, err);
+    if (rc == SK_OK) *handle = v;
+    return unlock(c, rc, false);
+}
+
+static sk_rc g_poll(void *ctx, void (*tell)(void *host, const struct sk_guest_event *ev),
+                    void *host, struct sk_err *err) {
+    struct sk_cluster *c = lock(ctx);
+    if (c->broken.code) {
+        if (err) *err = c->broken;
+        return unlock(c, c->broken.code, false);
+    }
+    sk_book_launch(c->book);
+    sk_book_tell(c->book, tell, host);
+    bool any = false;
+    for (uint32_t i = 1; i <= sk_book_n_nodes(c->book); i++) {
+        const struct sk_outbox *o = sk_book_out(c->book, i);
+        any = any || (o && o->n);
+    }
+    return unlock(c, SK_OK, any);
+}
+
+static sk_rc g_fetch(void *ctx, void *handle, int64_t deadline_ns, struct sk_guest_value *out,
+                     struct sk_err *err) {
+    struct sk_cluster *c = lock(ctx);
+    struct sk_bval *v = handle;
+    struct sk_bblob *b = NULL;
+    struct timespec ts = {.tv_sec = deadline_ns / SK_SEC, .tv_nsec = deadline_ns % SK_SEC};
+    sk_rc rc;
+    sk_book_fetch_begin(v);
+    while ((rc = sk_book_fetch(c->book, v, &b, err)) == SK_EAGAIN) {
+        if (c->closing) rc = SK_ERR(err, SK_ECLOSED, "the engine is shut down");
+        else if (c->broken.code) {
+            if (err) *err = c->broken;
+            rc = c->broken.code;
+        } else if (deadline_ns != INT64_MAX && sk_now_ns() >= deadline_ns) rc = SK_ETIMEOUT;
+        if (rc != SK_EAGAIN) break;
+        sk_tcp_wake(c->tcp); /* the thread sends what was asked for */
+        if (deadline_ns == INT64_MAX) pthread_cond_wait(&c->moved, &c->mu);
+        else (void)pthread_cond_timedwait(&c->moved, &c->mu, &ts);
+    }
+    sk_book_fetch_end(v);
+    if (rc == SK_OK)
+        *out = (struct sk_guest_value){.kind = b->kind, .bytes = {b->data, b->len}, .token = b};
+    return unlock(c, rc, false);
+}
+
+static void g_let_go(void *ctx, void *token) {
+    (void)ctx;
+    sk_bblob_unref(token);
+}
+
+static void g_drop(void *ctx, void *handle) {
+    SK_DCHECK(handle);
+    struct sk_cluster *c = lock(ctx);
+    sk_book_drop(c->book, handle);
+    (void)unlock(c, SK_OK, false);
+}
+
+static const struct sk_guest_ops guest_ops = {
+    .begin = g_begin,
+    .end = g_end,
+    .nodes = g_nodes,
+    .define = g_define,
+    .submit = g_submit,
+    .cancel = g_cancel,
+    .actor_end = g_actor_end,
+    .put = g_put,
+    .poll = g_poll,
+    .fetch = g_fetch,
+    .let_go = g_let_go,
+    .drop = g_drop,
+};
+
+/* ---- open ------------------------------------------------------------------------------------ */
+
+static sk_rc say_hello(struct sk_cluster *c, const char *address, struct sk_err *err) {
+    struct link l = {.address = address, .heard_ns = sk_now_ns()};
+    struct sk_outbox o = {0};
+    SK_TRY(sk_tcp_connect(c->tcp, address, &l.conn, err));
+    if (!sk_vec_push(&c->links, TAG, l)) return SK_ERR(err, SK_ENOMEM, "node %s", address);
+    struct sk_cmsg m = {.type = SK_CMSG_HELLO,
+                        .hello = {.version = SK_CMSG_VERSION,
+                                  .role = SK_ROLE_DRIVER,
+                                  .job = c->conf.job,
+                                  .number = c->links.n}};
+    memcpy(m.hello.secret, c->secret, SK_SECRET);
+    SK_TRY(sk_cmsg_put(&o, &m, err));
+    sk_tcp_send(c->tcp, l.conn, &o);
+    sk_tcp_trust(c->tcp, l.conn);
+    return SK_OK;
+}
+
+/* Waits until all nodes have answered. */
+static sk_rc meet(struct sk_cluster *c, struct sk_err *err) {
+    int64_t until = sk_deadline_ns(c->conf.patience_ns);
+    for (;;) {
+        const char *missing = NULL;
+        for (uint32_t i = 0; i < c->links.n; i++)
+            if (!c->links.p[i].answered) missing = c->links.p[i].address;
+        if (c->refused.code) {
+            if (err) *err = c->refused;
+            return c->refused.code;
+        }
+        if (!missing) return join_all(c, err);
+        if (sk_now_ns() >= until)
+            return SK_ERR(err, SK_ETIMEOUT,
+                          "node at %s: no answer within %.1f s; is it reachable from here?",
+                          missing, (double)c->conf.patience_ns / SK_SEC);
+        SK_TRY(sk_tcp_pump(c->tcp, until, err));
+    }
+}
+
+extern const struct sk_engine_class sk_engine_by_cluster;
+extern const struct sk_engine_class sk_engine_by_guest;
+
+static sk_rc open_cluster(const struct sk_engine_conf *conf, struct sk_engine **out,
+                          struct sk_err *err) {
+    const struct sk_cluster_conf *k = conf->cluster;
+    if (!k || !k->n_addresses) return SK_ERR(err, SK_EINVAL, "engine cluster: there are no nodes");
+    if (k->secret.n != SK_SECRET)
+        return SK_ERR(err, SK_EINVAL, "the secret of a job has %d bytes, not %zu", SK_SECRET,
+                      k->secret.n);
+    struct sk_cluster *c = sk_calloc(TAG, sizeof *c);
+    if (!c) return SK_ERR(err, SK_ENOMEM, "engine cluster");
+    c->conf = *k;
+    if (!c->conf.lease_ns) c->conf.lease_ns = 5 * SK_SEC;
+    if (!c->conf.patience_ns) c->conf.patience_ns = 10 * SK_SEC;
+    memcpy(c->secret, k->secret.p, SK_SECRET);
+    pthread_condattr_t ca;
+    pthread_mutex_init(&c->mu, NULL);
+    pthread_condattr_init(&ca);
+    pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
+    pthread_cond_init(&c->moved, &ca);
+    pthread_condattr_destroy(&ca);
+    struct sk_tcp_hooks hooks = {c, on_message, on_closed};
+    sk_rc rc = sk_book_create(&c->book, k->lineage_bytes, err);
+    if (rc == SK_OK) rc = sk_tcp_open(&c->tcp, &hooks, NULL, NULL, err);
+    for (uint32_t i = 0; rc == SK_OK && i < k->n_addresses; i++)
+        rc = say_hello(c, k->addresses[i], err);
+    if (rc == SK_OK) rc = meet(c, err);
+    struct sk_guest guest = {.ops = &guest_ops, .ctx = c, .notes = true, .parts = true};
+    struct sk_engine_conf host = *conf;
+    host.guest = &guest;
+    if (rc == SK_OK) {
+        rc = sk_engine_by_guest.open(&host, out, err); /* calls g_end if it fails */
+        if (rc == SK_OK) (*out)->cls = &sk_engine_by_cluster;
+        return rc;
+    }
+    if (c->tcp) sk_tcp_close(c->tcp);
+    if (c->book) sk_book_destroy(c->book);
+    sk_vec_free(&c->links);
+    pthread_mutex_destroy(&c->mu);
+    pthread_cond_destroy(&c->moved);
+    sk_free(c);
+    return rc;
+}
+
+static void close_cluster(struct sk_engine *e) { sk_engine_by_guest.close(e); }
+
+const struct sk_engine_class sk_engine_by_cluster = {
+    .name = "cluster", .open = open_cluster, .close = close_cluster};

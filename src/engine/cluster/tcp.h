@@ -1,0 +1,42 @@
+/* tcp.h - frames of msg.h over TCP: connections that are opened and accepted, without a thread of
+ * its own. One thread owns a struct sk_tcp and makes all calls but sk_tcp_wake.
+ *
+ * A peer is a stranger, whose messages have at most SK_CMSG_STRANGER bytes, until sk_tcp_trust. */
+#ifndef SK_CLUSTER_TCP_H
+#define SK_CLUSTER_TCP_H
+
+#include "engine/cluster/msg.h"
+
+struct sk_tcp;
+struct sk_tcp_hooks {
+    void *ctx;
+    /* A message has come; it borrows from the call. If this fails, the connection is closed (and
+     * `closed` is called) with the error's text. */
+    sk_rc (*message)(void *ctx, uint32_t conn, const struct sk_cmsg *m, struct sk_err *err);
+    /* The connection is gone, by the peer, by an error, or because `message` failed. */
+    void (*closed)(void *ctx, uint32_t conn, const char *why);
+};
+
+/* listen_on: an address of this machine, numeric, at which others can connect; NULL: none can.
+ * *port is set then. SK_EIO, with the reason. */
+sk_rc sk_tcp_open(struct sk_tcp **out, const struct sk_tcp_hooks *hooks, const char *listen_on,
+                  uint16_t *port, struct sk_err *err) SK_MUST_USE;
+void sk_tcp_close(struct sk_tcp *t); /* closes all connections; no hook is called */
+
+/* Begins to connect to "host:port"; what is sent meanwhile waits. `closed` is called if it fails.
+ * Numbers of connections are not used again. SK_EINVAL: no such address; SK_EIO. */
+sk_rc sk_tcp_connect(struct sk_tcp *t, const char *address, uint32_t *conn,
+                     struct sk_err *err) SK_MUST_USE;
+void sk_tcp_trust(struct sk_tcp *t, uint32_t conn);
+/* Sends what the outbox holds and empties it: its memory is taken over. If the connection is gone,
+ * it is thrown away. */
+void sk_tcp_send(struct sk_tcp *t, uint32_t conn, struct sk_outbox *o);
+uint64_t sk_tcp_unsent(const struct sk_tcp *t, uint32_t conn); /* bytes that wait to be sent */
+/* Closes the connection when all that waits has been sent, but at most a second later; no hook is
+ * called for it any more. */
+void sk_tcp_end(struct sk_tcp *t, uint32_t conn);
+/* Reads and writes, and calls hooks, until something has happened, the deadline, or sk_tcp_wake. */
+sk_rc sk_tcp_pump(struct sk_tcp *t, int64_t deadline_ns, struct sk_err *err) SK_MUST_USE;
+void sk_tcp_wake(struct sk_tcp *t); /* any thread; async-signal-safe */
+
+#endif

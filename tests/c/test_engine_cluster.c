@@ -1,0 +1,371 @@
+/* test_engine_cluster.c - the engine `cluster` over nodes that are processes of their own, each
+ * with a local engine, on loopback. Messages, losses and recovery in all orders: sim/nodes_sim.c.
+ */
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/containers/vec.h"
+#include "engine/cluster/cluster.h"
+#include "engine/cluster/node.h"
+#include "engine_help.h"
+#include "test.h"
+
+enum { MAX_NODES = 4, JOB = 77 };
+static const uint8_t secret[32] = "a secret of thirty-two bytes....";
+
+static struct {
+    pid_t pid[MAX_NODES];
+    char address[MAX_NODES][40];
+    uint32_t n;
+} cl;
+
+static int64_t lease_ns; /* of nodes and of the driver; 0: the usual one */
+
+/* The process of a node: serves until its driver has ended. Exits 0 if the driver said so. */
+static void be_node(int to, const struct eng_opt *o) {
+    struct sk_engine *e;
+    struct sk_cluster_node *n;
+    struct sk_err err = {0};
+    uint16_t port;
+    struct sk_node_conf c = {.job = JOB,
+                             .secret = {secret, sizeof secret},
+                             .listen_on = "127.0.0.1",
+                             .name = "test",
+                             .store_bytes = 64 << 20,
+                             .lease_ns = lease_ns};
+    if (eng_try_open(o, &e, &err) != SK_OK) _exit(10);
+    c.engine = e;
+    if (sk_node_open(&c, &n, &port, &err) != SK_OK) _exit(11);
+    if (write(to, &port, sizeof port) != sizeof port) _exit(12);
+    sk_rc rc = sk_node_wait(n, INT64_MAX, &err);
+    sk_node_close(n);
+    sk_engine_close(&e);
+    _exit(rc == SK_OK ? 0 : 20);
+}
+
+static void node_start(uint32_t i, const struct eng_opt *o) {
+    int fd[2];
+    uint16_t port = 0;
+    CHECK(pipe(fd) == 0);
+    cl.pid[i] = fork();
+    CHECK(cl.pid[i] >= 0);
+    if (!cl.pid[i]) {
+        close(fd[0]);
+        be_node(fd[1], o);
+    }
+    close(fd[1]);
+    CHECK(read(fd[0], &port, sizeof port) == sizeof port);
+    close(fd[0]);
+    snprintf(cl.address[i], sizeof cl.address[i], "127.0.0.1:%u", port);
+}
+
+static sk_rc connect_to(const char *const *at, uint32_t n, const uint8_t *key,
+                        struct sk_engine **out, struct sk_err *err) {
+    struct sk_cluster_conf k = {.addresses = at,
+                                .n_addresses = n,
+                                .job = JOB,
+                                .secret = {key, 32},
+                                .lease_ns = lease_ns,
+                                .patience_ns = 20 * SK_SEC};
+    struct sk_engine_conf c = {.task_retries = 3, .cluster = &k};
+    return sk_engine_find("cluster")->open(&c, out, err);
+}
+
+static void cluster_open(uint32_t n, const struct eng_opt *o) {
+    const char *at[MAX_NODES];
+    struct sk_err err;
+    struct sk_engine *first;
+    CHECK_OK_ERR(eng_try_open(o, &first, &err),
+                 &err); /* makes the gate, before there are threads */
+    sk_engine_close(&first);
+    cl.n = n;
+    for (uint32_t i = 0; i < n; i++) {
+        node_start(i, o);
+        at[i] = cl.address[i];
+    }
+    CHECK_OK_ERR(connect_to(at, n, secret, &eng, &err), &err);
+    eng_define_all(eng);
+}
+
+static int end_of(uint32_t i) {
+    int status;
+    CHECK(waitpid(cl.pid[i], &status, 0) == cl.pid[i]);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
+}
+
+/* Closes the engine; every node that was not killed ends by itself, with its workers. */
+static void cluster_close(uint32_t killed) {
+    sk_engine_close(&eng);
+    for (uint32_t i = 0; i < cl.n; i++) CHECK_EQ(end_of(i), killed & 1u << i ? 100 + SIGKILL : 0);
+    CHECK(all_gone());
+}
+
+/* ---- tasks ----------------------------------------------------------------------------------- */
+
+TASK(cl_add) { return ret_i64(t, 0, arg_i64(t, 0) + arg_i64(t, 1), err); }
+TASK(cl_blob) { return ret_blob(t, 0, (size_t)arg_i64(t, 0), (uint8_t)arg_i64(t, 1), err); }
+TASK(cl_len) { return ret_i64(t, 0, (int64_t)t->args[0].len * 1000 + t->args[0].data[0], err); }
+TASK(cl_pid) { return ret_i64(t, 0, getppid(), err); }
+TASK(cl_fails) { return SK_ERR(err, SK_EINVAL, "not today"); }
+TASK(cl_stream) {
+    for (int64_t i = 0; i < arg_i64(t, 0); i++) SK_TRY(yield_blob(t, 20000, (uint8_t)i, err));
+    sk_task_note(t, (struct sk_bytes){"end", 3});
+    return SK_OK;
+}
+/* Counts in word 1, and waits for word 2 if it runs for the first time. */
+TASK(cl_waits) {
+    if (gate_add(1, 1) == 1 && !gate_wait(2, 1)) return SK_ERR(err, SK_ETIMEOUT, "gate");
+    return ret_blob(t, 0, 30000, 9, err);
+}
+static int64_t state;
+TASK(cl_counter) {
+    state = arg_i64(t, 0);
+    return ret_i64(t, 0, 0, err);
+}
+TASK(cl_count) { return ret_i64(t, 0, state += arg_i64(t, 0), err); }
+
+TEST(cluster_runs_tasks_and_moves_values) {
+    cluster_open(2, &(struct eng_opt){.cpus = 1});
+    sk_oid one = eng_job(&(struct job){.fn = "cl_add", .a = {VAL(1), VAL(2)}, .n_a = 2});
+    sk_oid two = eng_job(&(struct job){.fn = "cl_add", .a = {REF(one), VAL(10)}, .n_a = 2});
+    CHECK_EQ(eng_take(two), 13);
+    CHECK_EQ(eng_take(one), 3);
+    /* large values stay on the node that made them, and are read by the others */
+    sk_oid blob[8], len[8];
+    for (uint32_t i = 0; i < 8; i++) {
+        struct job j = {
+            .fn = "cl_blob", .a = {VAL(100000 + i), VAL(i)}, .n_a = 2, .node = 1 + i % 2};
+        blob[i] = eng_job(&j);
+    }
+    for (uint32_t i = 0; i < 8; i++) {
+        struct job j = {
+            .fn = "cl_len", .a = {REF(blob[i])}, .n_a = 1, .node = 2 - i % 2, .node_only = true};
+        len[i] = eng_job(&j);
+    }
+    for (uint32_t i = 0; i < 8; i++) CHECK_EQ(eng_take(len[i]), (100000 + i) * 1000 + i);
+    /* parts of them, too */
+    for (uint32_t i = 0; i < 8; i++) {
+        struct job j = {.fn = "cl_len",
+                        .a = {PART(blob[i], 500, 70000)},
+                        .n_a = 1,
+                        .node = 1 + i % 2,
+                        .node_only = true};
+        CHECK_EQ(eng_take(eng_job(&j)), 70000 * 1000 + i);
+    }
+    struct sk_view v;
+    CHECK_OK(eng->ops->get(eng, &blob[3], 1, INT64_MAX, &v, NULL));
+    CHECK(view_is(&v, 100003, 3));
+    eng->ops->view_release(eng, &v);
+    for (uint32_t i = 0; i < 8; i++) eng_release(blob[i]);
+    /* values of the driver */
+    uint8_t *mine = sk_calloc(SK_TAG_TEST, 200000);
+    CHECK(mine);
+    mine[0] = 7;
+    sk_oid put;
+    struct sk_payload p = {.kind = KIND_BLOB, .bytes = {mine, 200000}};
+    CHECK_OK(eng->ops->put(eng, &p, &put, NULL));
+    for (uint32_t i = 1; i <= 2; i++) {
+        struct job j = {.fn = "cl_len", .a = {REF(put)}, .n_a = 1, .node = i, .node_only = true};
+        CHECK_EQ(eng_take(eng_job(&j)), 200000 * 1000 + 7);
+    }
+    eng_release(put);
+    sk_free(mine);
+    char text[300];
+    CHECK_EQ(eng_error(eng_job(&(struct job){.fn = "cl_fails"}), text, sizeof text), SK_EINVAL);
+    CHECK(strstr(text, "not today"));
+    /* both nodes work */
+    sk_oid pid[20];
+    int64_t seen[2] = {0};
+    for (int i = 0; i < 20; i++) pid[i] = eng_job(&(struct job){.fn = "cl_pid"});
+    for (int i = 0; i < 20; i++) {
+        int64_t x = eng_take(pid[i]);
+        if (!seen[0] || seen[0] == x) seen[0] = x;
+        else seen[1] = x;
+    }
+    CHECK(seen[1]);
+    cluster_close(0);
+}
+
+struct heard {
+    struct sk_sink sink;
+    uint32_t n_yields, n_done, n_failed;
+    sk_oid oid[64];
+    char note[16];
+};
+static void on_events(struct sk_sink *s, const struct sk_event *ev, size_t n) {
+    struct heard *h = sk_container_of(s, struct heard, sink);
+    for (size_t i = 0; i < n; i++) {
+        if (ev[i].kind == SK_EV_YIELDED) h->oid[h->n_yields++] = ev[i].oid;
+        if (ev[i].kind == SK_EV_FAILED) h->n_failed++;
+        if (ev[i].kind != SK_EV_DONE) continue;
+        memcpy(h->note, ev[i].note.p, SK_MIN(ev[i].note.n, sizeof h->note - 1));
+        h->n_done++;
+    }
+}
+static bool is_over(void *arg) {
+    const struct heard *h = arg;
+    return h->n_done + h->n_failed > 0;
+}
+
+TEST(cluster_streams_have_notes) {
+    cluster_open(2, &(struct eng_opt){.cpus = 1});
+    struct heard h = {.sink = {on_events}};
+    struct job j = {
+        .fn = "cl_stream", .a = {VAL(5)}, .n_a = 1, .n_returns = SK_STREAMING, .sink = &h.sink};
+    sk_tid t;
+    CHECK_OK(job_on(eng, &j, NULL, &t, NULL));
+    CHECK(eng_drive_until(is_over, &h));
+    CHECK_EQ(h.n_yields, 5);
+    CHECK_EQ(h.n_done, 1);
+    CHECK(!strcmp(h.note, "end"));
+    for (uint32_t i = 0; i < 5; i++) {
+        struct sk_view v;
+        CHECK_OK(eng->ops->get(eng, &h.oid[i], 1, INT64_MAX, &v, NULL));
+        CHECK(view_is(&v, 20000, (uint8_t)i));
+        eng->ops->view_release(eng, &v);
+        eng_release(h.oid[i]);
+    }
+    cluster_close(0);
+}
+
+TEST(cluster_actors_keep_state_and_order) {
+    cluster_open(2, &(struct eng_opt){.cpus = 1});
+    struct sk_actor_spec s = {
+        .init = spec_of(&(struct job){.fn = "cl_counter", .a = {VAL(100)}, .n_a = 1})};
+    sk_aid a;
+    sk_oid ready, r[50];
+    CHECK_OK(eng->ops->actor_create(eng, &s, &a, &ready, NULL));
+    for (int i = 0; i < 50; i++)
+        r[i] = eng_job(&(struct job){.fn = "cl_count", .a = {VAL(1)}, .n_a = 1, .actor = a});
+    for (int i = 0; i < 50; i++) CHECK_EQ(eng_take(r[i]), 101 + i);
+    eng_release(ready);
+    sk_actor_release(eng, a);
+    cluster_close(0);
+}
+
+/* ---- losses ---------------------------------------------------------------------------------- */
+
+TEST(cluster_makes_values_of_a_killed_node_again) {
+    cluster_open(3, &(struct eng_opt){.cpus = 1});
+    sk_oid blob[12];
+    for (uint32_t i = 0; i < 12; i++) {
+        struct job j = {.fn = "cl_blob",
+                        .a = {VAL(50000 + i), VAL(i)},
+                        .n_a = 2,
+                        .retries = 3,
+                        .node = 1 + (uint32_t)i % 3};
+        blob[i] = eng_job(&j);
+    }
+    bool ready[12];
+    CHECK_OK(eng->ops->wait(eng, blob, 12, 12, INT64_MAX, ready, NULL));
+    CHECK(kill(cl.pid[1], SIGKILL) == 0);
+    for (uint32_t i = 0; i < 12; i++) {
+        struct sk_view v;
+        struct sk_err err;
+        CHECK_OK_ERR(eng->ops->get(eng, &blob[i], 1, INT64_MAX, &v, &err), &err);
+        CHECK(view_is(&v, 50000 + (size_t)i, (uint8_t)i));
+        eng->ops->view_release(eng, &v);
+        struct job j = {.fn = "cl_len", .a = {REF(blob[i])}, .n_a = 1};
+        CHECK_EQ(eng_take(eng_job(&j)), (50000 + i) * 1000 + i);
+        eng_release(blob[i]);
+    }
+    cluster_close(1u << 1);
+}
+
+TEST(cluster_runs_tasks_of_a_killed_node_elsewhere) {
+    cluster_open(2, &(struct eng_opt){.cpus = 1});
+    sk_oid o = eng_job(&(struct job){.fn = "cl_waits", .retries = 1, .node = 2});
+    CHECK(gate_wait(1, 1));
+    CHECK(kill(cl.pid[1], SIGKILL) == 0);
+    struct sk_view v;
+    CHECK_OK(eng->ops->get(eng, &o, 1, INT64_MAX, &v, NULL));
+    CHECK(view_is(&v, 30000, 9));
+    eng->ops->view_release(eng, &v);
+    eng_release(o);
+    /* a task that may not run again fails, and says why */
+    cluster_close(1u << 1);
+}
+
+TEST(cluster_gives_up_a_node_that_is_stopped) {
+    lease_ns = 700 * SK_MS;
+    cluster_open(2, &(struct eng_opt){.cpus = 1});
+    sk_oid o = eng_job(&(struct job){.fn = "cl_waits", .retries = 1, .node = 2});
+    CHECK(gate_wait(1, 1));
+    CHECK(kill(cl.pid[1], SIGSTOP) == 0); /* nobody else would notice */
+    struct sk_view v;
+    CHECK_OK(eng->ops->get(eng, &o, 1, INT64_MAX, &v, NULL));
+    CHECK(view_is(&v, 30000, 9));
+    eng->ops->view_release(eng, &v);
+    eng_release(o);
+    CHECK(kill(cl.pid[1], SIGCONT) == 0); /* it comes back, learns that it is given up, and ends */
+    gate_add(2, 1);
+    sk_engine_close(&eng);
+    CHECK_EQ(end_of(0), 0);
+    CHECK_EQ(end_of(1), 20);
+    CHECK(all_gone());
+}
+
+TEST(cluster_without_nodes_is_an_error) {
+    cluster_open(1, &(struct eng_opt){.cpus = 1});
+    sk_oid o = eng_job(&(struct job){.fn = "cl_waits", .retries = 5});
+    CHECK(gate_wait(1, 1));
+    CHECK(kill(cl.pid[0], SIGKILL) == 0);
+    struct sk_view v = {0};
+    struct sk_err err;
+    sk_rc rc =
+        eng->ops->get(eng, &o, 1, INT64_MAX, &v, &err); /* the task's error, or the engine's */
+    CHECK(rc == SK_EDEAD || (rc == SK_OK && v.kind == SK_KIND_ENGINE_ERROR));
+    CHECK(
+        strstr(rc == SK_OK ? (const char *)v.data + 4 : err.msg, "nodes of the cluster are lost"));
+    if (rc == SK_OK) eng->ops->view_release(eng, &v);
+    CHECK_EQ(
+        eng->ops->put(eng, &(struct sk_payload){.kind = KIND_I64, .bytes = {&rc, 4}}, &o, &err),
+        SK_EDEAD);
+    cluster_close(1);
+}
+
+/* A driver that is killed: its nodes and their workers end by themselves. */
+TEST(cluster_nodes_end_with_their_driver) {
+    struct sk_engine *first;
+    CHECK_OK(eng_try_open(&(struct eng_opt){.cpus = 1}, &first, NULL));
+    sk_engine_close(&first);
+    cl.n = 2;
+    for (uint32_t i = 0; i < 2; i++) node_start(i, &(struct eng_opt){.cpus = 1});
+    pid_t driver = fork();
+    CHECK(driver >= 0);
+    if (!driver) {
+        const char *at[] = {cl.address[0], cl.address[1]};
+        if (connect_to(at, 2, secret, &eng, NULL) != SK_OK) _exit(1);
+        eng_define_all(eng);
+        (void)eng_job(&(struct job){.fn = "cl_waits", .retries = 1});
+        for (;;) pause();
+    }
+    CHECK(gate_wait(1, 1));
+    CHECK(kill(driver, SIGKILL) == 0);
+    CHECK(waitpid(driver, NULL, 0) == driver);
+    for (uint32_t i = 0; i < 2; i++) CHECK_EQ(end_of(i), 20);
+    CHECK(all_gone());
+}
+
+TEST(cluster_refuses_strangers) {
+    const char *at[1];
+    struct sk_engine *first, *e;
+    struct sk_err err;
+    CHECK_OK(eng_try_open(&(struct eng_opt){.cpus = 1}, &first, NULL));
+    sk_engine_close(&first);
+    cl.n = 1;
+    node_start(0, &(struct eng_opt){.cpus = 1});
+    at[0] = cl.address[0];
+    uint8_t wrong[32] = "not the secret";
+    CHECK_EQ(connect_to(at, 1, wrong, &e, &err), SK_EIO);
+    CHECK(strstr(err.msg, at[0]));
+    CHECK_OK_ERR(connect_to(at, 1, secret, &eng, &err), &err);
+    CHECK_EQ(connect_to(at, 1, secret, &e, &err), SK_EIO); /* it has a driver */
+    CHECK_MSG(strstr(err.msg, "it has a driver already"), "%s", err.msg);
+    cluster_close(0);
+    CHECK_EQ(connect_to(at, 1, secret, &e, &err), SK_EIO); /* nobody listens there any more */
+}
