@@ -1,5 +1,6 @@
 """What `import skate` says on a machine that cannot run it: one sentence, whatever is missing."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -52,7 +53,8 @@ def says(program: str, path: Path = PACKAGE.parent) -> str:
     """The last line of what a Python that runs the program prints; it has to fail."""
     ran = subprocess.run(
         [sys.executable, "-c", program],
-        env={"PYTHONPATH": str(path)},
+        # a sanitizer's library, which an extension that is built with it needs, is loaded before
+        env={"PYTHONPATH": str(path), "LD_PRELOAD": os.environ.get("LD_PRELOAD", "")},
         capture_output=True,
         text=True,
     )
