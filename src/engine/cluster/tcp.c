@@ -113,7 +113,7 @@ static sk_rc resolve(const char *host, const char *port, bool passive, struct ad
 
 static sk_rc listen_at(struct sk_tcp *t, const char *host, uint16_t *port, struct sk_err *err) {
     struct addrinfo *a;
-    struct sockaddr_storage at;
+    struct sockaddr_storage at = {0};
     socklen_t n = sizeof at;
     SK_TRY(resolve(host, "0", true, &a, err));
     t->listener = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -25,7 +25,7 @@ struct sk_lshow {
         bool live;
     } slots[SK_VIEW_RUNS];
     int64_t started_ns;
-    int64_t alone_ns; /* time of the next sk_show_alone */
+    int64_t alone_ns;          /* time of the next sk_show_alone */
     char *record;              /* path of the record that is written at the end; NULL: none */
     struct sk_samples samples; /* in `history` */
     struct sk_view_history *history;
