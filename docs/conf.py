@@ -90,12 +90,21 @@ headers.write(
     (os.path.join(ROOT, "src", f"{n}.h") for n in ("skate", "skate_data", "skate_graph")), HEADERS
 )
 hawkmoth_root = HEADERS
-# The package libclang brings the library, and the headers of the compiler are gcc's.
+# The package libclang brings the library, and gcc says where headers are: there may be no clang.
 clang.cindex.Config.set_library_path(os.path.join(os.path.dirname(clang.__file__), "native"))
 _gcc = subprocess.run(
-    ["gcc", "-print-file-name=include"], check=True, capture_output=True, text=True
+    ["gcc", "-E", "-v", "-x", "c", os.devnull],
+    env={**os.environ, "LC_ALL": "C"},
+    check=True,
+    capture_output=True,
+    text=True,
 )
-hawkmoth_clang = ["-std=c11", "-isystem", _gcc.stdout.strip()]
+_folders = _gcc.stderr.partition("#include <...> search starts here:\n")[2]
+hawkmoth_autoconf = []  # it would ask clang
+hawkmoth_clang = ["-std=c11"]
+for _folder in _folders.partition("End of search list")[0].split("\n"):
+    if _folder.strip():
+        hawkmoth_clang += ["-isystem", _folder.strip()]
 
 # ---- Pages
 html_theme = "pydata_sphinx_theme"
