@@ -286,7 +286,17 @@ TEST(cluster_runs_tasks_of_a_killed_node_elsewhere) {
     CHECK(view_is(&v, 30000, 9));
     eng->ops->view_release(eng, &v);
     eng_release(o);
-    /* a task that may not run again fails, and says why */
+    cluster_close(1u << 1);
+}
+
+TEST(cluster_fails_a_task_that_may_not_run_again) {
+    cluster_open(2, &(struct eng_opt){.cpus = 1});
+    sk_oid o = eng_job(&(struct job){.fn = "cl_waits", .node = 2});
+    CHECK(gate_wait(1, 1));
+    CHECK(kill(cl.pid[1], SIGKILL) == 0);
+    char text[400];
+    CHECK_EQ(eng_error(o, text, sizeof text), SK_EDEAD);
+    CHECK_MSG(strstr(text, "was lost"), "%s", text);
     cluster_close(1u << 1);
 }
 

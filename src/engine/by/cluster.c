@@ -394,7 +394,7 @@ static sk_rc open_cluster(const struct sk_engine_conf *conf, struct sk_engine **
     pthread_cond_init(&c->moved, &ca);
     pthread_condattr_destroy(&ca);
     struct sk_tcp_hooks hooks = {c, on_message, on_closed};
-    sk_rc rc = sk_book_create(&c->book, k->lineage_bytes, err);
+    sk_rc rc = sk_book_create(&c->book, conf->lineage_bytes, err);
     if (rc == SK_OK) rc = sk_tcp_open(&c->tcp, &hooks, NULL, NULL, err);
     for (uint32_t i = 0; rc == SK_OK && i < k->n_addresses; i++)
         rc = say_hello(c, k->addresses[i], err);

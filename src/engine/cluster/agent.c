@@ -19,6 +19,7 @@
 struct aval { /* a value that the driver knows to be here, or to be on its way */
     uint64_t id;
     sk_oid oid;         /* 0: it is on its way */
+    uint64_t ask;       /* number of the ask by which it comes */
     bool dropped;       /* while it was on its way */
     struct sk_err *err; /* it could not be stored */
 };
@@ -36,10 +37,8 @@ struct atask {
     struct aactor *actor; /* of a call */
     struct sk_cmsg run;   /* borrows from `body` until the engine has the task */
     void *body;
-    /* For each argument: an object to which the task has a reference of its own, or 0; and the
-     * value on its way that it waits for, or 0. */
+    /* for each argument: an object to which the task has a reference of its own, or 0 */
     sk_oid *own;
-    uint64_t *waits;
     bool *whole;        /* own[i] is the whole value, whatever part of it is the argument */
     uint32_t n_missing; /* arguments that are being read */
     bool given;         /* the engine has the task */
@@ -53,10 +52,16 @@ struct atask {
     bool watched;
 };
 
+struct awaiter { /* argument `arg` of the run `serial` of a task */
+    uint64_t task, serial;
+    uint32_t arg;
+};
+
 struct ask { /* something that is being read from another node */
-    /* task: 0, or the only task that needs it: argument `arg` of the run `serial` of it */
-    uint64_t id, task, serial;
-    uint32_t arg, node;
+    uint64_t id;
+    uint32_t node;
+    bool part; /* only a part, for one task; else the value, for all tasks that wait for it */
+    SK_VEC(struct awaiter) waiters;
 };
 
 struct aevent { /* an event of the engine, until the next step */
@@ -170,7 +175,6 @@ static void task_free(struct sk_agent *a, struct atask *t) {
     for (uint32_t i = 0; t->own && i < t->run.run.n_args; i++)
         if (t->own[i].v) a->e->ops->release(a->e, t->own[i]);
     sk_free(t->own);
-    sk_free(t->waits);
     sk_free(t->whole);
     sk_free(t->body);
     sk_free(t);
@@ -319,11 +323,9 @@ static void start(struct sk_agent *a, struct atask *t) {
     for (uint32_t i = 0; i < t->run.run.n_args; i++)
         if (t->own[i].v) a->e->ops->release(a->e, t->own[i]); /* the task holds them */
     sk_free(t->own);
-    sk_free(t->waits);
     sk_free(t->whole);
     sk_free(t->body);
     t->own = NULL;
-    t->waits = NULL;
     t->whole = NULL;
     t->body = NULL;
     t->given = true;
@@ -344,6 +346,13 @@ static void try_start(struct sk_agent *a, struct atask *t) {
     else start(a, t);
 }
 
+/* Ends a task that waits; if it is a call of an actor, those behind it go on. */
+static void fail_waiting(struct sk_agent *a, struct atask *t, sk_rc code, const char *text) {
+    struct aactor *x = t->actor;
+    task_fail(a, t, code, text);
+    if (x) start_calls(a, x);
+}
+
 /* An argument cannot be read: the task goes back to the driver. */
 static void missing(struct sk_agent *a, struct atask *t, uint64_t id, uint32_t node, sk_rc code,
                     const char *why) {
@@ -357,99 +366,64 @@ static void missing(struct sk_agent *a, struct atask *t, uint64_t id, uint32_t n
 
 /* ---- reading from other nodes ---------------------------------------------------------------- */
 
-static bool read_from(struct sk_agent *a, const struct ask *what, bool part, uint64_t offset,
-                      uint64_t length) {
-    SK_DCHECK(what->id && (part || !what->task));
-    struct apeer *p = peer_of(a, what->node);
-    if (p && !p->address) p = NULL;
-    struct ask *k = p ? sk_memdup(TAG, what, sizeof *what) : NULL;
-    if (!p) return false;
+/* Begins to read a value, or a part of it. NULL: its node is not known. */
+static struct ask *read_from(struct sk_agent *a, const struct sk_cmsg_arg *x) {
+    struct apeer *p = peer_of(a, x->node);
+    if (!p || !p->address) return NULL;
+    struct ask *k = sk_calloc(TAG, sizeof *k);
     if (!k || sk_map_put(&a->asks, ++a->next_ask, k) != SK_OK) abort();
-    struct sk_cmsg m = {.type = SK_CMSG_READ, .fetch = {a->next_ask, k->id, part, offset, length}};
+    k->id = x->id;
+    k->node = x->node;
+    k->part = x->part;
+    struct sk_cmsg m = {.type = SK_CMSG_READ,
+                        .fetch = {a->next_ask, x->id, x->part, x->offset, x->length}};
     if (sk_cmsg_put(&p->out, &m, NULL) != SK_OK) abort();
-    return true;
+    return k;
 }
 
-static bool waits_for(const struct atask *t, uint64_t id) {
-    for (uint32_t i = 0; t->waits && i < t->run.run.n_args; i++)
-        if (t->waits[i] == id) return true;
-    return false;
+static void ask_free(struct ask *k) {
+    sk_vec_free(&k->waiters);
+    sk_free(k);
 }
 
-/* The tasks that wait for a value that is on its way; *out is freed by the caller. */
-static void waiters_of(struct sk_agent *a, uint64_t id, uint64_t **out, uint32_t *n) {
-    SK_VEC(uint64_t) found = {0};
-    uint64_t key;
-    void *val;
-    for (uint32_t i = 0; sk_map_next(&a->tasks, &i, &key, &val);)
-        if (waits_for(val, id) && !sk_vec_push(&found, TAG, key)) abort();
-    *out = found.p;
-    *n = found.n;
+/* The task that waits; NULL: it has ended meanwhile, or was sent again since. */
+static struct atask *waiting(struct sk_agent *a, const struct awaiter *w) {
+    struct atask *t = sk_map_get(&a->tasks, w->task);
+    return t && t->serial == w->serial && !t->given ? t : NULL;
 }
 
-/* The task that reads a part of a value; NULL: it was cancelled. */
-static struct atask *reader(struct sk_agent *a, const struct ask *k) {
-    struct atask *t = sk_map_get(&a->tasks, k->task);
-    return t && t->serial == k->serial && !t->given ? t : NULL;
-}
-
-static void read_failed(struct sk_agent *a, const struct ask *k, sk_rc code, const char *why) {
-    if (k->task) {
-        struct atask *t = reader(a, k);
-        if (t) missing(a, t, k->id, k->node, code, why);
-        return;
-    }
-    struct aval *v = sk_map_get(&a->values, k->id);
-    uint64_t *ids;
-    uint32_t n;
-    if (v && !v->oid.v) value_free(a, v);
-    waiters_of(a, k->id, &ids, &n);
-    for (uint32_t i = 0; i < n; i++) {
-        struct atask *t = sk_map_get(&a->tasks, ids[i]);
+static void read_failed(struct sk_agent *a, uint64_t number, const struct ask *k, sk_rc code,
+                        const char *why) {
+    struct aval *v = k->part ? NULL : sk_map_get(&a->values, k->id);
+    if (v && !v->oid.v && v->ask == number) value_free(a, v);
+    for (uint32_t i = 0; i < k->waiters.n; i++) {
+        struct atask *t = waiting(a, &k->waiters.p[i]);
         if (t) missing(a, t, k->id, k->node, code, why);
     }
-    sk_free(ids);
 }
 
-/* A part of a value has come for one task. */
-static void part_came(struct sk_agent *a, const struct ask *k, sk_rc rc, sk_oid oid,
-                      const struct sk_err *err) {
-    struct atask *t = reader(a, k);
-    if (!t) {
-        if (rc == SK_OK) a->e->ops->release(a->e, oid);
-    } else if (rc != SK_OK) task_fail(a, t, rc, err->msg);
-    else {
-        t->own[k->arg] = oid;
+/* A value, or a part of one, has come and is an object of the engine; or it could not be stored. */
+static void came(struct sk_agent *a, const struct ask *k, sk_rc rc, sk_oid oid,
+                 const struct sk_err *err) {
+    for (uint32_t i = 0; i < k->waiters.n; i++) {
+        const struct awaiter *w = &k->waiters.p[i];
+        struct atask *t = waiting(a, w);
+        if (!t) continue;
+        if (rc != SK_OK) {
+            fail_waiting(a, t, rc, err->msg);
+            continue;
+        }
+        SK_ASSERT(t->n_missing > 0 && !t->own[w->arg].v);
+        a->e->ops->retain(a->e, oid);
+        t->own[w->arg] = oid;
+        t->whole[w->arg] = !k->part;
         t->n_missing--;
         try_start(a, t);
     }
-}
-
-/* A value has come for all tasks that wait for it. */
-static void value_came(struct sk_agent *a, const struct ask *k, sk_rc rc, sk_oid oid,
-                       const struct sk_err *err) {
-    uint64_t *ids;
-    uint32_t n;
-    waiters_of(a, k->id, &ids, &n);
-    for (uint32_t i = 0; i < n; i++) {
-        struct atask *t = sk_map_get(&a->tasks, ids[i]);
-        for (uint32_t j = 0; t && rc == SK_OK && j < t->run.run.n_args; j++) {
-            if (t->waits[j] != k->id) continue;
-            SK_ASSERT(t->n_missing > 0 && !t->own[j].v);
-            a->e->ops->retain(a->e, oid);
-            t->own[j] = oid;
-            t->whole[j] = true;
-            t->waits[j] = 0;
-            t->n_missing--;
-        }
-        if (t && rc == SK_OK) try_start(a, t);
-        else if (t) task_fail(a, t, rc, err->msg);
-    }
-    sk_free(ids);
-    struct aval *v = sk_map_get(&a->values, k->id);
+    struct aval *v = k->part ? NULL : sk_map_get(&a->values, k->id);
     if (v && !v->oid.v && rc == SK_OK) value_here(a, k->id, oid);
     else if (v && !v->oid.v) value_free(a, v);
-    else if (rc == SK_OK) a->e->ops->release(a->e, oid); /* it was made here, or dropped since */
+    else if (rc == SK_OK) a->e->ops->release(a->e, oid); /* a part; made here; or dropped since */
 }
 
 static void data_came(struct sk_agent *a, uint32_t from, const struct sk_cmsg *m) {
@@ -460,16 +434,16 @@ static void data_came(struct sk_agent *a, uint32_t from, const struct sk_cmsg *m
         char why[300];
         snprintf(why, sizeof why, "%.*s", (int)SK_MIN(m->value.bytes.n, sizeof why - 1),
                  (const char *)m->value.bytes.p);
-        read_failed(a, k, m->value.rc, why);
+        read_failed(a, m->value.ask, k, m->value.rc, why);
     } else {
         struct sk_err err = {0};
         sk_oid oid = {0};
         struct sk_payload p = {.kind = m->value.kind, .bytes = m->value.bytes};
         sk_rc rc = a->e->ops->put(a->e, &p, &oid, &err);
         a->read_bytes += m->value.bytes.n;
-        (k->task ? part_came : value_came)(a, k, rc, oid, &err);
+        came(a, k, rc, oid, &err);
     }
-    sk_free(k);
+    ask_free(k);
 }
 
 /* Answers READ of a node, or FETCH of the driver. */
@@ -508,7 +482,6 @@ static struct atask *task_of(const struct sk_cmsg *m) {
     size_t n = m->run.args.n, at_name = (size_t)SK_ALIGN(n, 8);
     if (!t || !(t->body = sk_alloc(TAG, at_name + m->run.name.n)) ||
         !(t->own = sk_calloc(TAG, (m->run.n_args + 1) * sizeof *t->own)) ||
-        !(t->waits = sk_calloc(TAG, (m->run.n_args + 1) * sizeof *t->waits)) ||
         !(t->whole = sk_calloc(TAG, (m->run.n_args + 1) * sizeof *t->whole)))
         abort(); /* the task would be lost */
     memcpy(t->body, m->run.args.p, n);
@@ -528,13 +501,12 @@ static struct atask *task_of(const struct sk_cmsg *m) {
 static bool ask_for(struct sk_agent *a, struct atask *t, uint32_t i, const struct sk_cmsg_arg *x) {
     struct aval *v = sk_map_get(&a->values, x->id);
     if (v && (v->oid.v || v->err)) return true;
-    bool alone = x->part && !v; /* a part is read for this task; a value on its way serves all */
-    struct ask k = {
-        .id = x->id, .node = x->node, .task = alone ? t->id : 0, .serial = t->serial, .arg = i};
-    if (!v && !read_from(a, &k, x->part, x->offset, x->length)) return false;
-    if (!v && !alone) value_new(a, x->id, (sk_oid){0});
-    if (v) v->dropped = false; /* it is wanted again */
-    if (!alone) t->waits[i] = x->id;
+    struct ask *k = v ? sk_map_get(&a->asks, v->ask) : read_from(a, x);
+    SK_ASSERT(k || !v); /* what is on its way has been asked for */
+    if (!k) return false;
+    if (v) v->dropped = false; /* it is wanted again; who wants a part waits for all of it, too */
+    else if (!x->part) value_new(a, x->id, (sk_oid){0})->ask = a->next_ask;
+    if (!sk_vec_push(&k->waiters, TAG, (struct awaiter){t->id, t->serial, i})) abort();
     t->n_missing++;
     return true;
 }
@@ -733,15 +705,9 @@ void sk_agent_beat(struct sk_agent *a) {
 
 static void cancel(struct sk_agent *a, const struct sk_cmsg *m) {
     struct atask *t = sk_map_get(&a->tasks, m->end.id);
-    if (!t) return;
-    struct aactor *x = t->actor;
-    if (t->given)
-        (void)!a->e->ops->cancel(a->e, t->tid, m->end.flags & SK_RUN_FORCE ? SK_CANCEL_FORCE : 0,
-                                 NULL);
-    else {
-        task_fail(a, t, SK_ECANCEL, "the task was cancelled before it began");
-        if (x) start_calls(a, x);
-    }
+    uint32_t flags = m->end.flags & SK_RUN_FORCE ? SK_CANCEL_FORCE : 0;
+    if (t && t->given) (void)!a->e->ops->cancel(a->e, t->tid, flags, NULL); /* it may have ended */
+    else if (t) fail_waiting(a, t, SK_ECANCEL, "the task was cancelled before it began");
 }
 
 static sk_rc peer(struct sk_agent *a, const struct sk_cmsg *m) {
@@ -816,8 +782,8 @@ void sk_agent_peer_lost(struct sk_agent *a, uint32_t number, const char *why) {
         if (((struct ask *)val)->node == number && !sk_vec_push(&asks, TAG, key)) abort();
     for (uint32_t i = 0; i < asks.n; i++) {
         struct ask *k = sk_map_del(&a->asks, asks.p[i]);
-        read_failed(a, k, SK_EIO, why);
-        sk_free(k);
+        read_failed(a, asks.p[i], k, SK_EIO, why);
+        ask_free(k);
     }
     sk_vec_free(&asks);
 }
@@ -902,7 +868,7 @@ void sk_agent_destroy(struct sk_agent *a) {
         sk_free(v->err);
         sk_free(v);
     }
-    for (uint32_t i = 0; sk_map_next(&a->asks, &i, &key, &val);) sk_free(val);
+    for (uint32_t i = 0; sk_map_next(&a->asks, &i, &key, &val);) ask_free(val);
     for (uint32_t i = 0; sk_map_next(&a->peers, &i, &key, &val);) {
         struct apeer *p = val;
         sk_free(p->address);

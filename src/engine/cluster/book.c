@@ -146,10 +146,6 @@ struct sk_outbox *sk_book_out(struct sk_book *b, uint32_t number) {
 }
 
 uint32_t sk_book_n_nodes(const struct sk_book *b) { return b->nodes.n; }
-bool sk_book_alive(const struct sk_book *b, uint32_t number) {
-    const struct sk_bnode *n = sk_bnode_of(b, number);
-    return n && n->alive;
-}
 
 struct sk_node sk_book_node(const struct sk_book *b, uint32_t number) {
     const struct sk_bnode *n = sk_bnode_of(b, number);
@@ -202,7 +198,7 @@ void sk_book_lost(struct sk_book *b, uint32_t number, const char *why) {
         else if (t->node_only) sk_btask_fail(b, t, SK_EINFEASIBLE, text);
         else if (call && (!t->retries || !t->actor->init->retries))
             sk_btask_fail(b, t, SK_EACTOR, text);
-        else if (!call && t->begun && !t->retries)
+        else if (!call && !t->retries) /* it may have begun without having said so yet */
             sk_btask_fail(b, t, t->is_init ? SK_EACTOR : SK_EDEAD, text);
         else {
             if (t->begun && t->retries > 0) t->retries--;
@@ -274,8 +270,9 @@ static void unread(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *
     v = sk_bval_of(b, m->missing.id);
     if (v && m->missing.code == SK_ENOENT) forget_at(b, v, m->missing.node);
     else if (v && v->node && !v->mine) { /* these two cannot reach each other: it goes by here */
-        v->relay = true;
-        ask(b, v);
+        v->mine = v->blob != NULL;       /* it was fetched by chance */
+        v->relay = !v->mine;
+        if (v->relay) ask(b, v);
     }
     sk_btask_missing(b, n, m);
 }

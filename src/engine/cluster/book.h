@@ -9,8 +9,9 @@
  * Rules
  *  1. A node has a number that is never used again. What a lost node still says is dropped, since
  *     its number is not alive: that is the fence.
- *  2. A task that had not begun on a lost node goes elsewhere at no cost. One that had begun costs
- *     a retry; a stream begins anew, and values that were told before are not told again.
+ *  2. A task that was on a lost node goes elsewhere, which costs a retry if it is known to have
+ *     begun. A task without retries fails, since it may have begun without having said so. A stream
+ *     begins anew, and values that were told before are not told again.
  *  3. A task is told to the host as over exactly once, and each of its yields once, in order.
  *  4. A value is kept while the host has its handle, or a task takes it that has not ended.
  *
@@ -52,7 +53,6 @@ sk_rc sk_book_message(struct sk_book *b, uint32_t number, const struct sk_cmsg *
 /* What waits to be sent to a node; the caller sends it and empties it. NULL: the node is lost. */
 struct sk_outbox *sk_book_out(struct sk_book *b, uint32_t number);
 uint32_t sk_book_n_nodes(const struct sk_book *b); /* lost nodes included; numbers begin with 1 */
-bool sk_book_alive(const struct sk_book *b, uint32_t number);
 struct sk_node sk_book_node(const struct sk_book *b, uint32_t number);
 
 /* ---- what the host orders */

@@ -14,7 +14,6 @@ struct sk_cluster_conf {
     int64_t lease_ns;
     /* How long opening waits for all nodes to answer; 0: 10 s. */
     int64_t patience_ns;
-    uint64_t lineage_bytes; /* as in sk_engine_conf */
 };
 
 #endif

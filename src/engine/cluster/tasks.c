@@ -273,7 +273,7 @@ static struct sk_bnode *node_for(struct sk_book *b, const struct sk_btask *t, bo
         if (v->node) b->which.p[v->node - 1].local_bytes += n;
         for (uint32_t k = 0; k < v->copies.n; k++) b->which.p[v->copies.p[k] - 1].local_bytes += n;
     }
-    *never = t->node_only && (!wish || !wish->alive);
+    *never = !sk_which_ever(&s->need, b->which.p, b->nodes.n);
     if (*never) return NULL;
     if (wish && wish->alive) {
         uint32_t at = sk_which_node(&w, &b->which.p[t->wish - 1], 1);
@@ -332,7 +332,10 @@ void sk_book_launch(struct sk_book *b) {
         bool never = false;
         struct sk_bnode *n = node_for(b, t, &never);
         if (n) send(b, t, n);
-        else if (never) sk_btask_fail(b, t, SK_EINFEASIBLE, "the node where it has to run is gone");
+        else if (never)
+            sk_btask_fail(b, t, SK_EINFEASIBLE,
+                          t->node_only ? "the node where it has to run is gone"
+                                       : "no node that is left has what it asks for");
         else b->shapes.p[t->shape]->stuck = true;
     }
 }

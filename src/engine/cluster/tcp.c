@@ -36,7 +36,6 @@ struct conn {
     bool connecting, trusted, ending, wants_out;
     int64_t end_ns; /* ending: when it is closed at the latest */
     SK_VEC(struct piece) out;
-    uint64_t unsent;
     /* a frame whose head has come: body of body_n bytes, of which body_at have come */
     uint8_t head[SK_CMSG_HEAD];
     uint32_t head_at, type;
@@ -222,8 +221,6 @@ static bool flush(struct sk_tcp *t, struct conn *c) {
             fail_errno(t, c, "send", errno);
             return false;
         }
-        SK_ASSERT(c->unsent >= (uint64_t)n);
-        c->unsent -= (uint64_t)n;
         for (size_t left = (size_t)n; done < k; done++) {
             struct piece *p = &c->out.p[done];
             size_t part = SK_MIN(left, p->n - p->at);
@@ -258,13 +255,7 @@ void sk_tcp_send(struct sk_tcp *t, uint32_t conn, struct sk_outbox *o) {
         return;
     }
     if (!sk_vec_push(&c->out, TAG, p)) abort(); /* a message would be lost */
-    c->unsent += p.n;
     (void)flush(t, c);
-}
-
-uint64_t sk_tcp_unsent(const struct sk_tcp *t, uint32_t conn) {
-    const struct conn *c = sk_map_get(&t->conns, conn);
-    return c ? c->unsent : 0;
 }
 
 void sk_tcp_end(struct sk_tcp *t, uint32_t conn) {

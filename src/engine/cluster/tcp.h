@@ -31,7 +31,6 @@ void sk_tcp_trust(struct sk_tcp *t, uint32_t conn);
 /* Sends what the outbox holds and empties it: its memory is taken over. If the connection is gone,
  * it is thrown away. */
 void sk_tcp_send(struct sk_tcp *t, uint32_t conn, struct sk_outbox *o);
-uint64_t sk_tcp_unsent(const struct sk_tcp *t, uint32_t conn); /* bytes that wait to be sent */
 /* Closes the connection when all that waits has been sent, but at most a second later; no hook is
  * called for it any more. */
 void sk_tcp_end(struct sk_tcp *t, uint32_t conn);
