@@ -50,6 +50,12 @@ def ensure() -> None:
         _open()
 
 
+def on_nodes() -> bool:
+    """In a driver: whether tasks run on nodes, which may be other machines, and not in workers of
+    this process."""
+    return _skate.engine() in ("guest", "cluster")
+
+
 def facts() -> dict[str, Any]:
     """The facts about the job: namespace, default lifetime of actors, session, labels, names of
     custom resources, runtime_env and so on; {} without an engine."""

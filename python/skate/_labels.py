@@ -4,7 +4,7 @@
 
 import os
 
-from skate import _job, _skate, ids
+from skate import _job, ids
 from skate._deps import re
 
 _GPUS = "/proc/driver/nvidia/gpus"
@@ -30,7 +30,7 @@ def of_devices(gpus=_GPUS):
 def unfit(selector, fallbacks=()):
     """The reason why no node fulfils the selector, nor one of `fallbacks`; None if this one
     does. NotImplementedError over a cluster, whose nodes have labels of their own."""
-    if _skate.engine() == "guest":
+    if _job.on_nodes():
         raise NotImplementedError(
             "label_selector: over a Ray cluster selectors are not handed on; leave it out"
         )

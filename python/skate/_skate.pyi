@@ -88,7 +88,7 @@ def shutdown() -> (
 ): ...  # idempotent; frees all objects; old references then raise RaySystemError
 def is_initialized() -> bool: ...
 def in_worker() -> bool: ...
-def engine() -> str | None: ...  # "local", "inline", "guest"; None: no engine is open
+def engine() -> str | None: ...  # "local", "inline", "guest", "cluster"; None: no engine is open
 def guest_worker() -> (
     None
 ): ...  # from now on this process runs tasks of a guest engine (skate.engine)
@@ -162,6 +162,8 @@ def view_tasks(
     list[tuple[int, int, int]],
 ]: ...  # ended tasks: id, parent, actor, submitted, started, ended (ns), name, pid, attempt, worker, kind, failed; flow of blocks: block, task, ns
 def preload(note: bytes) -> None: ...
+def node_open(conf: dict[str, Any], /) -> int: ...
+def node_wait(seconds: float, /) -> str | None: ...
 def machine() -> (
     dict[str, Any]
 ): ...  # memory_bytes (least of all limits), limit_bytes, used_bytes, where; cpus (quota of the cgroup, 0.0: none)

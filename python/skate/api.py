@@ -14,13 +14,25 @@ import time
 import types
 from _thread import RLock  # threading is slow to import
 
-from skate import _did_you_mean, _forked, _hooks, _job, _labels, _skate, config, engine, ids, page
+from skate import (
+    _did_you_mean,
+    _forked,
+    _hooks,
+    _job,
+    _labels,
+    _skate,
+    _workers,
+    config,
+    engine,
+    ids,
+    page,
+)
 from skate import job_config as _job_config
 from skate import runtime_env as _runtime_env
 from skate._deps import importlib, json, np, platform
 from skate._private import metrics_board
 from skate.actor import ActorClass, ActorHandle, get_actor, method  # noqa: F401
-from skate.calls import ambient_environment, in_actor, options
+from skate.calls import in_actor, options
 from skate.calls.user_errors import install_hint
 from skate.compat import without_effect
 from skate.exceptions import ActorHandleNotFoundError
@@ -69,58 +81,6 @@ class Context(dict):
     def disconnect(self) -> None:
         """Shuts the engine down."""
         shutdown()
-
-
-_QUIET = {
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "NUMEXPR_NUM_THREADS": "1",
-    "VECLIB_MAXIMUM_THREADS": "1",
-}
-
-
-def _worker_env(runtime_env: dict[str, Any], job: dict[str, Any]) -> list[str]:
-    """The whole environment of the workers, as NAME=value; that of this process stays unchanged."""
-    env = {**_QUIET, **os.environ, **(runtime_env.get("env_vars") or {})}
-    env["SKATE_GPUS"] = "1" if job["gpus"] else ""
-    env["SKATE_DEVICES"] = options.devices_of(job["custom"])
-    return [f"{k}={v}" for k, v in env.items()]
-
-
-def _worker_argv():
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return [
-        sys.executable,
-        "-c",
-        f"import sys; sys.path.insert(0, {root!r}); from skate._worker_main import main; main()",
-    ]
-
-
-def _first_note(wanted, runtime_env, job, labels):
-    modules = ["skate.calls.by_value"] + [
-        m for m in ("numpy", "pyarrow", "pandas") if m in sys.modules
-    ]
-    if "skate.data" in sys.modules:
-        # This module imports pyarrow; the fork server does so while the program builds its plan.
-        modules.append("skate.data.worker.stage")
-    modules += [m for m in wanted.split(",") if m]
-    path = ambient_environment.path_now()
-    where = runtime_env.get("working_dir")
-    ambient_environment.begin(path, None if where else os.getcwd())
-    path = (
-        ([where] if where else [])
-        + [_runtime_env.module_path(m) for m in runtime_env.get("py_modules") or []]
-        + path
-    )
-    return _hooks.preload_note(
-        modules,
-        path,
-        where or os.getcwd(),
-        runtime_env.get("worker_process_setup_hook"),
-        job,
-        labels,
-    )
 
 
 def _resources_of_environment():
@@ -319,25 +279,16 @@ def _open(a: Any, said: dict[str, Any]) -> Context:
     job = _job_facts(a, conf, job_config, runtime_env)
     _check_process()
     conf["prints"] = a.log_to_driver is None or bool(a.log_to_driver)
-    conf["argv"] = _worker_argv()
-    conf["env"] = _worker_env(runtime_env, job)
     conf["program"] = " ".join(sys.argv)[:200]
-    pickled_job = pickle.dumps(job)
-    conf["preload"] = _first_note(
-        conf["preload"], runtime_env, pickled_job, bool(conf["print_labels"])
-    )
-    if engine.is_foreign(conf["engine"]):
-        # Processes of a guest engine have their own sys.path: the program's sys.path is sent with
-        # functions.
-        ambient_environment.begin([], None)
-        conf["guest"] = engine.make(
-            conf["engine"], {**conf, "job": pickled_job, "address": a.address}
-        )
+    elsewhere = engine.open_processes(conf, pickle.dumps(job), runtime_env, a.address)
+    if not elsewhere:
+        _workers.prepare(conf, runtime_env, job)
     _job.tell(job)  # before other threads can see the engine
     try:
-        _skate.init(conf)
+        _skate.init({**conf, **elsewhere})
     except BaseException:
         _job.tell(None)
+        engine.close_processes()
         metrics_board.close()
         raise
     if conf["prints"] and conf["engine"] == "local":
@@ -471,6 +422,7 @@ def shutdown(_exiting_interpreter: bool = False) -> None:
     if driver is not None:
         driver.end()
     _skate.shutdown()
+    engine.close_processes()
     metrics_board.close()
     prints.stop()
     in_actor.here.clear()
@@ -779,9 +731,9 @@ def _resources(which):
     out = _skate.resources(j.get("custom", []))[which]
     store = j.get("store", 0)
     # Only the driver knows how full the store is; a worker does not.
-    if which and not _skate.in_worker() and _skate.engine() != "guest":
+    if which and not _skate.in_worker() and not _job.on_nodes():
         store -= min(store, _skate.status().get("store_sealed_bytes", 0))
-    there = _skate.nodes([]) if _skate.engine() == "guest" else []
+    there = _skate.nodes([]) if _job.on_nodes() else []
     if there:
         store = sum(node[4] for node in there if node[2])
     out["object_store_memory"] = float(store)
@@ -827,7 +779,7 @@ def nodes() -> list[dict[str, Any]]:
         [True]
     """
     resources = cluster_resources()
-    if _skate.engine() == "guest":
+    if _job.on_nodes():
         return [_node_of_cluster(*node) for node in _skate.nodes([])]
     return [
         {

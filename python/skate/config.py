@@ -73,7 +73,13 @@ KNOBS = {
     "engine": (
         "local",
         "SKATE_ENGINE",
-        "local: worker processes; inline: tasks run in the caller (debugging); ray: a Ray cluster; module:Class: skate.engine",
+        "local: worker processes; inline: tasks run in the caller (debugging); cluster: nodes, each with worker processes; ray: a Ray cluster; "
+        "module:Class: skate.engine",
+    ),
+    "nodes": (
+        0,
+        "SKATE_NODES",
+        "node processes to start on this machine, which share its CPUs and memory; 0: none, the workers are this program's own",
     ),
     "address": (
         "",
@@ -358,6 +364,8 @@ def resolve(given):
     if not out["memory_limit"] and said and out["memory"] >= LEAST_MEMORY:
         out["memory_limit"] = int(out["memory"]) + int(out["object_store_memory"])
     out["trace"] = _record(out["trace"])
+    if out["nodes"] and out["engine"] == "local":
+        out["engine"] = "cluster"
     dirs = out["spill_dir"]
     out["spill_dir"] = directories("spill_dir", dirs) if dirs and out["spill_bytes"] != 0 else []
     return out

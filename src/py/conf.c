@@ -65,8 +65,9 @@ struct given { /* the fields of the dict; borrowed */
     const char *engine, *program, *trace;
     int64_t cpus, gpus, memory, workers, store, spin_ns, reap_ns, seed, lineage, spill, overflow,
         budget, permille, every_ns, oom, retries;
-    PyObject *resources, *dirs, *argv, *env, *guest, *prints;
-    struct sk_bytes preload;
+    PyObject *resources, *dirs, *argv, *env, *guest, *prints, *nodes;
+    struct sk_bytes preload, secret;
+    uint64_t job;
 };
 
 #define F(...) PY_FIELD(struct given, __VA_ARGS__)
@@ -98,6 +99,9 @@ static const struct py_field field[] = {
     F("preload", BYTES, preload),
     F("guest", OBJECT, guest),
     F("prints", OBJECT, prints),
+    F("addresses", OBJECT, nodes, .of = &PyList_Type),
+    F("job_number", U64, job),
+    F("job_secret", BYTES, secret),
 };
 static const struct py_fields fields = {"init", SK_COUNT(field), 0, field};
 
@@ -182,9 +186,17 @@ int py_conf_read(struct py_conf *k, struct py_state *st, PyObject *dict) {
     }
     numbers(&k->c, &g);
     if (resources(k, &g) < 0 || strings(g.dirs, "spill_dir", &k->dirs) < 0 ||
-        strings(g.argv, "argv", &k->argv) < 0 || strings(g.env, "env", &k->env) < 0) {
+        strings(g.argv, "argv", &k->argv) < 0 || strings(g.env, "env", &k->env) < 0 ||
+        strings(g.nodes, "addresses", &k->addresses) < 0) {
         py_conf_free(k);
         return -1;
+    }
+    if (g.nodes) {
+        k->cluster = (struct sk_cluster_conf){.addresses = k->addresses,
+                                              .n_addresses = (uint32_t)PyList_GET_SIZE(g.nodes),
+                                              .job = g.job,
+                                              .secret = g.secret};
+        k->c.cluster = &k->cluster;
     }
     k->c.spill_dirs = k->dirs;
     k->c.n_spill_dirs = g.dirs ? (uint32_t)PyList_GET_SIZE(g.dirs) : 0;
@@ -202,6 +214,7 @@ int py_conf_read(struct py_conf *k, struct py_state *st, PyObject *dict) {
 }
 
 void py_conf_free(struct py_conf *k) {
+    sk_free(k->addresses);
     sk_free(k->argv);
     sk_free(k->env);
     sk_free(k->names);

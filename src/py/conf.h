@@ -2,6 +2,7 @@
 #ifndef SK_PY_CONF_H
 #define SK_PY_CONF_H
 
+#include "engine/cluster/cluster.h"
 #include "engine/conf.h"
 #include "engine/guest.h"
 #include "py/core/core.h"
@@ -10,7 +11,8 @@ struct py_conf { /* sk_engine_conf and all memory that it points to */
     struct sk_engine_conf c;
     const struct sk_engine_class *cls;
     struct sk_guest guest;
-    const char **argv, **env, **dirs, **names;
+    struct sk_cluster_conf cluster;
+    const char **addresses, **argv, **env, **dirs, **names;
     int64_t *more;
 };
 /* Reads the configuration from the dict, which has to live as long as *k, because strings are

@@ -17,6 +17,7 @@
 #include "py/data/data.h"
 #include "py/graph/graph.h"
 #include "py/guest/guest.h"
+#include "py/node.h"
 #include "skate.h"
 
 /* ---- opening and closing the engine ---------------------------------------------------------- */
@@ -56,6 +57,7 @@ static PyObject *m_shutdown(PyObject *module, PyObject *unused SK_UNUSED) {
     if (!st->engine || st->closing || st->worker) Py_RETURN_NONE;
     if (py_current_task()) return PyErr_Format(PyExc_RuntimeError, "shutdown() inside a task");
     st->closing = true;
+    py_node_close(st);
     /* every wait returns within PY_SLICE_NS; the last thread to leave posts the semaphore */
     while (st->n_inside) {
         Py_BEGIN_ALLOW_THREADS sem_wait(&st->all_out);
@@ -90,6 +92,7 @@ static void in_child(void) {
     if (st->prints) sk_prints_in_child(st->prints);
     /* the memory is not freed, since threads of the parent may have been using it at the fork */
     st->prints = NULL;
+    st->node = NULL;
     sk_copy_forget();
     py_npmem_forget();
     if (st->stray) py_worker_forget();
@@ -312,7 +315,7 @@ static PyMethodDef methods[] = {
     {"is_initialized", m_is_initialized, METH_NOARGS, NULL},
     {"in_worker", m_in_worker, METH_NOARGS, NULL},
     {"engine", m_engine, METH_NOARGS,
-     "The name of the engine of this process: local, inline, guest; None when none is open."},
+     "The name of the engine of this process: local, inline, guest, cluster; None: none is open."},
     {"nodes", m_nodes, METH_O,
      "nodes(custom names): [(number, name, alive, {resource: amount}, bytes for objects)]."},
     {"resources", m_resources, METH_O, "resources(custom names): (total, available)."},
@@ -359,7 +362,7 @@ static int mod_exec(PyObject *m) {
         py_join_methods,    py_rows_methods,        py_pages_methods,
         py_loop_methods,    py_image_methods,       py_partial_aggregates_methods,
         py_npmem_methods,   py_online_methods,      py_prints_methods,
-        py_view_methods};
+        py_view_methods,    py_node_methods};
     for (size_t i = 0; i < SK_COUNT(tables); i++)
         if (PyModule_AddFunctions(m, tables[i]) < 0) return -1;
     if (py_ref_types(m, st) < 0 || py_gen_types(m, st) < 0 || py_buf_types(m, st) < 0 ||

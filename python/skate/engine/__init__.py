@@ -17,6 +17,7 @@ bytes).
 from __future__ import annotations
 
 from skate._deps import importlib
+from skate.calls import ambient_environment
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
@@ -84,10 +85,42 @@ if TYPE_CHECKING:
 
 NAMED = {"ray": "skate.engine.ray:Ray"}
 
+# The nodes of the engine `cluster` that is open, as long as this process has started them.
+_nodes = None
 
-def is_foreign(name: str) -> bool:
-    """Whether an engine of this name is written in Python."""
-    return ":" in name or name in NAMED
+
+def open_processes(
+    conf: dict[str, Any], job: bytes, runtime_env: dict[str, Any], address: str | None
+) -> dict[str, Any]:
+    """Starts the processes of an engine that has others than the workers of a local engine, and
+    returns what init() of C has to know of them. {} for engines of this process and its workers.
+
+    Args:
+        conf: The configuration of the engine (config.py).
+        job: The facts about the job (_job.py), pickled.
+        runtime_env: The environment of the workers.
+        address: Where the cluster is, or None.
+    """
+    global _nodes
+    name = conf["engine"]
+    if name in ("local", "inline"):
+        return {}
+    # Processes of such an engine have their own sys.path: the program's sys.path is sent with
+    # functions.
+    ambient_environment.begin([], None)
+    if name != "cluster":
+        return {"preload": b"", "guest": make(name, {**conf, "job": job, "address": address})}
+    here = importlib.import_module("skate.engine.nodes").Here
+    _nodes = here(conf, job, runtime_env)
+    return {"preload": b"", **_nodes.conf}
+
+
+def close_processes() -> None:
+    """Waits for the end of the processes that open_processes() has started. The engine is closed."""
+    global _nodes
+    if _nodes is not None:
+        _nodes.close()
+        _nodes = None
 
 
 def of_address(address: str, name: str | None) -> str:

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "engine/conf.h"
+#include "engine/custom.h"
 #include "engine/guest/guest_int.h"
 
 static struct sk_ghost *of(struct sk_engine *e) { return sk_container_of(e, struct sk_ghost, e); }
@@ -78,7 +79,7 @@ static sk_rc op_shape(struct sk_engine *e, const struct sk_need *n, sk_shape *ou
     sk_rc rc = SK_ERR(err, SK_EINFEASIBLE, "there is no node");
     for (uint32_t i = 0; rc != SK_OK && i < x->nodes.n; i++)
         if (x->nodes.p[i].alive)
-            rc = sk_res_check(&n->res, &x->nodes.p[i].total, &x->no_names, err);
+            rc = sk_res_check(&n->res, &x->nodes.p[i].total, &x->names, err);
     uint32_t i = 0;
     while (rc == SK_OK && i < x->shapes.n &&
            memcmp(&x->shapes.p[i].res, &n->res, sizeof n->res) != 0)
@@ -87,6 +88,22 @@ static sk_rc op_shape(struct sk_engine *e, const struct sk_need *n, sk_shape *ou
         rc = SK_ERR(err, SK_ENOMEM, "shape");
     if (rc == SK_OK) *out = i + 1;
     return end(x, rc);
+}
+
+static sk_rc op_res_index(struct sk_engine *e, const char *name, uint32_t *out,
+                          struct sk_err *err) {
+    return sk_res_index(name, &of(e)->names, out, err);
+}
+/* A node tells its amounts as struct sk_res, so there are none beyond it. */
+static sk_rc op_more(struct sk_engine *e, const struct sk_amount *a, uint32_t n, uint32_t *out,
+                     struct sk_err *err) {
+    (void)e, (void)a, (void)n, (void)out;
+    return SK_ERR(err, SK_EINFEASIBLE, "this engine has at most %d custom resources",
+                  SK_RES_MAX - SK_RES_CUSTOM);
+}
+static size_t op_more_read(struct sk_engine *e, uint32_t more, struct sk_amount *out, size_t cap) {
+    (void)e, (void)more, (void)out, (void)cap;
+    return 0;
 }
 
 /* The bytes of objects on each node are counted here, because a guest does not know which of its
@@ -401,6 +418,9 @@ static const struct sk_engine_ops ops = {
     .nodes = op_nodes,
 };
 
+static const struct sk_custom_ops custom = {
+    .index = op_res_index, .more = op_more, .more_read = op_more_read};
+
 /* Gives all handles back to the guest. */
 static void drop_handles(struct sk_ghost *x) {
     uint32_t cursor = 0;
@@ -443,7 +463,7 @@ static void forget(struct sk_ghost *x) {
     sk_vec_free(&x->out);
     sk_vec_free(&x->shapes);
     sk_vec_free(&x->nodes);
-    sk_res_names_deinit(&x->no_names);
+    sk_res_names_deinit(&x->names);
     pthread_mutex_destroy(&x->mu);
     pthread_cond_destroy(&x->todo);
     pthread_cond_destroy(&x->moved);
@@ -480,6 +500,7 @@ static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **ou
     if (!x) return SK_ERR(err, SK_ENOMEM, "guest engine");
     x->e = (struct sk_engine){.cls = &sk_engine_by_guest,
                               .ops = &ops,
+                              .custom = &custom,
                               .no_notes = !conf->guest->notes,
                               .no_parts = !conf->guest->parts};
     x->g = *conf->guest;
@@ -496,7 +517,7 @@ static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **ou
     pthread_cond_init(&x->todo, &ca);
     pthread_cond_init(&x->moved, &ca);
     pthread_condattr_destroy(&ca);
-    sk_rc rc = sk_res_names_init(&x->no_names, NULL, 0, err);
+    sk_rc rc = sk_res_names_init(&x->names, conf->custom_names, conf->n_custom, err);
     if (rc == SK_OK) rc = sk_own_create(&x->own, err);
     x->g.ops->begin(x->g.ctx, sk_ghost_wake, x);
     if (rc == SK_OK) rc = sk_ghost_ask_nodes(x, err);

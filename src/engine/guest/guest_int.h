@@ -110,7 +110,7 @@ struct sk_ghost {
     SK_VEC(struct sk_gout) out;
     SK_VEC(struct sk_need) shapes; /* index: shape - 1 */
     SK_VEC(struct sk_node) nodes;
-    struct sk_res_names no_names;
+    struct sk_res_names names; /* of custom resources; the nodes number them in the same order */
     uint64_t next_id, scan;
     int32_t task_retries;
     int64_t asked_ns; /* when the guest was last asked for its nodes */

@@ -38,6 +38,7 @@
 
 struct py_ref;
 struct py_exec;
+struct sk_cluster_node;
 struct sk_block_sizes;
 struct sk_plan;
 struct sk_block_plan;
@@ -49,6 +50,7 @@ struct py_state {
     uint32_t gen;
     uint32_t n_inside; /* number of threads that are inside the engine without the GIL */
     bool closing, driver, worker;
+    struct sk_cluster_node *node; /* this process is a node of a cluster (py/node.c); or NULL */
     /* in a driver: shows what workers print; NULL: workers write it themselves */
     struct sk_prints *prints;
     /* true if user code forked this process from a worker (ipc/stray.c); `worker` is true as

@@ -14,7 +14,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from skate import _skate
+from skate import _job, _skate
 
 # seconds of quiet before the first check; the second check, LOOK_S later, is the first that can
 # warn
@@ -85,7 +85,7 @@ def sample() -> Sample:
     s.late_s = _schedule(os.getpid())[1]
     todo = []
     # the processes of a guest engine may be on other machines, so they always count as at work
-    if _skate.engine() == "guest":
+    if _job.on_nodes():
         s.begins = True
         return s
     for pid, _, state, _ in _skate.workers():

@@ -1,0 +1,98 @@
+"""A node of the engine `cluster`: a process with a local engine, which serves one driver and ends
+with it. nodes.py starts such processes on this machine; ray.py does so on the nodes of a Ray
+cluster."""
+
+from __future__ import annotations
+
+import _pickle as pickle  # without re and struct
+import os
+import select
+import signal
+import sys
+import time
+from typing import Any, NamedTuple
+
+from skate import _job, _skate, _workers, api, config
+from skate.terminal import prints
+
+LOOK_S = 0.5  # how often a node looks whether the process that started it still exists
+
+
+class Given(NamedTuple):
+    """What a node has to know, from the driver."""
+
+    number: int  # of the job
+    secret: bytes  # 32 bytes that only the processes of the job know
+    listen: str  # the address of this machine at which the node listens
+    name: str  # of the node, for messages
+    job: bytes  # the facts about the job (_job.py), pickled
+    runtime_env: dict[str, Any]
+    knobs: dict[str, Any]  # (config.py)
+    # Custom resources of this node. All nodes name the same ones in the same order, since messages
+    # have their numbers.
+    resources: dict[str, float]
+
+
+def open_node(given: Given) -> int:
+    """Opens the local engine of this process, and serves the driver of the job. Returns the port at
+    which the node listens."""
+    conf = config.resolve({**given.knobs, "engine": "local", "nodes": 0})
+    job = pickle.loads(given.job)
+    conf |= {
+        "resources": given.resources,
+        "prints": True,
+        "program": f"a node of skate: {given.name}",
+    }
+    job |= {
+        "custom": list(given.resources),
+        "store": int(conf["object_store_memory"]),
+        "gpus": conf["num_gpus"],
+    }
+    _workers.prepare(conf, given.runtime_env, job)
+    _job.hand(given.job)
+    _job.tell(job)
+    _skate.init(conf)
+    prints.start(bool(conf["print_labels"]))
+    return _skate.node_open(
+        {
+            "listen": given.listen,
+            "name": given.name,
+            "job_secret": given.secret,
+            "job_number": given.number,
+            "object_store_memory": int(conf["object_store_memory"]),
+        }
+    )
+
+
+def read_line(fd: int, until: float) -> str:
+    """Reads a line from a pipe. "": its other end was closed, or the time is over."""
+    line = b""
+    while not line.endswith(b"\n"):
+        ready, _, _ = select.select([fd], [], [], max(until - time.monotonic(), 0.0))
+        more = os.read(fd, 4096) if ready else b""
+        if not more:
+            return ""
+        line += more
+    return line.decode().strip()
+
+
+def main(tell: int) -> None:
+    """The program of a node that nodes.py has started: reads Given from stdin, and tells its port,
+    or why there is none, by the pipe `tell`."""
+    # Ctrl-C and Ctrl-\\ are for the driver, which ends its nodes.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+    parent = os.getppid()
+    try:
+        port = open_node(pickle.load(sys.stdin.buffer))
+    except Exception as e:
+        os.write(tell, f"{type(e).__name__}: {' '.join(str(e).split())}\n".encode())
+        raise
+    os.write(tell, b"%d\n" % port)
+    os.close(tell)
+    while (said := _skate.node_wait(LOOK_S)) is None:
+        if os.getppid() != parent:
+            said = "its driver has ended"
+            break
+    api.shutdown()
+    sys.exit(1 if said else 0)

@@ -1,0 +1,106 @@
+"""Starts nodes of the engine `cluster` as processes on this machine: skate.init(_system_config={
+"nodes": 2}), or SKATE_NODES=2. A node is a process of node.py with workers of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+
+from skate import _workers, config
+from skate.calls import by_value
+from skate.engine import node
+
+TYPE_CHECKING = False  # typing is slow to import
+if TYPE_CHECKING:
+    from typing import Any
+
+ADDRESS = "127.0.0.1"
+START_S = 60.0  # a node that has said nothing after this time is an error
+END_S = 10.0  # a node that has not ended after this time is killed
+
+
+class Here:
+    """Nodes on this machine, which share what the engine was given: CPUs, GPUs and memory."""
+
+    def __init__(self, conf: dict[str, Any], job: bytes, runtime_env: dict[str, Any]):
+        n = int(conf["nodes"])
+        if n < 1:
+            raise ValueError(
+                "the engine cluster needs nodes: say how many to start on this machine by SKATE_NODES or _system_config={'nodes': N}"
+            )
+        number, secret = int.from_bytes(os.urandom(7), "little"), os.urandom(32)
+        self._started: list[tuple[subprocess.Popen[bytes], int]] = []
+        self.conf: dict[str, Any] = {"job_number": number, "job_secret": secret}
+        try:
+            for i in range(n):
+                self._start(
+                    node.Given(
+                        number,
+                        secret,
+                        ADDRESS,
+                        f"node {i + 1}",
+                        job,
+                        runtime_env,
+                        _share(conf, i, n),
+                        {name: 0.0 if i else x for name, x in conf["resources"].items()},
+                    )
+                )
+            self.conf["addresses"] = self._addresses()
+        except BaseException:
+            self.close(0)
+            raise
+
+    def _start(self, given: node.Given) -> None:
+        told, tell = os.pipe()
+        try:
+            process = subprocess.Popen(
+                _workers.python_program(f"from skate.engine.node import main; main({tell})"),
+                stdin=subprocess.PIPE,
+                pass_fds=(tell,),
+            )
+        except BaseException:
+            os.close(told)
+            raise
+        finally:
+            os.close(tell)
+        self._started.append((process, told))
+        assert process.stdin is not None
+        with process.stdin as to:
+            to.write(by_value.dumps(given, protocol=5))
+
+    def _addresses(self) -> list[str]:
+        """What the nodes say: where they listen, or why they do not."""
+        out, until = [], time.monotonic() + START_S
+        for process, told in self._started:
+            said = node.read_line(told, until)
+            if not said.isdigit():
+                what = said or f"it ended with {process.wait(END_S)}, and its stderr says why"
+                raise RuntimeError(f"a node of the engine cluster did not start: {what}")
+            out.append(f"{ADDRESS}:{said}")
+        return out
+
+    def close(self, patience_s: float = END_S) -> None:
+        """Waits for the nodes, which end with their driver's engine; kills those that do not."""
+        until = time.monotonic() + patience_s
+        for process, told in self._started:
+            os.close(told)
+            try:
+                process.wait(max(until - time.monotonic(), 0.0))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._started.clear()
+
+
+def _share(conf: dict[str, Any], i: int, n: int) -> dict[str, Any]:
+    """The knobs of node i of n: equal shares, in whole CPUs and GPUs; what is left over goes to the
+    first nodes. Custom resources are the first node's."""
+    out = {name: conf[name] for name in config.KNOBS} | {"trace": "", "page": 0}
+    for name in ("num_cpus", "num_gpus"):
+        out[name] = conf[name] // n + (i < conf[name] % n)
+    if not out["num_cpus"]:
+        raise ValueError(f"num_cpus={conf['num_cpus']:g} is less than one for each of {n} nodes")
+    for name in ("memory", "object_store_memory", "memory_limit"):
+        out[name] = int(conf[name]) // n
+    return out

@@ -1,0 +1,72 @@
+/* node.c - lets the engine of this process serve a driver of a cluster (engine/cluster/node.h).
+ * skate/engine/node.py is the program that does so. */
+#include "base/clock.h"
+#include "engine/cluster/node.h"
+#include "py/core/core.h"
+#include "py/node.h"
+
+struct given_node { /* the fields of the dict; borrowed */
+    const char *listen, *name;
+    struct sk_bytes secret;
+    uint64_t job, store;
+};
+
+#define F(...) PY_FIELD(struct given_node, __VA_ARGS__)
+static const struct py_field field[] = {
+    F("listen", TEXT, listen),
+    F("name", TEXT, name),
+    F("job_secret", BYTES, secret),
+    F("job_number", U64, job),
+    F("object_store_memory", U64, store),
+};
+static const struct py_fields fields = {"node_open", SK_COUNT(field), 4, field};
+
+static PyObject *m_node_open(PyObject *module, PyObject *dict) {
+    struct py_state *st = PyModule_GetState(module);
+    struct given_node g;
+    uint16_t port;
+    PY_ERR(err);
+    if (!PyDict_Check(dict)) return PyErr_Format(PyExc_TypeError, "node_open takes a dict");
+    if (!st->engine || !st->driver || st->node)
+        return PyErr_Format(PyExc_RuntimeError, st->node
+                                                    ? "this process is a node already"
+                                                    : "a node needs an engine of this process");
+    if (py_fields_pick(&fields, dict, &g) < 0) return NULL;
+    struct sk_node_conf c = {.engine = st->engine,
+                             .job = g.job,
+                             .secret = g.secret,
+                             .listen_on = g.listen,
+                             .name = g.name,
+                             .store_bytes = g.store};
+    sk_rc rc = sk_node_open(&c, &st->node, &port, &err);
+    return rc == SK_OK ? PyLong_FromLong(port) : py_raise(st, rc, &err);
+}
+
+static PyObject *m_node_wait(PyObject *module, PyObject *seconds) {
+    struct py_state *st = PyModule_GetState(module);
+    PY_ERR(err);
+    double s = PyFloat_AsDouble(seconds);
+    if (s == -1.0 && PyErr_Occurred()) return NULL;
+    if (!st->node) return PyErr_Format(PyExc_RuntimeError, "this process is no node");
+    int64_t until = sk_deadline_ns((int64_t)(SK_MIN(SK_MAX(s, 0.0), 1e9) * SK_SEC));
+    sk_rc rc;
+    Py_BEGIN_ALLOW_THREADS rc = sk_node_wait(st->node, until, &err);
+    Py_END_ALLOW_THREADS if (rc == SK_EAGAIN) Py_RETURN_NONE;
+    return PyUnicode_FromString(rc == SK_OK ? "" : err.msg);
+}
+
+void py_node_close(struct py_state *st) {
+    struct sk_cluster_node *n = st->node;
+    st->node = NULL;
+    if (!n) return;
+    Py_BEGIN_ALLOW_THREADS sk_node_close(n);
+    Py_END_ALLOW_THREADS
+}
+
+PyMethodDef py_node_methods[] = {
+    {"node_open", m_node_open, METH_O,
+     "Lets the engine of this process serve the driver of a job; the port where it listens."},
+    {"node_wait", m_node_wait, METH_O,
+     "Waits until the driver has ended: '', or what happened to it; None: it has not yet."},
+    {NULL, NULL, 0, NULL},
+};
