@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
+import threading
 import time
 
 from skate import _workers, config
 from skate.calls import by_value
 from skate.engine import node
+from skate.terminal import prints
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import IO, Any
 
 ADDRESS = "127.0.0.1"
 START_S = 60.0  # a node that has said nothing after this time is an error
@@ -31,6 +34,8 @@ class Here:
             )
         number, secret = int.from_bytes(os.urandom(7), "little"), os.urandom(32)
         self._started: list[tuple[subprocess.Popen[bytes], int]] = []
+        self._shown: list[threading.Thread] = []
+        self._shows = bool(conf["prints"])
         self.conf: dict[str, Any] = {"job_number": number, "job_secret": secret}
         try:
             for i in range(n):
@@ -57,6 +62,8 @@ class Here:
             process = subprocess.Popen(
                 _workers.python_program(f"from skate.engine.node import main; main({tell})"),
                 stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 pass_fds=(tell,),
             )
         except BaseException:
@@ -66,8 +73,19 @@ class Here:
             os.close(tell)
         self._started.append((process, told))
         assert process.stdin is not None
+        for stream, name in ((process.stdout, "stdout"), (process.stderr, "stderr")):
+            show = threading.Thread(target=self._show, args=(stream, name), daemon=True)
+            show.start()
+            self._shown.append(show)
         with process.stdin as to:
             to.write(by_value.dumps(given, protocol=5))
+
+    def _show(self, lines: IO[bytes], stream: str) -> None:
+        """Shows what a node writes (its own text, and what its tasks print, with labels) on the
+        present sys.stdout or sys.stderr of this process, until the node ends."""
+        for line in lines:
+            if self._shows or stream == "stderr":
+                prints.write(getattr(sys, stream), line.decode("utf-8", "backslashreplace"))
 
     def _addresses(self) -> list[str]:
         """What the nodes say: where they listen, or why they do not."""
@@ -90,6 +108,8 @@ class Here:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        for show in self._shown:
+            show.join(END_S)
         self._started.clear()
 
 

@@ -81,7 +81,7 @@ def show(last=False):
             _showing = True
             try:
                 for to, lines in _skate.prints_take(last, _labels):
-                    _write(
+                    write(
                         sys.stdout if to == 1 else sys.stderr,
                         lines.decode("utf-8", "backslashreplace"),
                     )
@@ -102,7 +102,8 @@ def _debugged():
     return bool(holder)
 
 
-def _write(stream, text):
+def write(stream, text):
+    """Writes text to a stream of the driver; text that the stream cannot take is dropped."""
     try:
         try:
             stream.write(text)

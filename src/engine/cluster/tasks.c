@@ -194,14 +194,21 @@ static void send(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n) {
         if (sk_map_put(&n->defined, t->fn.v, t) != SK_OK) abort();
     }
     uint8_t few[2048], *buf = few;
+    uint32_t few_from[64], *from = few_from; /* for each argument, the node that has it */
+    if (t->n_args > SK_COUNT(few_from) && !(from = sk_alloc(TAG, t->n_args * sizeof *from)))
+        abort();
+    for (uint32_t i = 0; i < t->n_args; i++)
+        from[i] = t->args[i].id ? bring(n, sk_bval_of(b, t->args[i].id), t->args[i].part) : 0;
     struct sk_wr w = sk_wr_init(few, sizeof few);
     for (int round = 0; round < 2; round++) { /* the second round, if `few` was too small */
         for (uint32_t i = 0; i < t->n_args; i++) {
             const struct sk_barg *a = &t->args[i];
-            struct sk_cmsg_arg m = {
-                .id = a->id, .part = a->part, .offset = a->offset, .length = a->length};
-            if (a->id) m.node = bring(n, sk_bval_of(b, a->id), a->part);
-            else {
+            struct sk_cmsg_arg m = {.id = a->id,
+                                    .node = from[i],
+                                    .part = a->part,
+                                    .offset = a->offset,
+                                    .length = a->length};
+            if (!a->id) {
                 m.kind = a->blob->kind;
                 m.bytes = (struct sk_bytes){a->blob->data, a->blob->len};
             }
@@ -228,6 +235,7 @@ static void send(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n) {
                                 .args = {buf, w.n}}};
     sk_bnode_send(n, &m);
     if (buf != few) sk_free(buf);
+    if (from != few_from) sk_free(from);
     sk_list_del(&t->link);
     sk_list_push_back(&n->sent, &t->link);
     t->state = SK_B_SENT;
