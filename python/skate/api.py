@@ -280,9 +280,10 @@ def _open(a: Any, said: dict[str, Any]) -> Context:
     _check_process()
     conf["prints"] = a.log_to_driver is None or bool(a.log_to_driver)
     conf["program"] = " ".join(sys.argv)[:200]
-    elsewhere = engine.open_processes(conf, pickle.dumps(job), runtime_env, a.address)
+    elsewhere = engine.open_processes(conf, pickle.dumps(job), runtime_env, a.address, a.num_cpus)
     if not elsewhere:
         _workers.prepare(conf, runtime_env, job)
+    job["custom"] = list(elsewhere.get("resources", conf["resources"]))
     _job.tell(job)  # before other threads can see the engine
     try:
         _skate.init({**conf, **elsewhere})

@@ -83,14 +83,16 @@ if TYPE_CHECKING:
             """Stops the engine; it is the last call."""
 
 
-NAMED = {"ray": "skate.engine.ray:Ray"}
-
 # The nodes of the engine `cluster` that is open, as long as this process has started them.
 _nodes = None
 
 
 def open_processes(
-    conf: dict[str, Any], job: bytes, runtime_env: dict[str, Any], address: str | None
+    conf: dict[str, Any],
+    job: bytes,
+    runtime_env: dict[str, Any],
+    address: str | None,
+    num_cpus: float | None,
 ) -> dict[str, Any]:
     """Starts the processes of an engine that has others than the workers of a local engine, and
     returns what init() of C has to know of them. {} for engines of this process and its workers.
@@ -99,20 +101,25 @@ def open_processes(
         conf: The configuration of the engine (config.py).
         job: The facts about the job (_job.py), pickled.
         runtime_env: The environment of the workers.
-        address: Where the cluster is, or None.
+        address: Where a Ray cluster is, or None.
+        num_cpus: The CPUs that init() was given, or None.
     """
     global _nodes
     name = conf["engine"]
-    if name in ("local", "inline"):
-        return {}
+    if ":" not in name and name not in ("cluster", "ray"):
+        return {}  # it is of C, or there is none, which C says
     # Processes of such an engine have their own sys.path: the program's sys.path is sent with
     # functions.
     ambient_environment.begin([], None)
-    if name != "cluster":
+    if ":" in name:
         return {"preload": b"", "guest": make(name, {**conf, "job": job, "address": address})}
-    here = importlib.import_module("skate.engine.nodes").Here
-    _nodes = here(conf, job, runtime_env)
-    return {"preload": b"", **_nodes.conf}
+    if name == "ray":
+        over_ray = importlib.import_module("skate.engine.ray").Nodes
+        _nodes = over_ray(conf, job, runtime_env, address, num_cpus)
+    else:
+        here = importlib.import_module("skate.engine.nodes").Here
+        _nodes = here(conf, job, runtime_env)
+    return {"preload": b"", "engine": "cluster", **_nodes.conf}
 
 
 def close_processes() -> None:
@@ -139,8 +146,8 @@ def of_address(address: str, name: str | None) -> str:
 
 
 def make(name: str, conf: dict[str, Any]) -> Any:
-    """Makes the engine `module:Class`, or the engine that NAMED has under this name."""
-    module, _, cls = NAMED.get(name, name).partition(":")
+    """Makes the engine `module:Class`."""
+    module, _, cls = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), cls)
     except (ImportError, AttributeError) as e:

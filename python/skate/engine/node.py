@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from skate import _job, _skate, _workers, api, config
 from skate.terminal import prints
 
+KNOBS = config.KNOBS
 LOOK_S = 0.5  # how often a node looks whether the process that started it still exists
 
 
@@ -64,6 +65,18 @@ def open_node(given: Given) -> int:
     )
 
 
+def serve() -> str:
+    """Serves the driver until it has ended, then ends the engine. Returns "", or what happened to
+    the driver."""
+    parent = os.getppid()
+    while (said := _skate.node_wait(LOOK_S)) is None:
+        if os.getppid() != parent:
+            said = "the process that started this node has ended"
+            break
+    api.shutdown()
+    return said
+
+
 def read_line(fd: int, until: float) -> str:
     """Reads a line from a pipe. "": its other end was closed, or the time is over."""
     line = b""
@@ -82,7 +95,6 @@ def main(tell: int) -> None:
     # Ctrl-C and Ctrl-\\ are for the driver, which ends its nodes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGQUIT, signal.SIG_IGN)
-    parent = os.getppid()
     try:
         port = open_node(pickle.load(sys.stdin.buffer))
     except Exception as e:
@@ -90,9 +102,4 @@ def main(tell: int) -> None:
         raise
     os.write(tell, b"%d\n" % port)
     os.close(tell)
-    while (said := _skate.node_wait(LOOK_S)) is None:
-        if os.getppid() != parent:
-            said = "its driver has ended"
-            break
-    api.shutdown()
-    sys.exit(1 if said else 0)
+    sys.exit(1 if serve() else 0)
