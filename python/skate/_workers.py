@@ -48,14 +48,17 @@ def _environment(runtime_env: dict[str, Any], job: dict[str, Any]) -> list[str]:
     return [f"{k}={v}" for k, v in env.items()]
 
 
-def _first_note(wanted, runtime_env, job, labels):
-    modules = ["skate.calls.by_value"] + [
-        m for m in ("numpy", "pyarrow", "pandas") if m in sys.modules
-    ]
+def modules(wanted: str) -> list[str]:
+    """The modules that the fork server imports: those that this process has imported and workers
+    are likely to need, and the wanted ones (names by commas)."""
+    out = [m for m in ("numpy", "pyarrow", "pandas") if m in sys.modules]
     if "skate.data" in sys.modules:
         # This module imports pyarrow; the fork server does so while the program builds its plan.
-        modules.append("skate.data.worker.stage")
-    modules += [m for m in wanted.split(",") if m]
+        out.append("skate.data.worker.stage")
+    return out + [m for m in wanted.split(",") if m]
+
+
+def _first_note(wanted, runtime_env, job, labels):
     path = ambient_environment.path_now()
     where = runtime_env.get("working_dir")
     ambient_environment.begin(path, None if where else os.getcwd())
@@ -65,7 +68,7 @@ def _first_note(wanted, runtime_env, job, labels):
         + path
     )
     return _hooks.preload_note(
-        modules,
+        ["skate.calls.by_value", *modules(wanted)],
         path,
         where or os.getcwd(),
         runtime_env.get("worker_process_setup_hook"),

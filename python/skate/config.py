@@ -79,7 +79,7 @@ KNOBS = {
     "nodes": (
         0,
         "SKATE_NODES",
-        "node processes to start on this machine, which share its CPUs and memory; 0: none, the workers are this program's own",
+        "node processes to start on this machine, which share its CPUs and memory, at most one a CPU; 0: none, the workers are this program's own",
     ),
     "address": (
         "",

@@ -108,17 +108,17 @@ def open_processes(
     name = conf["engine"]
     if ":" not in name and name not in ("cluster", "ray"):
         return {}  # it is of C, or there is none, which C says
+    if name == "cluster":
+        here = importlib.import_module("skate.engine.nodes").Here
+        _nodes = here(conf, job, runtime_env)
+        return {"preload": b"", **_nodes.conf}
     # Processes of such an engine have their own sys.path: the program's sys.path is sent with
     # functions.
     ambient_environment.begin([], None)
     if ":" in name:
         return {"preload": b"", "guest": make(name, {**conf, "job": job, "address": address})}
-    if name == "ray":
-        over_ray = importlib.import_module("skate.engine.ray").Nodes
-        _nodes = over_ray(conf, job, runtime_env, address, num_cpus)
-    else:
-        here = importlib.import_module("skate.engine.nodes").Here
-        _nodes = here(conf, job, runtime_env)
+    over_ray = importlib.import_module("skate.engine.ray").Nodes
+    _nodes = over_ray(conf, job, runtime_env, address, num_cpus)
     return {"preload": b"", "engine": "cluster", **_nodes.conf}
 
 

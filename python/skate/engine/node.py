@@ -32,11 +32,14 @@ class Given(NamedTuple):
     # Custom resources of this node. All nodes name the same ones in the same order, since messages
     # have their numbers.
     resources: dict[str, float]
+    path: list[str] | None = None  # sys.path of the driver, if it is on the same machine
 
 
 def open_node(given: Given) -> int:
     """Opens the local engine of this process, and serves the driver of the job. Returns the port at
     which the node listens."""
+    if given.path is not None:
+        sys.path[:] = given.path
     conf = config.resolve({**given.knobs, "engine": "local", "nodes": 0})
     job = pickle.loads(given.job)
     conf |= {

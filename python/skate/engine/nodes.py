@@ -10,7 +10,7 @@ import threading
 import time
 
 from skate import _workers, config
-from skate.calls import by_value
+from skate.calls import ambient_environment, by_value
 from skate.engine import node
 from skate.terminal import prints
 
@@ -27,11 +27,14 @@ class Here:
     """Nodes on this machine, which share what the engine was given: CPUs, GPUs and memory."""
 
     def __init__(self, conf: dict[str, Any], job: bytes, runtime_env: dict[str, Any]):
-        n = int(conf["nodes"])
-        if n < 1:
+        n = min(int(conf["nodes"]), int(conf["num_cpus"]))  # each has a CPU
+        if int(conf["nodes"]) < 1:
             raise ValueError(
                 "the engine cluster needs nodes: say how many to start on this machine by SKATE_NODES or _system_config={'nodes': N}"
             )
+        # Workers begin with the sys.path and the folder of the program, as those of a local engine.
+        path = ambient_environment.path_now()
+        ambient_environment.begin(path, os.getcwd())
         number, secret = int.from_bytes(os.urandom(7), "little"), os.urandom(32)
         self._started: list[tuple[subprocess.Popen[bytes], int]] = []
         self._shown: list[threading.Thread] = []
@@ -49,6 +52,7 @@ class Here:
                         runtime_env,
                         _share(conf, i, n),
                         {name: 0.0 if i else x for name, x in conf["resources"].items()},
+                        path,
                     )
                 )
             self.conf["addresses"] = self._addresses()
@@ -116,11 +120,13 @@ class Here:
 def _share(conf: dict[str, Any], i: int, n: int) -> dict[str, Any]:
     """The knobs of node i of n: equal shares, in whole CPUs and GPUs; what is left over goes to the
     first nodes. Custom resources are the first node's."""
-    out = {name: conf[name] for name in config.KNOBS} | {"trace": "", "page": 0}
+    out = {name: conf[name] for name in config.KNOBS} | {
+        "trace": "",
+        "page": 0,
+        "preload": ",".join(_workers.modules(conf["preload"])),
+    }
     for name in ("num_cpus", "num_gpus"):
         out[name] = conf[name] // n + (i < conf[name] % n)
-    if not out["num_cpus"]:
-        raise ValueError(f"num_cpus={conf['num_cpus']:g} is less than one for each of {n} nodes")
     for name in ("memory", "object_store_memory", "memory_limit"):
         out[name] = int(conf[name]) // n
     return out

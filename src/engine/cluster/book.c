@@ -118,7 +118,8 @@ sk_rc sk_book_joined(struct sk_book *b, const struct sk_cmsg *w, struct sk_bytes
                            .address = at,
                            .total = w->welcome.total,
                            .free = w->welcome.total,
-                           .capacity = w->welcome.store_bytes};
+                           .capacity = w->welcome.store_bytes,
+                           .disk_limit = w->welcome.disk_limit_bytes};
     snprintf(n->name, sizeof n->name, "%.*s", (int)SK_MIN(w->welcome.name.n, (size_t)63),
              (const char *)w->welcome.name.p);
     sk_list_init(&n->sent);

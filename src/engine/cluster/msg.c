@@ -141,6 +141,7 @@ static void write_body(struct sk_wr *w, const struct sk_cmsg *m) {
         sk_wr_u64(w, m->welcome.incarnation);
         res(w, &m->welcome.total);
         sk_wr_u64(w, m->welcome.store_bytes);
+        sk_wr_u64(w, m->welcome.disk_limit_bytes);
         bytes(w, m->welcome.name);
         bytes(w, m->welcome.why);
         break;
@@ -221,6 +222,7 @@ static void read_body(struct sk_rd *r, struct sk_cmsg *m) {
         m->welcome.incarnation = sk_rd_u64(r);
         m->welcome.total = read_res(r);
         m->welcome.store_bytes = sk_rd_u64(r);
+        m->welcome.disk_limit_bytes = sk_rd_u64(r);
         m->welcome.name = sk_rd_bytes(r);
         m->welcome.why = sk_rd_bytes(r);
         break;

@@ -86,7 +86,7 @@ struct sk_cmsg {
             uint32_t version;
             uint64_t incarnation;
             struct sk_res total;
-            uint64_t store_bytes;
+            uint64_t store_bytes, disk_limit_bytes;
             struct sk_bytes name, why;
         } welcome;
         struct { /* where another node can be reached */

@@ -77,6 +77,7 @@ static void welcome(struct sk_cluster_node *n, uint32_t conn, const char *why) {
                                     .incarnation = n->incarnation,
                                     .total = sum.total,
                                     .store_bytes = n->conf.store_bytes,
+                                    .disk_limit_bytes = sum.disk_limit_bytes,
                                     .name = {n->name, strlen(n->name)},
                                     .why = {why, strlen(why)}}};
     send_now(n, conn, &m);

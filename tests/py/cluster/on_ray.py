@@ -80,7 +80,7 @@ def pytest_configure(config):
     import ray
     from test_ray import raylets
 
-    config.skate_raylets = raylets()
+    config.skate_raylets = raylets(1)
     ray.init(address=config.skate_raylets.address, log_to_driver=False)
     os.environ["SKATE_ENGINE"] = "ray"
 

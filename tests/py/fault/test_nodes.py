@@ -175,5 +175,5 @@ def test_a_node_that_cannot_start(monkeypatch):
 
 def test_fewer_cpus_than_nodes():
     skate.shutdown()
-    with pytest.raises(ValueError, match="less than one for each of 3 nodes"):
-        skate.init(num_cpus=2, _system_config={"nodes": 3})
+    with skate.init(num_cpus=2, _system_config={"nodes": 3}):
+        assert len(skate.nodes()) == 2
