@@ -115,6 +115,7 @@ struct sk_engine {
     const struct sk_watch_ops *watch;
     const struct sk_windows_ops *windows;
     const struct sk_moves_ops *moves;
+    const struct sk_inner_ops *inner;
     const struct sk_channels_ops *channels;
     const struct sk_host_ops *host;
     const struct sk_view_ops *view;
@@ -122,6 +123,9 @@ struct sk_engine {
      * (sk_note_value). A get of a note's value never waits, not even in a sink. */
     bool no_notes;
     bool no_parts; /* sk_arg.part is refused */
+    /* References inside arguments and definitions do not travel to the processes that run tasks:
+     * sk_task_spec.contains, and an argument whose value contains some, are refused. */
+    bool no_inner;
 };
 
 struct sk_engine_conf;   /* defined in conf.h */

@@ -67,7 +67,7 @@ struct given { /* the fields of the dict; borrowed */
         budget, permille, every_ns, oom, retries;
     PyObject *resources, *dirs, *argv, *env, *guest, *prints, *nodes;
     struct sk_bytes preload, secret;
-    uint64_t job;
+    uint64_t job, id_base;
 };
 
 #define F(...) PY_FIELD(struct given, __VA_ARGS__)
@@ -102,6 +102,7 @@ static const struct py_field field[] = {
     F("addresses", OBJECT, nodes, .of = &PyList_Type),
     F("job_number", U64, job),
     F("job_secret", BYTES, secret),
+    F("id_base", U64, id_base),
 };
 static const struct py_fields fields = {"init", SK_COUNT(field), 0, field};
 
@@ -185,6 +186,7 @@ int py_conf_read(struct py_conf *k, struct py_state *st, PyObject *dict) {
         return -1;
     }
     numbers(&k->c, &g);
+    k->c.id_base = g.id_base;
     if (resources(k, &g) < 0 || strings(g.dirs, "spill_dir", &k->dirs) < 0 ||
         strings(g.argv, "argv", &k->argv) < 0 || strings(g.env, "env", &k->env) < 0 ||
         strings(g.nodes, "addresses", &k->addresses) < 0) {

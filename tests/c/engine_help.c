@@ -321,6 +321,7 @@ sk_rc eng_try_open(const struct eng_opt *o, struct sk_engine **out, struct sk_er
         .memory_every_ns = o->memory_every_ns,
         .oom_retries = o->oom_retries,
         .graphs = o->graphs,
+        .id_base = o->id_base,
         .spill_dirs = o->spill_dirs[0] ? o->spill_dirs : NULL,
         .n_spill_dirs = o->spill_dirs[0] ? 1 + (o->spill_dirs[1] != NULL) : 0,
         .spill_bytes = o->spill_bytes,

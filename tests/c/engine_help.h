@@ -133,6 +133,7 @@ struct eng_opt {
     int64_t memory_every_ns;
     int32_t oom_retries;
     const struct sk_graph_hooks *graphs;
+    uint64_t id_base;
 };
 extern struct sk_engine *eng; /* the engine that eng_open opened */
 void eng_open(const struct eng_opt *o);

@@ -50,12 +50,14 @@ static void be_node(int to, const struct eng_opt *o) {
 static void node_start(uint32_t i, const struct eng_opt *o) {
     int fd[2];
     uint16_t port = 0;
+    struct eng_opt own = *o;
+    own.id_base = (uint64_t)(i + 1) << 58;
     CHECK(pipe(fd) == 0);
     cl.pid[i] = fork();
     CHECK(cl.pid[i] >= 0);
     if (!cl.pid[i]) {
         close(fd[0]);
-        be_node(fd[1], o);
+        be_node(fd[1], &own);
     }
     close(fd[1]);
     CHECK(read(fd[0], &port, sizeof port) == sizeof port);
@@ -190,6 +192,38 @@ TEST(cluster_runs_tasks_and_moves_values) {
     cluster_close(0);
 }
 
+/* Gives a value that contains a reference: as its return, or as its second yield. */
+TASK(cl_inner) {
+    sk_oid in;
+    int64_t x = 5;
+    const struct sk_engine_ops *ops = t->engine->ops;
+    SK_TRY(ops->put(t->engine, &(struct sk_payload){.kind = KIND_I64, .bytes = {&x, 8}}, &in, err));
+    struct sk_payload p = {.kind = KIND_I64, .bytes = {&in, 8}, .contains = &in, .n_contains = 1};
+    sk_rc rc = t->n_returns == SK_STREAMING ? yield_i64(t, 1, err) : SK_OK;
+    if (rc == SK_OK) {
+        rc = t->n_returns == SK_STREAMING ? sk_task_yield(t, &p, err)
+                                          : sk_task_return(t, t->n_returns - 1, &p, err);
+    }
+    for (uint32_t i = 0; rc == SK_OK && t->n_returns != SK_STREAMING && i + 1 < t->n_returns; i++)
+        rc = ret_i64(t, i, i, err);
+    while (rc == SK_OK && t->n_returns == SK_STREAMING) rc = yield_i64(t, 2, err);
+    ops->release(t->engine, in);
+    return rc;
+}
+/* Gives the number of a reference without saying that it is one. */
+TASK(cl_stray) {
+    sk_oid in;
+    int64_t x = 5;
+    SK_TRY(t->engine->ops->put(t->engine, &(struct sk_payload){.kind = KIND_I64, .bytes = {&x, 8}},
+                               &in, err));
+    return ret_i64(t, 0, (int64_t)in.v, err);
+}
+TASK(cl_look) { /* its argument is the number of an object */
+    int64_t x;
+    SK_TRY(get_i64(t->engine, (sk_oid){(uint64_t)arg_i64(t, 0)}, &x, err));
+    return ret_i64(t, 0, x, err);
+}
+
 struct heard {
     struct sk_sink sink;
     uint32_t n_yields, n_done, n_failed;
@@ -229,6 +263,57 @@ TEST(cluster_streams_have_notes) {
         eng->ops->view_release(eng, &v);
         eng_release(h.oid[i]);
     }
+    cluster_close(0);
+}
+
+/* An object's number means something to one engine only. */
+TEST(cluster_references_inside_values_do_not_travel) {
+    cluster_open(2, &(struct eng_opt){.cpus = 1});
+    char text[400];
+    sk_oid one, two, out[40];
+    struct sk_err err;
+    int64_t x = 7;
+    struct sk_payload p = {.kind = KIND_I64, .bytes = {&x, 8}};
+    CHECK_OK(eng->ops->put(eng, &p, &one, NULL));
+    p.contains = &one;
+    p.n_contains = 1;
+    CHECK_OK(eng->ops->put(eng, &p, &two, NULL));
+    /* to a node */
+    CHECK_EQ(
+        job_on(eng, &(struct job){.fn = "cl_look", .a = {REF(two)}, .n_a = 1}, out, NULL, &err),
+        SK_ENOSYS);
+    CHECK(strstr(err.msg, "as an argument of its own"));
+    struct job in = {
+        .fn = "cl_look", .a = {VAL((int64_t)one.v)}, .n_a = 1, .contains = &one, .n_contains = 1};
+    CHECK_EQ(job_on(eng, &in, out, NULL, &err), SK_ENOSYS);
+    struct sk_actor_spec s = {.init = spec_of(&in)};
+    sk_aid a;
+    CHECK_EQ(eng->ops->actor_create(eng, &s, &a, out, &err), SK_ENOSYS);
+    in.n_contains = 0; /* nobody says that it is a reference: it is none there */
+    CHECK_EQ(eng_error(eng_job(&in), text, sizeof text), SK_ELOST);
+    CHECK_MSG(strstr(text, "another engine"), "%s", text);
+    /* from a node */
+    for (uint32_t n = 1; n <= 40; n += 39) {
+        CHECK_OK(job_on(eng, &(struct job){.fn = "cl_inner", .n_returns = n}, out, NULL, NULL));
+        for (uint32_t i = 0; i < n; i++) {
+            CHECK_EQ(eng_error(out[0], text, sizeof text), SK_ENOSYS);
+            CHECK(strstr(text, "contains a reference"));
+            out[0].v++;
+        }
+    }
+    struct heard h = {.sink = {on_events}};
+    struct job j = {.fn = "cl_inner", .n_returns = SK_STREAMING, .sink = &h.sink};
+    CHECK_OK(job_on(eng, &j, NULL, NULL, NULL));
+    CHECK(eng_drive_until(is_over, &h));
+    CHECK_EQ(h.n_yields, 1);
+    CHECK_EQ(h.n_failed, 1);
+    eng_release(h.oid[0]);
+    struct sk_view v;
+    sk_oid stray = {(uint64_t)eng_take(eng_job(&(struct job){.fn = "cl_stray"}))};
+    CHECK_EQ(eng->ops->get(eng, &stray, 1, INT64_MAX, &v, &err), SK_ELOST);
+    CHECK(strstr(err.msg, "another node"));
+    eng_release(two);
+    eng_release(one);
     cluster_close(0);
 }
 

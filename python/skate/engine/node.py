@@ -32,6 +32,9 @@ class Given(NamedTuple):
     # Custom resources of this node. All nodes name the same ones in the same order, since messages
     # have their numbers.
     resources: dict[str, float]
+    # 1 to 31: the part of all ids (conf.h) that this node's engine takes its ids from. The driver's
+    # are below, so an id that strays from one engine to another names nothing there.
+    place: int = 1
     path: list[str] | None = None  # sys.path of the driver, if it is on the same machine
 
 
@@ -46,6 +49,7 @@ def open_node(given: Given) -> int:
         "resources": given.resources,
         "prints": True,
         "program": f"a node of skate: {given.name}",
+        "id_base": given.place << 58,
     }
     job |= {
         "custom": list(given.resources),

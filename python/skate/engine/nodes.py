@@ -52,6 +52,7 @@ class Here:
                         runtime_env,
                         _share(conf, i, n),
                         {name: 0.0 if i else x for name, x in conf["resources"].items()},
+                        1 + i % 31,
                         path,
                     )
                 )

@@ -78,8 +78,7 @@ static sk_rc op_shape(struct sk_engine *e, const struct sk_need *n, sk_shape *ou
     SK_TRY(begin(x, err) == SK_OK ? SK_OK : end(x, x->closing ? SK_ECLOSED : x->broken.code));
     sk_rc rc = SK_ERR(err, SK_EINFEASIBLE, "there is no node");
     for (uint32_t i = 0; rc != SK_OK && i < x->nodes.n; i++)
-        if (x->nodes.p[i].alive)
-            rc = sk_res_check(&n->res, &x->nodes.p[i].total, &x->names, err);
+        if (x->nodes.p[i].alive) rc = sk_res_check(&n->res, &x->nodes.p[i].total, &x->names, err);
     uint32_t i = 0;
     while (rc == SK_OK && i < x->shapes.n &&
            memcmp(&x->shapes.p[i].res, &n->res, sizeof n->res) != 0)
@@ -316,6 +315,11 @@ static sk_rc view_of_unlocked(struct sk_ghost *x, sk_oid id, int64_t deadline_ns
 static sk_rc find(struct sk_ghost *x, sk_oid id, struct sk_gobj **out, struct sk_err *err) {
     *out = sk_own_get(x->own, id.v);
     if (*out) return SK_OK;
+    if (id.v >> 58) /* a part of the ids that no engine of this process has (conf.h) */
+        return SK_ERR(err, SK_ELOST,
+                      "object %llx belongs to the engine of another node: a reference inside a "
+                      "value does not travel between a node and its driver",
+                      (unsigned long long)id.v);
     return SK_ERR(err, SK_ELOST, "object %llx does not exist (any more)", (unsigned long long)id.v);
 }
 
@@ -502,7 +506,8 @@ static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **ou
                               .ops = &ops,
                               .custom = &custom,
                               .no_notes = !conf->guest->notes,
-                              .no_parts = !conf->guest->parts};
+                              .no_parts = !conf->guest->parts,
+                              .no_inner = true};
     x->g = *conf->guest;
     x->task_retries = conf->task_retries;
     x->next_id = 1;

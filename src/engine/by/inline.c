@@ -168,6 +168,7 @@ static sk_rc open_inline(const struct sk_engine_conf *conf, struct sk_engine **o
                               .groups = &sk_inline_group_ops,
                               .state = &sk_inline_state,
                               .progress = &sk_inline_progress,
+                              .inner = &sk_inline_inner,
                               .no_notes = conf->no_notes};
     x->runner = conf->runner;
     x->store_bytes = conf->store_bytes;

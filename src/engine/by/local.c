@@ -115,6 +115,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
                                  .watch = &sk_driver_watch,
                                  .windows = &sk_driver_windows,
                                  .moves = &sk_driver_moves,
+                                 .inner = &sk_driver_inner,
                                  .channels = &sk_driver_channels,
                                  .host = &sk_driver_host,
                                  .view = &sk_driver_view};

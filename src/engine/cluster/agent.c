@@ -12,6 +12,7 @@
 #include "base/containers/list.h"
 #include "base/containers/map.h"
 #include "base/containers/vec.h"
+#include "engine/inner.h"
 #include "engine/watch.h"
 
 #define TAG SK_TAG_ENGINE
@@ -42,6 +43,7 @@ struct atask {
     bool *whole;        /* own[i] is the whole value, whatever part of it is the argument */
     uint32_t n_missing; /* arguments that are being read */
     bool given;         /* the engine has the task */
+    bool refused;       /* it made a value that does not travel, so it fails when it has ended */
     uint32_t attempt;   /* number of the driver for the engine's attempt 0 */
     bool is_init;
     uint32_t n_returns;
@@ -636,6 +638,38 @@ static void done(struct sk_agent *a, struct atask *t, const struct sk_event *ev)
     sk_free(view);
 }
 
+/* True if a value that the event tells of contains references. */
+static bool has_inner(struct sk_agent *a, const struct atask *t, const struct sk_event *ev) {
+    const struct sk_inner_ops *inner = a->e->inner;
+    uint32_t n = ev->kind == SK_EV_DONE && t->n_returns != SK_STREAMING ? t->n_returns : 0;
+    sk_oid few[32];
+    if (!inner || t->is_init) return false; /* what a constructor makes is made here */
+    if (ev->oid.v && inner->count(a->e, &ev->oid, 1)) return true;
+    for (uint32_t i = 0; i < n;) {
+        uint32_t k = 0;
+        while (k < SK_COUNT(few) && i < n) few[k++].v = t->first.v + i++;
+        if (inner->count(a->e, few, k)) return true;
+    }
+    return false;
+}
+
+/* Fails a task whose value contains references: their numbers mean nothing to another engine.
+ * False: the event is to be told as it is. */
+static bool refuse(struct sk_agent *a, struct atask *t, const struct sk_event *ev) {
+    if (!t->refused && !has_inner(a, t, ev)) return false;
+    SK_DCHECK(t->given && ev->tag == t->id);
+    if (!t->refused && ev->kind == SK_EV_YIELDED)
+        (void)!a->e->ops->cancel(a->e, t->tid, 0, NULL); /* the rest is of no use */
+    t->refused = true;
+    if (ev->oid.v) a->e->ops->release(a->e, ev->oid);
+    if (ev->kind != SK_EV_DONE && ev->kind != SK_EV_FAILED) return true;
+    release_returns(a, t);
+    task_fail(a, t, SK_ENOSYS,
+              "a value of the task contains a reference or an actor, which only the engine of its "
+              "node knows, so it does not travel to the driver; give the value itself");
+    return true;
+}
+
 static void take(struct sk_agent *a, const struct sk_event *ev) {
     struct atask *t = sk_map_get(&a->tasks, ev->tag);
     struct sk_view view = {0};
@@ -658,6 +692,7 @@ static void take(struct sk_agent *a, const struct sk_event *ev) {
         }
         ev = &end;
     }
+    if (refuse(a, t, ev)) return;
     if (ev->kind == SK_EV_STARTED) event_with(a, t, ev, NULL, 0);
     if (ev->kind == SK_EV_YIELDED || (ev->kind == SK_EV_FAILED && ev->oid.v)) {
         bool error = ev->kind == SK_EV_FAILED;

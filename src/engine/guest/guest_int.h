@@ -60,14 +60,13 @@ struct sk_gtask {
     struct sk_list link; /* in `waiting` until the task is given to the guest, then in `told` */
     uint64_t id, first, actor;
     sk_fid fn;
-    uint32_t n_returns, n_args, n_held, max_calls;
+    uint32_t n_returns, n_args, max_calls;
     bool is_init, told, retry_exceptions, node_only;
     uint32_t node;
     int32_t max_retries;
     struct sk_need need;
     char *name;
     struct sk_garg *args;
-    uint64_t *held; /* references inside inline arguments */
     struct sk_sink *sink;
     uint64_t sink_tag;
 };

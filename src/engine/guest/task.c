@@ -8,14 +8,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* The number of an object of this engine means nothing where the task runs. */
+static sk_rc inner(const struct sk_gtask *t, struct sk_err *err) {
+    return SK_ERR(err, SK_ENOSYS,
+                  "%s: a reference or an actor inside an argument does not travel to the process "
+                  "that runs the task; pass a reference as an argument of its own",
+                  t->name ? t->name : "task");
+}
+
 static sk_rc fill(struct sk_ghost *x, struct sk_gtask *t, const struct sk_task_spec *s,
                   struct sk_err *err) {
     t->args = sk_calloc(TAG, (s->n_args + 1) * sizeof *t->args);
-    t->held = sk_calloc(TAG, (s->n_contains + 1) * sizeof *t->held);
     const char *name = sk_map_get(&x->fns, s->fn.v);
     if (!name) return SK_ERR(err, SK_EINVAL, "function %s is not defined", s->name ? s->name : "?");
     t->name = sk_strdup(TAG, s->name ? s->name : name);
-    if (!t->args || !t->held || !t->name) return SK_ERR(err, SK_ENOMEM, "task %s", name);
+    if (s->n_contains) return inner(t, err);
+    if (!t->args || !t->name) return SK_ERR(err, SK_ENOMEM, "task %s", name);
     for (uint32_t i = 0; i < s->n_args; i++) {
         const struct sk_arg *a = &s->args[i];
         if (a->part && !x->g.parts)
@@ -23,6 +31,7 @@ static sk_rc fill(struct sk_ghost *x, struct sk_gtask *t, const struct sk_task_s
                 err, SK_EINVAL,
                 "task %s: argument %u is a part of an object; this engine gives whole ones only",
                 name, i);
+        if (a->ref.v && sk_own_n_inner(x->own, a->ref.v)) return inner(t, err);
         if (a->ref.v) SK_TRY(sk_own_hold(x->own, a->ref.v, err));
         else if (a->bytes.n > SK_INLINE_MAX)
             return SK_ERR(err, SK_EINVAL, "task %s: argument %u has %zu bytes; put it first",
@@ -34,10 +43,6 @@ static sk_rc fill(struct sk_ghost *x, struct sk_gtask *t, const struct sk_task_s
         if (!a->ref.v && !(t->args[i].val = sk_gval_new(a->kind, a->bytes)))
             return SK_ERR(err, SK_ENOMEM, "task %s: argument %u", t->name, i);
         t->n_args++;
-    }
-    for (uint32_t i = 0; i < s->n_contains; i++) {
-        SK_TRY(sk_own_hold(x->own, s->contains[i].v, err));
-        t->held[t->n_held++] = s->contains[i].v;
     }
     return SK_OK;
 }
@@ -83,10 +88,8 @@ void sk_gtask_free(struct sk_ghost *x, struct sk_gtask *t) {
         if (t->args[i].ref) sk_own_unhold(x->own, t->args[i].ref);
         sk_gval_unref(x, t->args[i].val);
     }
-    for (uint32_t i = 0; i < t->n_held; i++) sk_own_unhold(x->own, t->held[i]);
     sk_free(t->name);
     sk_free(t->args);
-    sk_free(t->held);
     sk_free(t);
     sk_gobj_drain(x);
 }

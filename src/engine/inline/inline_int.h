@@ -16,6 +16,7 @@
 #include "engine/actors.h"
 #include "engine/engine_int.h"
 #include "engine/groups.h"
+#include "engine/inner.h"
 #include "engine/books/history.h"
 #include "engine/books/names.h"
 #include "engine/own/own.h"
@@ -193,6 +194,7 @@ struct sk_igroup *sk_inline_group(struct sk_inline *x, uint64_t id);
 /* ---- state.c: side contracts state and progress */
 extern const struct sk_state_ops sk_inline_state;
 extern const struct sk_progress_ops sk_inline_progress;
+extern const struct sk_inner_ops sk_inline_inner;
 /* Adds an ended attempt to the history; error NULL: the attempt succeeded. */
 void sk_istate_ended(struct sk_inline *x, struct sk_itask *t, const struct sk_blob *error,
                      int64_t now_ns);

@@ -117,3 +117,13 @@ void sk_inline_release(struct sk_engine *e, sk_oid o) {
     }
     sk_inline_unlock(x);
 }
+
+static uint64_t inner_count(struct sk_engine *e, const sk_oid *ids, size_t n) {
+    struct sk_inline *x = sk_inline_of(e);
+    uint64_t sum = 0;
+    sk_inline_lock(x);
+    for (size_t i = 0; i < n; i++) sum += sk_own_n_inner(x->own, ids[i].v);
+    sk_inline_unlock(x);
+    return sum;
+}
+const struct sk_inner_ops sk_inline_inner = {.count = inner_count};

@@ -173,6 +173,14 @@ int py_template_prepare(struct py_state *st, struct tmpl *t) {
     if (make_def(st, d) < 0) return -1;
     /* dump_function may have noticed that the ambient environment changed */
     if (made) d->content = st->ambient.content;
+    if (d->def_refs && st->engine->no_inner) {
+        PyErr_Format(PyExc_NotImplementedError,
+                     "%U refers to an ObjectRef or an actor in its closure or globals, and a "
+                     "reference does not travel there to the processes of the engine \"%s\"; pass "
+                     "it as an argument of its own",
+                     d->name, st->engine->cls->name);
+        return -1;
+    }
     if ((d->gen != st->gen || d->fid.v == 0) &&
         py_define(st, d->def, d->named ? d->target : d->name, d->kind == METHOD, &d->fid) < 0)
         return -1; /* a name given for one call does not belong to the definition */

@@ -12,6 +12,7 @@
 #include "base/containers/vec.h"
 #include "engine/cluster/agent.h"
 #include "engine/cluster/book.h"
+#include "engine/inner.h"
 #include "test.h"
 
 enum { N_NODES = 12, N_TASKS = 120, MAX_ARGS = 4, MAX_VALUES = 5, FN = 3, KIND = 9 };
@@ -21,6 +22,7 @@ enum { N_NODES = 12, N_TASKS = 120, MAX_ARGS = 4, MAX_VALUES = 5, FN = 3, KIND =
 struct plan { /* what a task does; its bytes are the first argument */
     uint64_t salt;
     uint32_t n_values, stream;
+    uint32_t inner; /* number of the value that contains a reference; 0: none does */
     uint32_t size[MAX_VALUES];
 };
 
@@ -52,6 +54,7 @@ struct tobj {
     uint32_t kind;
     size_t n;
     uint8_t *p;
+    bool inner;
 };
 struct ttask {
     struct sk_list link;
@@ -227,6 +230,7 @@ static void t_value(struct toy *x, struct ttask *t, uint32_t i, uint64_t id) {
         t->n_returns == SK_STREAMING ? tobj_new(x, id, KIND, NULL, 0) : sk_map_get(&x->objs, id);
     if (!o) return; /* nobody holds the return any more */
     o->n = t->plan.size[i];
+    o->inner = t->plan.inner == i + 1;
     CHECK(o->p = sk_realloc(SK_TAG_TEST, o->p, o->n + 1));
     fill(o->p, o->n, mix(t->hash, i));
 }
@@ -275,6 +279,15 @@ static sk_rc t_drive(struct sk_engine *e, bool (*is)(void *arg), void *arg, int6
     }
     return SK_OK;
 }
+static uint64_t t_inner(struct sk_engine *e, const sk_oid *ids, size_t n) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct tobj *o = sk_map_get(&toy_of(e)->objs, ids[i].v);
+        sum += o && o->inner;
+    }
+    return sum;
+}
+static const struct sk_inner_ops toy_inner = {.count = t_inner};
 static const struct sk_engine_ops toy_ops = {
     .drive = t_drive,
     .define = t_define,
@@ -330,7 +343,7 @@ static struct {
     struct sk_list link[N_NODES + 1][N_NODES + 1];
     bool cut[N_NODES + 1][N_NODES + 1];
     struct htask task[N_TASKS];
-    uint32_t n_over, n_submitted, n_lost, n_fetched, n_failed, n_cancelled;
+    uint32_t n_over, n_submitted, n_lost, n_fetched, n_failed, n_cancelled, n_refused;
     uint64_t n_again, n_remade;
     bool lost_any;
 } c;
@@ -342,6 +355,7 @@ static void node_start(uint32_t i) {
     struct toy *x = &n->toy;
     *n = (struct node){.up = true};
     x->e.ops = &toy_ops;
+    x->e.inner = &toy_inner;
     x->next = 1;
     sk_map_init(&x->objs, SK_TAG_TEST);
     sk_map_init(&x->actors, SK_TAG_TEST);
@@ -479,6 +493,8 @@ static void program(bool hard) {
             t->actor = ++n_actors;
             actor_task[n_actors - 1] = i;
         } else if (n_actors && !test_below(5)) t->actor = 1 + (uint32_t)test_below(n_actors);
+        if (hard && !t->is_put && !t->is_init && !test_below(30))
+            t->plan.inner = 1 + (uint32_t)test_below(t->plan.n_values);
         if (t->actor && hard) t->retries = c.task[actor_task[t->actor - 1]].retries;
         t->n_args = t->is_put || !i ? 0 : (uint32_t)test_below(MAX_ARGS + 1);
         for (uint32_t k = 0; k < t->n_args; k++) {
@@ -599,6 +615,7 @@ static void submit(uint32_t i) {
 static void take_value(struct htask *t, uint32_t k, const struct sk_guest_value *v) {
     struct want *w = &t->v[k];
     CHECK(!w->there && k < t->plan.n_values);
+    CHECK(t->plan.inner != k + 1); /* it means nothing here */
     w->there = true;
     w->handle = v->handle;
     if (!v->handle) {
@@ -629,12 +646,16 @@ static void told(void *host, const struct sk_guest_event *ev) {
     }
     if (ev->kind == SK_EV_FAILED) {
         /* only for a reason: it was cancelled, or a node was lost and it may not run again */
-        CHECK_MSG(t->cancelled || (c.lost_any && (ev->code == SK_EDEAD || ev->code == SK_ELOST ||
-                                                  ev->code == SK_EACTOR)),
+        bool refused = t->plan.inner && ev->code == SK_ENOSYS;
+        CHECK_MSG(t->cancelled || refused ||
+                      (c.lost_any &&
+                       (ev->code == SK_EDEAD || ev->code == SK_ELOST || ev->code == SK_EACTOR)),
                   "task %llu failed: %s", (unsigned long long)ev->task, ev->text);
-        CHECK(t->cancelled || t->retries >= 0 || ev->code == SK_ELOST || ev->code == SK_EACTOR);
+        CHECK(t->cancelled || refused || t->retries >= 0 || ev->code == SK_ELOST ||
+              ev->code == SK_EACTOR);
         t->failed = true;
         c.n_failed++;
+        c.n_refused += refused;
     }
     if (ev->kind != SK_EV_DONE && ev->kind != SK_EV_FAILED) return;
     t->over = true;
@@ -836,7 +857,7 @@ TEST_SLOW(nodes_sim_without_faults, 120) {
 }
 
 TEST_SLOW(nodes_sim_with_lost_nodes, 300) {
-    uint64_t again = 0, remade = 0, lost = 0, fetched = 0, failed = 0, cancelled = 0;
+    uint64_t again = 0, remade = 0, lost = 0, fetched = 0, failed = 0, cancelled = 0, refused = 0;
     for (int i = 0; i < test_rounds(150); i++) {
         run_one(true, i % 2);
         lost += c.n_lost;
@@ -845,10 +866,12 @@ TEST_SLOW(nodes_sim_with_lost_nodes, 300) {
         fetched += c.n_fetched;
         failed += c.n_failed;
         cancelled += c.n_cancelled;
+        refused += c.n_refused;
     }
     printf("# %llu nodes lost, %llu values fetched, %llu tasks sent again, %llu run again for lost "
-           "values, %llu failed, %llu cancelled\n",
+           "values, %llu failed, %llu of them refused, %llu cancelled\n",
            (unsigned long long)lost, (unsigned long long)fetched, (unsigned long long)again,
-           (unsigned long long)remade, (unsigned long long)failed, (unsigned long long)cancelled);
-    CHECK(lost > 50 && fetched > 50 && cancelled > 10 && again > 50 && remade > 50);
+           (unsigned long long)remade, (unsigned long long)failed, (unsigned long long)refused,
+           (unsigned long long)cancelled);
+    CHECK(lost > 50 && fetched > 50 && cancelled > 10 && again > 50 && remade > 50 && refused > 50);
 }

@@ -14,6 +14,7 @@
 #include "engine/envs.h"
 #include "engine/groups.h"
 #include "engine/host.h"
+#include "engine/inner.h"
 #include "engine/local/driver/local_int.h"
 #include "engine/moves.h"
 #include "engine/state.h"
@@ -96,6 +97,7 @@ extern const struct sk_envs_ops sk_driver_envs;
 extern const struct sk_state_ops sk_driver_state;
 extern const struct sk_progress_ops sk_driver_progress;
 extern const struct sk_usage_ops sk_driver_usage;
+extern const struct sk_inner_ops sk_driver_inner;
 extern const struct sk_watch_ops sk_driver_watch;
 extern const struct sk_windows_ops sk_driver_windows;
 extern const struct sk_moves_ops sk_driver_moves;

@@ -134,6 +134,16 @@ static size_t l_references(struct sk_engine *e, struct sk_reference *out, size_t
     return n;
 }
 
+static uint64_t l_inner(struct sk_engine *e, const sk_oid *ids, size_t n) {
+    uint64_t sum = 0;
+    sk_driver_lock(e);
+    for (size_t i = 0; !sk_local_of(e)->closing && i < n; i++)
+        sum += sk_own_n_inner(sk_local_of(e)->own, ids[i].v);
+    sk_driver_unlock(e);
+    return sum;
+}
+const struct sk_inner_ops sk_driver_inner = {.count = l_inner};
+
 /* ---- view.h ---- */
 
 static void l_view_begin(struct sk_engine *e, struct sk_viewed *v) {

@@ -232,7 +232,10 @@ void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
             sk_req_free(l, q);
             sk_driver_link_error(
                 l, w, req, SK_ELOST,
-                "the object does not exist any more: its last reference was released");
+                (ids[i] ^ l->id_base) >> 58
+                    ? "the object belongs to another engine: a reference inside a value does not "
+                      "travel between a node and its driver"
+                    : "the object does not exist any more: its last reference was released");
             return;
         }
         q->oids[q->n++] = ids[i];
