@@ -48,6 +48,13 @@ struct sk_guest_task {
     /* the task runs on that node only: when the node goes away, the task ends with
      * SK_EINFEASIBLE */
     bool node_only;
+    /* If the guest takes the options of actors. A constructor: as in sk_actor_spec. A call: its
+     * concurrency group, and whether it fails rather than waits while its actor starts again
+     * (sk_task_opts.no_wait). */
+    const struct sk_actor_opts *opts;
+    int32_t max_task_retries;
+    uint32_t group;
+    bool no_wait;
     const struct sk_guest_value *args;
     uint32_t n_args;
 };
@@ -96,6 +103,8 @@ struct sk_guest {
     void *ctx;
     bool notes; /* its events have notes */
     bool parts; /* its tasks can take parts of values */
+    /* it takes the options of actors: concurrency groups, event loops, retries of calls */
+    bool actors;
 };
 
 #endif

@@ -332,6 +332,67 @@ TEST(cluster_actors_keep_state_and_order) {
     cluster_close(0);
 }
 
+/* Waits until word 3 is arg 0, so that as many calls have to run at once. */
+TASK(cl_meet) {
+    gate_add(3, 1);
+    if (!gate_wait(3, (uint32_t)arg_i64(t, 0))) return SK_ERR(err, SK_ETIMEOUT, "gate");
+    return ret_i64(t, 0, 1, err);
+}
+TASK(cl_async) {
+    return t->is_async ? ret_i64(t, 0, 1, err) : SK_ERR(err, SK_EINVAL, "there is no loop");
+}
+/* Kills its process when it runs first. */
+TASK(cl_dies_once) {
+    if (gate_add(4, 1) == 1) raise(SIGKILL);
+    return ret_i64(t, 0, (int64_t)t->attempt, err);
+}
+/* Waits for word 5. */
+TASK(cl_late) {
+    if (!gate_wait(5, 1)) return SK_ERR(err, SK_ETIMEOUT, "gate");
+    return ret_i64(t, 0, arg_i64(t, 0), err);
+}
+
+TEST(cluster_actors_have_groups_and_loops_and_retries) {
+    cluster_open(2, &(struct eng_opt){.cpus = 2});
+    struct sk_actor_opts o = {.n_groups = 2, .groups = (uint32_t[]){1, 4}};
+    struct sk_actor_spec s = {
+        .init = spec_of(&(struct job){.fn = "cl_counter", .a = {VAL(0)}, .n_a = 1}), .opts = &o};
+    sk_aid a;
+    sk_oid ready, r[5], late;
+    CHECK_OK(eng->ops->actor_create(eng, &s, &a, &ready, NULL));
+    late = eng_job(&(struct job){.fn = "cl_late", .a = {VAL(9)}, .n_a = 1});
+    /* a call that waits for its argument holds back no other */
+    sk_oid last = eng_job(&(struct job){.fn = "cl_count", .a = {REF(late)}, .n_a = 1, .actor = a});
+    for (int i = 0; i < 4; i++)
+        r[i] = eng_job(
+            &(struct job){.fn = "cl_meet", .a = {VAL(4)}, .n_a = 1, .actor = a, .opts.group = 1});
+    for (int i = 0; i < 4; i++) CHECK_EQ(eng_take(r[i]), 1);
+    gate_add(5, 1);
+    CHECK_EQ(eng_take(last), 9);
+    eng_release(late);
+    eng_release(ready);
+    sk_actor_release(eng, a);
+
+    o = (struct sk_actor_opts){.is_async = true, .n_groups = 1, .groups = (uint32_t[]){8}};
+    CHECK_OK(eng->ops->actor_create(eng, &s, &a, &ready, NULL));
+    CHECK_EQ(eng_take(eng_job(&(struct job){.fn = "cl_async", .actor = a})), 1);
+    eng_release(ready);
+    sk_actor_release(eng, a);
+
+    o = (struct sk_actor_opts){0};
+    s.max_restarts = 1;
+    s.max_task_retries = 2;
+    CHECK_OK(eng->ops->actor_create(eng, &s, &a, &ready, NULL));
+    CHECK_EQ(eng_take(eng_job(&(struct job){.fn = "cl_dies_once", .actor = a})), 1);
+    eng_release(ready);
+    sk_actor_release(eng, a);
+    o.groups = (uint32_t[]){0};
+    o.n_groups = 1;
+    struct sk_err err;
+    CHECK_EQ(eng->ops->actor_create(eng, &s, &a, &ready, &err), SK_EINVAL);
+    cluster_close(0);
+}
+
 /* ---- losses ---------------------------------------------------------------------------------- */
 
 TEST(cluster_makes_values_of_a_killed_node_again) {

@@ -69,6 +69,9 @@ TEST(cluster_messages_round_trip) {
                                 .attempt = 3,
                                 .n_returns = SK_STREAMING,
                                 .max_retries = -1,
+                                .group = 3,
+                                .max_task_retries = -1,
+                                .groups = {&(uint32_t[]){7, 8}, 8},
                                 .need.amount = {5000},
                                 .name = {"name", 4},
                                 .n_args = 2,
@@ -83,6 +86,8 @@ TEST(cluster_messages_round_trip) {
     CHECK_OK(sk_cmsg_read(type, (struct sk_bytes){o.p + SK_CMSG_HEAD, body}, &back, NULL));
     CHECK(back.type == SK_CMSG_RUN && back.run.task == 9 && back.run.max_retries == -1);
     CHECK(back.run.n_args == 2 && back.run.need.amount[0] == 5000 && back.run.name.n == 4);
+    CHECK(back.run.group == 3 && back.run.max_task_retries == -1 && back.run.groups.n == 8);
+    CHECK(!memcmp(back.run.groups.p, &(uint32_t[]){7, 8}, 8));
     struct sk_rd r = sk_rd_init(back.run.args.p, back.run.args.n);
     struct sk_cmsg_arg a = sk_cmsg_arg_next(&r), b = sk_cmsg_arg_next(&r);
     CHECK(!a.id && a.bytes.n == 6 && !memcmp(a.bytes.p, "inline", 6));
@@ -93,5 +98,14 @@ TEST(cluster_messages_round_trip) {
                  SK_ECORRUPT);
     sk_cmsg_head(o.p + SK_CMSG_HEAD + body, &body, &type);
     CHECK(!body && type == SK_CMSG_BEAT);
+    uint32_t many[SK_GROUPS_MAX + 1] = {0};
+    for (size_t n = 7; n <= sizeof many; n += sizeof many - 7) { /* half a group, and too many */
+        m.run.groups = (struct sk_bytes){many, n};
+        o.n = 0;
+        CHECK_OK(sk_cmsg_put(&o, &m, NULL));
+        sk_cmsg_head(o.p, &body, &type);
+        CHECK_EQ(sk_cmsg_read(type, (struct sk_bytes){o.p + SK_CMSG_HEAD, body}, &back, NULL),
+                 SK_ECORRUPT);
+    }
     sk_free(o.p);
 }

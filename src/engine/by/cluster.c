@@ -399,7 +399,8 @@ static sk_rc open_cluster(const struct sk_engine_conf *conf, struct sk_engine **
     for (uint32_t i = 0; rc == SK_OK && i < k->n_addresses; i++)
         rc = say_hello(c, k->addresses[i], err);
     if (rc == SK_OK) rc = meet(c, err);
-    struct sk_guest guest = {.ops = &guest_ops, .ctx = c, .notes = true, .parts = true};
+    struct sk_guest guest = {
+        .ops = &guest_ops, .ctx = c, .notes = true, .parts = true, .actors = true};
     struct sk_engine_conf host = *conf;
     host.guest = &guest;
     if (rc == SK_OK) {

@@ -157,6 +157,7 @@ static sk_rc op_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid
     if (first) first->v = base;
     if (tid) tid->v = id;
     if (a) a->n_calls++;
+    if (a && !t->max_retries && x->g.actors) t->max_retries = a->max_task_retries;
     if (opts->refused) sk_gtask_fail(x, t, SK_EINFEASIBLE, opts->refused);
     else if (a && a->why) sk_gtask_fail(x, t, SK_EACTOR, "its actor is dead");
     else sk_gtask_settle(x);
@@ -188,18 +189,19 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
     struct sk_task_spec s = spec->init;
     struct sk_gactor *a = NULL;
     bool made = false;
-    const struct sk_actor_opts *o = spec->opts;
+    struct sk_aspec o = sk_aspec_of(spec);
     sk_rc rc = begin(x, err);
     uint64_t id = x->next_id;
     if (rc != SK_OK) goto out;
     const char *cls = sk_map_get(&x->fns, s.fn.v);
-    if (o && (o->name || o->detached || o->is_async || o->n_groups > 1 ||
-              (o->n_groups && o->groups[0] > 1)))
+    bool at_once = o.is_async || o.n_groups > 1 || (o.n_groups && o.groups[0] > 1);
+    SK_GO(sk_aspec_check(&o, err));
+    if (o.name.n || o.detached || (at_once && !x->g.actors))
         SK_GO(SK_ERR(err, SK_ENOSYS, "%s: this engine has no %s", cls ? cls : "actor",
-                     o->name       ? "names of actors"
-                     : o->detached ? "detached actors"
-                                   : "concurrency within an actor (max_concurrency, "
-                                     "concurrency_groups, async methods)"));
+                     o.name.n     ? "names of actors"
+                     : o.detached ? "detached actors"
+                                  : "concurrency within an actor (max_concurrency, "
+                                    "concurrency_groups, async methods)"));
     uint32_t node = node_of(x, &s);
     SK_GO(sk_spec_check(&s, node, err));
     x->next_id += 3; /* ids of `ready`, the actor and its constructor */
@@ -212,7 +214,17 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
         s.shape = x->shapes.n;
     }
     if (!(a = sk_calloc(TAG, sizeof *a))) SK_GO(SK_ERR(err, SK_ENOMEM, "actor"));
-    *a = (struct sk_gactor){.id = id + 1, .ready = id, .n_handles = 1, .n_calls = 1};
+    *a = (struct sk_gactor){.id = id + 1,
+                            .ready = id,
+                            .n_handles = 1,
+                            .n_calls = 1,
+                            .max_task_retries = o.max_task_retries,
+                            .is_async = o.is_async};
+    if (x->g.actors && o.n_groups) {
+        if (!(a->groups = sk_memdup(TAG, o.groups, o.n_groups * sizeof *o.groups)))
+            SK_GO(SK_ERR(err, SK_ENOMEM, "actor"));
+        a->n_groups = o.n_groups;
+    }
     SK_GO(sk_gobj_new(x, id, id + 2, NULL, NULL, 0, err));
     made = true;
     SK_GO(sk_gtask_make(x, &s, id + 2, id, &t, err));
@@ -228,7 +240,7 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
     return end(x, SK_OK);
 out:
     if ((t = sk_map_get(&x->tasks, id + 2)) && made) sk_gtask_free(x, t);
-    sk_free(a);
+    sk_gactor_free(x, a);
     if (made) sk_gobj_unref(x, id);
     return end(x, rc);
 }
@@ -445,10 +457,7 @@ static void forget(struct sk_ghost *x) {
     uint64_t key;
     void *val;
     uint32_t cursor = 0;
-    for (uint32_t i = 0; sk_map_next(&x->actors, &i, &key, &val);) {
-        sk_gval_unref(x, ((struct sk_gactor *)val)->why);
-        sk_free(val);
-    }
+    for (uint32_t i = 0; sk_map_next(&x->actors, &i, &key, &val);) sk_gactor_free(x, val);
     while (sk_own_each(x->own, &cursor, &key, &val)) {
         struct sk_gobj *o = val;
         sk_gval_unref(x, o->val);

@@ -30,6 +30,7 @@ struct aactor {
     sk_aid aid;
     sk_oid ready;
     struct sk_list calls; /* that wait */
+    bool any_order;       /* it has concurrency groups: a call that waits holds back no other */
 };
 
 struct atask {
@@ -275,7 +276,9 @@ static sk_rc give(struct sk_agent *a, struct atask *t, struct sk_arg *args, stru
     char name[256];
     snprintf(name, sizeof name, "%.*s", (int)SK_MIN(m->run.name.n, sizeof name - 1),
              (const char *)m->run.name.p);
-    struct sk_task_opts opts = {.max_calls = m->run.max_calls};
+    struct sk_task_opts opts = {.max_calls = m->run.max_calls,
+                                .group = m->run.group,
+                                .no_wait = (m->run.flags & SK_RUN_NO_WAIT) != 0};
     struct sk_task_spec s = {.fn = {m->run.fn},
                              .name = name,
                              .args = args,
@@ -295,9 +298,17 @@ static sk_rc give(struct sk_agent *a, struct atask *t, struct sk_arg *args, stru
     if (!t->is_init) return a->e->ops->submit(a->e, &s, &t->first, &t->tid, err);
     struct aactor *x = sk_calloc(TAG, sizeof *x);
     if (!x) return SK_ERR(err, SK_ENOMEM, "actor");
-    struct sk_actor_spec spec = {
-        .init = s, .max_restarts = m->run.max_retries, .max_task_retries = 0};
+    uint32_t groups[SK_GROUPS_MAX];
+    struct sk_actor_opts ao = {.is_async = (m->run.flags & SK_RUN_ASYNC) != 0,
+                               .n_groups = (uint32_t)(m->run.groups.n / 4),
+                               .groups = groups};
+    if (ao.n_groups) memcpy(groups, m->run.groups.p, m->run.groups.n);
+    struct sk_actor_spec spec = {.init = s,
+                                 .max_restarts = m->run.max_retries,
+                                 .max_task_retries = m->run.max_task_retries,
+                                 .opts = &ao};
     spec.init.n_returns = 1;
+    x->any_order = ao.n_groups > 0;
     sk_rc rc = a->e->ops->actor_create(a->e, &spec, &x->aid, &x->ready, err);
     if (rc != SK_OK) {
         sk_free(x);
@@ -334,10 +345,10 @@ static void start(struct sk_agent *a, struct atask *t) {
 }
 
 static void start_calls(struct sk_agent *a, struct aactor *x) {
-    for (struct sk_list *it; (it = sk_list_first(&x->calls));) {
+    SK_LIST_EACH_SAFE (it, tmp, &x->calls) {
         struct atask *t = sk_container_of(it, struct atask, link);
-        if (t->n_missing) return;
-        start(a, t);
+        if (!t->n_missing) start(a, t);
+        else if (!x->any_order) return;
     }
 }
 
@@ -481,13 +492,15 @@ static void answer(struct sk_agent *a, uint32_t from, const struct sk_cmsg *m) {
 static struct atask *task_of(const struct sk_cmsg *m) {
     SK_DCHECK(m->type == SK_CMSG_RUN);
     struct atask *t = sk_calloc(TAG, sizeof *t);
-    size_t n = m->run.args.n, at_name = (size_t)SK_ALIGN(n, 8);
+    size_t n = m->run.args.n, at_groups = (size_t)SK_ALIGN(n, 8),
+           at_name = at_groups + m->run.groups.n;
     if (!t || !(t->body = sk_alloc(TAG, at_name + m->run.name.n)) ||
         !(t->own = sk_calloc(TAG, (m->run.n_args + 1) * sizeof *t->own)) ||
         !(t->whole = sk_calloc(TAG, (m->run.n_args + 1) * sizeof *t->whole)))
         abort(); /* the task would be lost */
     memcpy(t->body, m->run.args.p, n);
     memcpy((uint8_t *)t->body + at_name, m->run.name.p, m->run.name.n);
+    if (m->run.groups.n) memcpy((uint8_t *)t->body + at_groups, m->run.groups.p, m->run.groups.n);
     t->id = m->run.task;
     t->attempt = m->run.attempt;
     t->is_init = (m->run.flags & SK_RUN_INIT) != 0;
@@ -495,6 +508,7 @@ static struct atask *task_of(const struct sk_cmsg *m) {
     t->run = *m;
     t->run.run.args.p = t->body;
     t->run.run.name.p = (uint8_t *)t->body + at_name;
+    t->run.run.groups.p = (uint8_t *)t->body + at_groups;
     sk_list_init(&t->link);
     return t;
 }

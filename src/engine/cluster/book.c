@@ -417,6 +417,7 @@ void sk_book_destroy(struct sk_book *b) {
     }
     for (uint32_t i = 0; sk_map_next(&b->actors, &i, &key, &val);) {
         sk_free(((struct sk_bactor *)val)->why);
+        sk_free(((struct sk_bactor *)val)->groups);
         sk_free(val);
     }
     for (uint32_t i = 0; sk_map_next(&b->values, &i, &key, &val);) {

@@ -53,11 +53,11 @@ struct sk_btask {
     bool ending; /* it is being ended or queued: whoever does that frees it */
     bool begun, cancelled;
     bool lacks; /* of a stream: a yield of this attempt was lost, so it has to run once more */
-    bool is_init, retry_errors, node_only;
+    bool is_init, retry_errors, node_only, no_wait;
     sk_fid fn;
     char *name;
     struct sk_bactor *actor;
-    uint32_t n_returns, n_args, max_calls, wish, shape;
+    uint32_t n_returns, n_args, max_calls, group, wish, shape;
     int32_t retries; /* left */
     struct sk_barg *args;
     /* of a stream: number of yields that the host was told of, and a hash of the note of each */
@@ -72,7 +72,11 @@ struct sk_bactor {
     struct sk_btask *init;     /* kept as long as the actor */
     struct sk_list calls;      /* that wait until it has started, in order */
     uint32_t n_calls;          /* all calls that have not ended */
-    char *why;                 /* of a dead actor */
+    /* of the constructor's RUN; n_groups not 0: the calls may begin in any order */
+    bool is_async;
+    int32_t max_task_retries;
+    uint32_t n_groups, *groups;
+    char *why; /* of a dead actor */
 };
 
 struct sk_bshape {

@@ -67,7 +67,10 @@ static void write_run(struct sk_wr *w, const struct sk_cmsg *m) {
     sk_wr_u32(w, (uint32_t)m->run.max_retries);
     sk_wr_u32(w, m->run.max_calls);
     sk_wr_u32(w, m->run.n_args);
+    sk_wr_u32(w, m->run.group);
+    sk_wr_u32(w, (uint32_t)m->run.max_task_retries);
     res(w, &m->run.need);
+    bytes(w, m->run.groups);
     bytes(w, m->run.name);
     sk_wr_align(w, 8);
     bytes(w, m->run.args);
@@ -83,13 +86,17 @@ static void read_run(struct sk_rd *r, struct sk_cmsg *m) {
     m->run.max_retries = (int32_t)sk_rd_u32(r);
     m->run.max_calls = sk_rd_u32(r);
     m->run.n_args = sk_rd_u32(r);
+    m->run.group = sk_rd_u32(r);
+    m->run.max_task_retries = (int32_t)sk_rd_u32(r);
     m->run.need = read_res(r);
+    m->run.groups = sk_rd_bytes(r);
     m->run.name = sk_rd_bytes(r);
     sk_rd_align(r, 8);
     m->run.args = sk_rd_bytes(r);
     struct sk_rd a = sk_rd_init(m->run.args.p, m->run.args.n);
     for (uint32_t i = 0; i < m->run.n_args && !a.bad; i++) (void)sk_cmsg_arg_next(&a);
-    r->bad = r->bad || a.bad || !sk_rd_end(&a) ||
+    r->bad = r->bad || a.bad || !sk_rd_end(&a) || m->run.groups.n % 4 ||
+             m->run.groups.n > 4 * (size_t)SK_GROUPS_MAX ||
              (m->run.n_returns > SK_MAX_RETURNS && m->run.n_returns != SK_STREAMING);
 }
 

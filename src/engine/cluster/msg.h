@@ -20,7 +20,7 @@
 #include "engine/task.h"
 
 enum {
-    SK_CMSG_VERSION = 1,
+    SK_CMSG_VERSION = 2,
     SK_CMSG_HEAD = 8,
     /* longest body of a peer whose HELLO has not been accepted yet */
     SK_CMSG_STRANGER = 1024,
@@ -52,7 +52,14 @@ enum sk_cmsg_type {
 
 enum { SK_ROLE_DRIVER = 1, SK_ROLE_NODE = 2 };
 /* flags of RUN; of CANCEL: SK_RUN_FORCE; of END_ACTOR: SK_RUN_RESTART */
-enum { SK_RUN_INIT = 1, SK_RUN_RETRY_ERRORS = 2, SK_RUN_FORCE = 4, SK_RUN_RESTART = 8 };
+enum {
+    SK_RUN_INIT = 1,
+    SK_RUN_RETRY_ERRORS = 2,
+    SK_RUN_FORCE = 4,
+    SK_RUN_RESTART = 8,
+    SK_RUN_ASYNC = 16,  /* of a constructor: the actor has an event loop */
+    SK_RUN_NO_WAIT = 32 /* of a call: sk_task_opts.no_wait */
+};
 
 struct sk_cmsg_arg { /* an argument of RUN */
     uint64_t id;     /* 0: the value is `kind` and `bytes` */
@@ -102,7 +109,11 @@ struct sk_cmsg {
             uint64_t task, fn, actor; /* actor 0: none */
             uint32_t attempt, flags, n_returns;
             int32_t max_retries;
-            uint32_t max_calls;
+            uint32_t max_calls, group; /* group: of a call */
+            /* of a constructor: retries of its calls, and as many groups of 4 bytes, maybe not
+             * aligned */
+            int32_t max_task_retries;
+            struct sk_bytes groups;
             struct sk_res need; /* of a call of an actor: nothing */
             struct sk_bytes name;
             uint32_t n_args;

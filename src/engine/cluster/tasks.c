@@ -99,6 +99,8 @@ sk_rc sk_book_submit(struct sk_book *b, const struct sk_guest_task *g, struct sk
                            .is_init = g->is_init,
                            .retry_errors = g->retry_exceptions,
                            .node_only = g->node_only,
+                           .no_wait = g->no_wait,
+                           .group = g->group,
                            .fn = g->fn,
                            .n_returns = g->n_returns,
                            .max_calls = g->max_calls,
@@ -112,11 +114,19 @@ sk_rc sk_book_submit(struct sk_book *b, const struct sk_guest_task *g, struct sk
         rc = SK_ERR(err, SK_ENOMEM, "task %s", g->name);
     if (rc == SK_OK && g->is_init) {
         a = sk_calloc(TAG, sizeof *a);
-        if (!a || sk_map_put(&b->actors, g->actor, a) != SK_OK) {
+        const struct sk_actor_opts *o = g->opts;
+        uint32_t n = o ? o->n_groups : 0, *groups = n ? sk_memdup(TAG, o->groups, 4 * n) : NULL;
+        if (!a || (n && !groups) || sk_map_put(&b->actors, g->actor, a) != SK_OK) {
             sk_free(a);
+            sk_free(groups);
             rc = SK_ERR(err, SK_ENOMEM, "actor %s", g->name);
         } else {
-            *a = (struct sk_bactor){.id = g->actor, .init = t};
+            *a = (struct sk_bactor){.id = g->actor,
+                                    .init = t,
+                                    .is_async = o && o->is_async,
+                                    .max_task_retries = g->max_task_retries,
+                                    .n_groups = n,
+                                    .groups = groups};
             sk_list_init(&a->calls);
         }
     }
@@ -225,14 +235,22 @@ static void send(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n) {
                                 .actor = t->actor ? t->actor->id : 0,
                                 .attempt = t->attempt,
                                 .flags = (t->is_init ? SK_RUN_INIT : 0u) |
-                                         (t->retry_errors ? SK_RUN_RETRY_ERRORS : 0u),
+                                         (t->retry_errors ? SK_RUN_RETRY_ERRORS : 0u) |
+                                         (t->no_wait ? SK_RUN_NO_WAIT : 0u),
                                 .n_returns = t->n_returns,
                                 .max_retries = t->retries,
                                 .max_calls = t->max_calls,
+                                .group = t->group,
                                 .need = s->need,
                                 .name = {t->name, strlen(t->name)},
                                 .n_args = t->n_args,
                                 .args = {buf, w.n}}};
+    if (t->is_init) {
+        const struct sk_bactor *a = t->actor;
+        m.run.flags |= a->is_async ? SK_RUN_ASYNC : 0u;
+        m.run.max_task_retries = a->max_task_retries;
+        m.run.groups = (struct sk_bytes){a->groups, 4 * (size_t)a->n_groups};
+    }
     sk_bnode_send(n, &m);
     if (buf != few) sk_free(buf);
     if (from != few_from) sk_free(from);
@@ -292,11 +310,22 @@ static struct sk_bnode *node_for(struct sk_book *b, const struct sk_btask *t, bo
     return at == UINT32_MAX ? NULL : b->nodes.p[at];
 }
 
+/* The next call that can begin; NULL: there is none now. */
+static struct sk_btask *next_call(const struct sk_book *b, const struct sk_bactor *a,
+                                  struct sk_bval **failed) {
+    SK_LIST_EACH (it, &a->calls) {
+        struct sk_btask *t = sk_container_of(it, struct sk_btask, link);
+        if (arguments_there(b, t, failed) || *failed) return t;
+        if (!a->n_groups) return NULL; /* those behind it keep their order */
+    }
+    return NULL;
+}
+
 void sk_bactor_flush(struct sk_book *b, struct sk_bactor *a) {
-    while (a->started && a->node && !sk_list_empty(&a->calls)) {
-        struct sk_btask *t = sk_container_of(sk_list_first(&a->calls), struct sk_btask, link);
+    while (a->started && a->node) {
         struct sk_bval *failed;
-        if (!arguments_there(b, t, &failed) && !failed) return;
+        struct sk_btask *t = next_call(b, a, &failed);
+        if (!t) return;
         if (failed) sk_btask_queue(b, t, true); /* fails it */
         else send(b, t, sk_bnode_of(b, a->node));
     }
@@ -676,6 +705,7 @@ void sk_bactor_maybe_free(struct sk_book *b, struct sk_bactor *a) {
     sk_map_del(&b->actors, a->id);
     unref_arguments(b, a->init);
     sk_btask_free(b, a->init);
+    sk_free(a->groups);
     sk_free(a->why);
     sk_free(a);
 }

@@ -52,6 +52,10 @@ struct sk_gactor {
     uint64_t id, ready; /* ready + 1 == id */
     uint32_t n_handles, n_calls;
     bool started, ended, ready_gone;
+    int32_t max_task_retries;
+    bool is_async;
+    uint32_t n_groups; /* not 0: its calls begin in any order */
+    uint32_t *groups;
     uint64_t scan;       /* number of the last scan of the queue that found a call of this actor */
     struct sk_gval *why; /* of a failed actor: the error with which its calls end */
 };
@@ -60,8 +64,8 @@ struct sk_gtask {
     struct sk_list link; /* in `waiting` until the task is given to the guest, then in `told` */
     uint64_t id, first, actor;
     sk_fid fn;
-    uint32_t n_returns, n_args, max_calls;
-    bool is_init, told, retry_exceptions, node_only;
+    uint32_t n_returns, n_args, max_calls, group;
+    bool is_init, told, retry_exceptions, node_only, no_wait;
     uint32_t node;
     int32_t max_retries;
     struct sk_need need;
@@ -140,6 +144,7 @@ void sk_gtask_free(struct sk_ghost *x, struct sk_gtask *t);
 void sk_gtask_settle(struct sk_ghost *x);
 /* Handles an event of a task that is not over; takes the event's values over. */
 void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev);
+void sk_gactor_free(struct sk_ghost *x, struct sk_gactor *a); /* NULL is fine */
 void sk_gtask_fail(struct sk_ghost *x, struct sk_gtask *t, sk_rc code, const char *text);
 void sk_gactor_maybe_end(struct sk_ghost *x, struct sk_gactor *a);
 /* Ends an actor together with its waiting calls; takes over `why`, the error of these calls. */

@@ -53,8 +53,14 @@ static void submit(struct sk_ghost *x, uint64_t id) {
     pthread_mutex_lock(&x->mu);
     /* only this thread ends tasks that the guest has, so t stays valid without the lock */
     struct sk_gtask *t = sk_map_get(&x->tasks, id);
+    /* an actor lives until its constructor has ended, and its options stay as they are */
+    const struct sk_gactor *a = t && t->is_init ? sk_map_get(&x->actors, t->actor) : NULL;
     pthread_mutex_unlock(&x->mu);
     if (!t) return;
+    struct sk_actor_opts opts = {0};
+    if (a)
+        opts = (struct sk_actor_opts){
+            .is_async = a->is_async, .n_groups = a->n_groups, .groups = a->groups};
     struct sk_guest_value *args = sk_calloc(TAG, (t->n_args + 1) * sizeof *args);
     struct sk_guest_task g = {.task = t->id,
                               .actor = t->actor,
@@ -68,6 +74,10 @@ static void submit(struct sk_ghost *x, uint64_t id) {
                               .max_calls = t->max_calls,
                               .node = t->node,
                               .node_only = t->node_only,
+                              .opts = a ? &opts : NULL,
+                              .max_task_retries = a ? a->max_task_retries : 0,
+                              .group = t->group,
+                              .no_wait = t->no_wait,
                               .args = args,
                               .n_args = t->n_args};
     sk_rc rc = args ? SK_OK : SK_ERR(&err, SK_ENOMEM, "arguments of %s", t->name);

@@ -62,6 +62,8 @@ sk_rc sk_gtask_make(struct sk_ghost *x, const struct sk_task_spec *s, uint64_t i
                            .fn = s->fn,
                            .n_returns = s->n_returns,
                            .max_calls = s->actor.v ? 0 : sk_task_opts_of(s)->max_calls,
+                           .group = sk_task_opts_of(s)->group,
+                           .no_wait = sk_task_opts_of(s)->no_wait,
                            .retry_exceptions = s->retry_exceptions,
                            .max_retries = s->max_retries == SK_RETRIES_DEFAULT ? x->task_retries
                                                                                : s->max_retries,
@@ -98,7 +100,7 @@ void sk_gtask_free(struct sk_ghost *x, struct sk_gtask *t) {
 
 static bool can_begin(struct sk_ghost *x, const struct sk_gtask *t) {
     struct sk_gactor *a = t->actor ? sk_map_get(&x->actors, t->actor) : NULL;
-    bool ready = !a || t->is_init || (a->started && a->scan != x->scan);
+    bool ready = !a || t->is_init || (a->started && (a->n_groups || a->scan != x->scan));
     for (uint32_t i = 0; ready && i < t->n_args; i++) {
         const struct sk_gobj *o = t->args[i].ref ? sk_own_get(x->own, t->args[i].ref) : NULL;
         SK_ASSERT(o || !t->args[i].ref); /* the task holds its arguments, so they exist */
@@ -284,12 +286,18 @@ void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev) {
 
 /* ---- actors ---------------------------------------------------------------------------------- */
 
+void sk_gactor_free(struct sk_ghost *x, struct sk_gactor *a) {
+    if (!a) return;
+    sk_gval_unref(x, a->why);
+    sk_free(a->groups);
+    sk_free(a);
+}
+
 void sk_gactor_maybe_end(struct sk_ghost *x, struct sk_gactor *a) {
     if (a->n_handles || !a->ready_gone || a->n_calls) return;
     if (!a->ended) sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_ACTOR_END, .id = a->id});
     sk_map_del(&x->actors, a->id);
-    sk_gval_unref(x, a->why);
-    sk_free(a);
+    sk_gactor_free(x, a);
 }
 
 /* Ends an actor together with its waiting calls; the guest ends the calls that it was given. The

@@ -107,6 +107,24 @@ static size_t make(uint8_t *p, size_t cap) {
             m = (struct sk_cmsg){.type = SK_CMSG_VALUE,
                                  .value = {.ask = word(), .bytes = {"abc", 3}}};
         if (other == 2) m = (struct sk_cmsg){.type = SK_CMSG_STATE};
+        if (other == 3) { /* only decoded: it is not for a driver */
+            static const uint32_t groups[SK_GROUPS_MAX] = {1, 2};
+            w = sk_wr_init(values, sizeof values);
+            n = (uint32_t)(next() % 3);
+            for (uint32_t i = 0; i < n; i++)
+                sk_cmsg_arg_put(&w, &(struct sk_cmsg_arg){.id = next() % 2 ? word() : 0,
+                                                          .node = NODE,
+                                                          .part = next() % 2,
+                                                          .bytes = {"0123456789", next() % 11}});
+            m = (struct sk_cmsg){.type = SK_CMSG_RUN,
+                                 .run = {.task = task,
+                                         .flags = (uint32_t)(next() % 64),
+                                         .n_returns = index,
+                                         .groups = {groups, 4 * (next() % 4)},
+                                         .name = {"f", 1},
+                                         .n_args = n,
+                                         .args = {values, w.n}}};
+        }
         if (sk_cmsg_put(&o, &m, NULL) != SK_OK) abort();
         size_t body = o.n - SK_CMSG_HEAD;
         if (at + 2 + body <= cap && body / 8 < 256) {

@@ -23,6 +23,9 @@ struct plan { /* what a task does; its bytes are the first argument */
     uint64_t salt;
     uint32_t n_values, stream;
     uint32_t inner; /* number of the value that contains a reference; 0: none does */
+    /* of an actor and its calls: number of concurrency groups; not 0: calls run in any order */
+    uint32_t n_groups, group;
+    uint32_t serial; /* of a call: how many of its actor were submitted before it */
     uint32_t size[MAX_VALUES];
 };
 
@@ -171,6 +174,14 @@ static sk_rc t_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid 
     struct toy *x = toy_of(e);
     (void)err;
     struct ttask *t = t_task(x, s);
+    if (t->actor) {
+        CHECK(s->opts->group == t->plan.group && s->opts->no_wait == (t->plan.group == 1));
+        if (!t->plan.n_groups)
+            SK_LIST_EACH (it, &x->tasks) { /* they are given in the order of their submission */
+                const struct ttask *y = sk_container_of(it, struct ttask, link);
+                CHECK(y->actor != t->actor || y->init || y == t || y->plan.serial < t->plan.serial);
+            }
+    }
     uint32_t n = s->n_returns == SK_STREAMING ? 0 : s->n_returns;
     t->first = x->next;
     x->next += n;
@@ -189,6 +200,10 @@ static sk_rc t_actor_create(struct sk_engine *e, const struct sk_actor_spec *spe
     out->v = t->actor = x->next++;
     t->id = x->next++;
     t->init = true;
+    CHECK_EQ(spec->opts->n_groups, t->plan.n_groups);
+    CHECK(spec->opts->is_async == (t->plan.n_groups == 3) &&
+          spec->max_task_retries == (int32_t)t->plan.n_groups);
+    for (uint32_t i = 0; i < spec->opts->n_groups; i++) CHECK_EQ(spec->opts->groups[i], i + 5);
     tobj_new(x, t->first, KIND, NULL, 0);
     CHECK_OK(sk_map_put(&x->actors, out->v, x));
     return SK_OK;
@@ -491,8 +506,13 @@ static void program(bool hard) {
             t->plan.stream = 0;
             t->plan.n_values = 1;
             t->actor = ++n_actors;
+            t->plan.n_groups = test_below(2) ? (uint32_t)test_below(4) : 0;
             actor_task[n_actors - 1] = i;
         } else if (n_actors && !test_below(5)) t->actor = 1 + (uint32_t)test_below(n_actors);
+        if (t->actor && !t->is_init) {
+            t->plan.n_groups = c.task[actor_task[t->actor - 1]].plan.n_groups;
+            t->plan.group = t->plan.n_groups ? (uint32_t)test_below(t->plan.n_groups) : 0;
+        }
         if (hard && !t->is_put && !t->is_init && !test_below(30))
             t->plan.inner = 1 + (uint32_t)test_below(t->plan.n_values);
         if (t->actor && hard) t->retries = c.task[actor_task[t->actor - 1]].retries;
@@ -564,6 +584,8 @@ static uint32_t init_of(uint32_t actor) {
 
 static void submit(uint32_t i) {
     struct htask *t = &c.task[i];
+    static const uint32_t groups[] = {5, 6, 7};
+    if (t->actor && !t->is_init) t->plan.serial = c.task[init_of(t->actor)].plan.serial++;
     /* some messages are longer than the buffer that they are usually written in */
     uint8_t plan[sizeof t->plan + 4000] = {0};
     memcpy(plan, &t->plan, sizeof t->plan);
@@ -592,6 +614,8 @@ static void submit(uint32_t i) {
     struct sk_need need = {.res.amount = {t->is_init      ? 0
                                           : test_below(8) ? SK_RES_UNIT
                                                           : SK_RES_UNIT / 2}};
+    struct sk_actor_opts opts = {
+        .is_async = t->plan.n_groups == 3, .n_groups = t->plan.n_groups, .groups = groups};
     struct sk_guest_task g = {.task = i + 1,
                               .actor = t->actor ? 1000 + t->actor : 0,
                               .fn = {FN},
@@ -600,6 +624,10 @@ static void submit(uint32_t i) {
                               .n_returns = t->plan.stream ? SK_STREAMING : t->plan.n_values,
                               .need = t->actor && !t->is_init ? NULL : &need,
                               .max_retries = t->retries,
+                              .opts = t->is_init ? &opts : NULL,
+                              .max_task_retries = (int32_t)t->plan.n_groups,
+                              .group = t->plan.group,
+                              .no_wait = t->plan.group == 1,
                               .args = args,
                               .n_args = t->n_args + 1};
     sk_rc rc = sk_book_submit(c.book, &g, &err);
@@ -720,7 +748,7 @@ static bool step(void) {
             SK_LIST_EACH (it, &x->tasks) { /* calls of an actor run in order */
                 struct ttask *y = sk_container_of(it, struct ttask, link);
                 bool first = true;
-                if (y->actor)
+                if (y->actor && !y->plan.n_groups)
                     SK_LIST_EACH (jt, &x->tasks) {
                         if (jt == it) break;
                         first = first && sk_container_of(jt, struct ttask, link)->actor != y->actor;

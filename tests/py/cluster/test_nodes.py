@@ -1,5 +1,9 @@
 """The engine `cluster` from Python: two nodes that are processes of this machine."""
 
+import asyncio
+import os
+import threading
+
 import pytest
 import skate
 
@@ -90,3 +94,82 @@ def test_a_stray_reference_is_never_another_object():
         with pytest.raises(skate.exceptions.ObjectLostError, match="another node"):
             skate.get(ref)
     assert skate.get(kept) == list(range(50))
+
+
+# ---- options of actors ----
+
+
+def test_calls_of_an_actor_run_at_once():
+    @skate.remote(max_concurrency=3, concurrency_groups={"io": 2})
+    class Meets:
+        def __init__(self):
+            self.all, self.io = threading.Barrier(3), threading.Barrier(2)
+
+        def meet(self):
+            return self.all.wait(30) >= 0
+
+        @skate.method(concurrency_group="io")
+        def meet_io(self):
+            return self.io.wait(30) >= 0
+
+    a = Meets.remote()
+    assert skate.get([a.meet.remote() for _ in range(6)]) == [True] * 6
+    assert skate.get([a.meet_io.remote() for _ in range(4)]) == [True] * 4
+
+
+def test_async_actor():
+    @skate.remote
+    class Async:
+        def __init__(self):
+            self.event = asyncio.Event()
+
+        async def wait(self):
+            await self.event.wait()
+            return "set"
+
+        async def set(self):
+            self.event.set()
+
+    a = Async.remote()
+    waits = [a.wait.remote() for _ in range(20)]
+    skate.get(a.set.remote())
+    assert skate.get(waits) == ["set"] * 20
+
+
+def test_calls_are_retried_when_their_actor_starts_again(tmp_path):
+    @skate.remote(max_restarts=1, max_task_retries=1)
+    class Dies:
+        def die_once(self, path):
+            if not os.path.exists(path):
+                open(path, "w").close()
+                os.kill(os.getpid(), 9)
+            return "lives"
+
+    @skate.remote(max_restarts=1)
+    class DiesForGood:
+        def die(self):
+            os.kill(os.getpid(), 9)
+
+        def get(self):
+            return 1
+
+    assert skate.get(Dies.remote().die_once.remote(str(tmp_path / "died"))) == "lives"
+    a = DiesForGood.remote()
+    with pytest.raises(skate.exceptions.RayActorError):
+        skate.get(a.die.remote())
+
+
+def test_max_pending_calls():
+    @skate.remote(max_pending_calls=2)
+    class Slow:
+        async def wait(self):
+            await asyncio.Event().wait()
+
+    a = Slow.remote()
+    kept = [a.wait.remote() for _ in range(2)]
+    with pytest.raises(skate.exceptions.PendingCallsLimitExceeded):
+        a.wait.remote()
+    for ref in kept:
+        skate.cancel(ref)
+        with pytest.raises((skate.exceptions.TaskCancelledError, skate.exceptions.RayTaskError)):
+            skate.get(ref)
