@@ -6,6 +6,7 @@
 #include "base/containers/vec.h"
 #include "engine/conf.h"
 #include "engine/guest.h"
+#include "engine/streams.h"
 #include "test.h"
 
 enum { KIND = 5, FN = 77, N_MAX = 4000 };
@@ -447,6 +448,84 @@ TEST(streams_come_to_sinks) {
     CHECK_EQ(f.seen, 10 * 21 * 10);
     CHECK_EQ(f.n_failed, 0);
     for (uint32_t i = 0; i < 6; i++) release(in[i]);
+    end();
+}
+
+static sk_tid stream_without_sink(sk_oid arg) {
+    sk_tid t;
+    struct sk_arg a = {.ref = arg};
+    CHECK_OK(f.e->ops->submit(
+        f.e, &(struct sk_task_spec){.fn = {FN}, .args = &a, .n_args = 1, .n_returns = SK_STREAMING},
+        NULL, &t, NULL));
+    return t;
+}
+
+TEST(streams_without_a_sink_are_taken_one_by_one) {
+    begin();
+    const struct sk_streams_ops *s = f.e->streams;
+    sk_oid five = put(5, 0), thirteen = put(13, 0), o, done[3];
+    sk_tid t[4];
+    f.hold = true;
+    for (uint32_t i = 0; i < 4; i++) t[i] = stream_without_sink(i < 3 ? five : thirteen);
+    CHECK_EQ(s->next(f.e, t[0], 0, &o, NULL), SK_ETIMEOUT);
+    CHECK_EQ(s->wait(f.e, t[0], sk_now_ns() + SK_MS, NULL), SK_ETIMEOUT);
+    for (uint32_t i = 0; i < 3; i++) CHECK_OK(s->end(f.e, t[i ? i + 1 : 0], KIND, &done[i], NULL));
+    CHECK_EQ(s->end(f.e, t[0], KIND, &o, NULL), SK_EEXIST);
+    s->drop(f.e, t[1]); /* before its yields exist */
+    s->drop(f.e, t[1]);
+    CHECK_EQ(s->next(f.e, t[1], INT64_MAX, &o, NULL), SK_EDONE);
+    CHECK_EQ(s->end(f.e, t[1], KIND, &o, NULL), SK_ENOENT);
+    f.hold = false;
+    for (uint32_t i = 0; i < 5; i++) {
+        CHECK_OK(s->wait(f.e, t[0], INT64_MAX, NULL));
+        CHECK_OK(s->next(f.e, t[0], INT64_MAX, &o, NULL));
+        CHECK_EQ(take(o), 5);
+    }
+    CHECK_EQ(s->next(f.e, t[0], INT64_MAX, &o, NULL), SK_EDONE);
+    CHECK_EQ(s->wait(f.e, t[0], INT64_MAX, NULL), SK_EDONE);
+    s->drop(f.e, t[0]);
+    CHECK_EQ(s->next(f.e, t[0], INT64_MAX, &o, NULL), SK_EDONE);
+    CHECK_OK(s->next(f.e, t[2], INT64_MAX, &o, NULL)); /* four are left */
+    release(o);
+    s->drop(f.e, t[2]);
+    /* a failure comes after the yields, once */
+    uint32_t kind;
+    struct sk_view v;
+    CHECK_EQ(s->next(f.e, t[3], INT64_MAX, &o, NULL), SK_ETASK);
+    value(o, &kind);
+    CHECK_EQ(kind, SK_KIND_ENGINE_ERROR);
+    release(o);
+    CHECK_EQ(s->next(f.e, t[3], INT64_MAX, &o, NULL), SK_EDONE);
+    s->drop(f.e, t[3]);
+    for (uint32_t i = 0; i < 3; i++) {
+        CHECK_OK(f.e->ops->get(f.e, &done[i], 1, INT64_MAX, &v, NULL));
+        CHECK_EQ(v.kind, i < 2 ? KIND : SK_KIND_ENGINE_ERROR);
+        f.e->ops->view_release(f.e, &v);
+        release(done[i]);
+    }
+    /* left open, and dropped while nothing of it exists */
+    (void)stream_without_sink(five);
+    f.hold = true;
+    t[0] = stream_without_sink(five);
+    CHECK_OK(s->end(f.e, t[0], KIND, &o, NULL));
+    s->drop(f.e, t[0]);
+    release(five);
+    release(thirteen);
+    end();
+}
+
+TEST(references_inside_arguments_are_refused) {
+    begin();
+    uint64_t n = 1;
+    sk_oid one = put(1, 0), outer, out;
+    struct sk_payload p = {.kind = KIND, .bytes = {&n, 8}, .contains = &one, .n_contains = 1};
+    CHECK_OK(f.e->ops->put(f.e, &p, &outer, NULL));
+    CHECK_EQ(job((sk_aid){0}, &outer, 1, &out, NULL), SK_ENOSYS);
+    struct sk_task_spec s = {.fn = {FN}, .n_returns = 1, .contains = &one, .n_contains = 1};
+    CHECK_EQ(f.e->ops->submit(f.e, &s, &out, NULL, NULL), SK_ENOSYS);
+    CHECK(f.e->no_inner && !f.n_submits);
+    release(outer);
+    release(one);
     end();
 }
 

@@ -2,7 +2,7 @@
  * (guest.h; those in Python come through py/guest/guest.c). This file has the public calls;
  * objects, tasks and the thread that talks to the guest are in engine/guest/.
  *
- * Not here: names of actors, placement groups, user generators, rows of state: these side tables
+ * Not here: names of actors, placement groups, rows of state: these side tables
  * are NULL. Calls only queue orders; the one call that enters the guest is `get` of a value that
  * lies with the guest. So a thread that holds a lock of the guest's language, or waits for one,
  * may make any other call. Cost: what the guest takes, and about 1 us a call besides. */
@@ -13,6 +13,7 @@
 #include "engine/conf.h"
 #include "engine/custom.h"
 #include "engine/guest/guest_int.h"
+#include "engine/streams.h"
 
 static struct sk_ghost *of(struct sk_engine *e) { return sk_container_of(e, struct sk_ghost, e); }
 
@@ -412,6 +413,43 @@ static sk_rc op_drive(struct sk_engine *e, bool (*done)(void *arg), void *arg, i
     return end(x, rc);
 }
 
+/* ---- streams.h ------------------------------------------------------------------------------- */
+
+/* Takes the next yield, or waits for it. */
+static sk_rc stream(struct sk_engine *e, sk_tid t, int64_t deadline_ns, sk_oid *out,
+                    struct sk_err *err) {
+    struct sk_ghost *x = of(e);
+    sk_rc rc;
+    pthread_mutex_lock(&x->mu); /* also of an engine that is broken: its tasks have ended */
+    while ((rc = sk_gstream_take(x, t.v, out, err)) == SK_EAGAIN) {
+        rc = await_change_unlocked(x, deadline_ns, err);
+        if (rc != SK_OK) break;
+    }
+    return end(x, rc);
+}
+static sk_rc op_stream_next(struct sk_engine *e, sk_tid t, int64_t deadline_ns, sk_oid *out,
+                            struct sk_err *err) {
+    out->v = 0;
+    return stream(e, t, deadline_ns, out, err);
+}
+static sk_rc op_stream_wait(struct sk_engine *e, sk_tid t, int64_t deadline_ns,
+                            struct sk_err *err) {
+    return stream(e, t, deadline_ns, NULL, err);
+}
+static sk_rc op_stream_end(struct sk_engine *e, sk_tid t, uint32_t kind, sk_oid *out,
+                           struct sk_err *err) {
+    struct sk_ghost *x = of(e);
+    sk_rc rc = begin(x, err);
+    if (rc == SK_OK) rc = sk_gstream_end(x, t.v, kind, out, err);
+    return end(x, rc);
+}
+static void op_stream_drop(struct sk_engine *e, sk_tid t) {
+    struct sk_ghost *x = of(e);
+    pthread_mutex_lock(&x->mu);
+    sk_gstream_drop(x, t.v);
+    pthread_mutex_unlock(&x->mu);
+}
+
 /* ---- open, close ----------------------------------------------------------------------------- */
 
 extern const struct sk_engine_class sk_engine_by_guest;
@@ -436,6 +474,8 @@ static const struct sk_engine_ops ops = {
 
 static const struct sk_custom_ops custom = {
     .index = op_res_index, .more = op_more, .more_read = op_more_read};
+static const struct sk_streams_ops streams = {
+    .next = op_stream_next, .wait = op_stream_wait, .end = op_stream_end, .drop = op_stream_drop};
 
 /* Gives all handles back to the guest. */
 static void drop_handles(struct sk_ghost *x) {
@@ -468,10 +508,12 @@ static void forget(struct sk_ghost *x) {
         sk_free(x->orders.p[i].def);
     }
     for (uint32_t i = 0; sk_map_next(&x->fns, &i, &key, &val);) sk_free(val);
+    for (uint32_t i = 0; sk_map_next(&x->streams, &i, &key, &val);) sk_gstream_free(x, val);
     sk_own_destroy(x->own);
     sk_map_deinit(&x->fns);
     sk_map_deinit(&x->tasks);
     sk_map_deinit(&x->actors);
+    sk_map_deinit(&x->streams);
     sk_vec_free(&x->orders);
     sk_vec_free(&x->out);
     sk_vec_free(&x->shapes);
@@ -514,6 +556,7 @@ static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **ou
     x->e = (struct sk_engine){.cls = &sk_engine_by_guest,
                               .ops = &ops,
                               .custom = &custom,
+                              .streams = &streams,
                               .no_notes = !conf->guest->notes,
                               .no_parts = !conf->guest->parts,
                               .no_inner = true};
@@ -525,6 +568,7 @@ static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **ou
     sk_map_init(&x->fns, TAG);
     sk_map_init(&x->tasks, TAG);
     sk_map_init(&x->actors, TAG);
+    sk_map_init(&x->streams, TAG);
     pthread_mutex_init(&x->mu, NULL);
     pthread_condattr_init(&ca);
     pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);

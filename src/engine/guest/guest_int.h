@@ -75,6 +75,14 @@ struct sk_gtask {
     uint64_t sink_tag;
 };
 
+struct sk_gstream { /* a stream without a sink; its key is the id of its task */
+    SK_VEC(uint64_t) yields;
+    uint32_t n_taken, end_kind;
+    bool over, dropped, why_taken;
+    struct sk_gval *why; /* its task has failed */
+    uint64_t end;        /* the object that exists when it is over; 0: nobody has asked for it */
+};
+
 enum sk_gorder_kind {
     SK_GORDER_DEFINE = 1,
     SK_GORDER_SUBMIT,
@@ -107,7 +115,7 @@ struct sk_ghost {
     bool closing, woken, draining;
     struct sk_err broken; /* code != 0: the guest has failed and is not called any more */
     struct sk_own *own;
-    struct sk_map fns, tasks, actors;
+    struct sk_map fns, tasks, actors, streams;
     struct sk_list waiting, told;
     SK_VEC(struct sk_gorder) orders;
     SK_VEC(struct sk_gout) out;
@@ -149,6 +157,18 @@ void sk_gtask_fail(struct sk_ghost *x, struct sk_gtask *t, sk_rc code, const cha
 void sk_gactor_maybe_end(struct sk_ghost *x, struct sk_gactor *a);
 /* Ends an actor together with its waiting calls; takes over `why`, the error of these calls. */
 void sk_gactor_die(struct sk_ghost *x, struct sk_gactor *a, struct sk_gval *why);
+
+/* ---- stream.c: streams that have no sink */
+sk_rc sk_gstream_new(struct sk_ghost *x, uint64_t task, struct sk_err *err);
+void sk_gstream_free(struct sk_ghost *x, struct sk_gstream *s);
+void sk_gstream_yielded(struct sk_ghost *x, struct sk_gstream *s, uint64_t oid);
+/* Says that the task has ended: well, or (why) with a failure. */
+void sk_gstream_over(struct sk_ghost *x, uint64_t task, struct sk_gval *why);
+/* As next() of streams.h, or with out NULL as wait(); SK_EAGAIN: it has to wait. */
+sk_rc sk_gstream_take(struct sk_ghost *x, uint64_t task, sk_oid *out, struct sk_err *err);
+sk_rc sk_gstream_end(struct sk_ghost *x, uint64_t task, uint32_t kind, sk_oid *out,
+                     struct sk_err *err);
+void sk_gstream_drop(struct sk_ghost *x, uint64_t task);
 
 /* ---- loop.c: called without the lock */
 void *sk_ghost_loop(void *host);

@@ -47,13 +47,16 @@ static sk_rc fill(struct sk_ghost *x, struct sk_gtask *t, const struct sk_task_s
     return SK_OK;
 }
 
+static bool has_stream(const struct sk_gtask *t) {
+    return t->n_returns == SK_STREAMING && !t->sink;
+}
+
 sk_rc sk_gtask_make(struct sk_ghost *x, const struct sk_task_spec *s, uint64_t id, uint64_t first,
                     struct sk_gtask **out, struct sk_err *err) {
     bool streaming = s->n_returns == SK_STREAMING;
     if (!streaming && s->n_returns > SK_MAX_RETURNS)
         return SK_ERR(err, SK_EINVAL, "%u returns (at most %d)", s->n_returns, SK_MAX_RETURNS);
     if (s->shape > x->shapes.n) return SK_ERR(err, SK_EINVAL, "no such shape");
-    if (streaming && !s->sink) return SK_ERR(err, SK_ENOSYS, "this engine has no generators");
     struct sk_gtask *t = sk_calloc(TAG, sizeof *t);
     if (!t) return SK_ERR(err, SK_ENOMEM, "task");
     *t = (struct sk_gtask){.id = id,
@@ -74,6 +77,7 @@ sk_rc sk_gtask_make(struct sk_ghost *x, const struct sk_task_spec *s, uint64_t i
     else if (!s->actor.v) t->need.res.amount[SK_RES_CPU] = SK_RES_UNIT;
     sk_rc rc = fill(x, t, s, err);
     if (rc == SK_OK) rc = sk_map_put(&x->tasks, id, t);
+    if (rc == SK_OK && has_stream(t)) rc = sk_gstream_new(x, id, err);
     if (rc != SK_OK) {
         sk_gtask_free(x, t);
         return rc;
@@ -214,6 +218,7 @@ static void failed(struct sk_ghost *x, struct sk_gtask *t, struct sk_gval *why,
         ev.oid.v = object_of(x, t, &v, 0, 0);
         emit(x, t, ev, &err);
     }
+    if (has_stream(t)) sk_gstream_over(x, t->id, why);
     if (a && t->is_init) {
         /* the guest may have made a process for the actor already */
         if (t->told)
@@ -246,6 +251,7 @@ static void done(struct sk_ghost *x, struct sk_gtask *t, const struct sk_guest_e
     struct sk_gactor *a = t->is_init ? sk_map_get(&x->actors, t->actor) : NULL;
     if (a) a->started = true;
     emit(x, t, out, NULL);
+    if (has_stream(t)) sk_gstream_over(x, t->id, NULL);
     finish(x, t);
 }
 
@@ -265,9 +271,13 @@ void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev) {
     case SK_EV_STARTED: emit(x, t, out, NULL); break;
     case SK_EV_YIELDED:
         for (uint32_t i = 0; i < ev->n_values; i++) {
+            struct sk_gstream *s = has_stream(t) ? sk_map_get(&x->streams, t->id) : NULL;
+            /* the reader of a stream wants the values only */
+            if (s && !ev->values[i].handle && ev->values[i].kind == SK_KIND_NOTE) continue;
             out.size_bytes = ev->sizes ? ev->sizes[i] : ev->values[i].bytes.n;
             out.oid.v = object_of(x, t, &ev->values[i], out.size_bytes, ev->node);
-            if (out.oid.v) emit(x, t, out, NULL);
+            if (out.oid.v && s) sk_gstream_yielded(x, s, out.oid.v);
+            else if (out.oid.v) emit(x, t, out, NULL);
         }
         break;
     case SK_EV_DONE: done(x, t, ev, out); break;

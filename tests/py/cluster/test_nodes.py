@@ -173,3 +173,46 @@ def test_max_pending_calls():
         skate.cancel(ref)
         with pytest.raises((skate.exceptions.TaskCancelledError, skate.exceptions.RayTaskError)):
             skate.get(ref)
+
+
+# ---- generators ----
+
+
+def test_generators_of_tasks_and_actors():
+    @skate.remote
+    def upto(n, size=1):
+        for i in range(n):
+            yield bytes([i]) * size
+
+    @skate.remote
+    class Upto:
+        def upto(self, n):
+            yield from range(n)
+
+        async def upto_async(self, n):
+            for i in range(n):
+                yield i
+
+    for size in (1, 100_000):
+        assert [skate.get(r) for r in upto.remote(5, size)] == [bytes([i]) * size for i in range(5)]
+    a = Upto.remote()
+    assert [skate.get(r) for r in a.upto.remote(4)] == [0, 1, 2, 3]
+    assert [skate.get(r) for r in a.upto_async.remote(4)] == [0, 1, 2, 3]
+    g = upto.remote(3)
+    assert skate.get(g.completed()) is None
+    assert len(list(g)) == 3
+    first = next(upto.remote(1000, 10_000))  # the others are dropped with their generator
+    assert skate.get(first) == bytes(10_000)
+
+
+def test_a_reference_in_a_yield_ends_the_generator():
+    @skate.remote
+    def yields():
+        yield 1
+        yield [skate.put(2)]
+        yield 3
+
+    first, failure = yields.remote()
+    assert skate.get(first) == 1
+    with pytest.raises(NotImplementedError, match="contains a reference"):
+        skate.get(failure)

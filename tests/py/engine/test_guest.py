@@ -268,8 +268,29 @@ def test_what_it_does_not_have(engine):
         skate.get(skate.remote(lambda: skate.put(1)).remote())
     with pytest.raises(NotImplementedError):
         skate.get(skate.remote(lambda ds: ds.take_all()).remote(skate.data.range(3)))
-    with pytest.raises(NotImplementedError, match="generators"):
-        add.options(num_returns="streaming").remote(1, 2)
+
+
+def test_generators_of_the_user(engine):
+    @skate.remote(num_returns="streaming")
+    def upto(n, fails=False):
+        for i in range(n):
+            yield bytes([i]) * (i * 10_000)
+        if fails:
+            raise ValueError("at the end")
+
+    assert [len(skate.get(r)) for r in upto.remote(4)] == [0, 10_000, 20_000, 30_000]
+    g = upto.remote(2)
+    assert skate.get(g.completed()) is None and len(list(g)) == 2 and g.is_finished()
+    *good, bad = upto.remote(2, fails=True)
+    assert len(good) in (0, 2)  # an engine may give the values of a task all at once, at its end
+    with pytest.raises(ValueError, match="at the end"):
+        skate.get(bad)
+    g = upto.remote(3, fails=True)
+    next(g)
+    end = g.completed()
+    g.close()  # the rest is dropped, and the end is known all the same
+    with pytest.raises(ValueError, match="at the end"):
+        skate.get(end)
 
 
 def test_an_engine_that_is_not_there():

@@ -1,0 +1,93 @@
+/* stream.c - streams without a sink: the yields of a task of a guest, until somebody who knows the
+ * task's id takes them (streams.h). A stream stays until it is dropped and its task is over, since
+ * its end may be asked for.
+ *
+ * Invariant: each yield that was not taken has the one reference of the stream. */
+#include "engine/guest/guest_int.h"
+
+#include <stdlib.h>
+
+sk_rc sk_gstream_new(struct sk_ghost *x, uint64_t task, struct sk_err *err) {
+    struct sk_gstream *s = sk_calloc(TAG, sizeof *s);
+    if (s && sk_map_put(&x->streams, task, s) == SK_OK) return SK_OK;
+    sk_free(s);
+    return SK_ERR(err, SK_ENOMEM, "stream");
+}
+
+void sk_gstream_free(struct sk_ghost *x, struct sk_gstream *s) {
+    sk_gval_unref(x, s->why);
+    sk_vec_free(&s->yields);
+    sk_free(s);
+}
+
+void sk_gstream_yielded(struct sk_ghost *x, struct sk_gstream *s, uint64_t oid) {
+    SK_ASSERT(!s->over);
+    if (s->dropped) sk_gobj_unref(x, oid);
+    else if (!sk_vec_push(&s->yields, TAG, oid)) abort(); /* a value would be lost */
+    pthread_cond_broadcast(&x->moved);
+}
+
+/* Gives the object of `end` its value. */
+static void set_end(struct sk_ghost *x, struct sk_gstream *s) {
+    struct sk_gobj *o = s->end ? sk_own_get(x->own, s->end) : NULL;
+    if (!o || sk_gobj_there(o)) return; /* nobody wants it, or not any more */
+    o->val = s->why ? sk_gval_ref(s->why) : sk_gval_new(s->end_kind, (struct sk_bytes){0});
+    if (!o->val) o->val = sk_gval_error(SK_ENOMEM, "no memory for a value");
+}
+
+static void maybe_free(struct sk_ghost *x, uint64_t task, struct sk_gstream *s) {
+    if (!s->dropped || !s->over) return;
+    sk_map_del(&x->streams, task);
+    sk_gstream_free(x, s);
+}
+
+void sk_gstream_over(struct sk_ghost *x, uint64_t task, struct sk_gval *why) {
+    struct sk_gstream *s = sk_map_get(&x->streams, task);
+    SK_ASSERT(s && !s->over);
+    s->over = true;
+    s->why = why ? sk_gval_ref(why) : NULL;
+    set_end(x, s);
+    pthread_cond_broadcast(&x->moved);
+    maybe_free(x, task, s);
+}
+
+sk_rc sk_gstream_take(struct sk_ghost *x, uint64_t task, sk_oid *out, struct sk_err *err) {
+    struct sk_gstream *s = sk_map_get(&x->streams, task);
+    if (!s || s->dropped) return SK_EDONE;
+    if (s->n_taken < s->yields.n) {
+        if (out) out->v = s->yields.p[s->n_taken++];
+        return SK_OK;
+    }
+    if (!s->over) return SK_EAGAIN;
+    if (!s->why || s->why_taken) return SK_EDONE;
+    if (!out) return SK_OK;
+    sk_rc rc = sk_gobj_new(x, x->next_id, 0, sk_gval_ref(s->why), NULL, 0, err);
+    if (rc != SK_OK) {
+        sk_gval_unref(x, s->why);
+        return rc;
+    }
+    out->v = x->next_id++;
+    s->why_taken = true;
+    return SK_ERR(err, SK_ETASK, "the task of the stream has failed");
+}
+
+sk_rc sk_gstream_end(struct sk_ghost *x, uint64_t task, uint32_t kind, sk_oid *out,
+                     struct sk_err *err) {
+    struct sk_gstream *s = sk_map_get(&x->streams, task);
+    if (!s || s->dropped) return SK_ERR(err, SK_ENOENT, "this stream was dropped");
+    if (s->end) return SK_ERR(err, SK_EEXIST, "the end of a stream was asked for before");
+    SK_TRY(sk_gobj_new(x, x->next_id, s->over ? 0 : task, NULL, NULL, 0, err));
+    out->v = s->end = x->next_id++;
+    s->end_kind = kind;
+    if (s->over) set_end(x, s);
+    return SK_OK;
+}
+
+void sk_gstream_drop(struct sk_ghost *x, uint64_t task) {
+    struct sk_gstream *s = sk_map_get(&x->streams, task);
+    if (!s || s->dropped) return;
+    s->dropped = true; /* the task runs to its end, for its side effects */
+    while (s->n_taken < s->yields.n) sk_gobj_unref(x, s->yields.p[s->n_taken++]);
+    pthread_cond_broadcast(&x->moved); /* another thread may wait for the next yield */
+    maybe_free(x, task, s);
+}
