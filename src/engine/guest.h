@@ -87,6 +87,9 @@ struct sk_guest_ops {
     void (*cancel)(void *ctx, uint64_t task, bool force);
     /* Ends an actor now; its calls that are under way end with events. */
     void (*actor_end)(void *ctx, uint64_t actor, bool restart);
+    /* The environment (envs.h) with this number, before the first task that needs it. NULL: the
+     * guest has none. */
+    void (*env)(void *ctx, uint32_t number, struct sk_bytes env);
     sk_rc (*put)(void *ctx, uint32_t kind, struct sk_bytes bytes, void **handle,
                  struct sk_err *err);
     /* Calls `tell` for each event since the last poll, in order. Does not wait. */

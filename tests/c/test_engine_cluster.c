@@ -393,6 +393,46 @@ TEST(cluster_actors_have_groups_and_loops_and_retries) {
     cluster_close(0);
 }
 
+TASK(cl_env) { /* how many bytes its environment has */
+    return ret_i64(t, 0, task_env ? (int64_t)strlen(task_env) : 0, err);
+}
+
+TEST(cluster_tasks_have_environments) {
+    cluster_open(2, &(struct eng_opt){.cpus = 1});
+    uint32_t env[3], same;
+    CHECK_OK(eng->envs->define(eng, (struct sk_bytes){"a", 2}, &env[0], NULL));
+    CHECK_OK(eng->envs->define(eng, (struct sk_bytes){"bc", 3}, &env[1], NULL));
+    CHECK_OK(eng->envs->define(eng, (struct sk_bytes){"a", 2}, &same, NULL));
+    CHECK_EQ(same, env[0]);
+    CHECK_OK(eng->envs->define(eng, (struct sk_bytes){"x", 2}, &env[2], NULL)); /* a bad one */
+    sk_shape shape[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        struct sk_need n = {.res.amount = {SK_RES_UNIT}, .env = i ? env[i - 1] : 0};
+        CHECK_OK(eng->ops->shape(eng, &n, &shape[i], NULL));
+        for (uint32_t k = 0; k < i; k++) CHECK(shape[k] != shape[i]);
+    }
+    sk_oid r[24];
+    for (uint32_t i = 0; i < 24; i++)
+        r[i] = eng_job(&(struct job){.fn = "cl_env", .shape = shape[i % 3], .node = 1 + i / 3 % 2});
+    for (uint32_t i = 0; i < 24; i++) CHECK_EQ(eng_take(r[i]), i % 3);
+    char text[200];
+    sk_oid bad = eng_job(&(struct job){.fn = "cl_env", .shape = shape[3]});
+    CHECK_EQ(eng_error(bad, text, sizeof text), SK_EINVAL);
+    CHECK_MSG(strstr(text, "no such environment"), "%s", text);
+    struct sk_actor_spec s = {.init = spec_of(&(struct job){
+                                  .fn = "cl_counter", .a = {VAL(0)}, .n_a = 1, .shape = shape[2]})};
+    sk_aid a;
+    sk_oid ready;
+    CHECK_OK(eng->ops->actor_create(eng, &s, &a, &ready, NULL));
+    CHECK_EQ(eng_take(eng_job(&(struct job){.fn = "cl_env", .actor = a})), 2);
+    eng_release(ready);
+    sk_actor_release(eng, a);
+    struct sk_err err;
+    struct sk_need n = {.env = 9};
+    CHECK_EQ(eng->ops->shape(eng, &n, &shape[0], &err), SK_EINVAL);
+    cluster_close(0);
+}
+
 /* ---- losses ---------------------------------------------------------------------------------- */
 
 TEST(cluster_makes_values_of_a_killed_node_again) {

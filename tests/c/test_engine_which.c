@@ -70,6 +70,7 @@ TEST(cluster_messages_round_trip) {
                                 .n_returns = SK_STREAMING,
                                 .max_retries = -1,
                                 .group = 3,
+                                .env = 6,
                                 .max_task_retries = -1,
                                 .groups = {&(uint32_t[]){7, 8}, 8},
                                 .need.amount = {5000},
@@ -86,7 +87,8 @@ TEST(cluster_messages_round_trip) {
     CHECK_OK(sk_cmsg_read(type, (struct sk_bytes){o.p + SK_CMSG_HEAD, body}, &back, NULL));
     CHECK(back.type == SK_CMSG_RUN && back.run.task == 9 && back.run.max_retries == -1);
     CHECK(back.run.n_args == 2 && back.run.need.amount[0] == 5000 && back.run.name.n == 4);
-    CHECK(back.run.group == 3 && back.run.max_task_retries == -1 && back.run.groups.n == 8);
+    CHECK(back.run.env == 6 && back.run.group == 3 && back.run.max_task_retries == -1 &&
+          back.run.groups.n == 8);
     CHECK(!memcmp(back.run.groups.p, &(uint32_t[]){7, 8}, 8));
     struct sk_rd r = sk_rd_init(back.run.args.p, back.run.args.n);
     struct sk_cmsg_arg a = sk_cmsg_arg_next(&r), b = sk_cmsg_arg_next(&r);

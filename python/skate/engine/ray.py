@@ -197,6 +197,7 @@ class Nodes:
                         runtime_env,
                         {**_settings(conf), **knobs},
                         {k: n["Resources"].get(k, 0.0) for k in names},
+                        1 + there.index(n) % 31,
                     ),
                 )
                 for n in there

@@ -235,6 +235,12 @@ static sk_rc g_define(void *ctx, sk_fid fn, const char *name, struct sk_bytes de
     return unlock(c, sk_book_define(c->book, fn, name, def, err), false);
 }
 
+static void g_env(void *ctx, uint32_t number, struct sk_bytes env) {
+    struct sk_cluster *c = lock(ctx);
+    sk_book_env(c->book, number, env);
+    (void)unlock(c, SK_OK, false);
+}
+
 static sk_rc g_submit(void *ctx, const struct sk_guest_task *t, struct sk_err *err) {
     struct sk_cluster *c = lock(ctx);
     return unlock(c, sk_book_submit(c->book, t, err), false); /* poll, which follows, sends it */
@@ -322,6 +328,7 @@ static const struct sk_guest_ops guest_ops = {
     .end = g_end,
     .nodes = g_nodes,
     .define = g_define,
+    .env = g_env,
     .submit = g_submit,
     .cancel = g_cancel,
     .actor_end = g_actor_end,

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "engine/conf.h"
 #include "engine/custom.h"
+#include "engine/envs.h"
 #include "engine/guest/guest_int.h"
 #include "engine/streams.h"
 
@@ -71,23 +72,50 @@ static sk_rc op_define(struct sk_engine *e, sk_fid fn, const char *name, struct 
 static sk_rc op_shape(struct sk_engine *e, const struct sk_need *n, sk_shape *out,
                       struct sk_err *err) {
     struct sk_ghost *x = of(e);
-    if (n->group || n->env || n->more)
+    if (n->group || n->more || (n->env && !x->g.ops->env))
         return SK_ERR(err, SK_ENOSYS, "this engine has no %s",
                       n->group ? "placement groups"
                       : n->env ? "environments of tasks"
                                : "such resources");
     SK_TRY(begin(x, err) == SK_OK ? SK_OK : end(x, x->closing ? SK_ECLOSED : x->broken.code));
+    if (n->env > x->envs.n) return end(x, SK_ERR(err, SK_EINVAL, "no such environment"));
     sk_rc rc = SK_ERR(err, SK_EINFEASIBLE, "there is no node");
     for (uint32_t i = 0; rc != SK_OK && i < x->nodes.n; i++)
         if (x->nodes.p[i].alive) rc = sk_res_check(&n->res, &x->nodes.p[i].total, &x->names, err);
     uint32_t i = 0;
-    while (rc == SK_OK && i < x->shapes.n &&
-           memcmp(&x->shapes.p[i].res, &n->res, sizeof n->res) != 0)
+    while (
+        rc == SK_OK && i < x->shapes.n &&
+        (x->shapes.p[i].env != n->env || memcmp(&x->shapes.p[i].res, &n->res, sizeof n->res) != 0))
         i++;
     if (rc == SK_OK && i == x->shapes.n && !sk_vec_push(&x->shapes, TAG, *n))
         rc = SK_ERR(err, SK_ENOMEM, "shape");
     if (rc == SK_OK) *out = i + 1;
     return end(x, rc);
+}
+
+static sk_rc op_env_define(struct sk_engine *e, struct sk_bytes env, uint32_t *out,
+                           struct sk_err *err) {
+    struct sk_ghost *x = of(e);
+    sk_rc rc = begin(x, err);
+    uint32_t i = 0;
+    if (rc != SK_OK) return end(x, rc);
+    while (i < x->envs.n &&
+           (x->envs.p[i]->len != env.n || (env.n && memcmp(x->envs.p[i]->data, env.p, env.n) != 0)))
+        i++;
+    *out = i + 1;
+    if (i < x->envs.n) return end(x, SK_OK);
+    struct sk_gval *v = sk_gval_new(0, env);
+    struct sk_gorder o = {.kind = SK_GORDER_ENV,
+                          .id = i + 1,
+                          .def_n = env.n,
+                          .def = sk_memdup(TAG, env.n ? env.p : "", env.n)};
+    if (v && o.def && sk_vec_push(&x->envs, TAG, v)) {
+        sk_ghost_order(x, o);
+        return end(x, SK_OK);
+    }
+    sk_gval_unref(x, v);
+    sk_free(o.def);
+    return end(x, SK_ERR(err, SK_ENOMEM, "environment of %zu bytes", env.n));
 }
 
 static sk_rc op_res_index(struct sk_engine *e, const char *name, uint32_t *out,
@@ -474,6 +502,7 @@ static const struct sk_engine_ops ops = {
 
 static const struct sk_custom_ops custom = {
     .index = op_res_index, .more = op_more, .more_read = op_more_read};
+static const struct sk_envs_ops envs = {.define = op_env_define};
 static const struct sk_streams_ops streams = {
     .next = op_stream_next, .wait = op_stream_wait, .end = op_stream_end, .drop = op_stream_drop};
 
@@ -517,6 +546,8 @@ static void forget(struct sk_ghost *x) {
     sk_vec_free(&x->orders);
     sk_vec_free(&x->out);
     sk_vec_free(&x->shapes);
+    for (uint32_t i = 0; i < x->envs.n; i++) sk_gval_unref(x, x->envs.p[i]);
+    sk_vec_free(&x->envs);
     sk_vec_free(&x->nodes);
     sk_res_names_deinit(&x->names);
     pthread_mutex_destroy(&x->mu);
@@ -557,6 +588,7 @@ static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **ou
                               .ops = &ops,
                               .custom = &custom,
                               .streams = &streams,
+                              .envs = conf->guest->ops->env ? &envs : NULL,
                               .no_notes = !conf->guest->notes,
                               .no_parts = !conf->guest->parts,
                               .no_inner = true};

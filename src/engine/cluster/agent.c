@@ -12,6 +12,7 @@
 #include "base/containers/list.h"
 #include "base/containers/map.h"
 #include "base/containers/vec.h"
+#include "engine/envs.h"
 #include "engine/inner.h"
 #include "engine/watch.h"
 
@@ -75,6 +76,7 @@ struct aevent { /* an event of the engine, until the next step */
 
 struct ashape {
     struct sk_res need;
+    uint32_t env;
     sk_shape shape;
 };
 
@@ -90,6 +92,7 @@ struct sk_agent {
     struct sk_sink sink;
     struct sk_agent_conf conf;
     struct sk_map tasks, values, actors, asks, peers;
+    struct sk_map envs; /* number of an environment -> its number here */
     struct sk_list waiting;
     struct sk_outbox out; /* to the driver */
     uint64_t next_ask, next_serial, read_bytes;
@@ -188,15 +191,18 @@ static void task_fail(struct sk_agent *a, struct atask *t, sk_rc code, const cha
     task_free(a, t);
 }
 
-static sk_rc shape_of(struct sk_agent *a, const struct sk_res *need, sk_shape *out,
+static sk_rc shape_of(struct sk_agent *a, const struct sk_res *need, uint32_t env, sk_shape *out,
                       struct sk_err *err) {
     for (uint32_t i = 0; i < a->shapes.n; i++)
-        if (!memcmp(&a->shapes.p[i].need, need, sizeof *need)) {
+        if (a->shapes.p[i].env == env && !memcmp(&a->shapes.p[i].need, need, sizeof *need)) {
             *out = a->shapes.p[i].shape;
             return SK_OK;
         }
-    SK_TRY(sk_shape_of(a->e, need, out, err));
-    (void)!sk_vec_push(&a->shapes, TAG, (struct ashape){*need, *out}); /* else asked again */
+    struct sk_need n = {.res = *need};
+    if (env) n.env = (uint32_t)(uintptr_t)sk_map_get(&a->envs, env);
+    if (env && !n.env) return SK_ERR(err, SK_ENOSYS, "this node has no environments of tasks");
+    SK_TRY(a->e->ops->shape(a->e, &n, out, err));
+    (void)!sk_vec_push(&a->shapes, TAG, (struct ashape){*need, env, *out}); /* else asked again */
     return SK_OK;
 }
 
@@ -294,7 +300,7 @@ static sk_rc give(struct sk_agent *a, struct atask *t, struct sk_arg *args, stru
         s.actor = t->actor->aid;
         return a->e->ops->submit(a->e, &s, &t->first, &t->tid, err);
     }
-    SK_TRY(shape_of(a, &m->run.need, &s.shape, err));
+    SK_TRY(shape_of(a, &m->run.need, m->run.env, &s.shape, err));
     if (!t->is_init) return a->e->ops->submit(a->e, &s, &t->first, &t->tid, err);
     struct aactor *x = sk_calloc(TAG, sizeof *x);
     if (!x) return SK_ERR(err, SK_ENOMEM, "actor");
@@ -787,6 +793,16 @@ static sk_rc define(struct sk_agent *a, const struct sk_cmsg *m, struct sk_err *
     return a->e->ops->define(a->e, (sk_fid){m->define.fn}, name, m->define.def, err);
 }
 
+/* Makes the environment known here. If that fails, its tasks say so. */
+static void env(struct sk_agent *a, const struct sk_cmsg *m) {
+    uint32_t number = 0;
+    if (!m->env.number || !a->e->envs || sk_map_get(&a->envs, m->env.number) ||
+        a->e->envs->define(a->e, m->env.bytes, &number, NULL) != SK_OK)
+        return;
+    void *as = (void *)(uintptr_t)number; /* NOLINT: a number in a map */
+    if (sk_map_put(&a->envs, m->env.number, as) != SK_OK) abort();
+}
+
 sk_rc sk_agent_message(struct sk_agent *a, uint32_t from, const struct sk_cmsg *m,
                        struct sk_err *err) {
     if (m->type == SK_CMSG_READ) {
@@ -804,6 +820,7 @@ sk_rc sk_agent_message(struct sk_agent *a, uint32_t from, const struct sk_cmsg *
     switch (m->type) {
     case SK_CMSG_PEER: return peer(a, m);
     case SK_CMSG_DEFINE: return define(a, m, err);
+    case SK_CMSG_ENV: env(a, m); return SK_OK;
     case SK_CMSG_RUN: return run(a, m, err);
     case SK_CMSG_CANCEL: cancel(a, m); return SK_OK;
     case SK_CMSG_END_ACTOR:
@@ -880,6 +897,7 @@ sk_rc sk_agent_create(struct sk_agent **out, const struct sk_agent_conf *conf, s
     sk_map_init(&a->actors, TAG);
     sk_map_init(&a->asks, TAG);
     sk_map_init(&a->peers, TAG);
+    sk_map_init(&a->envs, TAG);
     sk_list_init(&a->waiting);
     pthread_mutex_init(&a->mu, NULL);
     *out = a;
@@ -929,6 +947,7 @@ void sk_agent_destroy(struct sk_agent *a) {
     sk_map_deinit(&a->actors);
     sk_map_deinit(&a->asks);
     sk_map_deinit(&a->peers);
+    sk_map_deinit(&a->envs);
     sk_vec_free(&a->events);
     sk_vec_free(&a->shapes);
     sk_free(a->out.p);

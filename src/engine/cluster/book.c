@@ -124,6 +124,7 @@ sk_rc sk_book_joined(struct sk_book *b, const struct sk_cmsg *w, struct sk_bytes
              (const char *)w->welcome.name.p);
     sk_list_init(&n->sent);
     sk_map_init(&n->defined, TAG);
+    sk_map_init(&n->envs, TAG);
     for (uint32_t i = 0; i + 1 < b->nodes.n; i++) { /* nodes read from each other */
         struct sk_bnode *o = b->nodes.p[i];
         if (!o->alive) continue;
@@ -319,6 +320,11 @@ sk_rc sk_book_define(struct sk_book *b, sk_fid fn, const char *name, struct sk_b
     return SK_ERR(err, SK_ENOMEM, "function %s", name);
 }
 
+void sk_book_env(struct sk_book *b, uint32_t number, struct sk_bytes env) {
+    SK_ASSERT(number == b->envs.n + 1);
+    if (!sk_vec_push(&b->envs, TAG, sk_bblob_new(0, env))) abort();
+}
+
 sk_rc sk_book_put(struct sk_book *b, struct sk_bblob *blob, struct sk_bval **out,
                   struct sk_err *err) {
     (void)err;
@@ -436,6 +442,7 @@ void sk_book_destroy(struct sk_book *b) {
     for (uint32_t i = 0; i < b->nodes.n; i++) {
         struct sk_bnode *n = b->nodes.p[i];
         sk_map_deinit(&n->defined);
+        sk_map_deinit(&n->envs);
         sk_vec_free(&n->drop);
         sk_free(n->out.p);
         sk_free(n->address);
@@ -451,6 +458,8 @@ void sk_book_destroy(struct sk_book *b) {
     sk_vec_free(&b->nodes);
     sk_vec_free(&b->which);
     sk_vec_free(&b->shapes);
+    for (uint32_t i = 0; i < b->envs.n; i++) sk_bblob_unref(b->envs.p[i]);
+    sk_vec_free(&b->envs);
     sk_vec_free(&b->told);
     sk_free(b);
 }

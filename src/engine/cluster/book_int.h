@@ -57,7 +57,7 @@ struct sk_btask {
     sk_fid fn;
     char *name;
     struct sk_bactor *actor;
-    uint32_t n_returns, n_args, max_calls, group, wish, shape;
+    uint32_t n_returns, n_args, max_calls, group, env, wish, shape;
     int32_t retries; /* left */
     struct sk_barg *args;
     /* of a stream: number of yields that the host was told of, and a hash of the note of each */
@@ -97,6 +97,7 @@ struct sk_bnode {
     uint64_t capacity, resident, disk, promised, disk_limit;
     struct sk_outbox out;
     struct sk_map defined; /* functions that the node knows */
+    struct sk_map envs;    /* environments that it knows */
     struct sk_list sent;   /* tasks */
     SK_VEC(uint64_t) drop; /* values to drop, sent together */
 };
@@ -117,6 +118,7 @@ struct sk_book {
     SK_VEC(struct sk_bnode *) nodes; /* number - 1 */
     SK_VEC(struct sk_which_node) which;
     SK_VEC(struct sk_bshape *) shapes;
+    SK_VEC(struct sk_bblob *) envs; /* number - 1 */
     struct sk_map fns, tasks, seqs, actors, values;
     struct sk_list blocked;
     struct sk_list todo; /* blocked tasks that are looked at; the end of one may take others out */

@@ -68,6 +68,7 @@ static void write_run(struct sk_wr *w, const struct sk_cmsg *m) {
     sk_wr_u32(w, m->run.max_calls);
     sk_wr_u32(w, m->run.n_args);
     sk_wr_u32(w, m->run.group);
+    sk_wr_u32(w, m->run.env);
     sk_wr_u32(w, (uint32_t)m->run.max_task_retries);
     res(w, &m->run.need);
     bytes(w, m->run.groups);
@@ -87,6 +88,7 @@ static void read_run(struct sk_rd *r, struct sk_cmsg *m) {
     m->run.max_calls = sk_rd_u32(r);
     m->run.n_args = sk_rd_u32(r);
     m->run.group = sk_rd_u32(r);
+    m->run.env = sk_rd_u32(r);
     m->run.max_task_retries = (int32_t)sk_rd_u32(r);
     m->run.need = read_res(r);
     m->run.groups = sk_rd_bytes(r);
@@ -163,6 +165,10 @@ static void write_body(struct sk_wr *w, const struct sk_cmsg *m) {
         sk_wr_u64(w, m->define.fn);
         bytes(w, m->define.name);
         bytes(w, m->define.def);
+        break;
+    case SK_CMSG_ENV:
+        sk_wr_u32(w, m->env.number);
+        bytes(w, m->env.bytes);
         break;
     case SK_CMSG_RUN: write_run(w, m); break;
     case SK_CMSG_CANCEL:
@@ -244,6 +250,10 @@ static void read_body(struct sk_rd *r, struct sk_cmsg *m) {
         m->define.fn = sk_rd_u64(r);
         m->define.name = sk_rd_bytes(r);
         m->define.def = sk_rd_bytes(r);
+        break;
+    case SK_CMSG_ENV:
+        m->env.number = sk_rd_u32(r);
+        m->env.bytes = sk_rd_bytes(r);
         break;
     case SK_CMSG_RUN: read_run(r, m); break;
     case SK_CMSG_CANCEL:

@@ -5,7 +5,7 @@
  * give SK_ECORRUPT and never a crash; what a message borrows lives as long as its frame.
  *
  *     both ways        HELLO, WELCOME, BEAT, BYE
- *     driver -> node   PEER, DEFINE, RUN, CANCEL, END_ACTOR, PUT, DROP, FETCH
+ *     driver -> node   PEER, DEFINE, ENV, RUN, CANCEL, END_ACTOR, PUT, DROP, FETCH
  *     node -> driver   EVENT, VALUE, STATE, MISSING
  *     node <-> node    READ, DATA
  *
@@ -36,6 +36,7 @@ enum sk_cmsg_type {
     SK_CMSG_BYE,
     SK_CMSG_PEER,
     SK_CMSG_DEFINE,
+    SK_CMSG_ENV,
     SK_CMSG_RUN,
     SK_CMSG_CANCEL,
     SK_CMSG_END_ACTOR,
@@ -105,11 +106,15 @@ struct sk_cmsg {
             uint64_t fn;
             struct sk_bytes name, def;
         } define;
+        struct { /* an environment of processes, before the first RUN that names it */
+            uint32_t number;
+            struct sk_bytes bytes;
+        } env;
         struct {
             uint64_t task, fn, actor; /* actor 0: none */
             uint32_t attempt, flags, n_returns;
             int32_t max_retries;
-            uint32_t max_calls, group; /* group: of a call */
+            uint32_t max_calls, group, env; /* group: of a call; env 0: the job's */
             /* of a constructor: retries of its calls, and as many groups of 4 bytes, maybe not
              * aligned */
             int32_t max_task_retries;

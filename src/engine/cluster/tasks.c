@@ -90,6 +90,9 @@ sk_rc sk_book_submit(struct sk_book *b, const struct sk_guest_task *g, struct sk
     if (g->actor && !g->is_init && (!a || a->dead || a->ended))
         return SK_ERR(err, SK_EACTOR, "%s: %s", g->name,
                       a && a->why ? a->why : "its actor is dead");
+    uint32_t env = g->need ? g->need->env : 0;
+    if (env && (env > b->envs.n || !b->envs.p[env - 1]))
+        return SK_ERR(err, SK_ENOMEM, "the environment of %s", g->name);
     if (b->next_seq >> 40) return SK_ERR(err, SK_ERANGE, "a job has at most 2^40 tasks");
     struct sk_res need = g->need ? g->need->res : (struct sk_res){0};
     struct sk_btask *t = sk_calloc(TAG, sizeof *t);
@@ -101,6 +104,7 @@ sk_rc sk_book_submit(struct sk_book *b, const struct sk_guest_task *g, struct sk
                            .node_only = g->node_only,
                            .no_wait = g->no_wait,
                            .group = g->group,
+                           .env = env,
                            .fn = g->fn,
                            .n_returns = g->n_returns,
                            .max_calls = g->max_calls,
@@ -193,16 +197,27 @@ static uint32_t bring(struct sk_bnode *n, struct sk_bval *v, bool part) {
     return from;
 }
 
-static void send(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n) {
-    struct sk_bshape *s = b->shapes.p[t->shape];
+/* Tells the node the function and the environment of a task, if it does not know them. */
+static void introduce(struct sk_book *b, const struct sk_btask *t, struct sk_bnode *n) {
     const struct sk_bfn *f = sk_map_get(&b->fns, t->fn.v);
-    SK_ASSERT(f && n->alive && t->state == SK_B_READY && !t->node && (!t->is_init || t->actor));
+    SK_ASSERT(f && t->env <= b->envs.n);
     if (!sk_map_get(&n->defined, t->fn.v)) {
         struct sk_cmsg d = {.type = SK_CMSG_DEFINE,
                             .define = {t->fn.v, {f->name, strlen(f->name)}, {f->def, f->n}}};
         sk_bnode_send(n, &d);
-        if (sk_map_put(&n->defined, t->fn.v, t) != SK_OK) abort();
+        if (sk_map_put(&n->defined, t->fn.v, n) != SK_OK) abort();
     }
+    if (!t->env || sk_map_get(&n->envs, t->env)) return;
+    const struct sk_bblob *x = b->envs.p[t->env - 1];
+    struct sk_cmsg d = {.type = SK_CMSG_ENV, .env = {t->env, {x->data, x->len}}};
+    sk_bnode_send(n, &d);
+    if (sk_map_put(&n->envs, t->env, n) != SK_OK) abort();
+}
+
+static void send(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n) {
+    struct sk_bshape *s = b->shapes.p[t->shape];
+    SK_ASSERT(n->alive && t->state == SK_B_READY && !t->node && (!t->is_init || t->actor));
+    introduce(b, t, n);
     uint8_t few[2048], *buf = few;
     uint32_t few_from[64], *from = few_from; /* for each argument, the node that has it */
     if (t->n_args > SK_COUNT(few_from) && !(from = sk_alloc(TAG, t->n_args * sizeof *from)))
@@ -241,6 +256,7 @@ static void send(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n) {
                                 .max_retries = t->retries,
                                 .max_calls = t->max_calls,
                                 .group = t->group,
+                                .env = t->env,
                                 .need = s->need,
                                 .name = {t->name, strlen(t->name)},
                                 .n_args = t->n_args,

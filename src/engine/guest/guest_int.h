@@ -85,6 +85,7 @@ struct sk_gstream { /* a stream without a sink; its key is the id of its task */
 
 enum sk_gorder_kind {
     SK_GORDER_DEFINE = 1,
+    SK_GORDER_ENV,
     SK_GORDER_SUBMIT,
     SK_GORDER_CANCEL,
     SK_GORDER_ACTOR_END,
@@ -93,9 +94,9 @@ enum sk_gorder_kind {
 struct sk_gorder { /* an order to the guest, carried out by the host's thread */
     enum sk_gorder_kind kind;
     bool flag;    /* CANCEL: force. ACTOR_END: restart */
-    uint64_t id;  /* id of the function, task or actor */
+    uint64_t id;  /* id of the function, task or actor; number of the environment */
     void *handle; /* DROP: the handle to be dropped */
-    char *name;   /* DEFINE: owned by the order, as are the bytes */
+    char *name;   /* DEFINE: owned by the order, as are the bytes, also of ENV */
     void *def;
     size_t def_n;
 };
@@ -120,6 +121,7 @@ struct sk_ghost {
     SK_VEC(struct sk_gorder) orders;
     SK_VEC(struct sk_gout) out;
     SK_VEC(struct sk_need) shapes; /* index: shape - 1 */
+    SK_VEC(struct sk_gval *) envs; /* index: number - 1 */
     SK_VEC(struct sk_node) nodes;
     struct sk_res_names names; /* of custom resources; the nodes number them in the same order */
     uint64_t next_id, scan;

@@ -102,6 +102,10 @@ static void carry_out(struct sk_ghost *x, struct sk_gorder *o) {
         sk_free(o->name);
         sk_free(o->def);
         break;
+    case SK_GORDER_ENV:
+        g->env(x->g.ctx, (uint32_t)o->id, (struct sk_bytes){o->def, o->def_n});
+        sk_free(o->def);
+        break;
     case SK_GORDER_SUBMIT: submit(x, o->id); break;
     case SK_GORDER_CANCEL: g->cancel(x->g.ctx, o->id, o->flag); break;
     case SK_GORDER_ACTOR_END: g->actor_end(x->g.ctx, o->id, o->flag); break;

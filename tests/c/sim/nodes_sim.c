@@ -12,6 +12,7 @@
 #include "base/containers/vec.h"
 #include "engine/cluster/agent.h"
 #include "engine/cluster/book.h"
+#include "engine/envs.h"
 #include "engine/inner.h"
 #include "test.h"
 
@@ -25,6 +26,7 @@ struct plan { /* what a task does; its bytes are the first argument */
     uint32_t inner; /* number of the value that contains a reference; 0: none does */
     /* of an actor and its calls: number of concurrency groups; not 0: calls run in any order */
     uint32_t n_groups, group;
+    uint32_t env;    /* of a task or actor: the environment in which it runs */
     uint32_t serial; /* of a call: how many of its actor were submitted before it */
     uint32_t size[MAX_VALUES];
 };
@@ -76,6 +78,7 @@ struct toy {
     struct sk_map objs, actors; /* actors: id -> number of calls + 1 */
     struct sk_list tasks;
     uint64_t next;
+    uint32_t n_envs, env[4];
 };
 
 static struct toy *toy_of(struct sk_engine *e) { return sk_container_of(e, struct toy, e); }
@@ -98,10 +101,22 @@ static sk_rc t_define(struct sk_engine *e, sk_fid fn, const char *name, struct s
 }
 static sk_rc t_shape(struct sk_engine *e, const struct sk_need *n, sk_shape *out,
                      struct sk_err *err) {
-    (void)e, (void)n, (void)err;
-    *out = 1;
+    (void)err;
+    CHECK(n->env <= toy_of(e)->n_envs);
+    *out = 1 + (n->env ? toy_of(e)->env[n->env - 1] : 0);
     return SK_OK;
 }
+/* Environment i has i bytes. Here each has the number of the order in which it came. */
+static sk_rc t_env(struct sk_engine *e, struct sk_bytes env, uint32_t *out, struct sk_err *err) {
+    struct toy *x = toy_of(e);
+    (void)err;
+    CHECK(x->n_envs < SK_COUNT(x->env) && env.n);
+    for (uint32_t i = 0; i < x->n_envs; i++) CHECK(x->env[i] != env.n); /* each comes once */
+    x->env[x->n_envs++] = (uint32_t)env.n;
+    *out = x->n_envs;
+    return SK_OK;
+}
+static const struct sk_envs_ops toy_envs = {.define = t_env};
 static void t_retain(struct sk_engine *e, sk_oid o) {
     struct tobj *x = sk_map_get(&toy_of(e)->objs, o.v);
     CHECK(x);
@@ -153,6 +168,7 @@ static struct ttask *t_task(struct toy *x, const struct sk_task_spec *s) {
                         .sink = s->sink};
     CHECK(s->args[0].bytes.n >= sizeof t->plan);
     memcpy(&t->plan, s->args[0].bytes.p, sizeof t->plan);
+    CHECK_EQ(s->shape, s->actor.v ? 0 : 1 + t->plan.env);
     for (uint32_t i = 1; i < s->n_args; i++) {
         const struct sk_arg *a = &s->args[i];
         if (a->ref.v) t_retain(&x->e, a->ref);
@@ -371,6 +387,7 @@ static void node_start(uint32_t i) {
     *n = (struct node){.up = true};
     x->e.ops = &toy_ops;
     x->e.inner = &toy_inner;
+    x->e.envs = &toy_envs;
     x->next = 1;
     sk_map_init(&x->objs, SK_TAG_TEST);
     sk_map_init(&x->actors, SK_TAG_TEST);
@@ -509,6 +526,7 @@ static void program(bool hard) {
             t->plan.n_groups = test_below(2) ? (uint32_t)test_below(4) : 0;
             actor_task[n_actors - 1] = i;
         } else if (n_actors && !test_below(5)) t->actor = 1 + (uint32_t)test_below(n_actors);
+        if (!t->actor || t->is_init) t->plan.env = test_below(3) ? 0 : (uint32_t)test_below(5);
         if (t->actor && !t->is_init) {
             t->plan.n_groups = c.task[actor_task[t->actor - 1]].plan.n_groups;
             t->plan.group = t->plan.n_groups ? (uint32_t)test_below(t->plan.n_groups) : 0;
@@ -613,7 +631,8 @@ static void submit(uint32_t i) {
     }
     struct sk_need need = {.res.amount = {t->is_init      ? 0
                                           : test_below(8) ? SK_RES_UNIT
-                                                          : SK_RES_UNIT / 2}};
+                                                          : SK_RES_UNIT / 2},
+                           .env = t->plan.env};
     struct sk_actor_opts opts = {
         .is_async = t->plan.n_groups == 3, .n_groups = t->plan.n_groups, .groups = groups};
     struct sk_guest_task g = {.task = i + 1,
@@ -802,6 +821,7 @@ static void run_one(bool faults, bool hard) {
         for (uint32_t k = 0; k <= N_NODES; k++) sk_list_init(&c.link[i][k]);
     program(hard);
     CHECK_OK(sk_book_define(c.book, (sk_fid){FN}, "f", (struct sk_bytes){"abc", 3}, NULL));
+    for (uint32_t i = 1; i <= 4; i++) sk_book_env(c.book, i, (struct sk_bytes){"envs", i});
     uint32_t n_started = 0, n_first = 2 + (uint32_t)test_below(3);
     while (n_started < n_first) node_start(++n_started);
     uint64_t steps = 0, idle = 0;

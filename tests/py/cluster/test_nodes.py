@@ -216,3 +216,24 @@ def test_a_reference_in_a_yield_ends_the_generator():
     assert skate.get(first) == 1
     with pytest.raises(NotImplementedError, match="contains a reference"):
         skate.get(failure)
+
+
+# ---- environments ----
+
+
+def test_a_task_and_an_actor_have_environments():
+    @skate.remote
+    def env():
+        return os.environ.get("MARK")
+
+    @skate.remote
+    class Env:
+        def env(self):
+            return os.environ.get("MARK")
+
+    marked = {"env_vars": {"MARK": "here"}}
+    refs = []
+    for _ in range(8):
+        refs += [env.remote(), env.options(runtime_env=marked).remote()]
+    assert skate.get(refs) == [None, "here"] * 8
+    assert skate.get(Env.options(runtime_env=marked).remote().env.remote()) == "here"
