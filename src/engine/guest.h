@@ -72,6 +72,7 @@ struct sk_guest_event {
     struct sk_bytes note;
     sk_rc code;
     const char *text;
+    bool actor_lives; /* FAILED: as in sk_event */
 };
 struct sk_guest_ops {
     /* The first call. From now until `end`, any thread may call wake(host) to say that `poll` has
@@ -106,7 +107,9 @@ struct sk_guest {
     void *ctx;
     bool notes; /* its events have notes */
     bool parts; /* its tasks can take parts of values */
-    /* it takes the options of actors: concurrency groups, event loops, retries of calls */
+    /* It takes the options of actors: concurrency groups, event loops, retries of calls. The host
+     * gives such actors names; a call that fails with SK_EACTOR, and without actor_lives, says that
+     * its actor is dead. */
     bool actors;
 };
 

@@ -433,6 +433,79 @@ TEST(cluster_tasks_have_environments) {
     cluster_close(0);
 }
 
+static sk_rc named(const char *fn, const char *name, bool detached, int32_t restarts, sk_aid *a,
+                   sk_oid *ready) {
+    struct sk_actor_opts o = {
+        .name = name, .space = "s", .meta = {"meta", 4}, .detached = detached};
+    struct sk_actor_spec s = {.init = spec_of(&(struct job){.fn = fn, .a = {VAL(7)}, .n_a = 1}),
+                              .max_restarts = restarts,
+                              .opts = &o};
+    return eng->ops->actor_create(eng, &s, a, ready, NULL);
+}
+/* True if the actor is found; gives the handle back. */
+static bool is_there(const char *space, const char *name, uint64_t id) {
+    sk_aid a;
+    sk_oid ready;
+    struct sk_bytes meta;
+    sk_rc rc = eng->actors->find(eng, space, name, &a, &ready, &meta, NULL);
+    if (rc != SK_OK) return false;
+    CHECK(a.v == id && meta.n == 4 && !memcmp(meta.p, "meta", 4));
+    sk_free((void *)(uintptr_t)meta.p);
+    eng_release(ready);
+    sk_actor_release(eng, a);
+    return true;
+}
+TASK(cl_dies) {
+    raise(SIGKILL);
+    return SK_OK;
+}
+
+TEST(cluster_actors_have_names_in_the_driver) {
+    cluster_open(2, &(struct eng_opt){.cpus = 1});
+    sk_aid a, b, c;
+    sk_oid ready, r;
+    char text[300], names[60];
+    CHECK_OK(named("cl_counter", "one", false, 0, &a, &ready));
+    CHECK(is_there("s", "one", a.v) && !is_there("t", "one", 0) && !is_there(NULL, "one", 0));
+    CHECK_EQ(named("cl_counter", "one", false, 0, &b, &r), SK_EEXIST);
+    CHECK_EQ(eng->actors->names(eng, names, sizeof names), 6);
+    CHECK(!memcmp(names, "s\0one", 6));
+    CHECK_EQ(
+        eng_take(eng_job(&(struct job){.fn = "cl_count", .a = {VAL(1)}, .n_a = 1, .actor = a})), 8);
+    /* with its last handle its name is free */
+    eng_release(ready);
+    sk_actor_release(eng, a);
+    CHECK(!is_there("s", "one", 0));
+    /* a detached one lives without handles, until it is killed */
+    CHECK_OK(named("cl_counter", "one", true, 0, &a, &ready));
+    eng_release(ready);
+    sk_actor_release(eng, a);
+    CHECK_EQ(
+        eng_take(eng_job(&(struct job){.fn = "cl_count", .a = {VAL(2)}, .n_a = 1, .actor = a})), 9);
+    CHECK(is_there("s", "one", a.v));
+    CHECK_OK(eng->ops->actor_end(eng, a, true, NULL));
+    CHECK(!is_there("s", "one", 0));
+    /* one that fails in its constructor, or dies in a call, has none; one that starts again has */
+    CHECK_OK(named("cl_fails", "bad", true, 0, &b, &ready));
+    CHECK_EQ(eng_error(ready, text, sizeof text), SK_EINVAL);
+    CHECK(!is_there("s", "bad", 0));
+    sk_actor_release(eng, b);
+    for (int32_t restarts = 0; restarts < 2; restarts++) {
+        CHECK_OK(named("cl_counter", "dies", restarts, restarts, &c, &ready));
+        CHECK_EQ(eng_error(eng_job(&(struct job){.fn = "cl_dies", .actor = c}), text, sizeof text),
+                 SK_EACTOR);
+        CHECK_EQ(is_there("s", "dies", c.v), restarts > 0);
+        if (restarts)
+            CHECK_EQ(eng_take(eng_job(
+                         &(struct job){.fn = "cl_count", .a = {VAL(1)}, .n_a = 1, .actor = c})),
+                     8);
+        eng_release(ready);
+        sk_actor_release(eng, c);
+    }
+    CHECK_EQ(eng->actors->leave(eng, NULL), SK_EINVAL);
+    cluster_close(0);
+}
+
 /* ---- losses ---------------------------------------------------------------------------------- */
 
 TEST(cluster_makes_values_of_a_killed_node_again) {

@@ -55,6 +55,7 @@ def open_node(given: Given) -> int:
         "custom": list(given.resources),
         "store": int(conf["object_store_memory"]),
         "gpus": conf["num_gpus"],
+        "on_node": True,
     }
     _workers.prepare(conf, given.runtime_env, job)
     _job.hand(given.job)

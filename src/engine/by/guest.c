@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "engine/actors.h"
 #include "engine/conf.h"
 #include "engine/custom.h"
 #include "engine/envs.h"
@@ -225,7 +226,7 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
     const char *cls = sk_map_get(&x->fns, s.fn.v);
     bool at_once = o.is_async || o.n_groups > 1 || (o.n_groups && o.groups[0] > 1);
     SK_GO(sk_aspec_check(&o, err));
-    if (o.name.n || o.detached || (at_once && !x->g.actors))
+    if (!x->g.actors && (o.name.n || o.detached || at_once))
         SK_GO(SK_ERR(err, SK_ENOSYS, "%s: this engine has no %s", cls ? cls : "actor",
                      o.name.n     ? "names of actors"
                      : o.detached ? "detached actors"
@@ -249,6 +250,7 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
                             .n_calls = 1,
                             .max_task_retries = o.max_task_retries,
                             .is_async = o.is_async};
+    SK_GO(sk_names_add(&x->actor_names, "actor", o.space, o.name, o.meta, a, &a->name, err));
     if (x->g.actors && o.n_groups) {
         if (!(a->groups = sk_memdup(TAG, o.groups, o.n_groups * sizeof *o.groups)))
             SK_GO(SK_ERR(err, SK_ENOMEM, "actor"));
@@ -261,6 +263,7 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
     t->node = node;
     t->node_only = s.node_only;
     SK_GO(sk_map_put(&x->actors, a->id, a));
+    a->detached = o.detached && sk_own_hold(x->own, id, NULL) == SK_OK;
     out->v = a->id;
     ready->v = id;
     const char *refused = sk_task_opts_of(&s)->refused;
@@ -441,6 +444,41 @@ static sk_rc op_drive(struct sk_engine *e, bool (*done)(void *arg), void *arg, i
     return end(x, rc);
 }
 
+/* ---- actors.h -------------------------------------------------------------------------------- */
+
+static sk_rc op_actor_find(struct sk_engine *e, const char *space, const char *name, sk_aid *out,
+                           sk_oid *ready, struct sk_bytes *meta, struct sk_err *err) {
+    struct sk_ghost *x = of(e);
+    sk_rc rc = begin(x, err);
+    if (rc != SK_OK) return end(x, rc);
+    struct sk_bytes in = {space, space ? strlen(space) : 0};
+    struct sk_name *n = sk_names_find(&x->actor_names, in, (struct sk_bytes){name, strlen(name)});
+    struct sk_gactor *a = n ? n->owner : NULL;
+    if (!a || sk_own_ref(x->own, a->ready, ME, 1, NULL) != SK_OK)
+        return end(x, SK_ERR(err, SK_ENOENT, "there is no living actor named '%s'", name));
+    void *copy = sk_memdup(TAG, n->meta.n ? n->meta.p : "", n->meta.n ? n->meta.n : 1);
+    if (!copy) {
+        sk_gobj_unref(x, a->ready);
+        return end(x, SK_ERR(err, SK_ENOMEM, "actor %s", name));
+    }
+    a->n_handles++;
+    out->v = a->id;
+    ready->v = a->ready;
+    *meta = (struct sk_bytes){copy, n->meta.n};
+    return end(x, SK_OK);
+}
+static size_t op_actor_names(struct sk_engine *e, char *buf, size_t cap) {
+    struct sk_ghost *x = of(e);
+    pthread_mutex_lock(&x->mu);
+    size_t n = sk_names_write(&x->actor_names, buf, cap);
+    pthread_mutex_unlock(&x->mu);
+    return n;
+}
+static sk_rc op_actor_leave(struct sk_engine *e, struct sk_err *err) {
+    (void)e;
+    return SK_ERR(err, SK_EINVAL, "this process runs no actor");
+}
+
 /* ---- streams.h ------------------------------------------------------------------------------- */
 
 /* Takes the next yield, or waits for it. */
@@ -502,6 +540,8 @@ static const struct sk_engine_ops ops = {
 
 static const struct sk_custom_ops custom = {
     .index = op_res_index, .more = op_more, .more_read = op_more_read};
+static const struct sk_actors_ops actors = {
+    .find = op_actor_find, .names = op_actor_names, .leave = op_actor_leave};
 static const struct sk_envs_ops envs = {.define = op_env_define};
 static const struct sk_streams_ops streams = {
     .next = op_stream_next, .wait = op_stream_wait, .end = op_stream_end, .drop = op_stream_drop};
@@ -588,6 +628,7 @@ static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **ou
                               .ops = &ops,
                               .custom = &custom,
                               .streams = &streams,
+                              .actors = conf->guest->actors ? &actors : NULL,
                               .envs = conf->guest->ops->env ? &envs : NULL,
                               .no_notes = !conf->guest->notes,
                               .no_parts = !conf->guest->parts,
@@ -597,6 +638,7 @@ static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **ou
     x->next_id = 1;
     sk_list_init(&x->waiting);
     sk_list_init(&x->told);
+    sk_list_init(&x->actor_names);
     sk_map_init(&x->fns, TAG);
     sk_map_init(&x->tasks, TAG);
     sk_map_init(&x->actors, TAG);

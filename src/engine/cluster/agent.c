@@ -629,6 +629,7 @@ static void event_with(struct sk_agent *a, const struct atask *t, const struct s
                                   .index = ev->kind == SK_EV_YIELDED ? ev->index : 0,
                                   .run_ns = ev->run_ns,
                                   .code = ev->err ? ev->err->code : 0,
+                                  .actor_lives = ev->actor_lives,
                                   .note = ev->note,
                                   .n_values = n,
                                   .values = {buf, w.n}}};

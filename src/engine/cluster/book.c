@@ -198,9 +198,10 @@ void sk_book_lost(struct sk_book *b, uint32_t number, const char *why) {
         sk_btask_unsend(b, t);
         if (t->cancelled) sk_btask_fail(b, t, SK_ECANCEL, "the task was cancelled");
         else if (t->node_only) sk_btask_fail(b, t, SK_EINFEASIBLE, text);
-        else if (call && (!t->retries || !t->actor->init->retries))
+        else if (call && (!t->retries || !t->actor->init->retries)) {
+            t->actor_lives = t->actor->init->retries != 0 && !t->actor->ended;
             sk_btask_fail(b, t, SK_EACTOR, text);
-        else if (!call && !t->retries) /* it may have begun without having said so yet */
+        } else if (!call && !t->retries) /* it may have begun without having said so yet */
             sk_btask_fail(b, t, t->is_init ? SK_EACTOR : SK_EDEAD, text);
         else {
             if (t->begun && t->retries > 0) t->retries--;

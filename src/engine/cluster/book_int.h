@@ -52,6 +52,7 @@ struct sk_btask {
     bool kept;   /* lineage has it */
     bool ending; /* it is being ended or queued: whoever does that frees it */
     bool begun, cancelled;
+    bool actor_lives; /* of a call that fails: its actor is started again */
     bool lacks; /* of a stream: a yield of this attempt was lost, so it has to run once more */
     bool is_init, retry_errors, node_only, no_wait;
     sk_fid fn;

@@ -108,6 +108,7 @@ static void write_event(struct sk_wr *w, const struct sk_cmsg *m) {
     sk_wr_u32(w, m->event.attempt);
     sk_wr_u32(w, m->event.index);
     sk_wr_u32(w, (uint32_t)m->event.code);
+    sk_wr_u32(w, m->event.actor_lives);
     sk_wr_i64(w, m->event.run_ns);
     bytes(w, m->event.text);
     bytes(w, m->event.note);
@@ -122,6 +123,7 @@ static void read_event(struct sk_rd *r, struct sk_cmsg *m) {
     m->event.attempt = sk_rd_u32(r);
     m->event.index = sk_rd_u32(r);
     m->event.code = (int32_t)sk_rd_u32(r);
+    m->event.actor_lives = sk_rd_u32(r) != 0;
     m->event.run_ns = sk_rd_i64(r);
     m->event.text = sk_rd_bytes(r);
     m->event.note = sk_rd_bytes(r);

@@ -147,6 +147,7 @@ struct sk_cmsg {
             uint32_t kind, attempt, index; /* kind: enum sk_event_kind; index: of the first value */
             int32_t code;                  /* FAILED: reason, if there is no value */
             int64_t run_ns;
+            bool actor_lives; /* FAILED: as in sk_event */
             struct sk_bytes text, note;
             uint32_t n_values;
             struct sk_bytes values; /* read by sk_cmsg_value_next */

@@ -150,7 +150,7 @@ void sk_btask_queue(struct sk_book *b, struct sk_btask *t, bool front) {
     bool there = arguments_there(b, t, &failed);
     SK_ASSERT(!t->node);
     sk_list_del(&t->link);
-    t->begun = t->lacks = false;
+    t->begun = t->lacks = t->actor_lives = false;
     t->n_seen = 0;
     if (failed) {
         char text[300];
@@ -397,8 +397,11 @@ void sk_book_launch(struct sk_book *b) {
 
 static struct sk_btold *told(struct sk_book *b, const struct sk_btask *t, enum sk_event_kind kind) {
     SK_ASSERT(!t->over);
-    struct sk_btold new = {
-        .ev = {.kind = kind, .task = t->id, .attempt = t->attempt, .node = t->node}};
+    struct sk_btold new = {.ev = {.kind = kind,
+                                  .task = t->id,
+                                  .attempt = t->attempt,
+                                  .node = t->node,
+                                  .actor_lives = t->actor_lives}};
     if (!sk_vec_push(&b->told, TAG, new)) abort();
     return &b->told.p[b->told.n - 1];
 }
@@ -643,6 +646,7 @@ static void failed(struct sk_book *b, struct sk_btask *t, const struct sk_cmsg *
     struct sk_rd r = sk_rd_init(m->event.values.p, m->event.values.n);
     struct sk_cmsg_value v = {0};
     if (m->event.n_values) v = sk_cmsg_value_next(&r);
+    t->actor_lives = m->event.actor_lives;
     char text[600];
     snprintf(text, sizeof text, "%.*s", (int)SK_MIN(m->event.text.n, sizeof text - 1),
              (const char *)m->event.text.p);

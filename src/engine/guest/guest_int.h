@@ -16,6 +16,7 @@
 #include "base/containers/map.h"
 #include "base/mem.h"
 #include "base/containers/vec.h"
+#include "engine/books/names.h"
 #include "engine/engine_int.h"
 #include "engine/guest.h"
 #include "engine/own/own.h"
@@ -52,6 +53,8 @@ struct sk_gactor {
     uint64_t id, ready; /* ready + 1 == id */
     uint32_t n_handles, n_calls;
     bool started, ended, ready_gone;
+    bool detached;        /* its `ready` object is held */
+    struct sk_name *name; /* NULL: none, or it is dead */
     int32_t max_task_retries;
     bool is_async;
     uint32_t n_groups; /* not 0: its calls begin in any order */
@@ -118,6 +121,7 @@ struct sk_ghost {
     struct sk_own *own;
     struct sk_map fns, tasks, actors, streams;
     struct sk_list waiting, told;
+    struct sk_list actor_names;
     SK_VEC(struct sk_gorder) orders;
     SK_VEC(struct sk_gout) out;
     SK_VEC(struct sk_need) shapes; /* index: shape - 1 */
@@ -159,6 +163,10 @@ void sk_gtask_fail(struct sk_ghost *x, struct sk_gtask *t, sk_rc code, const cha
 void sk_gactor_maybe_end(struct sk_ghost *x, struct sk_gactor *a);
 /* Ends an actor together with its waiting calls; takes over `why`, the error of these calls. */
 void sk_gactor_die(struct sk_ghost *x, struct sk_gactor *a, struct sk_gval *why);
+
+/* Says that the actor is dead: its name is free, and if it is detached it is kept no more. A call
+ * or a count of the caller has to keep `a`. */
+void sk_gactor_let_go(struct sk_ghost *x, struct sk_gactor *a);
 
 /* ---- stream.c: streams that have no sink */
 sk_rc sk_gstream_new(struct sk_ghost *x, uint64_t task, struct sk_err *err);

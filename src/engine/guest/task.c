@@ -210,6 +210,8 @@ static void failed(struct sk_ghost *x, struct sk_gtask *t, struct sk_gval *why,
     } else {
         snprintf(err.msg, sizeof err.msg, "%s has failed", t->name);
     }
+    if (a && !t->is_init && err.code == SK_EACTOR && !ev.actor_lives)
+        sk_gactor_let_go(x, a); /* it is dead; this call keeps it until it has ended */
     for (uint32_t i = 0; t->n_returns != SK_STREAMING && i < t->n_returns; i++)
         returned(x, t, i, NULL, why);
     if (t->sink) {
@@ -282,6 +284,7 @@ void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev) {
         break;
     case SK_EV_DONE: done(x, t, ev, out); break;
     case SK_EV_FAILED:
+        out.actor_lives = ev->actor_lives;
         failed(x, t,
                ev->n_values && !ev->values->handle
                    ? sk_gval_new(ev->values->kind, ev->values->bytes)
@@ -298,9 +301,18 @@ void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev) {
 
 void sk_gactor_free(struct sk_ghost *x, struct sk_gactor *a) {
     if (!a) return;
+    sk_name_free(&a->name);
     sk_gval_unref(x, a->why);
     sk_free(a->groups);
     sk_free(a);
+}
+
+void sk_gactor_let_go(struct sk_ghost *x, struct sk_gactor *a) {
+    sk_name_free(&a->name);
+    if (!a->detached) return;
+    a->detached = false;
+    sk_own_unhold(x->own, a->ready);
+    sk_gobj_drain(x);
 }
 
 void sk_gactor_maybe_end(struct sk_ghost *x, struct sk_gactor *a) {
@@ -320,6 +332,7 @@ void sk_gactor_die(struct sk_ghost *x, struct sk_gactor *a, struct sk_gval *why)
     }
     a->why = why;
     a->ended = true;
+    sk_gactor_let_go(x, a);         /* the caller's count keeps it */
     for (bool more = true; more;) { /* the end of one call may end others */
         more = false;
         SK_LIST_EACH (it, &x->waiting) {

@@ -237,3 +237,47 @@ def test_a_task_and_an_actor_have_environments():
         refs += [env.remote(), env.options(runtime_env=marked).remote()]
     assert skate.get(refs) == [None, "here"] * 8
     assert skate.get(Env.options(runtime_env=marked).remote().env.remote()) == "here"
+
+
+# ---- names of actors ----
+
+
+def test_actors_have_names_in_the_driver():
+    with pytest.raises(ValueError, match="Failed to look up actor"):
+        skate.get_actor("keeper")
+    a = Keeper.options(name="keeper").remote(1)
+    assert skate.get(skate.get_actor("keeper").get.remote()) == 1
+    assert skate.util.list_named_actors() == ["keeper"]
+    same_one = Keeper.options(name="keeper", get_if_exists=True).remote(2)
+    assert skate.get(same_one.get.remote()) == 1
+    with pytest.raises(ValueError, match="keeper"):
+        Keeper.options(name="keeper").remote()
+    Keeper.options(name="keeper", namespace="other", lifetime="detached").remote(3)
+    assert skate.get(skate.get_actor("keeper", namespace="other").get.remote()) == 3
+    skate.kill(skate.get_actor("keeper", namespace="other"))
+    with pytest.raises(ValueError):
+        skate.get_actor("keeper", namespace="other")
+    del a, same_one
+    with pytest.raises(ValueError):
+        skate.get_actor("keeper")
+
+
+def test_a_node_does_not_know_the_names_of_actors():
+    a = Keeper.options(name="here").remote()
+
+    @skate.remote
+    def asks():
+        skate.get_actor("here")
+
+    @skate.remote
+    def lists():
+        return skate.util.list_named_actors()
+
+    @skate.remote
+    def gives():
+        skate.get(Keeper.options(name="there").remote().get.remote())
+
+    for f in (asks, lists, gives):
+        with pytest.raises(NotImplementedError, match="known to the driver only"):
+            skate.get(f.remote())
+    skate.get(a.get.remote())
