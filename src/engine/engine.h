@@ -116,6 +116,7 @@ struct sk_engine {
     const struct sk_windows_ops *windows;
     const struct sk_moves_ops *moves;
     const struct sk_inner_ops *inner;
+    const struct sk_foreign_ops *foreign;
     const struct sk_channels_ops *channels;
     const struct sk_host_ops *host;
     const struct sk_view_ops *view;

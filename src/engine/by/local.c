@@ -35,6 +35,7 @@ static void free_all(struct sk_local *l) {
     bool in_graphs = sk_lgraphs_end(l, "the engine is shut down");
     sk_lgraphs_free(l);
     sk_promises_free(l);
+    sk_vec_free(&l->foreign.met);
     if (l->store) {
         sk_store_get_stats(l->store, &st);
         sk_store_destroy(l->store);
@@ -116,6 +117,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
                                  .windows = &sk_driver_windows,
                                  .moves = &sk_driver_moves,
                                  .inner = &sk_driver_inner,
+                                 .foreign = &sk_driver_foreign,
                                  .channels = &sk_driver_channels,
                                  .host = &sk_driver_host,
                                  .view = &sk_driver_view};

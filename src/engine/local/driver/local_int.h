@@ -107,6 +107,12 @@ struct sk_local {
     struct sk_moves moves;
     struct sk_lgraphs graphs; /* of the part extent */
     struct sk_list promises;
+    struct { /* objects of other engines; of the part object */
+        struct sk_foreign *server; /* NULL: nobody brings them */
+        /* foreign objects whose entry is new: each has a reference of the driver until the next
+         * drain, so that it lives until whoever met it has taken its own */
+        SK_VEC(uint64_t) met;
+    } foreign;
     struct sk_lmem mem;
     struct sk_history past; /* of the part state */
     struct sk_lshow show;

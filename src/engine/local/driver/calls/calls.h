@@ -12,6 +12,7 @@
 #include "engine/channels.h"
 #include "engine/custom.h"
 #include "engine/envs.h"
+#include "engine/foreign.h"
 #include "engine/groups.h"
 #include "engine/host.h"
 #include "engine/inner.h"
@@ -98,6 +99,7 @@ extern const struct sk_state_ops sk_driver_state;
 extern const struct sk_progress_ops sk_driver_progress;
 extern const struct sk_usage_ops sk_driver_usage;
 extern const struct sk_inner_ops sk_driver_inner;
+extern const struct sk_foreign_ops sk_driver_foreign;
 extern const struct sk_watch_ops sk_driver_watch;
 extern const struct sk_windows_ops sk_driver_windows;
 extern const struct sk_moves_ops sk_driver_moves;

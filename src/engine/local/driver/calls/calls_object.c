@@ -79,69 +79,124 @@ void sk_driver_buf_abort(struct sk_engine *e, struct sk_buf *b) {
     sk_driver_unlock(e);
 }
 
+/* Gives the bytes of a buffer back that no object has taken over. */
+static void buf_drop(struct sk_local *l, const struct sk_buf *buf) {
+    SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token,
+                               (size_t)SK_ALIGN(SK_MAX(buf->len, 1), SK_STORE_ALIGN), NULL));
+}
+
+/* Gives a PENDING object the value of a payload; buf: where its bytes are, if they are in the
+ * store. The caller holds the object. */
+static sk_rc fill(struct sk_local *l, struct sk_obj *o, const struct sk_payload *p,
+                  const struct sk_buf *buf, size_t len, struct sk_err *err) {
+    struct sk_inl *value = NULL;
+    sk_rc rc = SK_OK;
+    if (buf) {
+        size_t al = (size_t)SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN),
+               have = (size_t)SK_ALIGN(SK_MAX(buf->len, 1), SK_STORE_ALIGN);
+        SK_ASSERT(al <= have);
+        rc = sk_store_commit(l->store, SK_PROC_DRIVER, buf->token, SK_MAX(len, 1), err);
+        if (rc != SK_OK) buf_drop(l, buf);
+        else if (have > al)
+            SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token + al, have - al, NULL));
+    } else {
+        value = sk_inl_new(p->bytes.p, len);
+        if (!value) rc = SK_ERR(err, SK_ENOMEM, "no memory for a value of %zu bytes", len);
+    }
+    if (rc != SK_OK) return rc;
+    if (buf) sk_obj_set_stored(l, o, SK_PROC_DRIVER, p->kind, buf->token, len);
+    else sk_obj_set_inline(l, o, p->kind, value);
+    sk_inl_drop(value);
+    const uint64_t *in = (const uint64_t *)(const void *)p->contains;
+    sk_obj_meet(l, in, p->n_contains);
+    if (p->n_contains) rc = sk_own_contains(l->own, o->id, in, p->n_contains, err);
+    if (rc != SK_OK || !p->keep) return rc;
+    SK_ASSERT(buf); /* only a value in the store can be pinned */
+    rc = sk_store_pin(l->store, SK_PROC_DRIVER, o->u.off);
+    if (rc != SK_OK) return SK_ERR(err, rc, "put: no memory to note what is held");
+    *p->keep = (struct sk_view){buf->data, len, o->kind, {o->id}, o->u.off << 1 | 1};
+    return SK_OK;
+}
+
+/* Copies the bytes of a payload into the store, if they are in no buffer and too long for an inline
+ * value. *buf: where they are then, or NULL. */
+static sk_rc into_store(struct sk_engine *e, const struct sk_payload *p, struct sk_buf *big,
+                        const struct sk_buf **buf, size_t *len, struct sk_err *err) {
+    *buf = p->buf;
+    *len = p->buf ? p->buf_len : p->bytes.n;
+    if (p->buf || *len <= SK_INLINE_MAX) return SK_OK;
+    SK_TRY(alloc(e, *len, p->no_wait, big, err));
+    memcpy(big->data, p->bytes.p, *len);
+    *buf = big;
+    return SK_OK;
+}
+
 sk_rc sk_driver_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out,
                     struct sk_err *err) {
     struct sk_local *l = sk_local_of(e);
     struct sk_buf big = {0};
-    const struct sk_buf *buf = p->buf;
-    size_t len = buf ? p->buf_len : p->bytes.n;
-    if (!buf && len > SK_INLINE_MAX) {
-        SK_TRY(alloc(e, len, p->no_wait, &big, err));
-        memcpy(big.data, p->bytes.p, len);
-        buf = &big;
-    }
+    const struct sk_buf *buf;
+    size_t len;
+    SK_TRY(into_store(e, p, &big, &buf, &len, err));
     sk_driver_lock(e);
     struct sk_obj *o = NULL;
     sk_rc rc = l->closing ? sk_driver_closed(err)
                           : sk_obj_new(l, sk_new_ids(l, 1), SK_PROC_DRIVER, &o, err);
     if (rc == SK_OK) {
         SK_ASSERT(o);
-        struct sk_inl *value = NULL;
-        if (buf) {
-            size_t al = (size_t)SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN),
-                   have = (size_t)SK_ALIGN(SK_MAX(buf->len, 1), SK_STORE_ALIGN);
-            SK_ASSERT(al <= have);
-            rc = sk_store_commit(l->store, SK_PROC_DRIVER, buf->token, SK_MAX(len, 1), err);
-            if (rc != SK_OK)
-                SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token, have, NULL));
-            else if (have > al)
-                SK_IGNORE(
-                    sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token + al, have - al, NULL));
-        } else {
-            value = sk_inl_new(p->bytes.p, len);
-            if (!value) rc = SK_ERR(err, SK_ENOMEM, "no memory for a value of %zu bytes", len);
-        }
-        if (rc == SK_OK) {
-            if (buf) sk_obj_set_stored(l, o, SK_PROC_DRIVER, p->kind, buf->token, len);
-            else sk_obj_set_inline(l, o, p->kind, value);
-            sk_inl_drop(value);
-            if (p->n_contains)
-                rc = sk_own_contains(l->own, o->id, (const uint64_t *)p->contains, p->n_contains,
-                                     err);
-            if (rc == SK_OK && p->keep) {
-                SK_ASSERT(buf); /* only a value in the store can be pinned */
-                rc = sk_store_pin(l->store, SK_PROC_DRIVER, o->u.off);
-                if (rc == SK_OK)
-                    *p->keep =
-                        (struct sk_view){buf->data, len, o->kind, {o->id}, o->u.off << 1 | 1};
-                else rc = SK_ERR(err, rc, "put: no memory to note what is held");
-            }
-        }
+        rc = fill(l, o, p, buf, len, err);
         if (rc == SK_OK) {
             *out = (sk_oid){o->id};
             sk_show_alone(l);
         } else {
             SK_IGNORE(sk_own_unref(l->own, o->id, SK_PROC_DRIVER, 1, NULL));
-            sk_obj_drain(l);
         }
-    } else if (buf) {
-        SK_IGNORE(
-            sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token, SK_MAX(buf->len, 1), NULL));
-    }
+        if (rc != SK_OK || l->foreign.met.n) sk_obj_drain(l);
+    } else if (buf) buf_drop(l, buf);
     if (p->buf) p->buf->data = NULL;
     sk_driver_unlock(e);
     return rc;
 }
+
+/* ---- foreign.h ---- */
+
+static sk_rc l_serve(struct sk_engine *e, struct sk_foreign *f, struct sk_err *err) {
+    struct sk_local *l = sk_local_of(e);
+    sk_driver_lock(e);
+    sk_rc rc = l->closing          ? sk_driver_closed(err)
+               : l->foreign.server ? SK_ERR(err, SK_EEXIST, "foreign objects have a server already")
+                                   : SK_OK;
+    if (rc == SK_OK) l->foreign.server = f;
+    sk_driver_unlock(e);
+    return rc;
+}
+
+static sk_rc l_bring(struct sk_engine *e, sk_oid id, const struct sk_payload *p,
+                     struct sk_err *err) {
+    struct sk_local *l = sk_local_of(e);
+    struct sk_buf big = {0};
+    const struct sk_buf *buf;
+    size_t len;
+    SK_TRY(into_store(e, p, &big, &buf, &len, err));
+    sk_driver_lock(e);
+    struct sk_obj *o = l->closing ? NULL : sk_obj_get(l, id.v);
+    sk_rc rc = SK_OK;
+    if (l->closing) rc = sk_driver_closed(err);
+    else if (!o || !o->foreign) rc = SK_ERR(err, SK_ENOENT, "no reference to the object exists");
+    else if (o->state != SK_O_PENDING) rc = SK_ERR(err, SK_EEXIST, "the object has a value");
+    else rc = sk_own_hold(l->own, id.v, err); /* its last waiter may be its last holder */
+    if (rc == SK_OK) {
+        rc = fill(l, o, p, buf, len, err);
+        sk_own_unhold(l->own, id.v);
+        sk_obj_drain(l);
+        sk_loop_dispatch_at(l, l->now_ns);
+    } else if (buf) buf_drop(l, buf);
+    if (p->buf) p->buf->data = NULL;
+    sk_driver_unlock(e);
+    return rc;
+}
+
+const struct sk_foreign_ops sk_driver_foreign = {.serve = l_serve, .bring = l_bring};
 
 struct get_wait {
     struct sk_local *l;

@@ -53,7 +53,7 @@ static bool object_ok(struct sk_local *l, uint64_t id, const struct sk_obj *o) {
     if (o->state == SK_O_READY) NEED(!o->deps || o->where == SK_V_DISK);
     /* no task makes the `ready` object of a placement group */
     if (o->state == SK_O_PENDING && !o->maker && is_group(l, id - 1)) return true;
-    if (o->state == SK_O_PENDING && !o->maker && sk_promised(l, id)) return true;
+    if (o->state == SK_O_PENDING && !o->maker && (o->foreign || sk_promised(l, id))) return true;
     if (o->state == SK_O_PENDING && !l->recovery.lost.n && !o->stream_end)
         NEED(o->maker && sk_map_get(&l->tasks, o->maker->id) == o->maker);
     if (o->state == SK_O_ACTOR) NEED(o->u.actor->id == id && !o->u.actor->unreferenced);

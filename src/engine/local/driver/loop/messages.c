@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "engine/foreign.h"
 #include "engine/local/driver/local_int.h"
 #include "engine/place/res.h"
 
@@ -333,6 +334,7 @@ static void on_DEFENV(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r)
 static void on_REF(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     uint64_t id = sk_rd_u64(r);
     int64_t d = sk_rd_i64(r);
+    if (d > 0) sk_obj_meet(l, &id, 1);
     if (d > 0) SK_IGNORE(sk_own_ref(l->own, id, w->proc, (uint32_t)d, NULL));
     if (d < 0) SK_IGNORE(sk_own_unref(l->own, id, w->proc, (uint32_t)-d, NULL));
 }
@@ -494,7 +496,10 @@ static void on_CANCEL(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r)
 static void on_KILL(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     (void)w;
     struct sk_obj *o = sk_obj_get(l, sk_rd_u64(r));
-    if (o && o->state == SK_O_ACTOR) sk_actor_kill(l, o->u.actor, sk_rd_u64(r) != 0);
+    bool no_restart = sk_rd_u64(r) != 0;
+    if (o && o->state == SK_O_ACTOR) sk_actor_kill(l, o->u.actor, no_restart);
+    else if (o && o->foreign)
+        l->foreign.server->killed(l->foreign.server, (sk_aid){o->id}, no_restart);
 }
 
 static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size_t n);

@@ -6,6 +6,7 @@
  * elsewhere. */
 #include "base/mem.h"
 #include "engine/local/driver/local_int.h"
+#include "engine/foreign.h"
 #include "engine/watch.h"
 
 void sk_reqs_init(struct sk_local *l) { sk_list_init(&l->watches); }
@@ -124,6 +125,7 @@ sk_rc sk_req_watch(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint6
         SK_GO(sk_own_hold(l->own, oid, err));
         SK_DCHECK(q->n == 0); /* there is room for one id */
         q->oids[q->n++] = oid;
+        sk_obj_want(l, o);
         rc = sk_dep_add(&o->deps, NULL, q);
     } else {
         rc = sk_dep_add(&t->stream_waiters, NULL, q);
@@ -232,7 +234,7 @@ void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
             sk_req_free(l, q);
             sk_driver_link_error(
                 l, w, req, SK_ELOST,
-                (ids[i] ^ l->id_base) >> 58
+                (ids[i] ^ l->id_base) / SK_ID_RANGE
                     ? "the object belongs to another engine: a reference inside a value does not "
                       "travel between a node and its driver"
                     : "the object does not exist any more: its last reference was released");
@@ -241,6 +243,7 @@ void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
         q->oids[q->n++] = ids[i];
         struct sk_obj *o = sk_obj_get(l, ids[i]);
         if (type == SK_M_GET && o->gone) sk_recover_lost(l, ids[i]);
+        sk_obj_want(l, o);
         /* this value is read from disk while the request waits for the others */
         if (type == SK_M_GET && o->state == SK_O_READY && o->where == SK_V_DISK)
             sk_stored_want(l, o);

@@ -4,6 +4,7 @@
  * Invariant: once sk_ltask_submit has returned SK_OK, the task has its return objects, and
  * getting them tells how it ended. Cost: about 0.5 us a task. */
 #include "engine/local/driver/local_int.h"
+#include "engine/local/driver/loop/abroad.h"
 
 /* Submits a call: it waits with its caller for its turn, unless the actor is dead or dies before
  * the call could begin. */
@@ -31,6 +32,12 @@ static void submit_call(struct sk_local *l, struct sk_ltask *t) {
                       "The actor is restarting; try again, or give the call max_task_retries");
         return;
     }
+    if (!a && sk_obj_is_foreign(l, t->spec.actor)) {
+        sk_ltask_fail(l, t, SK_ENOSYS,
+                      "a stream, or a call that takes parts of values, of an actor that another "
+                      "node or the driver has made: return its values as a list");
+        return;
+    }
     if (!a || a->state == SK_A_DEAD) {
         sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead%s%s", a && a->why[0] ? ": " : "",
                       a ? a->why : " (no such actor)");
@@ -47,6 +54,8 @@ static void submit_call(struct sk_local *l, struct sk_ltask *t) {
 sk_rc sk_ltask_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base,
                       const uint8_t *spec, size_t len, struct sk_sink *sink, struct sk_err *err) {
     struct sk_ltask *t;
+    sk_rc rc = sk_abroad_call(l, proc, base, (struct sk_bytes){spec, len}, err);
+    if (rc != SK_EAGAIN) return rc;
     SK_TRY(sk_ltask_make(l, proc, level, base, (struct sk_bytes){spec, len}, sink, &t, err));
     if (t->spec.actor) {
         submit_call(l, t);

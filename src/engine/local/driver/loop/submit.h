@@ -1,7 +1,7 @@
 /* submit.h - accepts a task or a call, or ends it with the reason why not.
  *
- * Calls: actor, task. The code of this part may call these parts of the driver and no others;
- * tests/shape.py reads this line. */
+ * Calls: abroad, actor, object, task. The code of this part may call these parts of the driver and
+ * no others; tests/shape.py reads this line. */
 #ifndef SK_LOCAL_SUBMIT_H
 #define SK_LOCAL_SUBMIT_H
 

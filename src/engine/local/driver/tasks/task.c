@@ -371,9 +371,11 @@ sk_rc sk_ltask_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_err *
         struct sk_val v;
         sk_rd_val(&r, &v);
         if (!v.oid) continue;
+        sk_obj_meet(l, &v.oid, 1);
         rc = sk_own_hold(l->own, v.oid, err);
         if (rc != SK_OK) goto undo;
     }
+    sk_obj_meet(l, t->spec.contains, t->spec.n_contains);
     for (; c < t->spec.n_contains; c++) {
         rc = sk_own_hold(l->own, t->spec.contains[c], err);
         if (rc != SK_OK) goto undo;
@@ -386,6 +388,7 @@ sk_rc sk_ltask_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_err *
         struct sk_obj *o = sk_obj_get(l, v.oid);
         SK_ASSERT(o); /* the argument is held since the loop above */
         if (o->state != SK_O_PENDING) continue;
+        sk_obj_want(l, o);
         if (sk_dep_add(&o->deps, t, NULL) != SK_OK) {
             rc = SK_ERR(err, SK_ENOMEM, "no memory for the arguments of a task");
             sk_ltask_forget_deps(t);

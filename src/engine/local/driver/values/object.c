@@ -10,6 +10,7 @@
 
 #include "base/fault.h"
 #include "base/mem.h"
+#include "engine/foreign.h"
 #include "engine/local/driver/local_int.h"
 
 sk_rc sk_obj_new(struct sk_local *l, uint64_t id, uint32_t proc, struct sk_obj **out,
@@ -26,6 +27,48 @@ sk_rc sk_obj_new(struct sk_local *l, uint64_t id, uint32_t proc, struct sk_obj *
     return SK_OK;
 }
 
+/* ---- objects of other engines ---------------------------------------------------------------- */
+
+bool sk_obj_is_foreign(const struct sk_local *l, uint64_t id) {
+    return l->foreign.server && id && (id ^ l->id_base) / SK_ID_RANGE != 0;
+}
+
+sk_rc sk_obj_new_foreign(struct sk_local *l, uint64_t id, uint32_t proc, struct sk_err *err) {
+    struct sk_obj *o = NULL;
+    SK_TRY(sk_obj_new(l, id, proc, &o, err));
+    SK_ASSERT(o->state == SK_O_PENDING && l->foreign.server);
+    o->foreign = true;
+    return SK_OK;
+}
+
+static void meet(struct sk_local *l, uint64_t id) {
+    if (!sk_obj_is_foreign(l, id) || sk_own_has(l->own, id)) return;
+    if (!sk_vec_push(&l->foreign.met, SK_TAG_ENGINE, id)) return;
+    if (sk_obj_new_foreign(l, id, SK_PROC_DRIVER, NULL) == SK_OK)
+        l->foreign.server->held(l->foreign.server, (sk_oid){id});
+    else l->foreign.met.n--;
+}
+
+void sk_obj_meet(struct sk_local *l, const uint64_t *ids, uint32_t n) {
+    if (SK_LIKELY(!l->foreign.server)) return;
+    for (uint32_t i = 0; i < n; i++) meet(l, ids[i]);
+}
+
+/* Gives back the references that keep new entries alive. */
+static void met(struct sk_local *l) {
+    for (uint32_t i = 0; i < l->foreign.met.n; i++)
+        SK_IGNORE(sk_own_unref(l->own, l->foreign.met.p[i], SK_PROC_DRIVER, 1, NULL));
+    l->foreign.met.n = 0;
+}
+
+void sk_obj_want(struct sk_local *l, struct sk_obj *o) {
+    if (SK_LIKELY(!o->foreign) || o->wanted || o->state != SK_O_PENDING) return;
+    o->wanted = true;
+    l->foreign.server->wanted(l->foreign.server, (sk_oid){o->id});
+}
+
+/* ---- the end of objects ---------------------------------------------------------------------- */
+
 void sk_inl_drop(struct sk_inl *i) {
     if (!i) return;
     SK_ASSERT(i->refs > 0);
@@ -40,6 +83,7 @@ static void obj_free(struct sk_local *l, struct sk_obj *o) {
         if (o->st) sk_stored_gone(l, o);
         if (o->where == SK_V_STORE) sk_store_unref(l->store, o->u.off);
     }
+    if (SK_UNLIKELY(o->foreign)) l->foreign.server->dropped(l->foreign.server, (sk_oid){o->id});
     SK_ASSERT(!o->deps); /* a waiter holds the object, so an object to be freed has none */
     if (o->known) sk_lineage_gone(l->lin, o->id, (enum sk_lost_why)o->why);
     sk_free(o);
@@ -48,6 +92,7 @@ static void obj_free(struct sk_local *l, struct sk_obj *o) {
 void sk_obj_drain(struct sk_local *l) {
     uint64_t id;
     void *data;
+    if (SK_UNLIKELY(l->foreign.met.n)) met(l);
     if (l->recovery.relics.n) l->upcalls->relics(l);
     while (sk_own_next_freed(l->own, &id, &data)) obj_free(l, data);
     while (l->lin && sk_lineage_next_free(l->lin, &id, &data)) l->upcalls->unkept(l, data);
@@ -267,6 +312,7 @@ void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_
         if (v->where == SK_V_STORE) sk_store_unref(l->store, v->off);
         return;
     }
+    sk_obj_meet(l, in.p, in.n);
     /* A reference to an object that no longer exists is not an error here: a get of that object
      * fails with "lost", while this value is whole. */
     if (in.n && sk_own_contains(l->own, id, in.p, in.n, &err) == SK_ENOMEM) {

@@ -36,6 +36,9 @@ struct sk_obj {
     bool spoiled : 1; /* the checksum was wrong when the value was read from disk */
     /* the object stands for the end of a stream: no task makes it, and it is never lost */
     bool stream_end : 1;
+    /* foreign: the server of foreign objects brings the value (engine/foreign.h). wanted: it was
+     * told that something waits for the value. */
+    bool foreign : 1, wanted : 1;
     /* enum sk_lost_why: the reason to give when the value is lost and lineage knows no task that
      * makes it */
     uint8_t why;
@@ -75,6 +78,18 @@ static inline void sk_obj_home(uint32_t proc, sk_off off) {
 void sk_objs_free(struct sk_local *l);
 sk_rc sk_obj_new(struct sk_local *l, uint64_t id, uint32_t proc, struct sk_obj **out,
                  struct sk_err *err);
+/* True if the object is of another engine, and there is a server that brings such objects. */
+bool sk_obj_is_foreign(const struct sk_local *l, uint64_t id);
+/* Makes entries for those of the objects that are foreign and have none. Call before references are
+ * taken to objects that came inside a value. Without memory no entry is made, and taking the
+ * reference fails. */
+void sk_obj_meet(struct sk_local *l, const uint64_t *ids, uint32_t n);
+/* Makes an object, with a reference of proc, whose value the server of foreign objects brings. */
+sk_rc sk_obj_new_foreign(struct sk_local *l, uint64_t id, uint32_t proc,
+                         struct sk_err *err) SK_MUST_USE;
+/* Tells the server of foreign objects that something waits for the value, if o is one and
+ * PENDING. */
+void sk_obj_want(struct sk_local *l, struct sk_obj *o);
 /* Makes an object with this value and a reference of the driver, for errors of streams. Returns
  * 0 when there is no memory. */
 uint64_t sk_obj_error(struct sk_local *l, uint32_t kind, const void *bytes, size_t n);

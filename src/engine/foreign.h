@@ -1,0 +1,46 @@
+/* foreign.h - side contract: objects and actors of other engines. The engines of a cluster number
+ * their objects in ranges of their own (conf.h: id_base), so an engine sees from an id that an
+ * object is foreign. References to foreign objects arrive inside values (payload.contains), and are
+ * counted here as others are. Whoever serves the engine hears of the first and of the last of them,
+ * and brings the value when something waits for it. A call of a foreign actor is handed to the
+ * server, which brings the values of its returns. */
+#ifndef SK_FOREIGN_H
+#define SK_FOREIGN_H
+
+#include "engine/engine.h"
+
+#define SK_ID_RANGE (UINT64_C(1) << 58) /* ids of one engine: id_base + 1 to id_base + this - 1 */
+
+/* The server. Its functions are called with the engine's lock held: they must neither block nor
+ * call the engine. Of one object they are called in the order in which things happen. */
+struct sk_foreign {
+    /* References to the foreign object or actor exist here from now on. */
+    void (*held)(struct sk_foreign *f, sk_oid o);
+    /* Something waits for its value; called once. Not for actors. */
+    void (*wanted)(struct sk_foreign *f, sk_oid o);
+    /* No reference exists here any more. Also called for returns of a call, even of one that failed
+     * before `called`: the server ignores objects that it does not know. */
+    void (*dropped)(struct sk_foreign *f, sk_oid o);
+    /* An actor of another engine (s->actor) is called. The server copies what it needs of the spec,
+     * and brings the values of first.v to first.v + s->n_returns - 1, each when it is wanted; all
+     * of these are held from now on. The server owns a reference (of the driver's process) to each
+     * s->args[i].ref and s->contains[i], and releases them when the call has ended. s->shape, sink
+     * and node are not set. def: the definition of s->fn, which the other engine may not know;
+     * empty if it is not known here. Not for streams, which end with SK_ENOSYS. */
+    void (*called)(struct sk_foreign *f, const struct sk_task_spec *s, struct sk_bytes def,
+                   sk_oid first);
+    /* A foreign actor is killed (actor_end). */
+    void (*killed)(struct sk_foreign *f, sk_aid a, bool no_restart);
+};
+
+struct sk_foreign_ops {
+    /* From now on foreign ids are known. At most once; the server outlives the engine. */
+    sk_rc (*serve)(struct sk_engine *e, struct sk_foreign *f, struct sk_err *err);
+    /* Gives a foreign object, or a return of `called`, its value; as put() does. SK_ENOENT: no
+     * reference exists any more (the payload is consumed all the same). SK_EEXIST: it has a value
+     * already. Others: as put(); the object stays without a value, and the caller brings an error
+     * instead. */
+    sk_rc (*bring)(struct sk_engine *e, sk_oid o, const struct sk_payload *p, struct sk_err *err);
+};
+
+#endif

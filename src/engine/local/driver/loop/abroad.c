@@ -1,0 +1,77 @@
+/* abroad.c - calls of actors that belong to other engines: see abroad.h. Runs with the lock held.
+ *
+ * Such a call is no task here: its returns are foreign objects with ids of this engine, which the
+ * server brings. Cost: a walk over the arguments, and a table of them. */
+#include "engine/local/driver/loop/abroad.h"
+
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "engine/local/driver/local_int.h"
+
+/* Takes a reference for the server, which gives it back when the call has ended. */
+static sk_rc take(struct sk_local *l, uint64_t id, struct sk_err *err) {
+    sk_obj_meet(l, &id, 1);
+    return sk_own_ref(l->own, id, SK_PROC_DRIVER, 1, err);
+}
+
+static sk_rc take_all(struct sk_local *l, const struct sk_spec *s, struct sk_arg *args,
+                      struct sk_err *err) {
+    struct sk_rd r = sk_rd_init(s->args, s->args_len);
+    uint32_t i = 0, c = 0;
+    sk_rc rc = SK_OK;
+    for (; rc == SK_OK && i < s->n_args; i += rc == SK_OK) {
+        struct sk_val v;
+        const void *bytes = sk_rd_val(&r, &v);
+        args[i] = (struct sk_arg){.kind = v.kind};
+        if (v.oid) {
+            rc = take(l, v.oid, err);
+            args[i].ref.v = v.oid;
+        } else args[i].bytes = (struct sk_bytes){bytes, (size_t)v.len};
+    }
+    for (; rc == SK_OK && c < s->n_contains; c += rc == SK_OK) rc = take(l, s->contains[c], err);
+    if (rc == SK_OK) return SK_OK;
+    while (i--)
+        if (args[i].ref.v) SK_IGNORE(sk_own_unref(l->own, args[i].ref.v, SK_PROC_DRIVER, 1, NULL));
+    while (c--) SK_IGNORE(sk_own_unref(l->own, s->contains[c], SK_PROC_DRIVER, 1, NULL));
+    return rc;
+}
+
+sk_rc sk_abroad_call(struct sk_local *l, uint32_t proc, uint64_t base, struct sk_bytes spec,
+                     struct sk_err *err) {
+    struct sk_rd r = sk_rd_init(spec.p, spec.n);
+    struct sk_spec s;
+    char name[256];
+    uint32_t made = 0;
+    if (!l->foreign.server || !sk_spec_read(&r, &s)) return SK_EAGAIN;
+    if (!sk_obj_is_foreign(l, s.actor) || s.n_returns == SK_STREAMING || s.parts) return SK_EAGAIN;
+    struct sk_arg *args = sk_calloc(SK_TAG_ENGINE, (s.n_args + 1) * sizeof *args);
+    if (!args) return SK_ERR(err, SK_ENOMEM, "no memory for a call");
+    sk_rc rc = SK_OK;
+    for (; rc == SK_OK && made < s.n_returns; made += rc == SK_OK)
+        rc = sk_obj_new_foreign(l, base + 1 + made, proc, err);
+    if (rc == SK_OK) rc = take_all(l, &s, args, err);
+    if (rc == SK_OK) {
+        snprintf(name, sizeof name, "%.*s", (int)SK_MIN(s.name.n, sizeof name - 1),
+                 (const char *)s.name.p);
+        const struct sk_task_opts opts = {.group = s.group, .no_wait = s.no_wait};
+        const struct sk_task_spec call = {.fn = {s.fid},
+                                          .name = name,
+                                          .args = args,
+                                          .n_args = s.n_args,
+                                          .contains = (const sk_oid *)(const void *)s.contains,
+                                          .n_contains = s.n_contains,
+                                          .n_returns = s.n_returns,
+                                          .actor = {s.actor},
+                                          .max_retries = s.max_retries,
+                                          .retry_exceptions = s.retry_exceptions,
+                                          .opts = &opts};
+        const struct sk_fn *f = sk_map_get(&l->fns, s.fid);
+        l->foreign.server->called(l->foreign.server, &call,
+                                  f ? (struct sk_bytes){f->def, f->len} : (struct sk_bytes){0},
+                                  (sk_oid){base + 1});
+    }
+    while (rc != SK_OK && made) SK_IGNORE(sk_own_unref(l->own, base + made--, proc, 1, NULL));
+    sk_free(args);
+    return rc;
+}

@@ -1,0 +1,17 @@
+/* abroad.h - calls of actors that belong to other engines (engine/foreign.h).
+ *
+ * Calls: object. The code of this part may call these parts of the driver and no others;
+ * tests/shape.py reads this line. */
+#ifndef SK_LOCAL_ABROAD_H
+#define SK_LOCAL_ABROAD_H
+
+#include "engine/foreign.h"
+
+struct sk_local;
+
+/* Hands a call of process `proc` to the server of foreign objects, if its actor is foreign.
+ * SK_EAGAIN: it is not, or the call is one that ends here with an error (a stream). */
+sk_rc sk_abroad_call(struct sk_local *l, uint32_t proc, uint64_t base, struct sk_bytes spec,
+                     struct sk_err *err) SK_MUST_USE;
+
+#endif

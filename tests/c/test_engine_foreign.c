@@ -1,0 +1,295 @@
+/* test_engine_foreign.c - objects and actors of other engines at a local engine (engine/foreign.h).
+ * The server is the test: it hears what the engine says, and brings values. Tasks refer to object
+ * THERE, which is in the range of ids of another engine. */
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "engine/foreign.h"
+#include "engine_help.h"
+#include "test.h"
+
+enum { THERE = 5, ACTOR = 9, MOST = 64 };
+
+/* ---- the server ------------------------------------------------------------------------------ */
+
+static struct {
+    struct sk_foreign f;
+    sk_oid held[MOST], wanted[MOST], dropped[MOST];
+    _Atomic uint32_t n_held, n_wanted, n_dropped, n_called, n_killed;
+    sk_oid first, arg, inner; /* of the last call: its first return, argument 1, reference inside */
+    int64_t value;            /* its argument 0 */
+    uint32_t n_returns;
+    char name[40];
+    size_t def_n;
+} s;
+
+static void held(struct sk_foreign *f, sk_oid o) {
+    (void)f;
+    CHECK(s.n_held < MOST);
+    s.held[s.n_held++] = o;
+}
+static void wanted(struct sk_foreign *f, sk_oid o) {
+    (void)f;
+    CHECK(s.n_wanted < MOST);
+    s.wanted[s.n_wanted++] = o;
+}
+static void dropped(struct sk_foreign *f, sk_oid o) {
+    (void)f;
+    CHECK(s.n_dropped < MOST);
+    s.dropped[s.n_dropped++] = o;
+}
+static void called(struct sk_foreign *f, const struct sk_task_spec *t, struct sk_bytes def,
+                   sk_oid first) {
+    (void)f;
+    CHECK_EQ(t->actor.v, ACTOR);
+    CHECK_EQ(t->n_args, 2);
+    CHECK_EQ(t->n_contains, 1);
+    memcpy(&s.value, t->args[0].bytes.p, 8);
+    s.arg = t->args[1].ref;
+    s.inner = t->contains[0];
+    s.first = first;
+    s.n_returns = t->n_returns;
+    s.def_n = def.n;
+    snprintf(s.name, sizeof s.name, "%s", t->name);
+    s.n_called++;
+}
+static void killed(struct sk_foreign *f, sk_aid a, bool no_restart) {
+    (void)f;
+    CHECK(a.v == ACTOR && no_restart);
+    s.n_killed++;
+}
+
+static void open_served(const struct eng_opt *o) {
+    struct sk_err err;
+    struct eng_opt own = *o;
+    memset(&s, 0, sizeof s);
+    s.f = (struct sk_foreign){held, wanted, dropped, called, killed};
+    own.id_base = SK_ID_RANGE;
+    eng_open(&own);
+    CHECK_OK_ERR(eng->foreign->serve(eng, &s.f, &err), &err);
+    CHECK_EQ(eng->foreign->serve(eng, &s.f, &err), SK_EEXIST);
+}
+#define OPEN() open_served(&(struct eng_opt){.cpus = 2})
+
+static bool is_wanted(void *arg) { return s.n_wanted >= *(uint32_t *)arg; }
+static bool is_dropped(void *arg) { return s.n_dropped >= *(uint32_t *)arg; }
+static bool is_called(void *arg) { return s.n_called >= *(uint32_t *)arg; }
+static bool is_killed(void *arg) { return s.n_killed >= *(uint32_t *)arg; }
+#define UNTIL(is, n) CHECK(eng_drive_until(is, &(uint32_t){n}))
+
+static sk_rc bring(sk_oid o, uint32_t kind, const void *p, size_t n) {
+    struct sk_payload v = {.kind = kind, .bytes = {p, n}};
+    return eng->foreign->bring(eng, o, &v, NULL);
+}
+static sk_rc bring_i64(sk_oid o, int64_t x) { return bring(o, KIND_I64, &x, 8); }
+
+/* ---- tasks ----------------------------------------------------------------------------------- */
+
+static const sk_oid there = {THERE};
+
+TASK(fo_gets) { /* the value of the object whose number is its argument */
+    sk_oid in = {(uint64_t)arg_i64(t, 0)};
+    int64_t x;
+    t->engine->ops->retain(t->engine, in);
+    sk_rc rc = get_i64(t->engine, in, &x, err);
+    t->engine->ops->release(t->engine, in);
+    return rc == SK_OK ? ret_i64(t, 0, x, err) : rc;
+}
+TASK(fo_nothing) { return ret_i64(t, 0, 1, err); }
+TASK(fo_add1) { return ret_i64(t, 0, arg_i64(t, 0) + 1, err); }
+TASK(fo_len) { return ret_i64(t, 0, (int64_t)t->args[0].len * 1000 + t->args[0].data[0], err); }
+TASK(fo_contains) { /* returns a value with a reference to THERE inside */
+    struct sk_payload p = {
+        .kind = KIND_I64, .bytes = {&there, 8}, .contains = &there, .n_contains = 1};
+    return sk_task_return(t, 0, &p, err);
+}
+TASK(fo_keeps) { /* takes a reference, says so, and waits to be killed */
+    t->engine->ops->retain(t->engine, there);
+    int64_t x;
+    gate_add(1, 1);
+    return get_i64(t->engine, there, &x, err);
+}
+TASK(fo_calls) { /* calls ACTOR with a number, an object of its own, and THERE inside a value */
+    struct sk_engine *e = t->engine;
+    int64_t x = 7, sum = 0, y;
+    sk_oid own, first;
+    e->ops->retain(e, (sk_oid){ACTOR});
+    SK_TRY(e->ops->put(e, &(struct sk_payload){.kind = KIND_I64, .bytes = {&x, 8}}, &own, err));
+    const struct sk_arg args[] = {VAL(41), REF(own)};
+    struct sk_task_spec call = {.fn = t->fn,
+                                .name = "method",
+                                .args = args,
+                                .n_args = 2,
+                                .contains = &there,
+                                .n_contains = 1,
+                                .n_returns = arg_i64(t, 0) ? 2 : SK_STREAMING,
+                                .actor = {ACTOR}};
+    sk_tid tid;
+    SK_TRY(e->ops->submit(e, &call, &first, &tid, err));
+    e->ops->release(e, own);
+    if (call.n_returns == SK_STREAMING) {
+        sk_rc rc = e->streams->next(e, tid, INT64_MAX, &first, err);
+        e->ops->release(e, first);
+        e->streams->drop(e, tid);
+        e->ops->release(e, (sk_oid){ACTOR});
+        return rc;
+    }
+    for (uint64_t i = 0; i < 2; i++) {
+        SK_TRY(get_i64(e, (sk_oid){first.v + i}, &y, err));
+        sum += y;
+        e->ops->release(e, (sk_oid){first.v + i});
+    }
+    SK_TRY(e->ops->actor_end(e, (sk_aid){ACTOR}, true, err));
+    e->ops->release(e, (sk_oid){ACTOR});
+    return ret_i64(t, 0, sum, err);
+}
+
+static sk_oid with_inner(const char *fn, int64_t x) {
+    return eng_job(
+        &(struct job){.fn = fn, .a = {VAL(x)}, .n_a = 1, .contains = &there, .n_contains = 1});
+}
+
+/* ---- objects --------------------------------------------------------------------------------- */
+
+TEST(foreign_values_come_when_they_are_wanted) {
+    OPEN();
+    sk_oid r = with_inner("fo_gets", THERE);
+    UNTIL(is_wanted, 1);
+    CHECK(s.n_held == 1 && s.held[0].v == THERE && s.wanted[0].v == THERE && !s.n_dropped);
+    CHECK_OK(bring_i64(there, 99));
+    CHECK_EQ(eng_take(r), 99);
+    UNTIL(is_dropped, 1);
+    CHECK(s.dropped[0].v == THERE);
+    CHECK_EQ(bring_i64(there, 99), SK_ENOENT);
+    CHECK(s.n_held == 1 && s.n_wanted == 1 && s.n_dropped == 1);
+    eng_close();
+}
+
+TEST(foreign_values_that_nobody_reads_are_not_wanted) {
+    OPEN();
+    CHECK_EQ(eng_take(with_inner("fo_nothing", 0)), 1);
+    UNTIL(is_dropped, 1);
+    CHECK(s.n_held == 1 && !s.n_wanted);
+    /* an object that is gone may be met again */
+    CHECK_EQ(eng_take(with_inner("fo_nothing", 0)), 1);
+    UNTIL(is_dropped, 2);
+    CHECK(s.n_held == 2 && !s.n_wanted);
+    eng_close();
+}
+
+TEST(foreign_values_as_arguments) {
+    OPEN();
+    sk_oid a = eng_job(&(struct job){.fn = "fo_add1", .a = {REF(there)}, .n_a = 1});
+    UNTIL(is_wanted, 1);
+    sk_oid b = eng_job(&(struct job){.fn = "fo_add1", .a = {REF(there)}, .n_a = 1});
+    CHECK_OK(bring_i64(there, 1));
+    CHECK_EQ(eng_take(a), 2);
+    CHECK_EQ(eng_take(b), 2);
+    UNTIL(is_dropped, 1);
+    CHECK(s.n_held == 1 && s.n_wanted == 1);
+    /* a large one */
+    a = eng_job(&(struct job){.fn = "fo_len", .a = {REF(there)}, .n_a = 1});
+    UNTIL(is_wanted, 2);
+    uint8_t *p = sk_calloc(SK_TAG_TEST, 300000);
+    CHECK(p);
+    p[0] = 8;
+    CHECK_OK(bring(there, KIND_BLOB, p, 300000));
+    sk_free(p);
+    CHECK_EQ(eng_take(a), 300000 * 1000 + 8);
+    UNTIL(is_dropped, 2);
+    /* an error is the error of the task */
+    a = eng_job(&(struct job){.fn = "fo_add1", .a = {REF(there)}, .n_a = 1});
+    UNTIL(is_wanted, 3);
+    struct {
+        int32_t code;
+        char text[12];
+    } e = {SK_ELOST, "it is gone"};
+    CHECK_OK(bring(there, SK_KIND_ENGINE_ERROR, &e, sizeof e));
+    char text[200];
+    CHECK_EQ(eng_error(a, text, sizeof text), SK_ELOST);
+    CHECK(strstr(text, "it is gone"));
+    UNTIL(is_dropped, 3);
+    eng_close();
+}
+
+TEST(foreign_references_inside_values) {
+    OPEN();
+    sk_oid outer = eng_job(&(struct job){.fn = "fo_contains"});
+    CHECK_EQ(eng_i64(outer), THERE);
+    CHECK(s.n_held == 1 && !s.n_dropped); /* it lives as long as the value does */
+    sk_oid r = eng_job(&(struct job){.fn = "fo_gets", .a = {REF(outer)}, .n_a = 1});
+    UNTIL(is_wanted, 1);
+    CHECK_OK(bring_i64(there, 6));
+    CHECK_EQ(bring_i64(there, 7), SK_EEXIST);
+    eng_release(outer);
+    CHECK_EQ(eng_take(r), 6);
+    UNTIL(is_dropped, 1);
+    /* inside a value that is brought */
+    const sk_oid other = {THERE + 1};
+    r = with_inner("fo_gets", THERE);
+    UNTIL(is_wanted, 2);
+    struct sk_payload p = {
+        .kind = KIND_I64, .bytes = {&other, 8}, .contains = &other, .n_contains = 1};
+    CHECK_OK(eng->foreign->bring(eng, there, &p, NULL));
+    CHECK_EQ(eng_take(r), THERE + 1);
+    UNTIL(is_dropped, 3);
+    CHECK(s.n_held == 3 && s.held[2].v == other.v);
+    eng_close();
+}
+
+TEST(foreign_references_of_a_process_that_dies) {
+    OPEN();
+    sk_oid r =
+        eng_job(&(struct job){.fn = "fo_keeps", .contains = &there, .n_contains = 1, .retries = 0});
+    UNTIL(is_wanted, 1);
+    CHECK(gate_wait(1, 1));
+    struct sk_worker_info w[8];
+    size_t n = eng->state->workers(eng, w, SK_COUNT(w));
+    for (size_t i = 0; i < n; i++)
+        if (w[i].pid > 0) kill(w[i].pid, SIGKILL);
+    char text[2000];
+    CHECK_EQ(eng_error(r, text, sizeof text), SK_EDEAD);
+    UNTIL(is_dropped, 1);
+    CHECK_EQ(bring_i64(there, 1), SK_ENOENT);
+    CHECK(s.n_held == 1);
+    eng_close();
+}
+
+/* ---- actors ---------------------------------------------------------------------------------- */
+
+TEST(foreign_actors_are_called_by_the_server) {
+    OPEN();
+    sk_oid r = eng_job(&(struct job){.fn = "fo_calls", .a = {VAL(1)}, .n_a = 1});
+    UNTIL(is_called, 1);
+    CHECK(s.value == 41 && s.n_returns == 2 && !strcmp(s.name, "method") && s.inner.v == THERE);
+    CHECK(s.def_n > 0);
+    CHECK_EQ(eng_i64(s.arg), 7); /* the server has a reference to it */
+    UNTIL(is_wanted, 1);
+    CHECK(s.wanted[0].v == s.first.v);
+    CHECK_OK(bring_i64(s.first, 100));
+    UNTIL(is_wanted, 2);
+    CHECK_OK(bring_i64((sk_oid){s.first.v + 1}, 20));
+    UNTIL(is_killed, 1);
+    CHECK_EQ(eng_take(r), 120);
+    CHECK(s.n_held == 2); /* THERE and ACTOR; returns are held from the call on */
+    eng_release(s.arg);
+    eng_release(there);
+    UNTIL(is_dropped, 4); /* these two, and both returns */
+    /* a stream is an error for whoever reads it */
+    r = eng_job(&(struct job){.fn = "fo_calls", .a = {VAL(0)}, .n_a = 1});
+    char text[2000];
+    CHECK_EQ(eng_error(r, text, sizeof text), SK_ETASK);
+    CHECK(s.n_called == 1);
+    eng_settle();
+    eng_close();
+}
+
+/* Without a server a foreign id is nothing. */
+TEST(foreign_ids_without_a_server) {
+    eng_open(&(struct eng_opt){.cpus = 1, .id_base = SK_ID_RANGE});
+    char text[2000];
+    sk_oid r = eng_job(&(struct job){.fn = "fo_gets", .a = {VAL(THERE)}, .n_a = 1});
+    CHECK_EQ(eng_error(r, text, sizeof text), SK_ELOST);
+    eng_close();
+}
