@@ -117,7 +117,8 @@ enum sk_event_kind {
     /* the task has failed for good; with err, and oid = the error object (a reference) */
     SK_EV_FAILED,
     /* Only for sinks that asked for them (moves.h). They carry oid (without a reference),
-     * size_bytes and node of a value that was yielded before, and nothing else. */
+     * size_bytes and node of a value that was yielded before, SPILLED also run_ns, and nothing
+     * else. */
     SK_EV_SPILLED,  /* the value's bytes are on disk and no longer in memory */
     SK_EV_RESTORED, /* the value is in memory again, or about to be made again there */
 };
@@ -131,7 +132,9 @@ struct sk_event {
     uint64_t size_bytes;
     uint32_t node;        /* node where the task ran and its value lies; 0: not known */
     struct sk_bytes note; /* valid only during the call of the sink */
-    int64_t run_ns;       /* DONE/FAILED: time in the worker */
+    /* DONE/FAILED: time in the worker; SPILLED: time that the disk takes to write so many bytes, by
+     * all that it has written so far; 0: not known */
+    int64_t run_ns;
     const struct sk_err *err;
     bool actor_lives; /* FAILED: the actor died during this call and is being restarted */
 };

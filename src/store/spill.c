@@ -498,6 +498,14 @@ void sk_spill_get_stats(const struct sk_spill *sp, struct sk_spill_stats *out) {
         .n_files = n_files};
 }
 
+double sk_spill_write_ns(struct sk_spill *sp) {
+    pthread_mutex_lock(&sp->mu);
+    double ns = (double)(sp->write_ns + (sp->n_writing ? sk_now_ns() - sp->writing_ns : 0)),
+           bytes = (double)sp->io_written_bytes;
+    pthread_mutex_unlock(&sp->mu);
+    return bytes > 0 ? ns / bytes : 0;
+}
+
 uint64_t sk_spill_pos(const struct sk_spill_at *at) {
     SK_DCHECK(at->stretch && at->off < UINT64_C(1) << 44);
     return at->stretch->file->serial << 44 | at->off;

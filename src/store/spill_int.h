@@ -120,6 +120,11 @@ struct sk_spill {
     struct sk_list done;          /* jobs that are done, until sk_spill_next_done takes them */
     struct sk_list files;
     uint32_t n_files; /* number of open files */
+    /* n_writing: threads that write a job; writing_ns: since when there is one; write_ns: time in
+     * which there was one before that; io_written_bytes: bytes that they have written to files */
+    uint32_t n_writing;
+    int64_t writing_ns, write_ns;
+    uint64_t io_written_bytes;
     _Atomic uint32_t n_done;
 };
 

@@ -390,11 +390,15 @@ static void turn_read_unlocked(struct sk_spill_io *io, struct sk_spill_job *job)
 
 static void turn_write_unlocked(struct sk_spill_io *io, struct sk_spill_job *job) {
     struct sk_spill *sp = io->sp;
+    uint64_t bytes = job->items[0].at.stretch->len;
     sk_list_del(&job->link);
+    if (!sp->n_writing++) sp->writing_ns = sk_now_ns();
     pthread_mutex_unlock(&sp->mu);
     need_buffer(io);
     job->rc = io->buf ? do_write(io, job, &job->err) : no_buffer(&job->err);
     pthread_mutex_lock(&sp->mu);
+    if (!--sp->n_writing) sp->write_ns += sk_now_ns() - sp->writing_ns;
+    if (job->rc == SK_OK) sp->io_written_bytes += bytes;
     job_over(sp, job);
     pthread_mutex_unlock(&sp->mu);
     if (sp->wake) sp->wake(sp->wake_arg);

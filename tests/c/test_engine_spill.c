@@ -522,8 +522,8 @@ static void on_event(struct sk_sink *s, const struct sk_event *ev, size_t n) {
         f->restored += !disk;
         int at = 0;
         while (at < f->n && f->o[at].v != ev[i].oid.v) at++;
-        f->strange +=
-            at == f->n || ev[i].size_bytes != MIB || ev[i].node != SK_LOCAL_NODE || ev[i].task.v;
+        f->strange += at == f->n || ev[i].size_bytes != MIB || ev[i].node != SK_LOCAL_NODE ||
+                      ev[i].task.v || (ev[i].run_ns > 0) != disk;
         if (at == f->n) continue;
         f->twice += f->disk[at] == disk;
         f->disk[at] = disk;

@@ -132,6 +132,8 @@ enum { N = 300 };
 TEST_LARGE(spill_and_back, 60) {
     struct sk_spill *sp = make(test_dir(), 0);
     static struct thing t[N];
+    CHECK(sk_spill_write_ns(sp) <= 0);
+    int64_t begin = sk_now_ns();
     for (uint32_t i = 0; i < N; i++) {
         uint64_t len = i == 7        ? 0
                        : i % 50 == 3 ? (UINT64_C(4) << 20) + test_below(5 << 20)
@@ -152,6 +154,8 @@ TEST_LARGE(spill_and_back, 60) {
         written(j);
         sk_free(j);
     }
+    double disk = (double)disk_of(sp), sec = (double)(sk_now_ns() - begin) / 1e9;
+    CHECK(sk_spill_write_ns(sp) > 0 && sk_spill_write_ns(sp) * disk / 1e9 <= sec);
     CHECK_EQ(names_in(test_dir()), 0);
     for (int r = 0; r < 60; r++) { /* any objects, in any order */
         struct thing pick[50];

@@ -20,6 +20,7 @@ struct sk_moves {
     struct sk_move_vec { /* events that were not delivered yet, in order */
         struct sk_move {
             uint64_t oid, bytes;
+            int64_t ns; /* of a write */
             uint32_t follower;
             bool disk;
         } *p;
