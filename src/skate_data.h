@@ -369,7 +369,7 @@ struct skate_progress {
     uint64_t memory_used, memory_limit, disk_bytes; /* of blocks */
     bool done;
     /* left_guess: an operator that counts has not begun, and nothing tells how long its tasks
-     * take, so that left_ns is a guess */
+     * take, or how fast the disk is that has their input, so that left_ns is a guess */
     bool left_guess;
     /* share: of the time that the whole run is expected to take, the part that has passed; 1 when
      * all tasks have ended. left_ns: the time that is left. Share 0, left_ns -1: not known yet.

@@ -181,7 +181,8 @@ struct sk_exec_stats {
     uint64_t bad_rows, errored_blocks;
     /* share: of the time of the whole run, the part that has passed; below 1 until all is done.
      * left_ns: the time that is left. Share 0 and left_ns -1: not known yet. left_guess: a stage
-     * that counts has not begun, and nothing tells how long its tasks take. */
+     * that counts has not begun, and nothing tells how long its tasks take, or how fast the disk is
+     * that has their input. */
     double share;
     int64_t left_ns;
     bool left_guess;

@@ -267,7 +267,8 @@ struct sk_step_ev {
     /* YIELDED: the note of a value for a gather; note_ok has accepted it, and it is valid during
      * the call. NULL: the yield is a block. */
     const struct sk_value_note *note;
-    int64_t run_ns;  /* DONE: time in the worker; <= 0: unknown */
+    /* DONE: time in the worker; SPILLED: time in which the disk wrote the block; <= 0: unknown */
+    int64_t run_ns;
     bool actor_dead; /* DONE: the task's actor has ended for good, together with the task */
     /* DONE: number of fused operators with counts; `fused` is valid during the call */
     uint32_t n_fused;
@@ -290,6 +291,7 @@ struct sk_act {
 
 struct sk_step_conf {
     uint64_t memory_bytes, target_min_bytes, target_max_bytes;
+    uint64_t store_bytes; /* size of the store, for the time left; 0: memory_bytes */
     uint32_t consumer_blocks;
     bool preserve_order, keep_units;
     const uint8_t *skip_units;
@@ -341,6 +343,8 @@ struct sk_step {
     double consumer_score;
     uint64_t n_steps, n_forced;
     uint64_t parked, parked_disk; /* cost of parked values in memory, and on disk */
+    /* bytes that the disk has written of blocks of the run, and the time in which it did */
+    uint64_t written, write_ns;
     /* took_ns: when the consumer took its last block, of took_rows rows, until it asks for the next
      * one; 0 after that. taken_rows: all rows that it took; row_ns: the time that it needs for one,
      * by the later half of its last 32 blocks, of n_timed in all. */

@@ -115,6 +115,10 @@ struct sk_gather_ops {
     sk_rc (*over)(struct sk_gather *g, void *say, struct sk_err *err); /* the task has succeeded */
     void (*forget)(void *say);                                         /* frees `say` */
     /* ---- for people, and for tests ---- */
+    /* Returns the bytes of input that a task of the order will take, as far as the gather knows it
+     * now, if all inputs of the stage together have all_bytes (> 0) in the end. *work: as in
+     * sk_gather_task. NULL: the gather does not know it. */
+    uint64_t (*task_bytes)(const struct sk_gather *g, uint64_t all_bytes, uint32_t *work);
     void (*stats)(const struct sk_gather *g, struct sk_gather_stats *s);
     /* Writes at most cap - 1 bytes of text: which task waits for what. */
     size_t (*text)(const struct sk_gather *g, char *buf, size_t cap);

@@ -37,12 +37,26 @@ static struct sk_share_op source(double done, double begun, double units) {
     return o;
 }
 
-static struct sk_share ask(struct sk_share_op *op, uint32_t n, double now_s) {
+/* memory 0: all has room; the store is a little larger; disk_s: seconds in which the disk reads a
+ * byte */
+static struct sk_share ask_in(struct sk_share_op *op, uint32_t n, double now_s, double memory,
+                              double disk_s) {
     for (uint32_t i = 0; i + 1 < n; i++)
         if (op[i].parent == UINT32_MAX) op[i].parent = i + 1;
-    struct sk_share_run r = {.op = op, .n = n, .cpus = 4, .task_bytes = 100, .now_ns = now_s * S};
+    struct sk_share_run r = {.op = op,
+                             .n = n,
+                             .cpus = 4,
+                             .task_bytes = 100,
+                             .now_ns = now_s * S,
+                             .memory = memory,
+                             .store = memory + memory / 9,
+                             .disk_ns = disk_s * S};
     if (op[0].live_ns <= 0) op[0].live_ns = now_s * S;
     return sk_share(&r);
+}
+
+static struct sk_share ask(struct sk_share_op *op, uint32_t n, double now_s) {
+    return ask_in(op, n, now_s, 0, 0);
 }
 
 static double left(struct sk_share a) { return (double)a.left_ns / S; }
@@ -127,6 +141,61 @@ TEST(an_exchange_is_expected_from_its_packing) {
     CHECK(a.guess);
 }
 
+struct size {
+    double parts, work;
+};
+static void size_of(const void *of, double all, double *in, double *work) {
+    const struct size *s = of;
+    *in = all / s->parts;
+    *work = s->work;
+}
+
+/* Half of 10,000 bytes have come, of which tasks take 400 each, with an output of 400; by the
+ * packing of their input they take 100 s in all. Returns the time of these tasks. guess: whether
+ * the answer has to say that it is one, because the disk has not shown how fast it is. */
+static double reduces(double memory, double disk_s, double work, bool guess) {
+    struct size size = {.parts = 25, .work = work};
+    struct sk_share_op op[] = {source(50, 0, 100), stage(0, 0, 50)};
+    op[0].pack_ns = 10 * S;
+    op[1].waits = true;
+    op[1].queued = 0;
+    op[1].size = size_of;
+    op[1].of = &size;
+    struct sk_share a = ask_in(op, 2, 12.5, memory, disk_s);
+    CHECK_NEAR(op[1].tasks, 25);
+    CHECK_EQ(a.guess, guess);
+    return left(a) - 12.5;
+}
+
+TEST(as_many_tasks_run_at_once_as_have_room) {
+    CHECK_NEAR(reduces(0, 0, 0, false), 25);
+    CHECK_NEAR(reduces(3200, 0, 0, true), 25);
+    CHECK_NEAR(reduces(3199, 0, 0, true), 100 / 3.0);
+    CHECK_NEAR(reduces(1599, 0, 0, true), 100);
+    CHECK_NEAR(reduces(3200, 0, 1, true), 100 / 3.0); /* tables */
+    CHECK_NEAR(reduces(10, 0, 0, true), 100); /* the scheduler lets one run, whatever it needs */
+}
+
+TEST(what_has_no_room_is_read_from_disk) {
+    CHECK_NEAR(reduces(900, 0.01, 0, false), 100 + 90); /* one at a time: it reads, then it works */
+    CHECK_NEAR(reduces(20000, 0.01, 0, false), 25);     /* all stays in memory */
+    CHECK_NEAR(reduces(3600, 0.001, 0, false), (100 + 6) / 4); /* the others work meanwhile */
+    CHECK_NEAR(reduces(3600, 0.1, 0, false), 600);             /* there is one disk for all */
+}
+
+TEST(tasks_that_yield_little_need_less_room) {
+    struct sk_share_op op[] = {source(50, 0, 50), stage(20, 0, 20)};
+    op[0].over = op[1].waits = true;
+    op[0].live_ns = 12.5 * S;
+    op[1].taken = 2000; /* of 5,000 bytes */
+    op[1].live_ns = 20 * S;
+    double all = 30 / (1 + 50 / 8.0 / 20); /* packing took no time, which counts, too */
+    CHECK_NEAR(left(ask_in(op, 2, 32.5, 300, 0)), all);
+    op[1].out_done = 0;
+    op[1].live_ns = 20 * S / 3;
+    CHECK_NEAR(left(ask_in(op, 2, 19.2, 300, 0)), all / 3);
+}
+
 TEST(several_reduces_may_take_the_same_rows) {
     struct sk_share_op op[] = {source(50, 0, 50), stage(20, 0, 20)};
     op[0].over = true;
@@ -190,6 +259,7 @@ TEST(a_run_that_was_slower_than_its_tasks_stays_so) {
 TEST(any_facts_give_a_number) {
     for (int i = 0; i < 20000; i++) {
         struct sk_share_op op[4];
+        struct size sizes = {(double)(test_rand() % 3), (double)(test_rand() % 1000)};
         uint32_t n = 1 + (uint32_t)(test_rand() % 4);
         for (uint32_t k = 0; k < n; k++) {
             double v[12];
@@ -221,13 +291,18 @@ TEST(any_facts_give_a_number) {
                                          .ages_ns = v[11],
                                          .oldest_ns = v[11],
                                          .pack_ns = v[0],
-                                         .live_ns = v[1]};
+                                         .live_ns = v[1],
+                                         .size = r & 1024 ? size_of : NULL,
+                                         .of = &sizes};
         }
         struct sk_share_run r = {.op = op,
                                  .n = n,
                                  .cpus = 4,
                                  .task_bytes = (double)(test_rand() % 3),
                                  .now_ns = (double)(test_rand() % 1000),
+                                 .memory = (double)(test_rand() % 1000),
+                                 .store = (double)(test_rand() % 1000),
+                                 .disk_ns = (double)(test_rand() % 3),
                                  .taken_rows = (double)(test_rand() % 3),
                                  .row_ns = (double)(test_rand() % 1000)};
         struct sk_share a = sk_share(&r);

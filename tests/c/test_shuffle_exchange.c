@@ -477,6 +477,49 @@ TEST(runs_are_cut_by_a_task_and_reduces_have_its_pages) {
     end();
 }
 
+static uint64_t expected_rows(uint64_t rows) {
+    const struct sk_exchange *e = exchange_at(2);
+    uint32_t work = 1;
+    uint64_t bytes = e->g.ops->task_bytes(&e->g, rows * 64, &work);
+    CHECK_EQ(work, 0);
+    return bytes / 64;
+}
+
+/* One pack of 8 partitions of 9 rows comes. `most`: the rows that a reduce may have at most. */
+static void expect_of_parts(uint32_t wanted, uint64_t most, uint64_t before, uint64_t after) {
+    begin();
+    R.conf.memory_bytes = 64 * 8 * most;
+    R.conf.cpu_e4 = 10000; /* two reduces, if they may be so large */
+    start(1, false, wanted);
+    CHECK_EQ(expected_rows(72), before);
+    parts(rig_task(&R, 1, 0), 0, "99999999");
+    CHECK_EQ(expected_rows(72), after);
+    done(1, 0);
+    for (uint64_t i = 0; i < 72 / after; i++) {
+        CHECK_EQ(sk_step_task(R.x, rig_task(&R, 2, i))->in_bytes, 64 * after);
+        done(2, i);
+    }
+    end();
+}
+
+TEST(what_a_reduce_takes_is_known_before_it_begins) {
+    expect_of_parts(0, 1000, 36, 36);
+    expect_of_parts(0, 20, 20, 18); /* two partitions are not more than it may take */
+    expect_of_parts(0, 4, 4, 9);    /* no less than a partition */
+    expect_of_parts(8, 1000, 9, 9); /* each partition that the user asked for is one reduce */
+    begin();
+    R.conf.cpu_e4 = 10000;
+    start(1, true, 0);
+    CHECK_EQ(expected_rows(72), 36);
+    run_of(rig_task(&R, 1, 0), 72);
+    CHECK_EQ(expected_rows(72), 36);
+    done(1, 0);
+    cuts(rig_task(&R, 2, 0), 0, 0, (struct sk_pack_cut[]){{0, 36, 0, 36}, {36, 36, 36, 36}}, 2);
+    done(2, 0);
+    for (uint64_t i = 0; i < 2; i++) done(2, i);
+    end();
+}
+
 TEST(a_merge_takes_packs_of_the_same_partitions) {
     begin();
     R.conf.target_max_bytes = 640;

@@ -101,6 +101,7 @@ static void on_failed(struct sk_exec *x, const struct sk_event *ev, struct sk_st
 static void on_moved(const struct sk_event *ev, struct sk_step_ev *out) {
     out->kind = ev->kind == SK_EV_SPILLED ? SK_SEV_SPILLED : SK_SEV_RESTORED;
     out->block.oid = ev->oid.v;
+    out->run_ns = ev->run_ns;
 }
 
 static void take_event(struct sk_exec *x, const struct sk_event *ev) {

@@ -54,6 +54,7 @@ static sk_rc prepare(struct sk_exec *x, uint32_t root, const struct sk_policy *p
                      const struct sk_node *sum, struct sk_err *err) {
     struct sk_step_conf sc = {
         .memory_bytes = x->conf.memory_bytes,
+        .store_bytes = sum->capacity_bytes,
         .target_min_bytes = x->conf.target_min_bytes,
         .target_max_bytes = x->conf.target_max_bytes,
         .consumer_blocks = x->conf.consumer_blocks,

@@ -96,6 +96,15 @@ static double pack_ns(const struct sk_sstage *s) {
     return in > out ? (double)pack->ns * out / in : (double)pack->ns;
 }
 
+/* sk_share_op.size of a stage whose gather parks. */
+static void size_of_task(const void *of, double all, double *in, double *work) {
+    const struct sk_gather *g = of;
+    uint32_t times = 0;
+    uint64_t bytes = g->ops->task_bytes(g, (uint64_t)SK_MIN(SK_MAX(all, 1), 1e18), &times);
+    *in = (double)bytes;
+    *work = (double)sk_gather_work(g->x, times, bytes);
+}
+
 static struct sk_share_op facts_of(const struct sk_step *x, const struct sk_sstage *s) {
     bool gpu = s->kind == SK_STAGE_TASKS && s->gpu_e4 > 0;
     double slots = sk_stage_slots(x, s);
@@ -123,6 +132,10 @@ static struct sk_share_op facts_of(const struct sk_step *x, const struct sk_ssta
         .recent_ns = s->recent_ns,
         .pack_ns = pack_ns(s),
     };
+    if (o.waits && s->gather->ops->task_bytes) {
+        o.size = size_of_task;
+        o.of = s->gather;
+    }
     if (o.waits && s->gather->whole)
         o.taken = o.came * (1 - (double)s->gather->rest / (double)s->gather->whole);
     for (uint32_t i = s->next_unit; s->kind == SK_STAGE_BLOCKS && i < s->n_blocks; i++) {
@@ -159,6 +172,9 @@ static void estimate(const struct sk_step *x, struct sk_exec_stats *st) {
                              .n = x->n,
                              .cpus = (double)x->conf.cpu_e4 / SK_RES_UNIT,
                              .task_bytes = (double)x->conf.target_min_bytes,
+                             .memory = x->conf.moves ? (double)x->mem.limit : 0,
+                             .store = (double)SK_MAX(x->conf.store_bytes, x->mem.limit),
+                             .disk_ns = x->written ? (double)x->write_ns / (double)x->written : 0,
                              .now_ns = (double)st->wall_ns,
                              .taken_rows = (double)x->taken_rows,
                              .row_ns = x->n_timed < FEW ? 0 : x->row_ns};

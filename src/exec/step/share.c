@@ -5,16 +5,18 @@
  *      whole input gives, which follows from what its inputs have yielded for the tasks they have
  *      done; stages in front of a LIMIT have only those that it needs;
  *   2. how long a task takes: the mean of the done ones; of a stage that waits for all of its
- *      input, what the packing of that input took lets expect;
+ *      input, what the packing of that input took lets expect, and the time in which the disk reads
+ *      what has no room in the store;
  *   3. how long the rest takes: the stages from one that waits to the next one form a phase, and
- *      phases follow each other. A phase takes as long as its CPUs, its slowest stage or the
- *      consumer need;
+ *      phases follow each other. A phase takes as long as its CPUs, its disk, its slowest stage or
+ *      the consumer need. Of a stage that waits as many tasks run at once as have room in memory;
  *   4. the same formula says how long the done work should have taken. What it took in truth, over
  *      that, is the factor by which the rest is longer, too: queues, disk, a loaded machine.
  *
  * A stage whose first tasks still run could take any time, so until they end there is no estimate,
- * unless the stage waits (2). The time of a stage that has not begun is a guess, and the
- * answer says so. The share is that of time: passed / (passed + left). */
+ * unless the stage waits (2). The time of a stage that has not begun is a guess, and so is
+ * that of reading from a disk that has written nothing yet, and the answer says so. The
+ * share is that of time: passed / (passed + left). */
 #include "exec/step/share.h"
 
 #include <math.h>
@@ -35,6 +37,15 @@ static double at_most(double a, double b) { return a < b ? a : b; }
 
 /* ---- how many tasks -------------------------------------------------------------------------- */
 
+struct size {
+    double in, work; /* bytes of a task: of its input; for its work */
+};
+static struct size size_of(const struct sk_share_run *r, const struct sk_share_op *o) {
+    struct size s = {r->task_bytes, 0};
+    if (o->size && o->all_in > 0) o->size(o->of, o->all_in, &s.in, &s.work);
+    return s;
+}
+
 static double expected_tasks(const struct sk_share_run *r, const struct sk_share_op *o) {
     double begun = o->done + o->running, begun_in = o->done_in + o->running_in;
     if (o->over) return begun;
@@ -47,7 +58,7 @@ static double expected_tasks(const struct sk_share_run *r, const struct sk_share
     if (begun + o->queued > 0 && o->came > 0)
         return at_least((begun + o->queued) * o->all_in / o->came, 1);
     if (o->passes) return 0;
-    return o->all_in > 0 ? ceil(o->all_in / at_least(r->task_bytes, 1)) : begun + o->queued;
+    return o->all_in > 0 ? ceil(o->all_in / at_least(size_of(r, o).in, 1)) : begun + o->queued;
 }
 
 static void expect(const struct sk_share_run *r, struct sk_share_op *o) {
@@ -102,6 +113,26 @@ static void count(const struct sk_share_run *r) {
     cut(r);
 }
 
+/* ---- how many at once, and what they read from disk ------------------------------------------ */
+
+/* The bytes of a stage's whole input that will be on disk when its tasks begin: they fill the store
+ * first. */
+static double on_disk(const struct sk_share_run *r, const struct sk_share_op *o) {
+    return o->waits && r->memory > 0 ? at_least(o->all_in - r->store, 0) : 0;
+}
+
+/* A task of a stage that waits has its input, its output and its work in memory; until one has
+ * ended the scheduler takes the output to be as large as the input (view.c). */
+static void fit(const struct sk_share_run *r, struct sk_share_op *o) {
+    o->at_once = o->slots;
+    o->read_ns = 0;
+    if (!o->waits || r->memory <= 0 || o->tasks <= 0) return;
+    double in = o->all_in / o->tasks, out = o->done > 0 ? o->out_done / o->done : in,
+           one = in + out + size_of(r, o).work;
+    if (one > 0) o->at_once = at_least(at_most(o->slots, floor(r->memory / one)), 1);
+    o->read_ns = on_disk(r, o) * r->disk_ns / o->tasks;
+}
+
 /* ---- how long a task takes ------------------------------------------------------------------- */
 
 /* The time of all tasks of a stage that waits, before they begin: what the packing of its input
@@ -122,7 +153,8 @@ static double guess_of_waiting(const struct sk_share_run *r, uint32_t i) {
  * task that runs will take half as long again as it has taken so far. */
 static double task_of_waiting(const struct sk_share_run *r, uint32_t i) {
     const struct sk_share_op *o = &r->op[i];
-    double guess = guess_of_waiting(r, i) / o->tasks, weight = at_most(o->tasks / 8, GUESS_TASKS);
+    double guess = guess_of_waiting(r, i) / o->tasks + o->read_ns,
+           weight = at_most(o->tasks / 8, GUESS_TASKS);
     if (o->done > 0) return (guess * weight + o->recent_ns * o->done) / (weight + o->done);
     return at_least(guess, (guess * weight + 1.5 * o->oldest_ns) / (weight + 1));
 }
@@ -140,8 +172,10 @@ static bool time_tasks(const struct sk_share_run *r, bool *guess) {
     for (uint32_t i = 0; i < r->n; i++) {
         struct sk_share_op *o = &r->op[i];
         if (!o->runs || o->tasks <= 0) continue;
+        fit(r, o);
         if (tells_nothing(o)) return false;
         *guess = *guess || (o->done <= 0 && !o->passes && (!o->waits || o->n_fused > 1));
+        *guess = *guess || (o->done <= 0 && on_disk(r, o) > 0 && r->disk_ns <= 0);
         if (o->waits) o->task_ns = task_of_waiting(r, i);
         else if (o->done > 0) o->task_ns = o->recent_ns;
         ns += o->done_ns;
@@ -166,9 +200,9 @@ static double partly(const struct sk_share_op *o) {
 static double rest_of(const struct sk_share_op *o) {
     double open = o->tasks - o->done, part = partly(o);
     if (open <= 0) return 0;
-    double even = at_least(open - part, 0) / o->slots;
-    if (open <= 4 * o->slots)
-        even = at_least(even, ceil(open / o->slots - 1e-9) - part / at_least(o->begun, 1));
+    double even = at_least(open - part, 0) / o->at_once;
+    if (open <= 4 * o->at_once)
+        even = at_least(even, ceil(open / o->at_once - 1e-9) - part / at_least(o->begun, 1));
     return even * o->task_ns;
 }
 
@@ -177,18 +211,21 @@ struct phase {
 };
 
 static struct phase of_phase(const struct sk_share_run *r, uint32_t phase) {
-    struct phase cpu = {0}, slowest = {0};
+    struct phase cpu = {0}, disk = {0}, slowest = {0};
     for (uint32_t i = 0; i < r->n; i++) {
         const struct sk_share_op *o = &r->op[i];
-        if (!o->runs || o->phase != phase) continue;
-        double open = at_least(o->tasks - o->done - partly(o), 0) * o->task_ns;
+        if (!o->runs || o->tasks <= 0 || o->phase != phase) continue;
+        double tasks = at_least(o->tasks - o->done - partly(o), 0), open = tasks * o->task_ns;
         double past = o->done > 0 ? o->done_ns + partly(o) * o->task_ns : 0;
+        disk.rest += tasks * o->read_ns;
+        disk.past += o->done > 0 ? (o->done + partly(o)) * o->read_ns : 0;
         cpu.rest += open * o->cpus / r->cpus;
         cpu.past += past * o->cpus / r->cpus;
         slowest.rest = at_least(slowest.rest, rest_of(o));
-        slowest.past = at_least(slowest.past, past / o->slots);
+        slowest.past = at_least(slowest.past, past / o->at_once);
     }
-    return (struct phase){at_least(cpu.rest, slowest.rest), at_least(cpu.past, slowest.past)};
+    return (struct phase){at_least(at_least(cpu.rest, disk.rest), slowest.rest),
+                          at_least(at_least(cpu.past, disk.past), slowest.past)};
 }
 
 static double consumer_rest(const struct sk_share_run *r) {

@@ -24,9 +24,13 @@ struct sk_share_op { /* one stage; inputs come before their consumers */
     double came, done_in, running_in; /* bytes of input: that arrived; of done and running tasks */
     double out, out_done, rows_out;   /* bytes yielded, those of done tasks; rows */
     double taken;                     /* of a stage that waits: input that has a task */
-    double done_ns;                   /* time of all done tasks in their workers */
-    double recent_ns;                 /* mean time of about the last 16 of them */
-    double ages_ns, oldest_ns;        /* time since the begun tasks began: sum; longest */
+    /* Of a stage that waits: sets the bytes of input that a task takes if `all` bytes come in all,
+     * and the bytes that it needs for its own work; NULL: a task takes task_bytes. */
+    void (*size)(const void *of, double all, double *in, double *work);
+    const void *of;
+    double done_ns;            /* time of all done tasks in their workers */
+    double recent_ns;          /* mean time of about the last 16 of them */
+    double ages_ns, oldest_ns; /* time since the begun tasks began: sum; longest */
     /* Of a stage in front of one that waits: time that its last operator took to pack rows for it,
      * for as many of the rows as it yielded. */
     double pack_ns;
@@ -37,6 +41,8 @@ struct sk_share_op { /* one stage; inputs come before their consumers */
     uint32_t phase;        /* number of stages that wait, up to this one */
     double part;           /* the part of its work that a LIMIT downstream needs */
     double tasks, task_ns; /* tasks of the whole run; time of one */
+    double at_once;        /* number of tasks that have slots and room in memory at once */
+    double read_ns;        /* the part of task_ns in which a task's input is read from disk */
     double all_in, all_in_rows, all_out, all_rows; /* bytes and rows of the whole run */
 };
 
@@ -45,7 +51,11 @@ struct sk_share_run {
     uint32_t n;
     double cpus;       /* CPUs that the run may use */
     double task_bytes; /* bytes of input of a usual task */
-    double now_ns;     /* time since the start of the run */
+    /* memory: bytes that the tasks of stages that wait may have at once; 0: no limit, and all that
+     * waits stays in memory. Else what waits for these tasks beyond `store` bytes is on disk. */
+    double memory, store;
+    double disk_ns; /* time in which the disk reads or writes a byte; 0: not known */
+    double now_ns;  /* time since the start of the run */
     /* The consumer of the run: rows that it took, and the time that it needs for one, without
      * waiting for blocks; 0: not known. */
     double taken_rows, row_ns;
@@ -54,7 +64,8 @@ struct sk_share_run {
 struct sk_share {
     double share;    /* of the time of the whole run, the part that has passed: 0 to below 1 */
     int64_t left_ns; /* the time that is left; -1, and share 0: nothing is known yet */
-    /* a stage that counts has not begun, and nothing tells how long its tasks take */
+    /* a stage that counts has not begun, and nothing tells how long its tasks take, or how
+     * fast the disk is that has their input */
     bool guess;
 };
 struct sk_share sk_share(const struct sk_share_run *r);

@@ -84,9 +84,13 @@ static sk_rc yielded(struct sk_step *x, const struct sk_step_ev *ev, struct sk_e
 
 /* Called when the engine has moved an object to disk or back. Objects that are no block of the run,
  * because they existed before it or belong to the consumer, do not matter. */
-static void moved_to(struct sk_step *x, uint64_t oid, bool disk) {
+static void moved_to(struct sk_step *x, uint64_t oid, bool disk, int64_t ns) {
     struct sk_blk *b = sk_map_get(&x->by_oid, oid);
     if (!b || b->on_disk == disk) return;
+    if (disk && ns > 0) {
+        x->written += b->cost;
+        x->write_ns += (uint64_t)ns;
+    }
     b->on_disk = disk;
     if (b->kept && b->kept->parked) {
         *(disk ? &x->parked_disk : &x->parked) += b->cost;
@@ -216,7 +220,7 @@ sk_rc sk_step_event(struct sk_step *x, const struct sk_step_ev *ev, int64_t now_
     case SK_SEV_DONE:
     case SK_SEV_FAILED: SK_TRY(over(x, ev, err)); break;
     case SK_SEV_SPILLED:
-    case SK_SEV_RESTORED: moved_to(x, ev->block.oid, ev->kind == SK_SEV_SPILLED); break;
+    case SK_SEV_RESTORED: moved_to(x, ev->block.oid, ev->kind == SK_SEV_SPILLED, ev->run_ns); break;
     case SK_SEV_TICK: break;
     }
     return finish_step(x, err);

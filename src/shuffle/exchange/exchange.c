@@ -51,6 +51,7 @@ static sk_rc take(struct sk_gather *g, uint32_t side, struct sk_blk *b, struct s
     p->side = side;
     e->n_came++;
     e->longest = SK_MAX(e->longest, p->n);
+    if (!e->cut) e->last = SK_MAX(e->last, p->first + p->n);
     e->total += b->ref.bytes;
     g->rest += b->ref.bytes;
     sk_gather_park(g, b);
@@ -91,9 +92,7 @@ static void sort_by_side(struct sk_exchange *e) {
 static uint32_t count_partitions(const struct sk_exchange *e) {
     SK_ASSERT(e->target > 0);
     uint64_t n = e->wanted;
-    if (!n && e->cut) n = (e->total + e->target - 1) / e->target;
-    for (uint32_t i = 0; !e->wanted && !e->cut && i < e->packs.n; i++)
-        n = SK_MAX(n, e->packs.p[i]->first + e->packs.p[i]->n);
+    if (!n) n = e->cut ? (e->total + e->target - 1) / e->target : e->last;
     return (uint32_t)SK_MIN(SK_MAX(n, 1), SK_PARTITIONS_MAX);
 }
 
@@ -259,6 +258,10 @@ static sk_rc drop(struct sk_gather *g, struct sk_err *err) {
 
 /* ---- for people, and for tests --------------------------------------------------------------- */
 
+static uint64_t task_bytes(const struct sk_gather *g, uint64_t all_bytes, uint32_t *work) {
+    return sk_exchange_reduce_bytes(sk_exchange_of(g), all_bytes, work);
+}
+
 static void stats(const struct sk_gather *g, struct sk_gather_stats *s) {
     const struct sk_exchange *e = sk_exchange_of(g);
     *s = (struct sk_gather_stats){.by = e->by ? e->by->name : ""};
@@ -329,6 +332,7 @@ const struct sk_gather_ops sk_exchange_ops = {.fits = fits,
                                               .needed = needed,
                                               .over = over,
                                               .forget = sk_xtask_forget,
+                                              .task_bytes = task_bytes,
                                               .stats = stats,
                                               .text = text,
                                               .check = check};

@@ -94,6 +94,8 @@ struct sk_exchange {
      * first pack of the shared input that no reduce has. */
     uint32_t next, piece;
     uint32_t longest; /* number of parts of the pack with the most parts */
+    /* one behind the last partition that a pack may have; 0: no pack has come, or packs are runs */
+    uint32_t last;
     /* For the split reduces of partition `next`: packs.p[first_told] is the first match report (0:
      * there are none); untold: number of split reduces, made or being made, whose report is
      * missing. */
@@ -165,6 +167,11 @@ static inline bool sk_exchange_spent(const struct sk_exchange *e) {
 uint64_t sk_exchange_most(const struct sk_exchange *e);
 /* Returns the size in bytes that a reduce should have, if all packs together have `total` bytes. */
 uint64_t sk_exchange_target(const struct sk_exchange *e, uint64_t total);
+/* Bytes that a reduce will take, by what is known now, if all packs have `total` bytes in the end;
+ * *work: as in sk_gather_task. */
+uint64_t sk_exchange_reduce_bytes(const struct sk_exchange *e, uint64_t total, uint32_t *work);
+/* approximate bytes of tables per byte of input: a group of a few numbers takes 100 to 200 bytes */
+#define SK_REDUCE_TABLE 8u
 /* Returns the part of p with partitions a to b - 1: whole blocks, one behind the other. */
 struct sk_bref sk_pack_part_of(const struct sk_pack *p, uint32_t a, uint32_t b);
 

@@ -8,9 +8,6 @@
 
 #include "exchange_int.h"
 
-/* approximate bytes of tables per byte of input: a group of a few numbers takes 100 to 200 bytes */
-#define TABLE 8u
-
 /* Indexes packs by their first partition: fills e->order and e->at. */
 static bool index_packs(struct sk_exchange *e) {
     e->order = sk_alloc(TAG, (e->packs.n + 1) * sizeof *e->order);
@@ -113,7 +110,8 @@ static sk_rc make_input(struct sk_exchange *e, uint32_t a, uint32_t b, uint32_t 
     uint32_t side = 0, from = e->piece, to = 0;
     struct sk_xtask *say = sk_xtask_new(SK_PHASE_REDUCE, a, b, e->n);
     if (!say) return no_memory(e, err);
-    struct sk_gather_task task = {.say = say, .node = node, .work = e->tables ? TABLE : 0};
+    struct sk_gather_task task = {
+        .say = say, .node = node, .work = e->tables ? SK_REDUCE_TABLE : 0};
     sk_rc rc = find(e, a, b) ? sk_gather_task(&e->g, &task, err) : no_memory(e, err);
     if (rc != SK_OK) {
         sk_xtask_forget(say);

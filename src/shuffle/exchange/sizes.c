@@ -27,6 +27,18 @@ uint32_t sk_shuffle_range(const struct sk_shuffle_ranges *r, uint32_t first) {
     return b;
 }
 
+/* Partitions are taken to be equally large: then a reduce takes as many as sk_shuffle_range says,
+ * of those that the packs have so far. */
+uint64_t sk_exchange_reduce_bytes(const struct sk_exchange *e, uint64_t total, uint32_t *work) {
+    uint64_t target = sk_exchange_target(e, total), n = e->n ? e->n : e->wanted;
+    *work = e->tables ? SK_REDUCE_TABLE : 0;
+    if (!n) n = e->cut ? (total + target - 1) / target : e->last;
+    if (!n) return target; /* no pack has come that could tell */
+    uint64_t one = SK_MAX(total / n, 1);
+    if (e->wanted || e->cut) return one;
+    return one * SK_MAX(SK_MIN(sk_exchange_most(e) / one, (target + one / 2) / one), 1);
+}
+
 struct sk_bref sk_pack_part_of(const struct sk_pack *p, uint32_t a, uint32_t b) {
     struct sk_bref r = {0};
     uint64_t end = 0;

@@ -58,6 +58,7 @@ struct task {
     struct blk **out;
     uint32_t n_out, n_yielded, cap_out;
     double begin, dur;
+    uint32_t n_rows; /* rows of its output, before they are packed */
     bool started, dead;
 };
 
@@ -79,8 +80,11 @@ struct sim {
     double now, sigma, pause, deaths, actor_deaths, again;
     /* store_bytes 0: it never spills */
     uint64_t store_bytes, resident, spilled, restored, peak_resident;
-    /* true: the run is notified of spills */
-    bool told;
+    /* told: the run is notified of spills; one_disk: tasks read one after the other */
+    bool told, one_disk;
+    double disk_until; /* with one_disk: when the disk has read what it was asked for */
+    /* seconds in which the maps of an exchange pack a row; the run is told of them if not 0 */
+    double pack_row;
     /* share of tasks that fail while they run, and are skipped */
     double lost;
     /* of the plan; by_size: exchanges choose the number of their reduces */
@@ -163,9 +167,9 @@ static struct ev pop(struct sim *m) {
 
 static int64_t ns(double sec) { return (int64_t)(sec * 1e9); }
 
-static void tell(struct sim *m, enum sk_step_ev_kind kind, uint64_t oid) {
+static void tell(struct sim *m, enum sk_step_ev_kind kind, uint64_t oid, double sec) {
     struct sk_err err = {0};
-    struct sk_step_ev ev = {.kind = kind, .block = {.oid = oid}};
+    struct sk_step_ev ev = {.kind = kind, .block = {.oid = oid}, .run_ns = ns(sec)};
     if (m->told) CHECK_OK_ERR(sk_step_event(m->x, &ev, ns(m->now), &err), &err);
 }
 
@@ -185,7 +189,7 @@ static void make_room(struct sim *m, uint64_t bytes) {
         oldest->on_disk = true;
         m->resident -= oldest->bytes;
         m->spilled += oldest->bytes;
-        tell(m, SK_SEV_SPILLED, oldest->oid);
+        tell(m, SK_SEV_SPILLED, oldest->oid, (double)oldest->bytes / DISK_BYTES_PER_S);
     }
     m->resident += bytes;
     m->peak_resident = SK_MAX(m->peak_resident, m->resident);
@@ -213,10 +217,18 @@ static uint64_t hold_input(struct sim *m, struct task *k) {
         make_room(m, b->bytes);
         b->on_disk = false;
         read += b->bytes;
-        tell(m, SK_SEV_RESTORED, b->oid);
+        tell(m, SK_SEV_RESTORED, b->oid, 0);
     }
     m->restored += read;
     return read;
+}
+
+/* Returns the time that a task waits for its input to be read from disk. */
+static double read_input(struct sim *m, struct task *k) {
+    double sec = (double)hold_input(m, k) / DISK_BYTES_PER_S;
+    if (!m->one_disk || sec <= 0) return sec;
+    m->disk_until = SK_MAX(m->disk_until, m->now) + sec;
+    return m->disk_until - m->now;
 }
 
 static struct blk *new_blk(struct sim *m, const uint64_t *rows, uint32_t n, uint64_t bytes) {
@@ -344,6 +356,7 @@ static void launch(struct sim *m, uint64_t id) {
             b->ref.oid, b->part && b->ref.bytes < b->kept->blk->ref.bytes ? b->ref.bytes : 0, 0};
     k->stage = t->stage;
     k->actor = t->actor;
+    k->n_rows = n;
     if (phase == SK_PHASE_SPLIT_REDUCE) tell_met(m, first, k, t);
     if (phase == SK_PHASE_CUT) cut_runs(m, first->keys, k, t);
     else if (phase == SK_PHASE_MERGE) merge_packs(m, first, k, t);
@@ -446,7 +459,7 @@ static void dispatch(struct sim *m) {
         if (m->queue_last == k) m->queue_last = prev;
         k->started = true;
         k->begin = m->now;
-        k->dur += (double)hold_input(m, k) / DISK_BYTES_PER_S;
+        k->dur += read_input(m, k);
         m->busy_cpu += k->dur * (double)s->cpu_e4 / 1e4;
         m->work[k->stage] += k->dur;
         m->longest = SK_MAX(m->longest, k->dur);
@@ -469,6 +482,13 @@ static void over(struct sim *m, struct task *k, bool failed) {
                             .task = k->id,
                             .run_ns = ns(k->dur),
                             .actor_dead = actor_dead};
+    struct sk_task_note_op ops[16] = {0};
+    if (m->pack_row > 0 && m->x->s[k->stage].values && !m->x->s[k->stage].gather) {
+        ev.n_fused = m->st.s[k->stage].n_nodes;
+        ev.fused = ops;
+        for (uint32_t i = 0; i < ev.n_fused; i++) ops[i].rows_out = k->n_rows;
+        ops[ev.n_fused - 1].ns = (uint64_t)ns(m->pack_row * k->n_rows);
+    }
     for (uint32_t i = k->n_yielded; i < k->n_out; i++) unref(m, k->out[i]->oid);
     CHECK_OK_ERR(sk_step_event(m->x, &ev, ns(m->now), &err), &err);
     if (m->again > 0 && uniform(m) < m->again) {
@@ -1378,20 +1398,18 @@ TEST_SLOW(data_beyond_memory, 120) {
         }
 }
 
-/* An exchange of `times` the memory: all packs wait, in memory and on disk, before the first
- * reduce. */
-static struct beyond beyond_exchange(double times, const char *policy, const char *strategy) {
-    enum { BLOCKS = 25, ROWS = 16 };
-    struct sim *m = sk_alloc(TAG, sizeof *m);
-    *m = (struct sim){.rng = 1, .sigma = 0.5, .told = true};
+/* A run of an exchange of `times` the memory: all packs wait, in memory and on disk, before the
+ * first reduce. Returns the node of the exchange. */
+static uint32_t exchange_plan(struct sim *m, double times, const char *strategy) {
+    enum { BLOCKS = 25, ROWS = 16, MOST = 1024 };
     m->conf = (struct sk_step_conf){.memory_bytes = BLOCKS * ROWS * ROW_BYTES,
                                     .target_min_bytes = 4 * ROW_BYTES,
                                     .target_max_bytes = ROWS * ROW_BYTES,
                                     .preserve_order = true,
                                     .moves = true,
                                     .cpu_e4 = 80000};
-    m->store_bytes = m->conf.memory_bytes + m->conf.memory_bytes / 15;
-    struct sk_unit units[512];
+    m->store_bytes = m->conf.store_bytes = m->conf.memory_bytes + m->conf.memory_bytes / 15;
+    struct sk_unit units[MOST];
     uint32_t n = (uint32_t)(times * BLOCKS);
     CHECK(n <= SK_COUNT(units));
     for (uint32_t i = 0; i < n; i++) {
@@ -1409,7 +1427,13 @@ static struct beyond beyond_exchange(double times, const char *policy, const cha
     root = add(m, &MAP_PACKS, (struct sk_node_desc){.cpu_e4 = 10000}, &root, 1);
     if (sk_shuffle_find(strategy)->merges)
         root = add(m, &MERGE, (struct sk_node_desc){.cpu_e4 = 10000}, &root, 1);
-    root = add(m, &EXCHANGE, (struct sk_node_desc){.cpu_e4 = 10000}, &root, 1);
+    return add(m, &EXCHANGE, (struct sk_node_desc){.cpu_e4 = 10000}, &root, 1);
+}
+
+static struct beyond beyond_exchange(double times, const char *policy, const char *strategy) {
+    struct sim *m = sk_alloc(TAG, sizeof *m);
+    *m = (struct sim){.rng = 1, .sigma = 0.5, .told = true};
+    uint32_t root = exchange_plan(m, times, strategy);
     run(m, root, policy);
     check_rows(m, root);
     double memory = (double)m->conf.memory_bytes;
@@ -1440,6 +1464,47 @@ TEST_LARGE(exchanges_beyond_memory, 120) {
                 CHECK_LE(r.forced, r.launched / 10 + 1);
                 CHECK(r.peak < 1.2);
             }
+        }
+}
+
+/* The time left of exchanges that spill: each row takes as long to reduce as five times its
+ * packing, and one disk reads what was spilled. How many reduces have room at once, and what they
+ * read, is known before they begin. */
+TEST_SLOW(time_left_of_exchanges_beyond_memory, 120) {
+    static const double TIMES[] = {4, 17, 30}, ROW_S = 8e-5;
+    static const char *const BY[] = {"grouped", "index", "push"};
+    for (unsigned k = 0; sk_policy_name(k); k++)
+        for (uint32_t i = 0; i < SK_COUNT(TIMES) * SK_COUNT(BY); i++) {
+            if (!sk_policy_find(sk_policy_name(k))->default_where) continue;
+            struct sim *m = sk_alloc(TAG, sizeof *m);
+            const char *by = BY[i % SK_COUNT(BY)];
+            double times = TIMES[i / SK_COUNT(BY)];
+            *m = (struct sim){.rng = test_rand(), .sigma = 0.2, .told = true, .one_disk = true};
+            m->pack_row = ROW_S;
+            uint32_t root = exchange_plan(m, times, by);
+            m->s[root] = (struct stage){
+                .times = 1, .of = 1, .sec_row = 5 * ROW_S, .pack = PARTS, .keys = m->s[root].keys};
+            run(m, root, sk_policy_name(k));
+            double off = 1, most = 1;
+            uint32_t n = 0;
+            for (uint32_t j = 0; j < m->looks.n; j++) {
+                const struct look *l = &m->looks.p[j];
+                if (l->left < 0 || l->guess || l->now < m->now / 10) continue;
+                double total = l->now + l->left, real = m->now - l->now, left = l->left;
+                off = SK_MAX(off, SK_MAX(total / m->now, m->now / total));
+                if (real > m->now / 20) most = SK_MAX(most, SK_MAX(left / real, real / left));
+                n++;
+            }
+            printf("# %-11s, %-8s, %4.1f memories: %5.1f s, predicted total at most %.2fx off, "
+                   "time left %.2fx\n",
+                   sk_policy_name(k), by, times, m->now, off, most);
+            CHECK_GT(n, 10);
+            CHECK_MSG(off < 2 && most < 2, "%s, %g memories: %.2fx off, time left %.2fx", by, times,
+                      off, most);
+            finish(m);
+            sk_vec_free(&m->rows);
+            sk_vec_free(&m->sizes);
+            sk_free(m);
         }
 }
 
