@@ -239,6 +239,11 @@ struct sk_sstage {
     int64_t task_ns_total, task_ns_max, first_out_ns;
     uint32_t n_fused;
     struct sk_task_note_op fused[16];
+    /* Of a source: number of units to run, skipped ones left out; number of those that no task of
+     * known time has read; the sum of their bytes, of which a unit counts for target_min_bytes at
+     * least, as a usual task (0: not known); and the mean of that over the tasks of recent_ns. */
+    uint32_t n_todo, n_open;
+    double open_bytes, recent_bytes;
     uint32_t phase; /* number of stages whose gather parks, up to this one */
     /* Of the phase with the number of this stage: time in which tasks ran, of stages that have
      * finished one; and the time up to which it was counted. */
@@ -545,7 +550,10 @@ size_t sk_stall_text(const struct sk_step *x, int64_t now_ns, char *buf, size_t 
 /* Attributes the time since the last call to what each stage did or waited for. */
 void sk_metrics_advance(struct sk_step *x, int64_t now_ns);
 /* Counts the time of a task of the stage that is done. */
-void sk_metrics_timed(struct sk_step *x, struct sk_sstage *s, int64_t run_ns);
+/* Call once, before the first launch. */
+void sk_metrics_start(struct sk_step *x);
+void sk_metrics_timed(struct sk_step *x, struct sk_sstage *s, const struct sk_stask *t,
+                      int64_t run_ns);
 /* Counts the time that the consumer spent on its last block. */
 void sk_metrics_consumed(struct sk_step *x, int64_t ns);
 void sk_metrics_get(const struct sk_step *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops,

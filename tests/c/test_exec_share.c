@@ -85,6 +85,12 @@ TEST(a_source_knows_its_tasks) {
     CHECK(!a.guess);
 }
 
+TEST(larger_units_take_longer) {
+    struct sk_share_op op[] = {source(40, 0, 100)};
+    op[0].larger = 4;
+    CHECK_NEAR(left(ask(op, 1, 10)), 60);
+}
+
 TEST(inputs_that_are_read_are_not_the_work) {
     struct sk_share_op op[] = {source(100, 0, 100), stage(8, 4, 100)};
     op[0].over = true;
@@ -274,6 +280,7 @@ TEST(any_facts_give_a_number) {
                                          .n_fused = 1 + (r >> 4 & 1),
                                          .units = r & 32 ? v[0] : -1,
                                          .limit = r & 64 ? v[1] : -1,
+                                         .larger = r & 2048 ? v[2] : 0,
                                          .cpus = (double)(r >> 8 & 1),
                                          .slots = 1 + (double)(r >> 9 & 3),
                                          .done = v[2],

@@ -725,6 +725,23 @@ TEST(many_blocks_smaller_than_a_task_is_worth_are_taken_together_however_small_b
     rig_end(&R);
 }
 
+TEST(units_that_are_done_already_are_not_expected) {
+    uint8_t done[40] = {0};
+    memset(done, 1, 20);
+    rig_begin(&R);
+    R.conf.keep_units = true;
+    R.conf.skip_units = done;
+    rig_start(&R, rig_source(&R, SK_COUNT(done), 10));
+    struct sk_exec_stats st;
+    struct sk_exec_op_stats op;
+    sk_metrics_get(R.x, &st, &op, 1);
+    CHECK(op.tasks_queued > 0);
+    CHECK_EQ(op.tasks_expected, 20);
+    for (uint64_t i = 20; i < SK_COUNT(done); i++) rig_done(&R, rig_task(&R, 0, i), 1);
+    CHECK_RC(sk_step_take(R.x, R.now, &(struct sk_bref){0}, NULL), SK_EDONE);
+    rig_end(&R);
+}
+
 TEST(units_are_kept_apart_and_numbered_by_what_they_are) {
     static const uint8_t done[6] = {1, 0, 0, 1, 0, 1};
     rig_begin(&R);

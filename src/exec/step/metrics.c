@@ -68,13 +68,42 @@ void sk_metrics_advance(struct sk_step *x, int64_t now_ns) {
     if (consumer) x->consumer_score += (double)dt;
 }
 
-void sk_metrics_timed(struct sk_step *x, struct sk_sstage *s, int64_t run_ns) {
+/* The bytes by which the time of a unit's task is expected. */
+static double bytes_of(const struct sk_step *x, const struct sk_unit *u) {
+    return SK_MAX((double)u->est_bytes, (double)x->conf.target_min_bytes);
+}
+
+static void count_units(const struct sk_step *x, struct sk_sstage *s) {
+    bool known = true;
+    for (uint32_t i = 0; i < s->n_units; i++) {
+        if (x->conf.skip_units && x->conf.skip_units[i]) continue;
+        s->n_todo++;
+        s->open_bytes += bytes_of(x, &s->units[i]);
+        known = known && s->units[i].est_bytes >= 0;
+    }
+    s->n_open = s->n_todo;
+    if (!known) s->open_bytes = 0;
+}
+
+void sk_metrics_start(struct sk_step *x) {
+    for (uint32_t i = 0; i < x->n; i++)
+        if (x->s[i].source && !x->s[i].feed) count_units(x, &x->s[i]);
+}
+
+void sk_metrics_timed(struct sk_step *x, struct sk_sstage *s, const struct sk_stask *t,
+                      int64_t run_ns) {
     struct sk_sstage *phase = &x->s[s->phase];
     s->task_ns_total += run_ns;
     s->task_ns_max = SK_MAX(s->task_ns_max, run_ns);
     /* half of the tasks so far: the first ones import modules and touch fresh memory */
     double n = SK_MIN((double)(s->size.n + 1) / 2, (double)RECENT);
     s->recent_ns += ((double)run_ns - s->recent_ns) / SK_MAX(n, 1);
+    if (s->n_open && s->open_bytes > 0) {
+        double bytes = bytes_of(x, &s->units[t->unit]);
+        s->recent_bytes += (bytes - s->recent_bytes) / SK_MAX(n, 1);
+        s->open_bytes -= bytes;
+        s->n_open--;
+    }
     if (!phase->phase_live_ns) phase->phase_live_ns = run_ns;
 }
 
@@ -118,7 +147,9 @@ static struct sk_share_op facts_of(const struct sk_step *x, const struct sk_ssta
         .passes = s->gather && !s->gather->parks,
         .n_inputs = s->n_inputs,
         .n_fused = s->n_fused,
-        .units = s->source && !s->feed ? (double)s->n_units : -1,
+        .units = s->source && !s->feed ? (double)s->n_todo : -1,
+        .larger =
+            s->n_open && s->recent_bytes > 0 ? s->open_bytes / s->n_open / s->recent_bytes : 0,
         .limit = s->kind == SK_STAGE_LIMIT ? (double)s->limit : -1,
         .cpus = (double)s->cpu_e4 / SK_RES_UNIT,
         .slots = slots,

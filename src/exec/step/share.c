@@ -4,7 +4,8 @@
  *   1. how many tasks each stage will have: a source knows it; any other stage has as many as its
  *      whole input gives, which follows from what its inputs have yielded for the tasks they have
  *      done; stages in front of a LIMIT have only those that it needs;
- *   2. how long a task takes: the mean of the done ones; of a stage that waits for all of its
+ *   2. how long a task takes: the mean of the done ones, by bytes where a source knows those of its
+ *      units; of a stage that waits for all of its
  *      input, what the packing of that input took lets expect, and the time in which the disk reads
  *      what has no room in the store;
  *   3. how long the rest takes: the stages from one that waits to the next one form a phase, and
@@ -177,7 +178,7 @@ static bool time_tasks(const struct sk_share_run *r, bool *guess) {
         *guess = *guess || (o->done <= 0 && !o->passes && (!o->waits || o->n_fused > 1));
         *guess = *guess || (o->done <= 0 && on_disk(r, o) > 0 && r->disk_ns <= 0);
         if (o->waits) o->task_ns = task_of_waiting(r, i);
-        else if (o->done > 0) o->task_ns = o->recent_ns;
+        else if (o->done > 0) o->task_ns = o->recent_ns * (o->larger > 0 ? o->larger : 1);
         ns += o->done_ns;
         n += o->done;
     }

@@ -14,6 +14,9 @@ struct sk_share_op { /* one stage; inputs come before their consumers */
     bool runs, over, waits, passes;
     uint32_t n_inputs, n_fused; /* n_fused: number of its operators */
     double units; /* of a source: the number of its tasks; < 0: not a source, or not known */
+    /* Of a source that knows the bytes of its units: those of a mean task to come over those of a
+     * recent one. Else 0. */
+    double larger;
     double limit; /* of a LIMIT: the number of rows that pass; < 0: it is none */
     double cpus;  /* CPUs of one task */
     double slots; /* number of tasks that can run at once */

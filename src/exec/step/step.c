@@ -145,7 +145,7 @@ static sk_rc over(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err 
         if (s->ramped && !s->feed && s->tasks_done >= s->ramp) s->ramp *= 2;
         if (ev->run_ns > 0 && !inner) {
             s->est_ns += (s->est_ns > 0 ? 0.3 : 1) * ((double)ev->run_ns - s->est_ns);
-            sk_metrics_timed(x, s, ev->run_ns);
+            sk_metrics_timed(x, s, t, ev->run_ns);
         }
         for (uint32_t i = 0; ev->fused && i < SK_MIN(ev->n_fused, s->n_fused); i++) {
             s->fused[i].rows_out += ev->fused[i].rows_out;
@@ -191,6 +191,7 @@ static sk_rc finish_step(struct sk_step *x, struct sk_err *err) {
 
 sk_rc sk_step_start(struct sk_step *x, int64_t now_ns, struct sk_err *err) {
     x->start_ns = x->now_ns = x->moved_ns = now_ns;
+    sk_metrics_start(x);
     for (uint32_t i = 0; i < x->n; i++) {
         if (x->s[i].kind == SK_STAGE_BLOCKS && !x->s[i].ended && sk_step_open(x, i))
             SK_TRY(sk_order_blocks(x, i, err));

@@ -1268,22 +1268,25 @@ TEST_SLOW(policies_compared, 600) {
 /* ---- how far a run is, and the time left ------------------------------------------------------
  */
 
-enum way { FAST_SLOW, SLOW_FAST, POOL, HALF, CONSUMER, FILTER, GROW, WAYS };
-static const char *const WAY[] = {"slow behind fast", "fast behind slow", "pool", "limit",
-                                  "slow consumer",    "filter",           "grows"};
+enum way { FAST_SLOW, SLOW_FAST, POOL, HALF, CONSUMER, FILTER, GROW, LARGE, WAYS };
+static const char *const WAY[] = {"slow behind fast", "fast behind slow", "pool",  "limit",
+                                  "slow consumer",    "filter",           "grows", "large units"};
 
-/* A source of 200 tasks of 16 rows, and behind it what `way` says. */
+/* A source of 200 tasks of 16 rows, and behind it what `way` says. LARGE: the units of the second
+ * half are four times as large, which their sizes say. */
 static uint32_t known_plan(struct sim *m, enum way way) {
     struct sk_unit units[200];
     for (uint32_t i = 0; i < SK_COUNT(units); i++) {
-        units[i] = (struct sk_unit){{"", 0}, -1, -1};
-        m->unit_rows[i] = 16;
+        m->unit_rows[i] = way == LARGE && i >= 100 ? 64 : 16;
+        units[i] =
+            (struct sk_unit){{"", 0}, -1, way == LARGE ? (int64_t)m->unit_rows[i] * ROW_BYTES : -1};
     }
     double first[WAYS] = {0.1, 1, 0.1, 1, 0.1, 0.5, 0.5},
            second[WAYS] = {1, 0.1, 0.3, 0, 0, 1, 0.3};
     CHECK_OK(sk_plan_create(&m->plan, NULL));
     m->s[0] = (struct stage){.times = way == GROW ? 4 : 1, .of = 1, .sec = first[way]};
     if (way == FILTER) m->s[0].of = 16;
+    if (way == LARGE) m->s[0].sec_row = 0.05;
     uint32_t root = add(
         m, &READ, (struct sk_node_desc){.units = units, .n_units = 200, .cpu_e4 = 10000}, NULL, 0);
     if (way == CONSUMER) m->pause = 0.2;
