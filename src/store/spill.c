@@ -498,11 +498,9 @@ void sk_spill_get_stats(const struct sk_spill *sp, struct sk_spill_stats *out) {
         .n_files = n_files};
 }
 
-double sk_spill_write_ns(struct sk_spill *sp) {
-    pthread_mutex_lock(&sp->mu);
-    double ns = (double)(sp->write_ns + (sp->n_writing ? sk_now_ns() - sp->writing_ns : 0)),
-           bytes = (double)sp->io_written_bytes;
-    pthread_mutex_unlock(&sp->mu);
+double sk_spill_write_ns(const struct sk_spill *sp) {
+    double ns = (double)atomic_load_explicit(&sp->write_ns, memory_order_relaxed),
+           bytes = (double)atomic_load_explicit(&sp->io_written_bytes, memory_order_relaxed);
     return bytes > 0 ? ns / bytes : 0;
 }
 

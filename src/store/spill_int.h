@@ -119,12 +119,14 @@ struct sk_spill {
     struct sk_list holes;         /* parts of other stretches to return to the disk */
     struct sk_list done;          /* jobs that are done, until sk_spill_next_done takes them */
     struct sk_list files;
-    uint32_t n_files; /* number of open files */
-    /* n_writing: threads that write a job; writing_ns: since when there is one; write_ns: time in
-     * which there was one before that; io_written_bytes: bytes that they have written to files */
-    uint32_t n_writing;
-    int64_t writing_ns, write_ns;
-    uint64_t io_written_bytes;
+    uint32_t n_files;   /* number of open files */
+    uint32_t n_writing; /* threads that write a job */
+    /* time up to which write_ns counts, while there are such threads */
+    int64_t counted_ns;
+    /* Written under mu, read without: bytes that the threads have written to files, and the time in
+     * which at least one of them wrote, up to the end of its last job. */
+    _Atomic uint64_t io_written_bytes;
+    _Atomic int64_t write_ns;
     _Atomic uint32_t n_done;
 };
 

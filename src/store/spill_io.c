@@ -392,13 +392,17 @@ static void turn_write_unlocked(struct sk_spill_io *io, struct sk_spill_job *job
     struct sk_spill *sp = io->sp;
     uint64_t bytes = job->items[0].at.stretch->len;
     sk_list_del(&job->link);
-    if (!sp->n_writing++) sp->writing_ns = sk_now_ns();
+    if (!sp->n_writing++) sp->counted_ns = sk_now_ns();
     pthread_mutex_unlock(&sp->mu);
     need_buffer(io);
     job->rc = io->buf ? do_write(io, job, &job->err) : no_buffer(&job->err);
     pthread_mutex_lock(&sp->mu);
-    if (!--sp->n_writing) sp->write_ns += sk_now_ns() - sp->writing_ns;
-    if (job->rc == SK_OK) sp->io_written_bytes += bytes;
+    int64_t now = sk_now_ns();
+    sp->n_writing--;
+    atomic_fetch_add_explicit(&sp->write_ns, now - sp->counted_ns, memory_order_relaxed);
+    sp->counted_ns = now;
+    if (job->rc == SK_OK)
+        atomic_fetch_add_explicit(&sp->io_written_bytes, bytes, memory_order_relaxed);
     job_over(sp, job);
     pthread_mutex_unlock(&sp->mu);
     if (sp->wake) sp->wake(sp->wake_arg);

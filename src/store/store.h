@@ -218,7 +218,7 @@ uint64_t sk_spill_pos(const struct sk_spill_at *at);
 void sk_spill_get_stats(const struct sk_spill *sp, struct sk_spill_stats *out);
 /* Time in ns that the disk took to write a byte, over all that was written so far, without the time
  * in which nothing was to be written; 0: nothing was written. */
-double sk_spill_write_ns(struct sk_spill *sp);
+double sk_spill_write_ns(const struct sk_spill *sp);
 /* For tests: checks stretches, pages and files against the counts. Takes time linear in what is on
  * disk. */
 bool sk_spill_check(struct sk_spill *sp);

@@ -31,6 +31,7 @@ uint32_t sk_shuffle_range(const struct sk_shuffle_ranges *r, uint32_t first) {
  * of those that the packs have so far. */
 uint64_t sk_exchange_reduce_bytes(const struct sk_exchange *e, uint64_t total, uint32_t *work) {
     uint64_t target = sk_exchange_target(e, total), n = e->n ? e->n : e->wanted;
+    SK_ASSERT(target > 0);
     *work = e->tables ? SK_REDUCE_TABLE : 0;
     if (!n) n = e->cut ? (total + target - 1) / target : e->last;
     if (!n) return target; /* no pack has come that could tell */
