@@ -120,6 +120,7 @@ struct sk_engine {
     const struct sk_channels_ops *channels;
     const struct sk_host_ops *host;
     const struct sk_view_ops *view;
+    const struct sk_nodes_ops *nodes;
     /* Notes do not travel with the events of this engine: each note is a yield of its own
      * (sk_note_value). A get of a note's value never waits, not even in a sink. */
     bool no_notes;

@@ -42,8 +42,8 @@ struct sk_node {
     /* The number that events and sk_task_spec.node use. It is never 0, and never used again for
      * another node. */
     uint32_t number;
-    bool alive;
-    char name[64]; /* for messages */
+    bool alive, draining; /* draining: it gets no new task, and goes away (cluster/nodes.h) */
+    char name[64];        /* for messages */
     struct sk_res total, free;
     uint64_t capacity_bytes; /* memory for objects */
     uint64_t resident_bytes, disk_bytes, promised_bytes;

@@ -1,7 +1,9 @@
 /* test_engine_cluster.c - the engine `cluster` over nodes that are processes of their own, each
  * with a local engine, on loopback. Messages, losses and recovery in all orders: sim/nodes_sim.c.
  */
+#include <arpa/inet.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -11,6 +13,7 @@
 #include "base/containers/vec.h"
 #include "engine/cluster/cluster.h"
 #include "engine/cluster/node.h"
+#include "engine/cluster/nodes.h"
 #include "engine_help.h"
 #include "test.h"
 
@@ -24,6 +27,7 @@ static struct {
 } cl;
 
 static int64_t lease_ns; /* of nodes and of the driver; 0: the usual one */
+static int64_t patience_ns = 20 * SK_SEC;
 
 /* The process of a node: serves until its driver has ended. Exits 0 if the driver said so. */
 static void be_node(int to, const struct eng_opt *o) {
@@ -72,12 +76,13 @@ static sk_rc connect_to(const char *const *at, uint32_t n, const uint8_t *key,
                                 .job = JOB,
                                 .secret = {key, 32},
                                 .lease_ns = lease_ns,
-                                .patience_ns = 20 * SK_SEC};
+                                .patience_ns = patience_ns};
     struct sk_engine_conf c = {.task_retries = 3, .cluster = &k};
     return sk_engine_find("cluster")->open(&c, out, err);
 }
 
-static void cluster_open(uint32_t n, const struct eng_opt *o) {
+/* Starts n nodes, and opens the engine over the first `first_n` of them. */
+static void cluster_open_some(uint32_t n, uint32_t first_n, const struct eng_opt *o) {
     const char *at[MAX_NODES];
     struct sk_err err;
     struct sk_engine *first;
@@ -89,9 +94,10 @@ static void cluster_open(uint32_t n, const struct eng_opt *o) {
         node_start(i, o);
         at[i] = cl.address[i];
     }
-    CHECK_OK_ERR(connect_to(at, n, secret, &eng, &err), &err);
+    CHECK_OK_ERR(connect_to(at, first_n, secret, &eng, &err), &err);
     eng_define_all(eng);
 }
+static void cluster_open(uint32_t n, const struct eng_opt *o) { cluster_open_some(n, n, o); }
 
 static int end_of(uint32_t i) {
     int status;
@@ -111,6 +117,26 @@ static void cluster_close(uint32_t killed) {
 TASK(cl_add) { return ret_i64(t, 0, arg_i64(t, 0) + arg_i64(t, 1), err); }
 TASK(cl_blob) { return ret_blob(t, 0, (size_t)arg_i64(t, 0), (uint8_t)arg_i64(t, 1), err); }
 TASK(cl_len) { return ret_i64(t, 0, (int64_t)t->args[0].len * 1000 + t->args[0].data[0], err); }
+/* Returns bytes of which no two neighbours are equal, made from a seed. */
+static uint8_t byte_at(size_t i, int64_t seed) {
+    return (uint8_t)(i * 7 + (i >> 8) + (size_t)seed);
+}
+TASK(cl_pattern) {
+    struct sk_buf b;
+    size_t n = (size_t)arg_i64(t, 0);
+    SK_TRY(t->engine->ops->buf_alloc(t->engine, n, &b, err));
+    for (size_t i = 0; i < n; i++) b.data[i] = byte_at(i, arg_i64(t, 1));
+    return sk_task_return(t, 0, &(struct sk_payload){.kind = KIND_BLOB, .buf = &b, .buf_len = n},
+                          err);
+}
+/* Returns the length of the first argument times 1,000, plus the number of its bytes that are
+ * wrong, at most 999, of every 13th. It begins at byte `a1` of the pattern of seed `a2`. */
+TASK(cl_right) {
+    int64_t wrong = 0;
+    for (size_t i = 0; i < t->args[0].len && wrong < 999; i += 13)
+        wrong += t->args[0].data[i] != byte_at(i + (size_t)arg_i64(t, 1), arg_i64(t, 2));
+    return ret_i64(t, 0, (int64_t)t->args[0].len * 1000 + wrong, err);
+}
 TASK(cl_pid) { return ret_i64(t, 0, getppid(), err); }
 TASK(cl_fails) { return SK_ERR(err, SK_EINVAL, "not today"); }
 TASK(cl_stream) {
@@ -190,6 +216,55 @@ TEST(cluster_runs_tasks_and_moves_values) {
     }
     CHECK(seen[1]);
     cluster_close(0);
+}
+
+/* Moves values, in sizes that are no multiples of 8, from node to node, to the driver and back. */
+static void move_all(const struct eng_opt *o) {
+    cluster_open(2, o);
+    enum { N_BIG = 13 };
+    sk_oid big[N_BIG], right[N_BIG], part[N_BIG];
+    for (int64_t i = 0; i < N_BIG; i++) {
+        struct job j = {.fn = "cl_pattern", .a = {VAL(4000000 + i), VAL(i)}, .n_a = 2, .node = 1};
+        big[i] = eng_job(&j);
+        struct job k = {.fn = "cl_right",
+                        .a = {REF(big[i]), VAL(0), VAL(i)},
+                        .n_a = 3,
+                        .node = 2,
+                        .node_only = true};
+        right[i] = eng_job(&k);
+        k.a[0] = PART(big[i], 1001, 100001 + (uint64_t)i);
+        k.a[1] = VAL(1001);
+        part[i] = eng_job(&k);
+    }
+    for (int64_t i = 0; i < N_BIG; i++) {
+        CHECK_EQ(eng_take(right[i]), (4000000 + i) * 1000);
+        CHECK_EQ(eng_take(part[i]), (100001 + i) * 1000);
+        struct sk_view v;
+        CHECK_OK(eng->ops->get(eng, &big[i], 1, INT64_MAX, &v, NULL));
+        CHECK_EQ(v.len, 4000000 + i);
+        for (size_t k = 0; k < v.len; k += 13) CHECK(v.data[k] == byte_at(k, i));
+        sk_oid put; /* and from the driver to a node */
+        struct sk_payload p = {.kind = KIND_BLOB, .bytes = {v.data, v.len}};
+        CHECK_OK(eng->ops->put(eng, &p, &put, NULL));
+        eng->ops->view_release(eng, &v);
+        CHECK_EQ(eng_take(eng_job(&(struct job){
+                     .fn = "cl_right", .a = {REF(put), VAL(0), VAL(i)}, .n_a = 3, .node = 2})),
+                 (4000000 + i) * 1000);
+        eng_release(put);
+        eng_release(big[i]);
+    }
+    cluster_close(0);
+}
+
+/* More bytes than a node sends from where they are. */
+TEST(cluster_moves_large_values_unharmed) { move_all(&(struct eng_opt){.cpus = 1}); }
+
+/* More bytes than the stores of the nodes have: what comes and goes must not fill them. */
+TEST(cluster_moves_values_through_small_stores) {
+    char spill[512];
+    snprintf(spill, sizeof spill, "%s/spill", test_dir());
+    move_all(&(struct eng_opt){
+        .cpus = 1, .store_bytes = 24 << 20, .spill_dirs = {spill}, .overflow_bytes = UINT64_MAX});
 }
 
 /* Gives a value that contains a reference: as its return, or as its second yield. */
@@ -535,6 +610,39 @@ TEST(cluster_makes_values_of_a_killed_node_again) {
     cluster_close(1u << 1);
 }
 
+/* The nodes are killed while large values are on their way from and to them. */
+TEST(cluster_survives_kills_while_values_move) {
+    for (uint32_t victim = 0; victim < 2; victim++) {
+        cluster_open(3, &(struct eng_opt){.cpus = 1});
+        sk_oid big[8], right[8];
+        bool ready[8];
+        for (int64_t i = 0; i < 8; i++) {
+            struct job j = {.fn = "cl_pattern",
+                            .a = {VAL(5000000 + i), VAL(i)},
+                            .n_a = 2,
+                            .retries = 3,
+                            .node = 1};
+            big[i] = eng_job(&j);
+        }
+        CHECK_OK(eng->ops->wait(eng, big, 8, 8, INT64_MAX, ready, NULL));
+        for (int64_t i = 0; i < 8; i++) {
+            struct job k = {.fn = "cl_right",
+                            .a = {REF(big[i]), VAL(0), VAL(i)},
+                            .n_a = 3,
+                            .retries = 3,
+                            .node = 2 + (uint32_t)i % 2};
+            right[i] = eng_job(&k);
+        }
+        CHECK_OK(eng->ops->wait(eng, right, 8, 1, INT64_MAX, ready, NULL));
+        CHECK(kill(cl.pid[victim], SIGKILL) == 0);
+        for (int64_t i = 0; i < 8; i++) {
+            CHECK_EQ(eng_take(right[i]), (5000000 + i) * 1000);
+            eng_release(big[i]);
+        }
+        cluster_close(1u << victim);
+    }
+}
+
 TEST(cluster_runs_tasks_of_a_killed_node_elsewhere) {
     cluster_open(2, &(struct eng_opt){.cpus = 1});
     sk_oid o = eng_job(&(struct job){.fn = "cl_waits", .retries = 1, .node = 2});
@@ -637,4 +745,223 @@ TEST(cluster_refuses_strangers) {
     CHECK_MSG(strstr(err.msg, "it has a driver already"), "%s", err.msg);
     cluster_close(0);
     CHECK_EQ(connect_to(at, 1, secret, &e, &err), SK_EIO); /* nobody listens there any more */
+}
+
+/* ---- nodes that join ------------------------------------------------------------------------- */
+
+TEST(cluster_gives_waiting_tasks_to_a_node_that_joins) {
+    cluster_open_some(2, 1, &(struct eng_opt){.cpus = 1});
+    sk_oid busy = eng_job(&(struct job){.fn = "cl_waits"}), o[10];
+    CHECK(gate_wait(1, 1));
+    for (int i = 0; i < 10; i++) o[i] = eng_job(&(struct job){.fn = "cl_pid"});
+    uint32_t number = 0;
+    struct sk_err err;
+    CHECK(eng->nodes);
+    CHECK_OK_ERR(eng->nodes->join(eng, cl.address[1], &number, &err), &err);
+    CHECK_EQ(number, 2);
+    struct sk_node row[4];
+    size_t n;
+    CHECK_OK(eng->ops->nodes(eng, row, 4, &n, NULL));
+    CHECK(n == 2 && row[1].alive && row[1].number == 2);
+    bool ready[10]; /* the first node has no CPU left, so what ends now has run on the new one */
+    CHECK_OK(eng->ops->wait(eng, o, 10, 1, INT64_MAX, ready, NULL));
+    gate_add(2, 1);
+    for (int i = 0; i < 10; i++) CHECK(eng_take(o[i]) > 0);
+    /* values go both ways, so each of the two knows where the other one is */
+    for (uint32_t from = 1; from <= 2; from++) {
+        struct job make = {.fn = "cl_blob",
+                           .a = {VAL(50000), VAL(from)},
+                           .n_a = 2,
+                           .node = from,
+                           .node_only = true};
+        sk_oid blob = eng_job(&make);
+        struct job len = {
+            .fn = "cl_len", .a = {REF(blob)}, .n_a = 1, .node = 3 - from, .node_only = true};
+        CHECK_EQ(eng_take(eng_job(&len)), 50000 * 1000 + from);
+        eng_release(blob);
+    }
+    eng_release(busy);
+    cluster_close(0);
+}
+
+/* A node that does not come is an error of the call, and no more. */
+TEST(cluster_join_can_fail) {
+    patience_ns = SK_SEC;
+    cluster_open_some(2, 1, &(struct eng_opt){.cpus = 1});
+    patience_ns = 20 * SK_SEC;
+    struct sk_err err;
+    uint32_t number = 0;
+    const struct sk_nodes_ops *nodes = eng->nodes;
+    CHECK_EQ(nodes->join(eng, "nowhere", &number, &err), SK_EINVAL);
+    CHECK_EQ(nodes->join(eng, cl.address[0], &number, &err), SK_EIO);
+    CHECK_MSG(strstr(err.msg, "it has a driver already"), "%s", err.msg);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    char mute[40];
+    CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&at, len) == 0 && listen(fd, 4) == 0);
+    CHECK(getsockname(fd, (struct sockaddr *)&at, &len) == 0);
+    snprintf(mute, sizeof mute, "127.0.0.1:%u", ntohs(at.sin_port));
+    CHECK_EQ(nodes->join(eng, mute, &number, &err), SK_ETIMEOUT); /* it takes, and never speaks */
+    CHECK_MSG(strstr(err.msg, mute) && strstr(err.msg, "no answer"), "%s", err.msg);
+    close(fd);
+    CHECK_EQ(nodes->join(eng, mute, &number, &err), SK_EIO); /* nobody listens there */
+    CHECK_MSG(strstr(err.msg, mute), "%s", err.msg);
+    CHECK_EQ(number, 0);
+    sk_oid one = eng_job(&(struct job){.fn = "cl_add", .a = {VAL(1), VAL(2)}, .n_a = 2});
+    CHECK_EQ(eng_take(one), 3);
+    CHECK_OK_ERR(nodes->join(eng, cl.address[1], &number, &err), &err);
+    CHECK_EQ(number, 2);
+    struct job there = {
+        .fn = "cl_add", .a = {VAL(2), VAL(2)}, .n_a = 2, .node = 2, .node_only = true};
+    CHECK_EQ(eng_take(eng_job(&there)), 4);
+    cluster_close(0);
+}
+
+struct joiner {
+    sk_rc rc;
+    uint32_t number;
+    char mute[40];
+};
+static void *join_mute(void *arg) {
+    struct joiner *j = arg;
+    j->rc = eng->nodes->join(eng, j->mute, &j->number, NULL);
+    return NULL;
+}
+
+/* Calls of join that wait end when the engine is closed. */
+TEST(cluster_close_ends_a_join) {
+    cluster_open(1, &(struct eng_opt){.cpus = 1});
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM, 0), client;
+    struct joiner j = {.rc = SK_OK};
+    pthread_t thread;
+    CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&at, len) == 0 && listen(fd, 4) == 0);
+    CHECK(getsockname(fd, (struct sockaddr *)&at, &len) == 0);
+    snprintf(j.mute, sizeof j.mute, "127.0.0.1:%u", ntohs(at.sin_port));
+    CHECK(pthread_create(&thread, NULL, join_mute, &j) == 0);
+    CHECK((client = accept(fd, NULL, NULL)) >= 0); /* the call is under way */
+    sk_engine_close(&eng);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK_EQ(j.rc, SK_ECLOSED);
+    CHECK_EQ(j.number, 0);
+    close(client);
+    close(fd);
+    CHECK_EQ(end_of(0), 0);
+    CHECK(all_gone());
+}
+
+/* ---- nodes that go away ---------------------------------------------------------------------- */
+
+static int64_t in(int64_t ns) { return sk_now_ns() + ns; }
+static sk_aid counter_on(uint32_t node, int32_t restarts, sk_oid *ready) {
+    struct job j = {.fn = "cl_counter", .a = {VAL(100)}, .n_a = 1, .node = node};
+    struct sk_actor_spec s = {.init = spec_of(&j), .max_restarts = restarts};
+    sk_aid a;
+    bool there;
+    CHECK_OK(eng->ops->actor_create(eng, &s, &a, ready, NULL));
+    CHECK_OK(eng->ops->wait(eng, ready, 1, 1, INT64_MAX, &there, NULL));
+    return a;
+}
+static sk_oid count(sk_aid a) {
+    return eng_job(&(struct job){.fn = "cl_count", .a = {VAL(1)}, .n_a = 1, .actor = a});
+}
+
+TEST(cluster_drains_a_node) {
+    cluster_open(2, &(struct eng_opt){.cpus = 2});
+    sk_oid blob[8], ready, late;
+    bool there[8];
+    for (uint32_t i = 0; i < 8; i++) {
+        struct job j = {.fn = "cl_blob", .a = {VAL(100000 + i), VAL(i)}, .n_a = 2, .node = 2};
+        blob[i] = eng_job(&j);
+    }
+    CHECK_OK(eng->ops->wait(eng, blob, 8, 8, INT64_MAX, there, NULL));
+    int64_t first = eng_take(eng_job(&(struct job){.fn = "cl_pid", .node = 1})),
+            second = eng_take(eng_job(&(struct job){.fn = "cl_pid", .node = 2}));
+    CHECK(first != second);
+    sk_aid a = counter_on(2, 1, &ready);
+    CHECK_EQ(eng_take(count(a)), 101);
+    late = eng_job(&(struct job){.fn = "cl_waits", .node = 2}); /* no retries */
+    CHECK(gate_wait(1, 1));
+    CHECK_EQ(eng->nodes->drain(eng, 3, in(60 * SK_SEC), NULL), SK_ENOENT);
+    CHECK_OK(eng->nodes->drain(eng, 2, in(60 * SK_SEC), NULL));
+    struct sk_node row[2];
+    size_t n;
+    CHECK_OK(eng->ops->nodes(eng, row, 2, &n, NULL));
+    CHECK(!row[0].draining && row[1].draining && row[1].alive);
+    CHECK_EQ(eng_take(count(a)), 101); /* it has started again, on the other node */
+    for (int i = 0; i < 6; i++)        /* and new tasks go there, too */
+        CHECK_EQ(eng_take(eng_job(&(struct job){.fn = "cl_pid", .node = 2})), first);
+    struct job only = {.fn = "cl_pid", .node = 2, .node_only = true};
+    char text[300];
+    CHECK_EQ(eng_error(eng_job(&only), text, sizeof text), SK_EINFEASIBLE);
+    gate_add(2, 1); /* its last task may end */
+    CHECK_EQ(end_of(1), 0);
+    for (uint32_t i = 0; i < 8; i++) {
+        struct job len = {.fn = "cl_len", .a = {REF(blob[i])}, .n_a = 1};
+        CHECK_EQ(eng_take(eng_job(&len)), (100000 + i) * 1000 + i);
+        eng_release(blob[i]);
+    }
+    struct sk_view v;
+    CHECK_OK(eng->ops->get(eng, &late, 1, INT64_MAX, &v, NULL));
+    CHECK(view_is(&v, 30000, 9));
+    eng->ops->view_release(eng, &v);
+    eng_release(late);
+    CHECK_EQ(gate_add(1, 1), 2); /* it has run once */
+    CHECK_EQ(eng->nodes->drain(eng, 2, in(SK_SEC), NULL), SK_ENOENT);
+    eng_release(ready);
+    sk_actor_release(eng, a);
+    sk_engine_close(&eng);
+    CHECK_EQ(end_of(0), 0);
+    CHECK(all_gone());
+}
+
+/* A node that is not empty at the deadline counts as lost. */
+TEST(cluster_drain_has_a_deadline) {
+    cluster_open(2, &(struct eng_opt){.cpus = 2});
+    sk_oid ready, o = eng_job(&(struct job){.fn = "cl_waits", .retries = 1, .node = 2});
+    CHECK(gate_wait(1, 1));
+    sk_aid a = counter_on(2, 0, &ready);
+    CHECK_OK(eng->nodes->drain(eng, 2, in(60 * SK_SEC), NULL));
+    CHECK_EQ(eng_take(count(a)), 101); /* it may not start again, so it stays and serves */
+    CHECK_OK(eng->nodes->drain(eng, 2, in(100 * SK_MS), NULL));
+    struct sk_view v;
+    CHECK_OK(eng->ops->get(eng, &o, 1, INT64_MAX, &v, NULL)); /* it ran once more, elsewhere */
+    CHECK(view_is(&v, 30000, 9));
+    eng->ops->view_release(eng, &v);
+    eng_release(o);
+    char text[400];
+    CHECK_EQ(eng_error(count(a), text, sizeof text), SK_EACTOR);
+    CHECK_MSG(strstr(text, "its drain was not over at the deadline"), "%s", text);
+    CHECK_EQ(end_of(1), 0);
+    eng_release(ready);
+    sk_actor_release(eng, a);
+    sk_engine_close(&eng);
+    CHECK_EQ(end_of(0), 0);
+    CHECK(all_gone());
+}
+
+/* With the last node the driver takes the values; a node that joins takes the tasks. */
+TEST(cluster_drains_its_last_node) {
+    cluster_open_some(2, 1, &(struct eng_opt){.cpus = 1});
+    sk_oid blob =
+        eng_job(&(struct job){.fn = "cl_blob", .a = {VAL(300000), VAL(5)}, .n_a = 2, .retries = 1});
+    bool ready;
+    CHECK_OK(eng->ops->wait(eng, &blob, 1, 1, INT64_MAX, &ready, NULL));
+    CHECK_OK(eng->nodes->drain(eng, 1, in(60 * SK_SEC), NULL));
+    CHECK_EQ(end_of(0), 0);
+    CHECK_EQ(eng->nodes->drain(eng, 1, in(SK_SEC), NULL), SK_ENOENT);
+    uint32_t number = 0;
+    struct sk_view v;
+    CHECK_OK(eng->ops->get(eng, &blob, 1, INT64_MAX, &v, NULL));
+    CHECK(view_is(&v, 300000, 5));
+    eng->ops->view_release(eng, &v);
+    CHECK_OK(eng->nodes->join(eng, cl.address[1], &number, NULL));
+    struct job len = {.fn = "cl_len", .a = {REF(blob)}, .n_a = 1};
+    CHECK_EQ(eng_take(eng_job(&len)), 300000 * 1000 + 5);
+    eng_release(blob);
+    sk_engine_close(&eng);
+    CHECK_EQ(end_of(1), 0);
+    CHECK(all_gone());
 }

@@ -111,3 +111,73 @@ TEST(cluster_messages_round_trip) {
     }
     sk_free(o.p);
 }
+
+static void count_release(void *ctx, void *owner) {
+    (void)owner;
+    ++*(int *)ctx;
+}
+
+/* A frame whose bytes are apart is the same frame, for each remainder of their number. */
+TEST(cluster_messages_with_bytes_apart) {
+    uint8_t bytes[32], joined[256];
+    for (uint32_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(i + 1);
+    for (size_t n = 1; n <= sizeof bytes; n++) {
+        struct sk_cmsg whole[] = {
+            {.type = SK_CMSG_DATA, .value = {.ask = 5, .kind = 7, .bytes = {bytes, n}}},
+            {.type = SK_CMSG_PUT, .put = {.id = 9, .kind = 7, .bytes = {bytes, n}}}};
+        for (uint32_t k = 0; k < SK_COUNT(whole); k++) {
+            struct sk_outbox a = {0}, b = {0};
+            struct sk_cmsg beat = {.type = SK_CMSG_BEAT}, m = whole[k], head;
+            int released = 0;
+            CHECK_OK(sk_cmsg_put(&a, &beat, NULL));
+            CHECK_OK(sk_cmsg_put(&a, &m, NULL));
+            CHECK_OK(sk_cmsg_put(&a, &beat, NULL));
+            if (k) m.put.bytes = (struct sk_bytes){0};
+            else m.value.bytes = (struct sk_bytes){0};
+            struct sk_apart apart = {
+                .bytes = {bytes, n}, .release = count_release, .ctx = &released};
+            CHECK_OK(sk_cmsg_put(&b, &beat, NULL));
+            CHECK_OK(sk_cmsg_put_apart(&b, &m, apart, NULL));
+            CHECK_OK(sk_cmsg_put(&b, &beat, NULL));
+            CHECK(b.apart.n == 1 && a.n == b.n + n);
+            size_t at = b.apart.p[0].at;
+            memcpy(joined, b.p, at);
+            memcpy(joined + at, bytes, n);
+            memcpy(joined + at + n, b.p + at, b.n - at);
+            CHECK(!memcmp(joined, a.p, a.n));
+            uint64_t body;
+            uint32_t type;
+            sk_cmsg_head(a.p + SK_CMSG_HEAD, &body, &type);
+            const uint8_t *start = a.p + 2 * (size_t)SK_CMSG_HEAD;
+            if (!k) {
+                CHECK(sk_cmsg_read_value_head(type, start, body, &head));
+                CHECK(head.value.ask == 5 && head.value.kind == 7 && head.value.bytes.n == n);
+                CHECK(!sk_cmsg_read_value_head(type, start, body + 8, &head));
+                CHECK(!sk_cmsg_read_value_head(type, start, SK_CMSG_VALUE_HEAD, &head));
+            }
+            CHECK_EQ(released, 0);
+            sk_outbox_free(&b);
+            CHECK_EQ(released, 1);
+            sk_outbox_free(&a);
+        }
+    }
+}
+
+TEST(cluster_messages_of_drains_round_trip) {
+    struct sk_cmsg bring = {.type = SK_CMSG_BRING, .bring = {3, 77, 4}},
+                   brought = {.type = SK_CMSG_BROUGHT, .brought = {3, 77, SK_ENOENT}}, back;
+    struct sk_outbox o = {0};
+    uint64_t body;
+    uint32_t type;
+    CHECK_OK(sk_cmsg_put(&o, &bring, NULL));
+    size_t second = o.n;
+    CHECK_OK(sk_cmsg_put(&o, &brought, NULL));
+    sk_cmsg_head(o.p, &body, &type);
+    CHECK_OK(sk_cmsg_read(type, (struct sk_bytes){o.p + SK_CMSG_HEAD, body}, &back, NULL));
+    CHECK(back.type == SK_CMSG_BRING && back.bring.ask == 3 && back.bring.id == 77 &&
+          back.bring.node == 4);
+    sk_cmsg_head(o.p + second, &body, &type);
+    CHECK_OK(sk_cmsg_read(type, (struct sk_bytes){o.p + second + SK_CMSG_HEAD, body}, &back, NULL));
+    CHECK(back.type == SK_CMSG_BROUGHT && back.brought.rc == SK_ENOENT && back.brought.id == 77);
+    sk_outbox_free(&o);
+}

@@ -23,9 +23,21 @@
 #define TAG SK_TAG_ENGINE
 #define BEAT_NS (SK_SEC / 2)
 
+struct joining { /* a call of join; lives on the stack of its caller until it is over */
+    char address[SK_TCP_ADDRESS];
+    int64_t deadline_ns;
+    uint32_t number;
+    struct sk_err err; /* of a failure */
+    bool over;
+};
+struct drain { /* a node that is to go away */
+    uint32_t number;
+    int64_t deadline_ns;
+};
 struct link {              /* to a node */
     uint32_t conn, number; /* number in the book; 0: it has not answered yet */
     const char *address;   /* until it has */
+    struct joining *join;  /* who waits until it has; NULL: opening does */
     int64_t heard_ns;
     bool gone, answered;
     struct sk_cmsg welcome; /* its answer; the name is in `name` */
@@ -43,6 +55,9 @@ struct sk_cluster {
     struct sk_book *book;
     bool closing;
     struct sk_err broken;
+    SK_VEC(struct joining *) joins; /* not begun yet */
+    uint32_t n_joining;             /* callers within join */
+    SK_VEC(struct drain) drains;
     void (*wake)(void *host);
     void *host;
     pthread_t thread;
@@ -57,24 +72,43 @@ static struct link *link_of(struct sk_cluster *c, uint32_t conn) {
     return NULL;
 }
 
-static void lost(struct sk_cluster *c, struct link *l, const char *why) {
+/* Ends a call of join, whose memory belongs to its caller then. Called with the lock held. */
+static void join_over(struct sk_cluster *c, struct joining *j, uint32_t number,
+                      const struct sk_err *err) {
+    SK_ASSERT(!j->over && (number ? !err : err && err->code));
+    j->number = number;
+    if (err) j->err = *err;
+    j->over = true;
+    pthread_cond_broadcast(&c->moved);
+}
+
+/* empty: nothing is lost with the node. */
+static void gone(struct sk_cluster *c, struct link *l, const char *why, bool empty) {
     SK_ASSERT(!l->gone && why);
     l->gone = true;
-    if (!l->number) {
+    if (!l->number && !l->join) {
         if (!c->refused.code) (void)!SK_ERR(&c->refused, SK_EIO, "node at %s: %s", l->address, why);
         return;
     }
     pthread_mutex_lock(&c->mu);
-    sk_book_lost(c->book, l->number, why);
+    if (l->join) {
+        struct sk_err err = {0};
+        (void)!SK_ERR(&err, sk_now_ns() < l->join->deadline_ns ? SK_EIO : SK_ETIMEOUT,
+                      "node at %s: %s", l->address, why);
+        join_over(c, l->join, 0, &err);
+        l->join = NULL;
+    } else sk_book_lost(c->book, l->number, why);
     bool any = false;
     for (uint32_t i = 0; i < c->links.n; i++) any = any || !c->links.p[i].gone;
-    if (!any && !c->broken.code && !c->closing)
+    if (!any && !empty && !c->broken.code && !c->closing)
         (void)!SK_ERR(&c->broken, SK_EDEAD, "all nodes of the cluster are lost; the last one: %s",
                       why);
     pthread_cond_broadcast(&c->moved);
     pthread_mutex_unlock(&c->mu);
     if (c->wake) c->wake(c->host);
 }
+
+static void lost(struct sk_cluster *c, struct link *l, const char *why) { gone(c, l, why, false); }
 
 static sk_rc welcomed(struct link *l, const struct sk_cmsg *m, struct sk_err *err) {
     if (m->type != SK_CMSG_WELCOME) return SK_ERR(err, SK_ECORRUPT, "it is no node of a cluster");
@@ -100,12 +134,31 @@ static sk_rc join_all(struct sk_cluster *c, struct sk_err *err) {
     return SK_OK;
 }
 
+/* Makes a node known that has answered after the start. */
+static sk_rc joined(struct sk_cluster *c, struct link *l, struct sk_err *err) {
+    SK_ASSERT(l->join && !l->number);
+    l->welcome.welcome.name.p = l->name;
+    pthread_mutex_lock(&c->mu);
+    sk_rc rc = sk_book_joined(c->book, &l->welcome,
+                              (struct sk_bytes){l->address, strlen(l->address)}, &l->number, err);
+    if (rc == SK_OK) {
+        join_over(c, l->join, l->number, NULL);
+        l->join = NULL;
+        l->address = NULL; /* it was the caller's */
+    }
+    pthread_mutex_unlock(&c->mu);
+    return rc;
+}
+
 static sk_rc on_message(void *ctx, uint32_t conn, const struct sk_cmsg *m, struct sk_err *err) {
     struct sk_cluster *c = ctx;
     struct link *l = link_of(c, conn);
     if (!l) return SK_OK;
     l->heard_ns = sk_now_ns();
-    if (!l->answered) return welcomed(l, m, err);
+    if (!l->answered) {
+        SK_TRY(welcomed(l, m, err));
+        return l->join ? joined(c, l, err) : SK_OK;
+    }
     if (!l->number) return SK_OK; /* a sign of life while others are waited for */
     pthread_mutex_lock(&c->mu);
     sk_rc rc = sk_book_message(c->book, l->number, m, err);
@@ -117,6 +170,24 @@ static sk_rc on_message(void *ctx, uint32_t conn, const struct sk_cmsg *m, struc
 static void on_closed(void *ctx, uint32_t conn, const char *why) {
     struct link *l = link_of(ctx, conn);
     if (l) lost(ctx, l, why);
+}
+
+/* A large value that was fetched comes into the memory that the book keeps it in. */
+static uint8_t *place(void *ctx, uint32_t conn, const struct sk_cmsg *m, size_t room,
+                      void **owner) {
+    const struct link *l = link_of(ctx, conn);
+    struct sk_bblob *b = l && l->number && m->value.rc == SK_OK
+                             ? sk_bblob_new(m->value.kind, (struct sk_bytes){NULL, room})
+                             : NULL;
+    if (!b) return NULL;
+    b->len = m->value.bytes.n;
+    *owner = b;
+    return b->data;
+}
+
+static void unplace(void *ctx, void *owner) {
+    (void)ctx;
+    sk_bblob_unref(owner);
 }
 
 /* Sends what the book has for the nodes. */
@@ -142,11 +213,95 @@ static void beat(struct sk_cluster *c, int64_t now) {
         struct link *l = &c->links.p[i];
         struct sk_outbox o = {0};
         if (l->gone) continue;
-        if (now - l->heard_ns > c->conf.lease_ns) {
+        if (!l->join && now - l->heard_ns > c->conf.lease_ns) {
             sk_tcp_end(c->tcp, l->conn);
             lost(c, l, "nothing was heard of it");
         } else if (sk_cmsg_put(&o, &m, NULL) == SK_OK) sk_tcp_send(c->tcp, l->conn, &o);
     }
+}
+
+/* Connects to a node; what comes of it is in its link. */
+static sk_rc say_hello(struct sk_cluster *c, const char *address, struct joining *j,
+                       struct sk_err *err) {
+    struct link l = {.address = address, .join = j, .heard_ns = sk_now_ns()};
+    struct sk_outbox o = {0};
+    struct sk_cmsg m = {
+        .type = SK_CMSG_HELLO,
+        .hello = {.version = SK_CMSG_VERSION, .role = SK_ROLE_DRIVER, .job = c->conf.job}};
+    memcpy(m.hello.secret, c->secret, SK_SECRET);
+    if (!sk_vec_reserve(&c->links, TAG, c->links.n + 1))
+        return SK_ERR(err, SK_ENOMEM, "node %s", address);
+    SK_TRY(sk_cmsg_put(&o, &m, err));
+    sk_rc rc = sk_tcp_connect(c->tcp, address, &l.conn, err);
+    if (rc != SK_OK) {
+        sk_free(o.p);
+        return rc;
+    }
+    SK_ASSERT(sk_vec_push(&c->links, TAG, l)); /* there is room */
+    sk_tcp_send(c->tcp, l.conn, &o);
+    sk_tcp_trust(c->tcp, l.conn);
+    return SK_OK;
+}
+
+/* Begins the calls of join that have come, and ends those that have waited for too long. Returns
+ * when the next of them has. */
+static int64_t join_some(struct sk_cluster *c, int64_t until) {
+    struct joining *j;
+    struct sk_err err = {0};
+    for (;;) {
+        pthread_mutex_lock(&c->mu);
+        j = c->joins.n ? c->joins.p[--c->joins.n] : NULL;
+        pthread_mutex_unlock(&c->mu);
+        if (!j) break;
+        if (say_hello(c, j->address, j, &err) == SK_OK) continue;
+        pthread_mutex_lock(&c->mu);
+        join_over(c, j, 0, &err);
+        pthread_mutex_unlock(&c->mu);
+    }
+    for (uint32_t i = 0; i < c->links.n; i++) {
+        struct link *l = &c->links.p[i];
+        if (l->gone || !l->join) continue;
+        if (sk_now_ns() >= l->join->deadline_ns) {
+            char text[100];
+            snprintf(text, sizeof text, "no answer within %.1f s; is it reachable from here?",
+                     (double)c->conf.patience_ns / SK_SEC);
+            sk_tcp_end(c->tcp, l->conn);
+            lost(c, l, text);
+        } else until = SK_MIN(until, l->join->deadline_ns);
+    }
+    return until;
+}
+
+/* Tells a node that it is not needed any more. */
+static void let_go(struct sk_cluster *c, uint32_t number, bool empty) {
+    struct sk_cmsg m = {.type = SK_CMSG_BYE};
+    struct sk_outbox o = {0};
+    struct link *l = NULL;
+    for (uint32_t i = 0; i < c->links.n; i++)
+        if (c->links.p[i].number == number && !c->links.p[i].gone) l = &c->links.p[i];
+    if (!l) return; /* it was lost meanwhile */
+    gone(c, l, empty ? "it was drained" : "its drain was not over at the deadline", empty);
+    if (sk_cmsg_put(&o, &m, NULL) == SK_OK) sk_tcp_send(c->tcp, l->conn, &o);
+    sk_tcp_end(c->tcp, l->conn);
+}
+
+/* Lets nodes go whose drain is over. Returns when the next deadline is. */
+static int64_t drain_some(struct sk_cluster *c, int64_t until) {
+    pthread_mutex_lock(&c->mu);
+    for (uint32_t i = 0; i < c->drains.n; i++) {
+        struct drain d = c->drains.p[i];
+        bool empty = sk_book_empty(c->book, d.number);
+        if (!empty && sk_now_ns() < d.deadline_ns) {
+            until = SK_MIN(until, d.deadline_ns);
+            continue;
+        }
+        c->drains.p[i--] = c->drains.p[--c->drains.n];
+        pthread_mutex_unlock(&c->mu);
+        let_go(c, d.number, empty);
+        pthread_mutex_lock(&c->mu);
+    }
+    pthread_mutex_unlock(&c->mu);
+    return until;
 }
 
 static void *serve(void *arg) {
@@ -165,7 +320,7 @@ static void *serve(void *arg) {
             beat(c, now);
             next = now + BEAT_NS;
         }
-        sk_rc rc = sk_tcp_pump(c->tcp, next, &err);
+        sk_rc rc = sk_tcp_pump(c->tcp, drain_some(c, join_some(c, next)), &err);
         if (rc != SK_OK) {
             pthread_mutex_lock(&c->mu);
             if (!c->broken.code) c->broken = err;
@@ -197,11 +352,24 @@ static void g_begin(void *ctx, void (*wake)(void *host), void *host) {
     if (!c->running) (void)!SK_ERR(&c->broken, SK_ENOMEM, "cluster: no thread");
 }
 
+/* Ends all calls of join, and waits until their callers have left. */
+static void end_joins(struct sk_cluster *c) {
+    struct sk_err err = {0};
+    (void)!SK_ERR(&err, SK_ECLOSED, "the engine is shut down");
+    pthread_mutex_lock(&c->mu);
+    while (c->joins.n) join_over(c, c->joins.p[--c->joins.n], 0, &err);
+    for (uint32_t i = 0; i < c->links.n; i++)
+        if (c->links.p[i].join) join_over(c, c->links.p[i].join, 0, &err);
+    while (c->n_joining) pthread_cond_wait(&c->moved, &c->mu);
+    pthread_mutex_unlock(&c->mu);
+}
+
 static void g_end(void *ctx) {
     struct sk_cluster *c = lock(ctx);
     c->closing = true;
     (void)unlock(c, SK_OK, true);
     if (c->running) SK_ASSERT(pthread_join(c->thread, NULL) == 0);
+    end_joins(c);
     struct sk_cmsg m = {.type = SK_CMSG_BYE};
     for (uint32_t i = 0; i < c->links.n; i++) {
         struct sk_outbox o = {0};
@@ -213,6 +381,8 @@ static void g_end(void *ctx) {
     sk_book_destroy(c->book);
     sk_tcp_close(c->tcp);
     sk_vec_free(&c->links);
+    sk_vec_free(&c->joins);
+    sk_vec_free(&c->drains);
     pthread_mutex_destroy(&c->mu);
     pthread_cond_destroy(&c->moved);
     sk_free(c);
@@ -323,6 +493,36 @@ static void g_drop(void *ctx, void *handle) {
     (void)unlock(c, SK_OK, false);
 }
 
+static sk_rc g_join(void *ctx, const char *address, uint32_t *number, struct sk_err *err) {
+    struct sk_cluster *c = ctx;
+    struct joining j = {.deadline_ns = sk_deadline_ns(c->conf.patience_ns)};
+    SK_TRY(sk_tcp_resolve(address, j.address, err));
+    (void)lock(c);
+    if (c->closing) return unlock(c, SK_ERR(err, SK_ECLOSED, "the engine is shut down"), false);
+    if (!sk_vec_push(&c->joins, TAG, &j))
+        return unlock(c, SK_ERR(err, SK_ENOMEM, "node at %s", address), false);
+    c->n_joining++;
+    sk_tcp_wake(c->tcp);
+    while (!j.over) pthread_cond_wait(&c->moved, &c->mu);
+    c->n_joining--;
+    pthread_cond_broadcast(&c->moved);
+    if (!j.err.code) *number = j.number;
+    else if (err) *err = j.err;
+    return unlock(c, j.err.code, false);
+}
+
+static sk_rc g_drain(void *ctx, uint32_t number, int64_t deadline_ns, struct sk_err *err) {
+    struct sk_cluster *c = lock(ctx);
+    sk_rc rc = sk_book_drain(c->book, number, err);
+    struct drain *d = NULL;
+    for (uint32_t i = 0; i < c->drains.n; i++)
+        if (c->drains.p[i].number == number) d = &c->drains.p[i];
+    if (rc == SK_OK && d) d->deadline_ns = SK_MIN(d->deadline_ns, deadline_ns);
+    else if (rc == SK_OK && !sk_vec_push(&c->drains, TAG, (struct drain){number, deadline_ns}))
+        abort(); /* the node would be drained for ever */
+    return unlock(c, rc, true);
+}
+
 static const struct sk_guest_ops guest_ops = {
     .begin = g_begin,
     .end = g_end,
@@ -337,26 +537,11 @@ static const struct sk_guest_ops guest_ops = {
     .fetch = g_fetch,
     .let_go = g_let_go,
     .drop = g_drop,
+    .join = g_join,
+    .drain = g_drain,
 };
 
 /* ---- open ------------------------------------------------------------------------------------ */
-
-static sk_rc say_hello(struct sk_cluster *c, const char *address, struct sk_err *err) {
-    struct link l = {.address = address, .heard_ns = sk_now_ns()};
-    struct sk_outbox o = {0};
-    SK_TRY(sk_tcp_connect(c->tcp, address, &l.conn, err));
-    if (!sk_vec_push(&c->links, TAG, l)) return SK_ERR(err, SK_ENOMEM, "node %s", address);
-    struct sk_cmsg m = {.type = SK_CMSG_HELLO,
-                        .hello = {.version = SK_CMSG_VERSION,
-                                  .role = SK_ROLE_DRIVER,
-                                  .job = c->conf.job,
-                                  .number = c->links.n}};
-    memcpy(m.hello.secret, c->secret, SK_SECRET);
-    SK_TRY(sk_cmsg_put(&o, &m, err));
-    sk_tcp_send(c->tcp, l.conn, &o);
-    sk_tcp_trust(c->tcp, l.conn);
-    return SK_OK;
-}
 
 /* Waits until all nodes have answered. */
 static sk_rc meet(struct sk_cluster *c, struct sk_err *err) {
@@ -400,11 +585,11 @@ static sk_rc open_cluster(const struct sk_engine_conf *conf, struct sk_engine **
     pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
     pthread_cond_init(&c->moved, &ca);
     pthread_condattr_destroy(&ca);
-    struct sk_tcp_hooks hooks = {c, on_message, on_closed};
+    struct sk_tcp_hooks hooks = {c, on_message, on_closed, place, unplace};
     sk_rc rc = sk_book_create(&c->book, conf->lineage_bytes, err);
     if (rc == SK_OK) rc = sk_tcp_open(&c->tcp, &hooks, NULL, NULL, err);
     for (uint32_t i = 0; rc == SK_OK && i < k->n_addresses; i++)
-        rc = say_hello(c, k->addresses[i], err);
+        rc = say_hello(c, k->addresses[i], NULL, err);
     if (rc == SK_OK) rc = meet(c, err);
     struct sk_guest guest = {
         .ops = &guest_ops, .ctx = c, .notes = true, .parts = true, .actors = true};

@@ -15,6 +15,7 @@
 #include "engine/custom.h"
 #include "engine/envs.h"
 #include "engine/guest/guest_int.h"
+#include "engine/cluster/nodes.h"
 #include "engine/streams.h"
 
 static struct sk_ghost *of(struct sk_engine *e) { return sk_container_of(e, struct sk_ghost, e); }
@@ -444,6 +445,45 @@ static sk_rc op_drive(struct sk_engine *e, bool (*done)(void *arg), void *arg, i
     return end(x, rc);
 }
 
+/* ---- nodes that come and go ------------------------------------------------------------------ */
+
+/* Has the guest asked for its nodes soon; rows that are older than this call are not taken. */
+static uint64_t want_rows(struct sk_ghost *x) {
+    x->woken = true;
+    pthread_cond_signal(&x->todo);
+    return ++x->ask_made;
+}
+
+/* Waits until the rows of nodes are younger than this call. */
+static sk_rc new_rows(struct sk_ghost *x, struct sk_err *err) {
+    sk_rc rc = begin(x, err);
+    uint64_t mine = want_rows(x);
+    while (rc == SK_OK && x->ask_done < mine) rc = await_change_unlocked(x, INT64_MAX, err);
+    return end(x, rc);
+}
+
+static sk_rc op_join(struct sk_engine *e, const char *address, uint32_t *number,
+                     struct sk_err *err) {
+    struct sk_ghost *x = of(e);
+    SK_TRY(end(x, begin(x, err)));
+    SK_TRY(x->g.ops->join(x->g.ctx, address, number, err));
+    return new_rows(x, err);
+}
+
+static sk_rc op_drain(struct sk_engine *e, uint32_t number, int64_t deadline_ns,
+                      struct sk_err *err) {
+    struct sk_ghost *x = of(e);
+    SK_TRY(end(x, begin(x, err)));
+    SK_TRY(x->g.ops->drain(x->g.ctx, number, deadline_ns, err));
+    sk_rc rc = begin(x, err); /* a sink may call this, so it does not wait for the host's thread */
+    for (uint32_t i = 0; i < x->nodes.n; i++)
+        if (x->nodes.p[i].number == number) x->nodes.p[i].draining = true;
+    (void)want_rows(x);
+    return end(x, rc);
+}
+
+static const struct sk_nodes_ops nodes_ops = {op_join, op_drain};
+
 /* ---- actors.h -------------------------------------------------------------------------------- */
 
 static sk_rc op_actor_find(struct sk_engine *e, const char *space, const char *name, sk_aid *out,
@@ -626,6 +666,7 @@ static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **ou
     if (!x) return SK_ERR(err, SK_ENOMEM, "guest engine");
     x->e = (struct sk_engine){.cls = &sk_engine_by_guest,
                               .ops = &ops,
+                              .nodes = conf->guest->ops->join ? &nodes_ops : NULL,
                               .custom = &custom,
                               .streams = &streams,
                               .actors = conf->guest->actors ? &actors : NULL,

@@ -32,6 +32,7 @@ struct aactor {
     sk_oid ready;
     struct sk_list calls; /* that wait */
     bool any_order;       /* it has concurrency groups: a call that waits holds back no other */
+    bool returns;         /* a call went back to the driver, so those behind it do, too */
 };
 
 struct atask {
@@ -56,8 +57,8 @@ struct atask {
     bool watched;
 };
 
-struct awaiter { /* argument `arg` of the run `serial` of a task */
-    uint64_t task, serial;
+struct awaiter {           /* argument `arg` of the run `serial` of a task */
+    uint64_t task, serial; /* task 0: the driver's order BRING, whose number is `serial` */
     uint32_t arg;
 };
 
@@ -66,6 +67,17 @@ struct ask { /* something that is being read from another node */
     uint32_t node;
     bool part; /* only a part, for one task; else the value, for all tasks that wait for it */
     SK_VEC(struct awaiter) waiters;
+};
+
+struct pin { /* an object whose bytes wait to be sent from where they are */
+    uint64_t oid;
+    uint32_t refs; /* frames */
+    struct sk_view view;
+};
+
+struct coming { /* a buffer of the engine that the bytes of a value are read into */
+    struct sk_buf buf;
+    size_t room;
 };
 
 struct aevent { /* an event of the engine, until the next step */
@@ -96,6 +108,10 @@ struct sk_agent {
     struct sk_list waiting;
     struct sk_outbox out; /* to the driver */
     uint64_t next_ask, next_serial, read_bytes;
+    struct sk_map pins; /* object -> pin */
+    /* Bytes of pinned objects, bytes of buffers that values are coming into, and how many there may
+     * be of each: neither can leave memory, and this thread may wait for room. */
+    uint64_t pinned, placed, most;
     bool closing;
     pthread_mutex_t mu; /* guards `events` alone */
     SK_VEC(struct aevent *) events;
@@ -372,6 +388,14 @@ static void fail_waiting(struct sk_agent *a, struct atask *t, sk_rc code, const 
     if (x) start_calls(a, x);
 }
 
+/* Sends a call back that is behind one that went back. */
+static void go_back(struct sk_agent *a, struct atask *t) {
+    struct sk_cmsg m = {.type = SK_CMSG_MISSING, .missing = {.task = t->id, .code = SK_EAGAIN}};
+    SK_ASSERT(t->actor && !t->given);
+    to_driver(a, &m);
+    task_free(a, t);
+}
+
 /* An argument cannot be read: the task goes back to the driver. */
 static void missing(struct sk_agent *a, struct atask *t, uint64_t id, uint32_t node, sk_rc code,
                     const char *why) {
@@ -379,6 +403,11 @@ static void missing(struct sk_agent *a, struct atask *t, uint64_t id, uint32_t n
     struct sk_cmsg m = {.type = SK_CMSG_MISSING,
                         .missing = {t->id, id, node, code, {why, strlen(why)}}};
     to_driver(a, &m);
+    if (x && !x->any_order) {
+        x->returns = true;
+        while (t->link.next != &x->calls)
+            go_back(a, sk_container_of(t->link.next, struct atask, link));
+    }
     task_free(a, t);
     if (x) start_calls(a, x);
 }
@@ -411,13 +440,20 @@ static struct atask *waiting(struct sk_agent *a, const struct awaiter *w) {
     return t && t->serial == w->serial && !t->given ? t : NULL;
 }
 
+static void say_brought(struct sk_agent *a, uint64_t ask, uint64_t id, sk_rc rc) {
+    struct sk_cmsg m = {.type = SK_CMSG_BROUGHT, .brought = {ask, id, rc}};
+    to_driver(a, &m);
+}
+
 static void read_failed(struct sk_agent *a, uint64_t number, const struct ask *k, sk_rc code,
                         const char *why) {
     struct aval *v = k->part ? NULL : sk_map_get(&a->values, k->id);
     if (v && !v->oid.v && v->ask == number) value_free(a, v);
     for (uint32_t i = 0; i < k->waiters.n; i++) {
-        struct atask *t = waiting(a, &k->waiters.p[i]);
-        if (t) missing(a, t, k->id, k->node, code, why);
+        const struct awaiter *w = &k->waiters.p[i];
+        struct atask *t = w->task ? waiting(a, w) : NULL;
+        if (!w->task) say_brought(a, w->serial, k->id, code);
+        else if (t) missing(a, t, k->id, k->node, code, why);
     }
 }
 
@@ -426,7 +462,8 @@ static void came(struct sk_agent *a, const struct ask *k, sk_rc rc, sk_oid oid,
                  const struct sk_err *err) {
     for (uint32_t i = 0; i < k->waiters.n; i++) {
         const struct awaiter *w = &k->waiters.p[i];
-        struct atask *t = waiting(a, w);
+        struct atask *t = w->task ? waiting(a, w) : NULL;
+        if (!w->task) say_brought(a, w->serial, k->id, rc);
         if (!t) continue;
         if (rc != SK_OK) {
             fail_waiting(a, t, rc, err->msg);
@@ -445,6 +482,34 @@ static void came(struct sk_agent *a, const struct ask *k, sk_rc rc, sk_oid oid,
     else if (rc == SK_OK) a->e->ops->release(a->e, oid); /* a part; made here; or dropped since */
 }
 
+uint8_t *sk_agent_place(struct sk_agent *a, uint32_t from, const struct sk_cmsg *m, size_t room,
+                        void **owner) {
+    const struct ask *k = from ? sk_map_get(&a->asks, m->value.ask) : NULL;
+    if (!k || k->node != from || m->value.rc != SK_OK) return NULL;
+    if (room > a->most - a->placed) return NULL;
+    struct coming *c = sk_calloc(TAG, sizeof *c);
+    if (!c || a->e->ops->buf_alloc(a->e, room, &c->buf, NULL) != SK_OK) { /* put says why not */
+        sk_free(c);
+        return NULL;
+    }
+    c->room = room;
+    a->placed += room;
+    *owner = c;
+    return c->buf.data;
+}
+
+static void coming_free(struct sk_agent *a, struct coming *c) {
+    SK_ASSERT(a->placed >= c->room);
+    a->placed -= c->room;
+    sk_free(c);
+}
+
+void sk_agent_unplace(struct sk_agent *a, void *owner) {
+    struct coming *c = owner;
+    a->e->ops->buf_abort(a->e, &c->buf);
+    coming_free(a, c);
+}
+
 static void data_came(struct sk_agent *a, uint32_t from, const struct sk_cmsg *m) {
     struct ask *k = sk_map_get(&a->asks, m->value.ask);
     if (!k || k->node != from) return;
@@ -458,11 +523,63 @@ static void data_came(struct sk_agent *a, uint32_t from, const struct sk_cmsg *m
         struct sk_err err = {0};
         sk_oid oid = {0};
         struct sk_payload p = {.kind = m->value.kind, .bytes = m->value.bytes};
+        struct coming *c = m->value.owner ? *m->value.owner : NULL;
+        if (c)
+            p = (struct sk_payload){
+                .kind = m->value.kind, .buf = &c->buf, .buf_len = m->value.bytes.n};
         sk_rc rc = a->e->ops->put(a->e, &p, &oid, &err);
+        if (c) {
+            coming_free(a, c);
+            *m->value.owner = NULL;
+        }
         a->read_bytes += m->value.bytes.n;
         came(a, k, rc, oid, &err);
     }
     ask_free(k);
+}
+
+static void unpin(void *ctx, void *owner) {
+    struct sk_agent *a = ctx;
+    struct pin *p = owner;
+    SK_ASSERT(p->refs > 0);
+    if (--p->refs) return;
+    a->pinned -= p->view.len;
+    sk_map_del(&a->pins, p->oid);
+    a->e->ops->view_release(a->e, &p->view);
+    sk_free(p);
+}
+
+/* Gives the pin of an object, counted once more, and takes the view over. NULL: the object is not
+ * to be pinned, since too much is: what is cannot leave memory. */
+static struct pin *pin(struct sk_agent *a, sk_oid oid, struct sk_view *view) {
+    struct pin *p = sk_map_get(&a->pins, oid.v);
+    if (p) {
+        a->e->ops->view_release(a->e, view);
+        p->refs++;
+        return p;
+    }
+    if (view->len > a->most - a->pinned || !(p = sk_alloc(TAG, sizeof *p))) return NULL;
+    *p = (struct pin){.oid = oid.v, .refs = 1, .view = *view};
+    if (sk_map_put(&a->pins, oid.v, p) != SK_OK) {
+        sk_free(p);
+        return NULL;
+    }
+    a->pinned += view->len;
+    return p;
+}
+
+/* Sends bytes of a large value from where they are. False: they are to be copied. */
+static bool send_apart(struct sk_agent *a, struct sk_outbox *o, struct sk_cmsg *m, sk_oid oid,
+                       struct sk_view *view) {
+    struct sk_bytes b = m->value.bytes;
+    size_t at = (size_t)((const uint8_t *)b.p - view->data);
+    struct pin *p = b.n < SK_CMSG_LARGE ? NULL : pin(a, oid, view);
+    if (!p) return false;
+    b.p = p->view.data + at; /* the same bytes, of the view that is kept */
+    struct sk_apart apart = {.bytes = b, .release = unpin, .ctx = a, .owner = p};
+    m->value.bytes = (struct sk_bytes){0};
+    if (sk_cmsg_put_apart(o, m, apart, NULL) != SK_OK) abort();
+    return true;
 }
 
 /* Answers READ of a node, or FETCH of the driver. */
@@ -487,8 +604,10 @@ static void answer(struct sk_agent *a, uint32_t from, const struct sk_cmsg *m) {
                               ? (struct sk_bytes){view.data + m->fetch.offset, m->fetch.length}
                               : (struct sk_bytes){view.data, view.len};
     }
+    struct sk_outbox *o = from ? &peer_get(a, from)->out : &a->out;
+    if (rc == SK_OK && !a->closing && send_apart(a, o, &out, v->oid, &view)) return;
     if (!from) to_driver(a, &out);
-    else if (sk_cmsg_put(&peer_get(a, from)->out, &out, NULL) != SK_OK) abort();
+    else if (sk_cmsg_put(o, &out, NULL) != SK_OK) abort();
     if (view.token || view.data) a->e->ops->view_release(a->e, &view);
 }
 
@@ -519,18 +638,49 @@ static struct atask *task_of(const struct sk_cmsg *m) {
     return t;
 }
 
-/* Asks for an argument that is not here. False: its node is not known. */
-static bool ask_for(struct sk_agent *a, struct atask *t, uint32_t i, const struct sk_cmsg_arg *x) {
+/* Has somebody wait for a value that is not here. False: its node is not known. */
+static bool wait_for(struct sk_agent *a, const struct sk_cmsg_arg *x, struct awaiter w) {
     struct aval *v = sk_map_get(&a->values, x->id);
-    if (v && (v->oid.v || v->err)) return true;
     struct ask *k = v ? sk_map_get(&a->asks, v->ask) : read_from(a, x);
     SK_ASSERT(k || !v); /* what is on its way has been asked for */
     if (!k) return false;
-    if (v) v->dropped = false; /* it is wanted again; who wants a part waits for all of it, too */
-    else if (!x->part) value_new(a, x->id, (sk_oid){0})->ask = a->next_ask;
-    if (!sk_vec_push(&k->waiters, TAG, (struct awaiter){t->id, t->serial, i})) abort();
+    /* It is wanted again; who wants a part waits for all of it, too, but the driver does not count
+     * on it to be here for that. */
+    if (v && !x->part) v->dropped = false;
+    else if (!v && !x->part) value_new(a, x->id, (sk_oid){0})->ask = a->next_ask;
+    if (!sk_vec_push(&k->waiters, TAG, w)) abort();
+    return true;
+}
+
+/* Asks for an argument that is not here. False: its node is not known. */
+static bool ask_for(struct sk_agent *a, struct atask *t, uint32_t i, const struct sk_cmsg_arg *x) {
+    const struct aval *v = sk_map_get(&a->values, x->id);
+    if (v && (v->oid.v || v->err)) return true;
+    if (!wait_for(a, x, (struct awaiter){t->id, t->serial, i})) return false;
     t->n_missing++;
     return true;
+}
+
+static void bring(struct sk_agent *a, const struct sk_cmsg *m) {
+    const struct aval *v = sk_map_get(&a->values, m->bring.id);
+    struct sk_cmsg_arg x = {.id = m->bring.id, .node = m->bring.node};
+    if (v && (v->oid.v || v->err))
+        say_brought(a, m->bring.ask, m->bring.id, v->err ? v->err->code : SK_OK);
+    else if (!wait_for(a, &x, (struct awaiter){.serial = m->bring.ask}))
+        say_brought(a, m->bring.ask, m->bring.id, SK_EIO); /* that node is not known here */
+}
+
+/* Has a task that waits hold the arguments that are here: the driver may drop them meanwhile. */
+static void hold_arguments(struct sk_agent *a, struct atask *t) {
+    struct sk_rd r = sk_rd_init(t->body, t->run.run.args.n);
+    for (uint32_t i = 0; i < t->run.run.n_args; i++) {
+        struct sk_cmsg_arg x = sk_cmsg_arg_next(&r);
+        const struct aval *v = x.id ? sk_map_get(&a->values, x.id) : NULL;
+        if (!v || !v->oid.v || t->own[i].v) continue;
+        a->e->ops->retain(a->e, v->oid);
+        t->own[i] = v->oid;
+        t->whole[i] = true;
+    }
 }
 
 static sk_rc run(struct sk_agent *a, const struct sk_cmsg *m, struct sk_err *err) {
@@ -544,6 +694,11 @@ static sk_rc run(struct sk_agent *a, const struct sk_cmsg *m, struct sk_err *err
         task_fail(a, t, SK_EACTOR, "the actor is dead");
         return SK_OK;
     }
+    if (t->actor && (m->run.flags & SK_RUN_RESUME)) t->actor->returns = false;
+    if (t->actor && t->actor->returns) {
+        go_back(a, t);
+        return SK_OK;
+    }
     sk_list_push_back(t->actor ? &t->actor->calls : &a->waiting, &t->link);
     struct sk_rd r = sk_rd_init(t->body, m->run.args.n);
     for (uint32_t i = 0; i < m->run.n_args; i++) {
@@ -552,6 +707,7 @@ static sk_rc run(struct sk_agent *a, const struct sk_cmsg *m, struct sk_err *err
         missing(a, t, x.id, x.node, SK_ENOENT, "the node is not known here");
         return SK_OK;
     }
+    if (t->n_missing || t->actor) hold_arguments(a, t);
     try_start(a, t);
     return SK_OK;
 }
@@ -829,6 +985,7 @@ sk_rc sk_agent_message(struct sk_agent *a, uint32_t from, const struct sk_cmsg *
         return SK_OK;
     case SK_CMSG_PUT: put(a, m); return SK_OK;
     case SK_CMSG_FETCH: answer(a, 0, m); return SK_OK;
+    case SK_CMSG_BRING: bring(a, m); return SK_OK;
     case SK_CMSG_DROP:
         for (uint32_t i = 0; i < m->drop.n; i++) drop(a, sk_cmsg_drop_at(m, i));
         return SK_OK;
@@ -844,7 +1001,7 @@ void sk_agent_peer_lost(struct sk_agent *a, uint32_t number, const char *why) {
     uint64_t key;
     void *val;
     struct apeer *p = peer_of(a, number);
-    if (p) p->out.n = 0;
+    if (p) sk_outbox_free(&p->out);
     for (uint32_t i = 0; sk_map_next(&a->asks, &i, &key, &val);)
         if (((struct ask *)val)->node == number && !sk_vec_push(&asks, TAG, key)) abort();
     for (uint32_t i = 0; i < asks.n; i++) {
@@ -898,9 +1055,12 @@ sk_rc sk_agent_create(struct sk_agent **out, const struct sk_agent_conf *conf, s
     sk_map_init(&a->actors, TAG);
     sk_map_init(&a->asks, TAG);
     sk_map_init(&a->peers, TAG);
+    sk_map_init(&a->pins, TAG);
     sk_map_init(&a->envs, TAG);
     sk_list_init(&a->waiting);
     pthread_mutex_init(&a->mu, NULL);
+    struct sk_node sum = {0};
+    if (sk_engine_sum(a->e, &sum, NULL) == SK_OK) a->most = sum.capacity_bytes / 8;
     *out = a;
     return SK_OK;
 }
@@ -940,18 +1100,20 @@ void sk_agent_destroy(struct sk_agent *a) {
     for (uint32_t i = 0; sk_map_next(&a->peers, &i, &key, &val);) {
         struct apeer *p = val;
         sk_free(p->address);
-        sk_free(p->out.p);
+        sk_outbox_free(&p->out);
         sk_free(p);
     }
+    sk_outbox_free(&a->out);
+    SK_ASSERT(!a->pins.n && !a->pinned);
     sk_map_deinit(&a->tasks);
     sk_map_deinit(&a->values);
     sk_map_deinit(&a->actors);
     sk_map_deinit(&a->asks);
     sk_map_deinit(&a->peers);
+    sk_map_deinit(&a->pins);
     sk_map_deinit(&a->envs);
     sk_vec_free(&a->events);
     sk_vec_free(&a->shapes);
-    sk_free(a->out.p);
     pthread_mutex_destroy(&a->mu);
     sk_free(a);
 }

@@ -5,6 +5,8 @@
  *
  * Any engine of engine.h will do whose `get` of an object that exists does not wait, but for a disk
  * (local, inline). The agent holds one reference to each value that the driver has not dropped.
+ * Outboxes may have bytes apart, which are views of the engine: whoever has taken an outbox frees
+ * it before the agent ends.
  *
  * Thread-safety: one thread, or one lock, for all calls; the engine's events come on any thread. */
 #ifndef SK_CLUSTER_AGENT_H
@@ -30,6 +32,11 @@ void sk_agent_destroy(struct sk_agent *a);
 /* Takes a message of the driver (from = 0) or of node `from`. SK_ECORRUPT: it must not say that. */
 sk_rc sk_agent_message(struct sk_agent *a, uint32_t from, const struct sk_cmsg *m,
                        struct sk_err *err) SK_MUST_USE;
+/* Gives memory of the engine for a large value that is coming from node `from` (tcp.h, place).
+ * NULL: nobody waits for it, or there is no room. */
+uint8_t *sk_agent_place(struct sk_agent *a, uint32_t from, const struct sk_cmsg *m, size_t room,
+                        void **owner);
+void sk_agent_unplace(struct sk_agent *a, void *owner);
 /* Call when node `number` cannot be reached: what is being read from it is missing. */
 void sk_agent_peer_lost(struct sk_agent *a, uint32_t number, const char *why);
 /* Turns the engine's events since the last call into messages. */

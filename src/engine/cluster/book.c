@@ -40,6 +40,7 @@ void sk_bval_unref(struct sk_book *b, struct sk_bval *v) {
     SK_ASSERT(v->refs > 0);
     if (--v->refs) return;
     SK_ASSERT(!v->held && !v->n_fetching);
+    sk_bdrain_stop(b, v);
     drop_at(b, v->node, v->id);
     for (uint32_t i = 0; i < v->copies.n; i++) drop_at(b, v->copies.p[i], v->id);
     sk_map_del(&b->values, v->id);
@@ -71,17 +72,39 @@ void sk_bval_fail(struct sk_book *b, struct sk_bval *v, sk_rc code, const char *
     b->recheck = true;
 }
 
-/* Notes that a node does not have the value. It may still be reading it, and drops it then. */
-static void forget_at(struct sk_book *b, struct sk_bval *v, uint32_t node) {
-    SK_DCHECK(v->refs > 0);
-    drop_at(b, node, v->id);
+void sk_bval_settle(struct sk_book *b, struct sk_bval *v, uint32_t node) {
+    if (v->node != node) {
+        sk_bdrain_stop(b, v);
+        v->asked = v->relay = false; /* whoever waits for its bytes asks the other node */
+        b->recheck = true;
+    }
+    v->node = node;
     for (uint32_t i = 0; i < v->copies.n; i++)
         if (v->copies.p[i] == node) v->copies.p[i--] = v->copies.p[--v->copies.n];
+    sk_bdrain_here(b, v);
+}
+
+/* Takes the node out of those that have the value; another one that does takes its place. */
+static void not_at(struct sk_book *b, struct sk_bval *v, uint32_t node) {
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < v->copies.n; i++)
+        if (v->copies.p[i] == node) v->copies.p[i--] = v->copies.p[--v->copies.n];
+    if (v->move && v->move_to == node) { /* it has to go elsewhere */
+        sk_bdrain_stop(b, v);
+        sk_bdrain_here(b, v);
+    }
     if (v->node != node) return;
-    v->asked = v->relay = false;
-    v->node = v->copies.n ? v->copies.p[--v->copies.n] : 0;
-    b->recheck = true;
-    if (!sk_bval_there(v)) sk_blost_value(b, v);
+    for (uint32_t i = 0; i < v->copies.n; i++)
+        if (!next || sk_bnode_of(b, next)->draining) next = v->copies.p[i];
+    sk_bval_settle(b, v, next);
+}
+
+void sk_bval_forget(struct sk_book *b, struct sk_bval *v, uint32_t node) {
+    SK_DCHECK(v->refs > 0);
+    bool had = v->node && v->node == node;
+    drop_at(b, node, v->id);
+    not_at(b, v, node);
+    if (had && !sk_bval_there(v)) sk_blost_value(b, v);
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
@@ -95,9 +118,31 @@ static void send_drops(struct sk_bnode *n) {
 
 void sk_bnode_send(struct sk_bnode *n, const struct sk_cmsg *m) {
     if (!n->alive) return;
-    SK_DCHECK(m->type >= SK_CMSG_HELLO && m->type <= SK_CMSG_DATA);
+    SK_DCHECK(m->type >= SK_CMSG_HELLO && m->type <= SK_CMSG_BROUGHT);
     send_drops(n); /* first: a task that is sent now may have the value read again */
     if (sk_cmsg_put(&n->out, m, NULL) != SK_OK) abort();
+}
+
+static void blob_sent(void *ctx, void *owner) {
+    (void)ctx;
+    sk_bblob_unref(owner);
+}
+
+void sk_bnode_send_blob(struct sk_bnode *n, struct sk_cmsg *m, struct sk_bblob *blob) {
+    SK_ASSERT(m->type == SK_CMSG_PUT && n->alive);
+    struct sk_bytes b = {blob->data, blob->len};
+    m->put.kind = blob->kind;
+    if (b.n < SK_CMSG_LARGE) {
+        m->put.bytes = b;
+        sk_bnode_send(n, m);
+        return;
+    }
+    send_drops(n);
+    atomic_fetch_add(&blob->refs, 1);
+    if (sk_cmsg_put_apart(&n->out, m,
+                          (struct sk_apart){.bytes = b, .release = blob_sent, .owner = blob},
+                          NULL) != SK_OK)
+        abort();
 }
 
 sk_rc sk_book_joined(struct sk_book *b, const struct sk_cmsg *w, struct sk_bytes address,
@@ -125,11 +170,13 @@ sk_rc sk_book_joined(struct sk_book *b, const struct sk_cmsg *w, struct sk_bytes
     sk_list_init(&n->sent);
     sk_map_init(&n->defined, TAG);
     sk_map_init(&n->envs, TAG);
+    struct sk_cmsg self = {.type = SK_CMSG_PEER,
+                           .peer = {n->number, n->incarnation, {at, address.n}}};
+    sk_bnode_send(n, &self);
     for (uint32_t i = 0; i + 1 < b->nodes.n; i++) { /* nodes read from each other */
         struct sk_bnode *o = b->nodes.p[i];
         if (!o->alive) continue;
-        struct sk_cmsg m = {.type = SK_CMSG_PEER,
-                            .peer = {n->number, n->incarnation, {at, address.n}}};
+        struct sk_cmsg m = self;
         sk_bnode_send(o, &m);
         m.peer.number = o->number;
         m.peer.incarnation = o->incarnation;
@@ -153,6 +200,7 @@ struct sk_node sk_book_node(const struct sk_book *b, uint32_t number) {
     const struct sk_bnode *n = sk_bnode_of(b, number);
     struct sk_node out = {.number = number,
                           .alive = n->alive,
+                          .draining = n->alive && n->draining,
                           .total = n->total,
                           .free = n->free,
                           .capacity_bytes = n->capacity,
@@ -173,23 +221,22 @@ void sk_book_lost(struct sk_book *b, uint32_t number, const char *why) {
     if (!n || !n->alive) return;
     n->alive = false;
     snprintf(text, sizeof text, "node %s was lost (%s)", n->name, why);
-    sk_free(n->out.p);
-    n->out = (struct sk_outbox){0};
+    sk_outbox_free(&n->out);
     sk_vec_free(&n->drop);
     /* values first, so that tasks that are queued again see what is missing */
     for (uint32_t i = 0; sk_map_next(&b->values, &i, &key, &val);) {
         struct sk_bval *v = val;
-        for (uint32_t k = 0; k < v->copies.n; k++)
-            if (v->copies.p[k] == number) v->copies.p[k--] = v->copies.p[--v->copies.n];
-        if (v->node != number) continue;
-        v->asked = v->relay = false;
-        v->node = v->copies.n ? v->copies.p[--v->copies.n] : 0;
-        if (!sk_bval_there(v) && !sk_vec_push(&lost, TAG, key)) abort();
+        bool had = v->node == number;
+        not_at(b, v, number);
+        if (had && !sk_bval_there(v) && !sk_vec_push(&lost, TAG, key)) abort();
     }
+    SK_ASSERT(!n->n_moving && !n->coming);
+    n->draining = false;
+    sk_vec_free(&n->leaving);
     /* actors: their calls wait, or end with them */
     for (uint32_t i = 0; sk_map_next(&b->actors, &i, &key, &val);) {
         struct sk_bactor *a = val;
-        if (a->node == number) a->started = false;
+        if (a->node == number) a->started = a->moving = false;
     }
     for (struct sk_list *it; (it = sk_list_first(&n->sent));) {
         struct sk_btask *t = sk_container_of(it, struct sk_btask, link);
@@ -241,23 +288,27 @@ static void fetched(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg 
     struct sk_bval *v = sk_bval_of(b, m->value.ask);
     if (!v || !v->asked || v->node != n->number) return;
     v->asked = false;
+    bool moves = v->move && !v->move_to, keep = v->relay || moves;
     if (m->value.rc != SK_OK) {
         char text[300];
         snprintf(text, sizeof text, "node %s could not give it: %.*s", n->name,
                  (int)SK_MIN(m->value.bytes.n, (size_t)200), (const char *)m->value.bytes.p);
-        if (m->value.rc == SK_ENOENT) forget_at(b, v, n->number);
+        if (m->value.rc == SK_ENOENT || moves) sk_bval_forget(b, v, n->number);
         else sk_bval_fail(b, v, m->value.rc, text);
         return;
     }
-    if ((!v->n_fetching && !v->relay) || v->blob) return;
-    v->blob = sk_bblob_new(m->value.kind, m->value.bytes);
+    if ((!v->n_fetching && !keep) || v->blob) return;
+    if (m->value.owner && (v->blob = *m->value.owner)) *m->value.owner = NULL;
+    else v->blob = sk_bblob_new(m->value.kind, m->value.bytes);
     if (!v->blob) sk_bval_fail(b, v, SK_ENOMEM, "no memory for a value that was fetched");
-    v->mine = v->blob && v->relay;
+    v->mine = v->blob && keep;
     v->relay = false;
+    if (moves) sk_bdrain_stop(b, v);
+    b->n_moved += moves;
     b->recheck = true;
 }
 
-static void ask(struct sk_book *b, struct sk_bval *v) {
+void sk_bval_ask(struct sk_book *b, struct sk_bval *v) {
     SK_DCHECK(!v->blob || v->mine);
     if (!v->node || v->asked) return;
     struct sk_cmsg m = {.type = SK_CMSG_FETCH, .fetch = {.ask = v->id, .id = v->id}};
@@ -269,13 +320,14 @@ static void ask(struct sk_book *b, struct sk_bval *v) {
 static void unread(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m) {
     SK_DCHECK(m->type == SK_CMSG_MISSING && n->alive);
     struct sk_bval *v = sk_bval_of(b, m->missing.id);
-    if (v && v->node != n->number) forget_at(b, v, n->number); /* it has no copy, after all */
+    if (v && v->node != n->number) sk_bval_forget(b, v, n->number); /* it has no copy, after all */
     v = sk_bval_of(b, m->missing.id);
-    if (v && m->missing.code == SK_ENOENT) forget_at(b, v, m->missing.node);
-    else if (v && v->node && !v->mine) { /* these two cannot reach each other: it goes by here */
-        v->mine = v->blob != NULL;       /* it was fetched by chance */
+    if (v && m->missing.code == SK_ENOENT) sk_bval_forget(b, v, m->missing.node);
+    else if (v && v->node && v->node == m->missing.node && !v->mine) {
+        /* these two cannot reach each other: it goes by here */
+        v->mine = v->blob != NULL; /* it was fetched by chance */
         v->relay = !v->mine;
-        if (v->relay) ask(b, v);
+        if (v->relay) sk_bval_ask(b, v);
     }
     sk_btask_missing(b, n, m);
 }
@@ -294,7 +346,9 @@ sk_rc sk_book_message(struct sk_book *b, uint32_t number, const struct sk_cmsg *
         n->disk = m->state.disk_bytes;
         n->promised = m->state.promised_bytes;
         n->disk_limit = m->state.disk_limit_bytes;
+        n->arrived = 0;
         return SK_OK;
+    case SK_CMSG_BROUGHT: sk_bdrain_brought(b, n, m); return SK_OK;
     case SK_CMSG_MISSING: unread(b, n, m); return SK_OK;
     default:
         return SK_ERR(err, SK_ECORRUPT,
@@ -367,7 +421,7 @@ sk_rc sk_book_fetch(struct sk_book *b, struct sk_bval *v, struct sk_bblob **out,
         if (err) *err = *v->err;
         return v->err->code;
     }
-    ask(b, v);
+    sk_bval_ask(b, v);
     return SK_EAGAIN;
 }
 
@@ -445,7 +499,8 @@ void sk_book_destroy(struct sk_book *b) {
         sk_map_deinit(&n->defined);
         sk_map_deinit(&n->envs);
         sk_vec_free(&n->drop);
-        sk_free(n->out.p);
+        sk_vec_free(&n->leaving);
+        sk_outbox_free(&n->out);
         sk_free(n->address);
         sk_free(n);
     }
@@ -470,7 +525,9 @@ struct sk_book_stats sk_book_stats(const struct sk_book *b) {
                                   .n_kept = sk_lineage_n(b->lineage),
                                   .n_values = b->values.n,
                                   .n_again = b->n_again,
-                                  .n_remade = b->n_remade};
+                                  .n_remade = b->n_remade,
+                                  .n_moved = b->n_moved,
+                                  .n_moved_actors = b->n_moved_actors};
 }
 
 bool sk_book_check(const struct sk_book *b) {
@@ -515,5 +572,5 @@ bool sk_book_check(const struct sk_book *b) {
         good = good && cpu == n->used.amount[0];
     }
     sk_map_deinit(&refs);
-    return good;
+    return good && sk_bdrain_check(b);
 }

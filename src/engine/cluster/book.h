@@ -14,6 +14,8 @@
  *     begins anew, and values that were told before are not told again.
  *  3. A task is told to the host as over exactly once, and each of its yields once, in order.
  *  4. A value is kept while the host has its handle, or a task takes it that has not ended.
+ *  5. A node that drains gets no new task, and nothing of it runs twice, unless the node is lost
+ *     before it is empty.
  *
  * Thread-safety: none; the caller's lock guards it. */
 #ifndef SK_CLUSTER_BOOK_H
@@ -46,6 +48,13 @@ sk_rc sk_book_joined(struct sk_book *b, const struct sk_cmsg *welcome, struct sk
                      uint32_t *number, struct sk_err *err) SK_MUST_USE;
 /* Call when the node is gone, or can no longer be trusted. `why` is for messages. */
 void sk_book_lost(struct sk_book *b, uint32_t number, const char *why);
+/* Begins to empty a node that is to go away; the rules are those of drain in nodes.h. The caller
+ * lets the node go, and calls sk_book_lost, when the node is empty, or when it may no longer be
+ * waited for. SK_ENOENT: there is no such node, or no more. */
+sk_rc sk_book_drain(struct sk_book *b, uint32_t number, struct sk_err *err) SK_MUST_USE;
+/* True if a node that is drained has nothing any more that anybody needs, or if it is lost. It may
+ * change with each message, order and launch. */
+bool sk_book_empty(const struct sk_book *b, uint32_t number);
 /* Takes a message. SK_ECORRUPT: the node said what it must not; the caller cuts it off and calls
  * sk_book_lost. Messages of a lost node are dropped. */
 sk_rc sk_book_message(struct sk_book *b, uint32_t number, const struct sk_cmsg *m,
@@ -85,8 +94,9 @@ void sk_book_tell(struct sk_book *b, void (*tell)(void *host, const struct sk_gu
 
 struct sk_book_stats {
     /* tasks that have not ended; tasks kept for lineage; values; tasks that were sent again after a
-     * loss because they were under way, and because a value of theirs was lost */
-    uint64_t n_tasks, n_kept, n_values, n_again, n_remade;
+     * loss because they were under way, and because a value of theirs was lost; values and actors
+     * that were moved off nodes that drained */
+    uint64_t n_tasks, n_kept, n_values, n_again, n_remade, n_moved, n_moved_actors;
 };
 struct sk_book_stats sk_book_stats(const struct sk_book *b);
 /* Recounts everything. For tests. */

@@ -20,7 +20,11 @@ struct sk_bval {
      * that has them. */
     bool relay;
     uint32_t n_fetching;
-    uint32_t node;           /* a node that has the value; 0: none has */
+    uint32_t node; /* a node that has the value; 0: none has; changed by sk_bval_settle */
+    /* The number of the order by which it is being moved off its node, which is draining; 0: none.
+     * move_to: the node that was ordered to bring it; 0: it is being fetched by the driver. */
+    uint64_t move;
+    uint32_t move_to;
     SK_VEC(uint32_t) copies; /* other nodes that have it, or that were told to read it */
     struct sk_bblob *blob;   /* of put(): the value itself; else bytes that were fetched, or NULL */
     bool mine;               /* blob is the value itself */
@@ -70,9 +74,14 @@ struct sk_bactor {
     uint64_t id;
     uint32_t node;             /* 0: nowhere now */
     bool started, ended, dead; /* ended: the host has ended it; dead: it cannot be started again */
-    struct sk_btask *init;     /* kept as long as the actor */
-    struct sk_list calls;      /* that wait until it has started, in order */
-    uint32_t n_calls;          /* all calls that have not ended */
+    /* A call came back from its node as MISSING: those behind it come back, too, and none is sent
+     * until none is there. Not if the calls may begin in any order. */
+    bool settling;
+    bool moving;           /* its node is draining and another has room: its calls are held back */
+    struct sk_btask *init; /* kept as long as the actor */
+    struct sk_list calls;  /* that wait until it has started, in order */
+    uint32_t n_calls;      /* all calls that have not ended */
+    uint32_t n_sent;       /* those that its node has */
     /* of the constructor's RUN; n_groups not 0: the calls may begin in any order */
     bool is_async;
     int32_t max_task_retries;
@@ -90,7 +99,7 @@ struct sk_bshape {
 
 struct sk_bnode {
     uint32_t number;
-    bool alive;
+    bool alive, draining;
     uint64_t incarnation;
     char name[64];
     char *address;
@@ -101,6 +110,12 @@ struct sk_bnode {
     struct sk_map envs;    /* environments that it knows */
     struct sk_list sent;   /* tasks */
     SK_VEC(uint64_t) drop; /* values to drop, sent together */
+    /* draining: values that have to be moved, and those that are being moved */
+    SK_VEC(uint64_t) leaving;
+    uint32_t n_moving;
+    uint64_t moving_bytes;
+    /* bytes of values that are being moved here, or were since the last STATE */
+    uint64_t coming, arrived;
 };
 
 struct sk_bfn {
@@ -127,7 +142,7 @@ struct sk_book {
     SK_VEC(struct sk_btold) told;
     uint64_t next_seq;
     bool recheck; /* a value has come to exist that a blocked task may wait for */
-    uint64_t n_again, n_remade;
+    uint64_t n_again, n_remade, n_moved, n_moved_actors, n_orders;
 };
 
 static inline struct sk_bnode *sk_bnode_of(const struct sk_book *b, uint32_t number) {
@@ -140,6 +155,8 @@ static inline bool sk_bval_there(const struct sk_bval *v) { return v->mine || v-
 /* Writes a message to a node that is alive. No memory: the process aborts, since a task or a value
  * would be lost for ever. */
 void sk_bnode_send(struct sk_bnode *n, const struct sk_cmsg *m);
+/* Sends PUT with a blob, which is not copied if it is large. */
+void sk_bnode_send_blob(struct sk_bnode *n, struct sk_cmsg *m, struct sk_bblob *blob);
 
 /* ---- book.c: values */
 struct sk_bval *sk_bval_new(struct sk_book *b, uint64_t id);
@@ -148,6 +165,12 @@ void sk_bval_unref(struct sk_book *b, struct sk_bval *v);
 bool sk_bval_at(const struct sk_bval *v, uint32_t node);
 /* Says that a node has the value, or was told to read it. */
 void sk_bval_copy(struct sk_bval *v, uint32_t node);
+/* Says which node has the value; 0: none has. */
+void sk_bval_settle(struct sk_book *b, struct sk_bval *v, uint32_t node);
+/* Notes that a node does not have the value. It may still be reading it, and drops it then. */
+void sk_bval_forget(struct sk_book *b, struct sk_bval *v, uint32_t node);
+/* Asks the node that has the value for its bytes. */
+void sk_bval_ask(struct sk_book *b, struct sk_bval *v);
 /* The value is gone for good. */
 void sk_bval_fail(struct sk_book *b, struct sk_bval *v, sk_rc code, const char *text);
 
@@ -167,6 +190,19 @@ void sk_btask_missing(struct sk_book *b, struct sk_bnode *n, const struct sk_cms
 void sk_bactor_die(struct sk_book *b, struct sk_bactor *a, const char *why);
 void sk_bactor_maybe_free(struct sk_book *b, struct sk_bactor *a);
 void sk_bactor_flush(struct sk_book *b, struct sk_bactor *a);
+/* Has an actor, whose node is draining, start again elsewhere, if it may and another node has room;
+ * its calls are held back until those under way have ended. True: it is queued now. */
+bool sk_bactor_move(struct sk_book *b, struct sk_bactor *a);
+
+/* ---- drain.c */
+/* Says that the value has come to lie on v->node, which may be draining. */
+void sk_bdrain_here(struct sk_book *b, const struct sk_bval *v);
+/* Ends the value's move, if it is being moved. */
+void sk_bdrain_stop(struct sk_book *b, struct sk_bval *v);
+void sk_bdrain_brought(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m);
+/* Begins moves. True: an actor was queued, and there may be more. */
+bool sk_bdrain_step(struct sk_book *b);
+bool sk_bdrain_check(const struct sk_book *b); /* a part of sk_book_check */
 
 /* ---- lost.c */
 /* Says that values of the task lie on a node: lineage keeps the task, if it may run again. */

@@ -217,6 +217,16 @@ static void write_body(struct sk_wr *w, const struct sk_cmsg *m) {
         sk_wr_u32(w, (uint32_t)m->missing.code);
         bytes(w, m->missing.why);
         break;
+    case SK_CMSG_BRING:
+        sk_wr_u64(w, m->bring.ask);
+        sk_wr_u64(w, m->bring.id);
+        sk_wr_u32(w, m->bring.node);
+        break;
+    case SK_CMSG_BROUGHT:
+        sk_wr_u64(w, m->brought.ask);
+        sk_wr_u64(w, m->brought.id);
+        sk_wr_u32(w, (uint32_t)m->brought.rc);
+        break;
     }
 }
 
@@ -303,15 +313,26 @@ static void read_body(struct sk_rd *r, struct sk_cmsg *m) {
         m->missing.code = (int32_t)sk_rd_u32(r);
         m->missing.why = sk_rd_bytes(r);
         break;
+    case SK_CMSG_BRING:
+        m->bring.ask = sk_rd_u64(r);
+        m->bring.id = sk_rd_u64(r);
+        m->bring.node = sk_rd_u32(r);
+        break;
+    case SK_CMSG_BROUGHT:
+        m->brought.ask = sk_rd_u64(r);
+        m->brought.id = sk_rd_u64(r);
+        m->brought.rc = (int32_t)sk_rd_u32(r);
+        break;
     default: r->bad = true;
     }
 }
 
-sk_rc sk_cmsg_put(struct sk_outbox *o, const struct sk_cmsg *m, struct sk_err *err) {
-    SK_DCHECK(o->n <= o->cap && m->type);
-    struct sk_wr w = sk_wr_init(NULL, 0);
-    write_body(&w, m);
-    size_t body = (size_t)SK_ALIGN(w.n, 8), need = o->n + SK_CMSG_HEAD + body;
+/* Makes room for a frame, and writes its head. The length of a body counts units of 8 bytes, and so
+ * reaches 32 GiB. */
+static sk_rc begin_frame(struct sk_outbox *o, const struct sk_cmsg *m, size_t own, size_t body,
+                         struct sk_err *err) {
+    SK_DCHECK(o->n <= o->cap && m->type && body % 8 == 0);
+    size_t need = o->n + SK_CMSG_HEAD + own;
     if (need > o->cap) {
         size_t cap = SK_MAX(need, o->cap + o->cap / 2);
         uint8_t *p = sk_realloc(SK_TAG_ENGINE, o->p, cap);
@@ -319,15 +340,63 @@ sk_rc sk_cmsg_put(struct sk_outbox *o, const struct sk_cmsg *m, struct sk_err *e
         o->p = p;
         o->cap = cap;
     }
-    /* the length counts units of 8 bytes, and so reaches 32 GiB */
     uint32_t head[2] = {(uint32_t)(body / 8), m->type};
     memcpy(o->p + o->n, head, sizeof head);
+    return SK_OK;
+}
+
+sk_rc sk_cmsg_put(struct sk_outbox *o, const struct sk_cmsg *m, struct sk_err *err) {
+    struct sk_wr w = sk_wr_init(NULL, 0);
+    write_body(&w, m);
+    size_t body = (size_t)SK_ALIGN(w.n, 8);
+    SK_TRY(begin_frame(o, m, body, body, err));
     w = sk_wr_init(o->p + o->n + SK_CMSG_HEAD, body);
     write_body(&w, m);
     sk_wr_align(&w, 8);
     SK_ASSERT(w.n == body);
-    o->n = need;
+    o->n += SK_CMSG_HEAD + body;
     return SK_OK;
+}
+
+sk_rc sk_cmsg_put_apart(struct sk_outbox *o, const struct sk_cmsg *m, struct sk_apart apart,
+                        struct sk_err *err) {
+    static const uint8_t zero[8];
+    uint64_t n = apart.bytes.n;
+    size_t pad = (size_t)(SK_ALIGN(n, 8) - n), own = SK_CMSG_VALUE_HEAD + pad;
+    if (!sk_vec_reserve(&o->apart, SK_TAG_ENGINE, o->apart.n + 1))
+        return SK_ERR(err, SK_ENOMEM, "message of %zu bytes", apart.bytes.n);
+    SK_TRY(begin_frame(o, m, own, own + apart.bytes.n, err));
+    uint8_t *at = o->p + o->n + SK_CMSG_HEAD;
+    struct sk_wr w = sk_wr_init(at, SK_CMSG_VALUE_HEAD);
+    write_body(&w, m);
+    SK_ASSERT(w.n == SK_CMSG_VALUE_HEAD); /* m has no bytes; their number is the last field */
+    memcpy(at + SK_CMSG_VALUE_HEAD - sizeof n, &n, sizeof n);
+    memcpy(at + SK_CMSG_VALUE_HEAD, zero, pad);
+    apart.at = o->n + SK_CMSG_HEAD + SK_CMSG_VALUE_HEAD;
+    SK_ASSERT(sk_vec_push(&o->apart, SK_TAG_ENGINE, apart)); /* there is room */
+    o->n += SK_CMSG_HEAD + own;
+    return SK_OK;
+}
+
+void sk_outbox_free(struct sk_outbox *o) {
+    for (uint32_t i = 0; i < o->apart.n; i++)
+        o->apart.p[i].release(o->apart.p[i].ctx, o->apart.p[i].owner);
+    sk_vec_free(&o->apart);
+    sk_free(o->p);
+    *o = (struct sk_outbox){0};
+}
+
+bool sk_cmsg_read_value_head(uint32_t type, const uint8_t *head, uint64_t body,
+                             struct sk_cmsg *out) {
+    struct sk_rd r = sk_rd_init(head, SK_CMSG_VALUE_HEAD);
+    SK_DCHECK((type == SK_CMSG_VALUE || type == SK_CMSG_DATA) && body >= SK_CMSG_VALUE_HEAD);
+    *out = (struct sk_cmsg){.type = (enum sk_cmsg_type)type};
+    out->value.ask = sk_rd_u64(&r);
+    out->value.rc = (int32_t)sk_rd_u32(&r);
+    out->value.kind = sk_rd_u32(&r);
+    uint64_t n = sk_rd_u64(&r), room = body - SK_CMSG_VALUE_HEAD;
+    out->value.bytes = (struct sk_bytes){"", (size_t)n};
+    return n <= room && room - n < 8;
 }
 
 void sk_cmsg_head(const uint8_t head[SK_CMSG_HEAD], uint64_t *body, uint32_t *type) {

@@ -5,8 +5,8 @@
  * give SK_ECORRUPT and never a crash; what a message borrows lives as long as its frame.
  *
  *     both ways        HELLO, WELCOME, BEAT, BYE
- *     driver -> node   PEER, DEFINE, ENV, RUN, CANCEL, END_ACTOR, PUT, DROP, FETCH
- *     node -> driver   EVENT, VALUE, STATE, MISSING
+ *     driver -> node   PEER, DEFINE, ENV, RUN, CANCEL, END_ACTOR, PUT, DROP, FETCH, BRING
+ *     node -> driver   EVENT, VALUE, STATE, MISSING, BROUGHT
  *     node <-> node    READ, DATA
  *
  * Ids. The driver numbers tasks; value i of a task (a return, or a yield) has the id
@@ -15,6 +15,7 @@
 #ifndef SK_CLUSTER_MSG_H
 #define SK_CLUSTER_MSG_H
 
+#include "base/containers/vec.h"
 #include "base/wire.h"
 #include "engine/resources.h"
 #include "engine/task.h"
@@ -24,6 +25,11 @@ enum {
     SK_CMSG_HEAD = 8,
     /* longest body of a peer whose HELLO has not been accepted yet */
     SK_CMSG_STRANGER = 1024,
+    /* what a body of VALUE, DATA or PUT has in front of its bytes, which are its end */
+    SK_CMSG_VALUE_HEAD = 24,
+    /* Values of at least this many bytes are sent from where they are, and received where they are
+     * to be. */
+    SK_CMSG_LARGE = 64 << 10,
     SK_SECRET = 32,
 };
 
@@ -49,6 +55,8 @@ enum sk_cmsg_type {
     SK_CMSG_MISSING,
     SK_CMSG_READ,
     SK_CMSG_DATA,
+    SK_CMSG_BRING,
+    SK_CMSG_BROUGHT,
 };
 
 enum { SK_ROLE_DRIVER = 1, SK_ROLE_NODE = 2 };
@@ -58,8 +66,10 @@ enum {
     SK_RUN_RETRY_ERRORS = 2,
     SK_RUN_FORCE = 4,
     SK_RUN_RESTART = 8,
-    SK_RUN_ASYNC = 16,  /* of a constructor: the actor has an event loop */
-    SK_RUN_NO_WAIT = 32 /* of a call: sk_task_opts.no_wait */
+    SK_RUN_ASYNC = 16,   /* of a constructor: the actor has an event loop */
+    SK_RUN_NO_WAIT = 32, /* of a call: sk_task_opts.no_wait */
+    /* of a call: the first one after the calls of its actor came back as MISSING */
+    SK_RUN_RESUME = 64
 };
 
 struct sk_cmsg_arg { /* an argument of RUN */
@@ -85,8 +95,7 @@ struct sk_cmsg {
             uint32_t version, role;
             uint64_t job;
             uint8_t secret[SK_SECRET];
-            /* of a node: its own number; of the driver: the number that it gives to the receiver */
-            uint32_t number;
+            uint32_t number; /* of a node: its own; of the driver: 0 */
             /* the incarnation of the receiver that the sender means; 0: any */
             uint64_t incarnation;
         } hello;
@@ -97,7 +106,7 @@ struct sk_cmsg {
             uint64_t store_bytes, disk_limit_bytes;
             struct sk_bytes name, why;
         } welcome;
-        struct { /* where another node can be reached */
+        struct { /* where a node can be reached; the first one tells the receiver its own number */
             uint32_t number;
             uint64_t incarnation;
             struct sk_bytes address;
@@ -157,23 +166,43 @@ struct sk_cmsg {
             int32_t rc; /* not SK_OK: `bytes` is the message of the error */
             uint32_t kind;
             struct sk_bytes bytes;
+            /* Of a message that has come. NULL, or where the owner of the memory is named in which
+             * the bytes lie (tcp.h, place): who takes that memory over sets it to NULL. */
+            void **owner;
         } value;
         struct { /* sent as a sign of life, too */
             struct sk_res free;
             uint64_t resident_bytes, disk_bytes, promised_bytes, disk_limit_bytes;
         } state;
         struct { /* a task that has not begun, since its argument could not be brought */
+            /* id 0: a call that was behind such a call, and comes back to keep its order */
             uint64_t task, id;
             uint32_t node;
             int32_t code; /* SK_ENOENT: that node does not have it; else it cannot be reached */
             struct sk_bytes why;
         } missing;
+        struct { /* read a value from another node and keep it, until DROP */
+            uint64_t ask, id;
+            uint32_t node;
+        } bring;
+        struct { /* the answer to BRING, which repeats `ask` */
+            uint64_t ask, id;
+            int32_t rc; /* SK_ENOENT: that node does not have it; else it cannot be reached */
+        } brought;
     };
 };
 
+/* Bytes of a frame that stay where they are until they have been sent. */
+struct sk_apart {
+    size_t at; /* they come after this many of the outbox's own bytes */
+    struct sk_bytes bytes;
+    void (*release)(void *ctx, void *owner); /* called once, when they are not needed any more */
+    void *ctx, *owner;
+};
 struct sk_outbox { /* frames that wait to be sent to one peer */
     uint8_t *p;
     size_t n, cap;
+    SK_VEC(struct sk_apart) apart; /* by `at` */
 };
 
 static inline uint64_t sk_value_id(uint64_t task, uint32_t index) {
@@ -182,6 +211,11 @@ static inline uint64_t sk_value_id(uint64_t task, uint32_t index) {
 
 /* Appends a frame. SK_ENOMEM: nothing changed. */
 sk_rc sk_cmsg_put(struct sk_outbox *o, const struct sk_cmsg *m, struct sk_err *err) SK_MUST_USE;
+/* The same for VALUE, DATA or PUT, whose bytes (apart.bytes, not m's) are not copied. On success
+ * the outbox owns `apart`. */
+sk_rc sk_cmsg_put_apart(struct sk_outbox *o, const struct sk_cmsg *m, struct sk_apart apart,
+                        struct sk_err *err) SK_MUST_USE;
+void sk_outbox_free(struct sk_outbox *o); /* frees what it has; it is empty then */
 /* Writes arguments and values into `w`, for the fields args and values of a message. */
 void sk_cmsg_arg_put(struct sk_wr *w, const struct sk_cmsg_arg *a);
 void sk_cmsg_value_put(struct sk_wr *w, const struct sk_cmsg_value *v);
@@ -191,6 +225,10 @@ void sk_cmsg_head(const uint8_t head[SK_CMSG_HEAD], uint64_t *body, uint32_t *ty
 /* Reads a body. SK_ECORRUPT: it is damaged, or of an unknown type. */
 sk_rc sk_cmsg_read(uint32_t type, struct sk_bytes body, struct sk_cmsg *out,
                    struct sk_err *err) SK_MUST_USE;
+/* Reads a body of VALUE or DATA of which only the first SK_CMSG_VALUE_HEAD bytes are here; the
+ * bytes of the value, value.bytes.n of them, come right behind these. False: it is damaged. */
+bool sk_cmsg_read_value_head(uint32_t type, const uint8_t *head, uint64_t body,
+                             struct sk_cmsg *out) SK_MUST_USE;
 /* Gives the next argument or value; `r` is a reader of run.args or event.values, which
  * sk_cmsg_read has checked, so that as many follow as the message says. */
 struct sk_cmsg_arg sk_cmsg_arg_next(struct sk_rd *r);

@@ -26,7 +26,7 @@ struct sk_cluster_node {
     struct sk_agent *agent;
     struct sk_tcp *tcp;
     uint64_t incarnation;
-    uint32_t number, driver; /* number: given by the driver; driver: its connection, 0: none yet */
+    uint32_t number, driver; /* number: told by the driver; driver: its connection, 0: none yet */
     struct sk_map conns;     /* connection -> number of the node + 1, once it has said HELLO */
     struct sk_map peers;     /* number of a node -> connection to it */
     int64_t heard_ns, start_ns;
@@ -103,7 +103,6 @@ static sk_rc hello(struct sk_cluster_node *n, uint32_t conn, const struct sk_cms
     if (sk_map_put(&n->conns, conn, as_ptr(number + 1)) != SK_OK) abort();
     if (m->hello.role == SK_ROLE_DRIVER) {
         n->driver = conn;
-        n->number = m->hello.number;
         welcome(n, conn, "");
     } else if (!conn_of(n, number) && sk_map_put(&n->peers, number, as_ptr(conn)) != SK_OK) abort();
     return SK_OK;
@@ -115,10 +114,25 @@ static sk_rc on_message(void *ctx, uint32_t conn, const struct sk_cmsg *m, struc
     if (!who) return hello(n, conn, m, err);
     if (conn == n->driver) n->heard_ns = sk_now_ns();
     if (m->type == SK_CMSG_BYE) {
-        if (conn == n->driver) end(n, SK_OK, "the driver has ended");
+        if (conn == n->driver) end(n, SK_OK, "the driver has ended, or has let the node go");
+        return SK_OK;
+    }
+    if (m->type == SK_CMSG_PEER && conn == n->driver && m->peer.incarnation == n->incarnation) {
+        n->number = m->peer.number; /* the first message after the answer to HELLO */
         return SK_OK;
     }
     return sk_agent_message(n->agent, who - 1, m, err);
+}
+
+static uint8_t *place(void *ctx, uint32_t conn, const struct sk_cmsg *m, size_t room,
+                      void **owner) {
+    struct sk_cluster_node *n = ctx;
+    uint32_t who = (uint32_t)(uintptr_t)sk_map_get(&n->conns, conn);
+    return who ? sk_agent_place(n->agent, who - 1, m, room, owner) : NULL;
+}
+
+static void unplace(void *ctx, void *owner) {
+    sk_agent_unplace(((struct sk_cluster_node *)ctx)->agent, owner);
 }
 
 static void on_closed(void *ctx, uint32_t conn, const char *why) {
@@ -168,7 +182,7 @@ static void send_all(struct sk_cluster_node *n) {
     for (uint32_t k = 0; (k = sk_agent_peer(n->agent, k, &address, &incarnation));) {
         if (!(o = sk_agent_out(n->agent, k))) continue;
         uint32_t conn = conn_of(n, k);
-        if (!conn && !address) o->n = 0; /* it asked, and has gone */
+        if (!conn && !address) sk_outbox_free(o); /* it asked, and has gone */
         if (!conn && address) conn = connect_to(n, k, address, incarnation);
         if (conn && (o = sk_agent_out(n->agent, k))) sk_tcp_send(n->tcp, conn, o);
     }
@@ -208,6 +222,7 @@ static void wake(void *ctx) { sk_tcp_wake(((struct sk_cluster_node *)ctx)->tcp);
 /* ---- opening, waiting, closing --------------------------------------------------------------- */
 
 static void forget(struct sk_cluster_node *n) {
+    if (n->tcp) sk_tcp_cut(n->tcp); /* what waits there are views */
     if (n->agent) sk_agent_destroy(n->agent);
     if (n->tcp) sk_tcp_close(n->tcp);
     sk_map_deinit(&n->conns);
@@ -239,7 +254,7 @@ sk_rc sk_node_open(const struct sk_node_conf *conf, struct sk_cluster_node **out
     pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
     pthread_cond_init(&n->over_cond, &ca);
     pthread_condattr_destroy(&ca);
-    struct sk_tcp_hooks hooks = {n, on_message, on_closed};
+    struct sk_tcp_hooks hooks = {n, on_message, on_closed, place, unplace};
     struct sk_agent_conf agent = {n->e, wake, n};
     sk_rc rc = (n->name = sk_strdup(TAG, conf->name ? conf->name : "node"))
                    ? SK_OK

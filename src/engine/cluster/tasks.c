@@ -186,9 +186,8 @@ static uint32_t bring(struct sk_bnode *n, struct sk_bval *v, bool part) {
     SK_ASSERT(n->alive && sk_bval_there(v));
     if (sk_bval_at(v, n->number)) return n->number;
     if (v->mine) {
-        struct sk_cmsg m = {.type = SK_CMSG_PUT,
-                            .put = {v->id, v->blob->kind, {v->blob->data, v->blob->len}}};
-        sk_bnode_send(n, &m);
+        struct sk_cmsg m = {.type = SK_CMSG_PUT, .put.id = v->id};
+        sk_bnode_send_blob(n, &m, v->blob);
         sk_bval_copy(v, n->number);
         return n->number;
     }
@@ -244,6 +243,8 @@ static void send(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n) {
         if (!(buf = sk_alloc(TAG, need))) abort();
         w = sk_wr_init(buf, need);
     }
+    bool resumes = t->actor && t->actor->settling;
+    if (t->actor) t->actor->settling = false;
     struct sk_cmsg m = {.type = SK_CMSG_RUN,
                         .run = {.task = t->seq,
                                 .fn = t->fn.v,
@@ -251,7 +252,8 @@ static void send(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n) {
                                 .attempt = t->attempt,
                                 .flags = (t->is_init ? SK_RUN_INIT : 0u) |
                                          (t->retry_errors ? SK_RUN_RETRY_ERRORS : 0u) |
-                                         (t->no_wait ? SK_RUN_NO_WAIT : 0u),
+                                         (t->no_wait ? SK_RUN_NO_WAIT : 0u) |
+                                         (resumes ? SK_RUN_RESUME : 0u),
                                 .n_returns = t->n_returns,
                                 .max_retries = t->retries,
                                 .max_calls = t->max_calls,
@@ -276,6 +278,7 @@ static void send(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n) {
     t->node = n->number;
     if (t->actor && t->is_init) t->actor->node = n->number;
     if (!t->actor || t->is_init) add(&n->used, &s->need, 1);
+    else t->actor->n_sent++;
 }
 
 /* Gives back what a task or an actor takes of a node. */
@@ -288,6 +291,7 @@ void sk_btask_unsend(struct sk_book *b, struct sk_btask *t) {
     SK_ASSERT(t->state == SK_B_SENT && t->node && (!t->is_init || t->actor));
     sk_list_del(&t->link);
     if (!t->actor || t->is_init) give_back(b, t, t->node);
+    else if (!--t->actor->n_sent && t->actor->settling) b->recheck = true; /* it goes on */
     if (t->is_init) t->actor->node = 0;
     t->node = 0;
     t->state = SK_B_BLOCKED; /* until it is queued or freed */
@@ -301,10 +305,10 @@ static struct sk_bnode *node_for(struct sk_book *b, const struct sk_btask *t, bo
     SK_ASSERT(b->which.n == b->nodes.n);
     for (uint32_t i = 0; i < b->nodes.n; i++) {
         const struct sk_bnode *n = b->nodes.p[i];
-        b->which.p[i] =
-            (struct sk_which_node){.alive = n->alive && (!t->node_only || n->number == t->wish),
-                                   .total = n->total,
-                                   .used = n->used};
+        b->which.p[i] = (struct sk_which_node){
+            .alive = n->alive && (!t->node_only || (n->number == t->wish && !n->draining)),
+            .total = n->total,
+            .used = n->used};
     }
     for (uint32_t i = 0; i < t->n_args; i++) {
         const struct sk_barg *a = &t->args[i];
@@ -317,7 +321,10 @@ static struct sk_bnode *node_for(struct sk_book *b, const struct sk_btask *t, bo
     }
     *never = !sk_which_ever(&s->need, b->which.p, b->nodes.n);
     if (*never) return NULL;
-    if (wish && wish->alive) {
+    /* while a node drains, what only it could run waits for another one to join */
+    for (uint32_t i = 0; i < b->nodes.n; i++)
+        if (b->nodes.p[i]->draining) b->which.p[i].alive = false;
+    if (wish && wish->alive && !wish->draining) {
         uint32_t at = sk_which_node(&w, &b->which.p[t->wish - 1], 1);
         if (at == 0) return wish;
         if (t->node_only) return NULL;
@@ -338,10 +345,10 @@ static struct sk_btask *next_call(const struct sk_book *b, const struct sk_bacto
 }
 
 void sk_bactor_flush(struct sk_book *b, struct sk_bactor *a) {
-    while (a->started && a->node) {
+    while (a->started && a->node && !a->moving) {
         struct sk_bval *failed;
         struct sk_btask *t = next_call(b, a, &failed);
-        if (!t) return;
+        if (!t || (a->settling && a->n_sent)) return;
         if (failed) sk_btask_queue(b, t, true); /* fails it */
         else send(b, t, sk_bnode_of(b, a->node));
     }
@@ -361,8 +368,8 @@ static void recheck(struct sk_book *b) {
     sk_vec_free(&all);
 }
 
-void sk_book_launch(struct sk_book *b) {
-    while (b->recheck) recheck(b);
+/* Sends the ready tasks that nodes may have now. */
+static void send_ready(struct sk_book *b) {
     for (uint32_t i = 0; i < b->shapes.n; i++) b->shapes.p[i]->stuck = false;
     for (;;) { /* the oldest task at the head of a queue comes first */
         struct sk_btask *t = NULL;
@@ -387,9 +394,18 @@ void sk_book_launch(struct sk_book *b) {
         if (n) send(b, t, n);
         else if (never)
             sk_btask_fail(b, t, SK_EINFEASIBLE,
-                          t->node_only ? "the node where it has to run is gone"
+                          t->node_only ? "the node where it has to run is gone, or is to go"
                                        : "no node that is left has what it asks for");
         else b->shapes.p[t->shape]->stuck = true;
+    }
+}
+
+void sk_book_launch(struct sk_book *b) {
+    bool more = true;
+    while (more) {
+        while (b->recheck) recheck(b);
+        more = sk_bdrain_step(b);
+        send_ready(b);
     }
 }
 
@@ -502,7 +518,7 @@ static void made_again(struct sk_book *b, struct sk_bnode *n, const struct sk_cm
     if (have && !sk_bval_there(have)) {
         b->recheck = true;
         if (!v->here) {
-            have->node = n->number;
+            sk_bval_settle(b, have, n->number);
             return;
         }
         sk_bblob_unref(have->blob);
@@ -526,6 +542,7 @@ static struct sk_guest_value new_value(struct sk_book *b, struct sk_btask *t, st
     have->held = true;
     have->node = n->number;
     have->size = v->size;
+    sk_bdrain_here(b, have);
     have->why = t->actor ? SK_LOST_ACTOR : SK_LOST_RETRIES;
     return (struct sk_guest_value){.handle = have};
 }
@@ -700,6 +717,7 @@ sk_rc sk_btask_event(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg
 void sk_btask_missing(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m) {
     struct sk_btask *t = sk_map_get(&b->seqs, m->missing.task);
     if (!t || t->state != SK_B_SENT || t->node != n->number) return;
+    if (t->actor && !t->is_init && !t->actor->n_groups) t->actor->settling = true;
     sk_btask_unsend(b, t);
     if (t->cancelled) sk_btask_fail(b, t, SK_ECANCEL, "the task was cancelled");
     else sk_btask_queue(b, t, true);
@@ -741,6 +759,25 @@ void sk_bactor_die(struct sk_book *b, struct sk_bactor *a, const char *why) {
         sk_btask_fail(b, sk_container_of(sk_list_first(&a->calls), struct sk_btask, link),
                       SK_EACTOR, a->why);
     a->n_calls--;
+}
+
+bool sk_bactor_move(struct sk_book *b, struct sk_bactor *a) {
+    struct sk_bnode *n = sk_bnode_of(b, a->node);
+    bool never = false;
+    SK_ASSERT(n && n->draining && a->init->is_init);
+    if (!a->started || a->ended || a->dead || !a->init->retries) return false;
+    a->moving = node_for(b, a->init, &never) != NULL;
+    if (!a->moving) sk_bactor_flush(b, a);
+    if (!a->moving || a->n_sent) return false;
+    struct sk_cmsg m = {.type = SK_CMSG_END_ACTOR, .end = {a->id, 0}};
+    sk_bnode_send(n, &m);
+    give_back(b, a->init, a->node);
+    a->node = 0;
+    a->started = a->moving = false;
+    if (a->init->retries > 0) a->init->retries--;
+    b->n_moved_actors++;
+    sk_btask_queue(b, a->init, true);
+    return true;
 }
 
 void sk_book_actor_end(struct sk_book *b, uint64_t actor, bool restart) {

@@ -21,14 +21,17 @@
 #define TAG SK_TAG_ENGINE
 enum {
     STAGE = 256 << 10, /* bytes that one read takes; larger bodies are read in place */
+    FEW = 4 << 10,     /* the same where large values follow each other: these bytes are copied */
     PARTS = 16,        /* buffers that one write gathers */
     ROUNDS = 8,        /* reads of one connection before others have their turn */
 };
 #define LINGER_NS SK_SEC
 
 struct piece {
-    uint8_t *p;
+    const uint8_t *p;
     size_t n, at;
+    void *mem; /* freed when the piece has been sent; NULL: nothing is */
+    struct sk_apart apart;
 };
 struct conn {
     uint32_t id;
@@ -39,8 +42,12 @@ struct conn {
     /* a frame whose head has come: body of body_n bytes, of which body_at have come */
     uint8_t head[SK_CMSG_HEAD];
     uint32_t head_at, type;
-    uint8_t *body;
-    uint64_t body_n, body_at;
+    uint8_t *body; /* where the bytes of the body from `from` on go to; NULL: not known yet */
+    uint64_t body_n, body_at, from;
+    /* of a large value: the start of the body, and who owns `body`; NULL: this file does */
+    uint8_t start[SK_CMSG_VALUE_HEAD];
+    void *owner;
+    bool bulk; /* the frame that came last, or comes now, is a large value */
 };
 struct sk_tcp {
     struct sk_tcp_hooks hooks;
@@ -50,13 +57,19 @@ struct sk_tcp {
     uint8_t *stage;
 };
 
+static void piece_free(struct piece *p) {
+    sk_free(p->mem);
+    if (p->apart.release) p->apart.release(p->apart.ctx, p->apart.owner);
+}
+
 static void conn_free(struct sk_tcp *t, struct conn *c) {
     sk_map_del(&t->conns, c->id);
     (void)epoll_ctl(t->epoll, EPOLL_CTL_DEL, c->fd, NULL);
     close(c->fd);
-    for (uint32_t i = 0; i < c->out.n; i++) sk_free(c->out.p[i].p);
+    for (uint32_t i = 0; i < c->out.n; i++) piece_free(&c->out.p[i]);
     sk_vec_free(&c->out);
-    sk_free(c->body);
+    if (c->owner) t->hooks.unplace(t->hooks.ctx, c->owner);
+    else sk_free(c->body);
     sk_free(c);
 }
 
@@ -152,7 +165,7 @@ sk_rc sk_tcp_open(struct sk_tcp **out, const struct sk_tcp_hooks *hooks, const c
     return rc;
 }
 
-void sk_tcp_close(struct sk_tcp *t) {
+void sk_tcp_cut(struct sk_tcp *t) {
     uint64_t key;
     void *val;
     SK_VEC(struct conn *) all = {0};
@@ -160,6 +173,10 @@ void sk_tcp_close(struct sk_tcp *t) {
         if (!sk_vec_push(&all, TAG, (struct conn *)val)) abort();
     for (uint32_t i = 0; i < all.n; i++) conn_free(t, all.p[i]);
     sk_vec_free(&all);
+}
+
+void sk_tcp_close(struct sk_tcp *t) {
+    sk_tcp_cut(t);
     sk_map_deinit(&t->conns);
     if (t->listener >= 0) close(t->listener);
     if (t->epoll >= 0) close(t->epoll);
@@ -168,16 +185,34 @@ void sk_tcp_close(struct sk_tcp *t) {
     sk_free(t);
 }
 
-sk_rc sk_tcp_connect(struct sk_tcp *t, const char *address, uint32_t *conn, struct sk_err *err) {
+/* Gives the addresses of "host:port", which the caller frees. */
+static sk_rc addresses_of(const char *address, struct addrinfo **out, struct sk_err *err) {
     char host[256];
     const char *colon = strrchr(address, ':');
-    struct addrinfo *a;
     if (!colon || (size_t)(colon - address) >= sizeof host)
         return SK_ERR(err, SK_EINVAL, "%s is no address (HOST:PORT)", address);
     size_t skip = address[0] == '[' && colon > address + 1 && colon[-1] == ']';
     snprintf(host, sizeof host, "%.*s", (int)((size_t)(colon - address) - 2 * skip),
              address + skip);
-    SK_TRY(resolve(host, colon + 1, false, &a, err));
+    return resolve(host, colon + 1, false, out, err);
+}
+
+sk_rc sk_tcp_resolve(const char *address, char out[SK_TCP_ADDRESS], struct sk_err *err) {
+    struct addrinfo *a;
+    char host[64], port[8]; /* numeric ones are shorter */
+    SK_TRY(addresses_of(address, &a, err));
+    int rc = getnameinfo(a->ai_addr, a->ai_addrlen, host, sizeof host, port, sizeof port,
+                         NI_NUMERICHOST | NI_NUMERICSERV);
+    bool six = a->ai_family == AF_INET6;
+    freeaddrinfo(a);
+    if (rc != 0) return SK_ERR(err, SK_EINVAL, "%s: %s", address, gai_strerror(rc));
+    snprintf(out, SK_TCP_ADDRESS, six ? "[%s]:%s" : "%s:%s", host, port);
+    return SK_OK;
+}
+
+sk_rc sk_tcp_connect(struct sk_tcp *t, const char *address, uint32_t *conn, struct sk_err *err) {
+    struct addrinfo *a;
+    SK_TRY(addresses_of(address, &a, err));
     int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     bool good = fd >= 0 && (connect(fd, a->ai_addr, a->ai_addrlen) == 0 || errno == EINPROGRESS);
     freeaddrinfo(a);
@@ -213,7 +248,8 @@ static bool flush(struct sk_tcp *t, struct conn *c) {
         struct iovec v[PARTS];
         uint32_t k = SK_MIN(c->out.n, (uint32_t)PARTS), done = 0;
         for (uint32_t i = 0; i < k; i++)
-            v[i] = (struct iovec){c->out.p[i].p + c->out.p[i].at, c->out.p[i].n - c->out.p[i].at};
+            v[i] = (struct iovec){(uint8_t *)(uintptr_t)c->out.p[i].p + c->out.p[i].at, /* NOLINT */
+                                  c->out.p[i].n - c->out.p[i].at};
         ssize_t n = writev(c->fd, v, (int)k);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && errno == EAGAIN) break;
@@ -227,7 +263,7 @@ static bool flush(struct sk_tcp *t, struct conn *c) {
             p->at += part;
             left -= part;
             if (p->at < p->n) break;
-            sk_free(p->p);
+            piece_free(p);
         }
         memmove(c->out.p, c->out.p + done, (c->out.n - done) * sizeof *c->out.p);
         c->out.n -= done;
@@ -248,13 +284,23 @@ static bool flush(struct sk_tcp *t, struct conn *c) {
 void sk_tcp_send(struct sk_tcp *t, uint32_t conn, struct sk_outbox *o) {
     SK_DCHECK(o->n <= o->cap);
     struct conn *c = sk_map_get(&t->conns, conn);
-    struct piece p = {o->p, o->n, 0};
-    *o = (struct sk_outbox){0};
-    if (!p.n || !c || c->ending) {
-        sk_free(p.p);
+    if (!o->n || !c || c->ending) {
+        sk_outbox_free(o);
         return;
     }
-    if (!sk_vec_push(&c->out, TAG, p)) abort(); /* a message would be lost */
+    size_t at = 0;
+    if (!sk_vec_reserve(&c->out, TAG, c->out.n + 2 * (size_t)o->apart.n + 1))
+        abort(); /* a message would be lost */
+    for (uint32_t i = 0; i < o->apart.n; i++) {
+        const struct sk_apart *a = &o->apart.p[i];
+        (void)!sk_vec_push(&c->out, TAG, (struct piece){.p = o->p + at, .n = a->at - at});
+        (void)!sk_vec_push(&c->out, TAG,
+                           (struct piece){.p = a->bytes.p, .n = a->bytes.n, .apart = *a});
+        at = a->at;
+    }
+    (void)!sk_vec_push(&c->out, TAG, (struct piece){.p = o->p + at, .n = o->n - at, .mem = o->p});
+    sk_vec_free(&o->apart);
+    *o = (struct sk_outbox){0};
     (void)flush(t, c);
 }
 
@@ -268,18 +314,29 @@ void sk_tcp_end(struct sk_tcp *t, uint32_t conn) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Hands a whole frame over. False: the connection is gone. */
-static bool deliver(struct sk_tcp *t, struct conn *c, struct sk_bytes body) {
-    SK_DCHECK(body.n == c->body_n && (uintptr_t)body.p % 8 == 0);
+/* Hands a whole frame over; owner: of a body that was placed. False: the connection is gone. */
+static bool deliver(struct sk_tcp *t, struct conn *c, struct sk_bytes body, void **owner) {
+    SK_DCHECK((uintptr_t)body.p % 8 == 0);
     struct sk_cmsg m;
     struct sk_err err = {0};
     uint32_t id = c->id;
-    sk_rc rc = sk_cmsg_read(c->type, body, &m, &err);
+    sk_rc rc = SK_OK;
+    if (owner) {
+        SK_ASSERT(sk_cmsg_read_value_head(c->type, c->start, c->body_n, &m)); /* as before */
+        m.value.bytes.p = body.p;
+        m.value.owner = owner;
+    } else rc = sk_cmsg_read(c->type, body, &m, &err);
     if (rc == SK_OK && !c->ending) rc = t->hooks.message(t->hooks.ctx, id, &m, &err);
     if (sk_map_get(&t->conns, id) != c) return false;
     if (rc == SK_OK) return true;
     fail(t, c, err.msg);
     return false;
+}
+
+/* True if the body is one that can be placed. */
+static bool is_large(const struct sk_tcp *t, const struct conn *c) {
+    return t->hooks.place && c->trusted && c->body_n >= SK_CMSG_LARGE &&
+           (c->type == SK_CMSG_VALUE || c->type == SK_CMSG_DATA);
 }
 
 /* Takes the head of a frame. False: the connection is gone. */
@@ -290,8 +347,26 @@ static bool begin_body(struct sk_tcp *t, struct conn *c) {
         fail(t, c, "it does not speak like a node of a cluster");
         return false;
     }
-    c->body_at = 0;
+    c->body_at = c->from = 0;
+    c->bulk = is_large(t, c);
     return true;
+}
+
+/* Takes the start of a large value, and finds the memory for the rest. False: no memory. */
+static bool begin_large(struct sk_tcp *t, struct conn *c) {
+    struct sk_cmsg m;
+    size_t room = (size_t)(c->body_n - sizeof c->start);
+    SK_ASSERT(c->body_at == sizeof c->start && !c->body);
+    if (sk_cmsg_read_value_head(c->type, c->start, c->body_n, &m))
+        c->body = t->hooks.place(t->hooks.ctx, c->id, &m, room, &c->owner);
+    SK_DCHECK(!c->body == !c->owner);
+    if (c->body) {
+        c->from = sizeof c->start;
+        return true;
+    }
+    c->body = sk_alloc(TAG, (size_t)c->body_n);
+    if (c->body) memcpy(c->body, c->start, sizeof c->start);
+    return c->body != NULL;
 }
 
 /* Takes n bytes that have been read. False: the connection is gone. */
@@ -307,12 +382,24 @@ static bool take(struct sk_tcp *t, struct conn *c, const uint8_t *p, size_t n) {
             if (c->head_at < SK_CMSG_HEAD) return true;
             if (!begin_body(t, c)) return false;
         }
+        if (!c->body && c->bulk && c->body_at < sizeof c->start) {
+            size_t k = SK_MIN(n, sizeof c->start - (size_t)c->body_at);
+            memcpy(c->start + c->body_at, p, k);
+            c->body_at += k;
+            p += k;
+            n -= k;
+            if (c->body_at < sizeof c->start) return true;
+            if (!begin_large(t, c)) {
+                fail(t, c, "no memory for a message");
+                return false;
+            }
+        }
         if (!c->body && n >= c->body_n) { /* it is here as a whole, and 8-byte aligned or copied */
             size_t k = (size_t)c->body_n;
             uint8_t *copy = NULL;
             if ((uintptr_t)p % 8 && !(copy = sk_memdup(TAG, p, k))) abort();
             c->head_at = 0;
-            bool on = deliver(t, c, (struct sk_bytes){copy ? copy : p, k});
+            bool on = deliver(t, c, (struct sk_bytes){copy ? copy : p, k}, NULL);
             sk_free(copy);
             if (!on) return false;
             p += k;
@@ -325,28 +412,33 @@ static bool take(struct sk_tcp *t, struct conn *c, const uint8_t *p, size_t n) {
         }
         size_t k = (size_t)SK_MIN(n, c->body_n - c->body_at);
         if (k) {
-            memcpy(c->body + c->body_at, p, k);
+            memcpy(c->body + (c->body_at - c->from), p, k);
             p += k;
         }
         c->body_at += k;
         n -= k;
         if (c->body_at < c->body_n) return true;
         uint8_t *body = c->body;
+        void *owner = c->owner;
+        bool placed = c->from != 0;
         c->body = NULL;
+        c->owner = NULL;
         c->head_at = 0;
-        bool on = deliver(t, c, (struct sk_bytes){body, (size_t)c->body_n});
-        sk_free(body);
+        bool on = deliver(t, c, (struct sk_bytes){body, (size_t)c->body_n}, placed ? &owner : NULL);
+        if (!placed) sk_free(body);
+        else if (owner) t->hooks.unplace(t->hooks.ctx, owner);
         if (!on) return false;
     }
     return true;
 }
 
+/* Reads into the rest of a body that has its memory, and what is beyond it into the stage. */
 static void read_from(struct sk_tcp *t, struct conn *c) {
     for (int i = 0; i < ROUNDS; i++) {
-        bool place = c->body && c->body_n - c->body_at >= STAGE;
-        uint8_t *to = place ? c->body + c->body_at : t->stage;
-        size_t most = place ? (size_t)(c->body_n - c->body_at) : STAGE;
-        ssize_t n = recv(c->fd, to, most, 0);
+        size_t rest = c->body ? (size_t)(c->body_n - c->body_at) : 0, most = c->bulk ? FEW : STAGE;
+        struct iovec to[2] = {{c->body ? c->body + (c->body_at - c->from) : t->stage, rest},
+                              {t->stage, most}};
+        ssize_t n = readv(c->fd, to, 2);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && errno == EAGAIN) return;
         if (n < 0) {
@@ -357,12 +449,11 @@ static void read_from(struct sk_tcp *t, struct conn *c) {
             fail(t, c, "the connection was closed");
             return;
         }
-        if (place) {
-            c->body_at += (uint64_t)n;
-            if (c->body_at < c->body_n) continue;
-            if (!take(t, c, NULL, 0)) return;
-        } else if (!take(t, c, to, (size_t)n)) return;
-        if ((size_t)n < most) return;
+        size_t placed = SK_MIN((size_t)n, rest);
+        c->body_at += placed;
+        if (placed < rest) return; /* there is no more now */
+        if (!take(t, c, t->stage, (size_t)n - placed)) return;
+        if ((size_t)n < rest + most) return;
     }
 }
 

@@ -1,11 +1,14 @@
 /* tcp.h - frames of msg.h over TCP: connections that are opened and accepted, without a thread of
- * its own. One thread owns a struct sk_tcp and makes all calls but sk_tcp_wake.
+ * its own. One thread owns a struct sk_tcp and makes all calls that take it, but
+ * sk_tcp_wake.
  *
  * A peer is a stranger, whose messages have at most SK_CMSG_STRANGER bytes, until sk_tcp_trust. */
 #ifndef SK_CLUSTER_TCP_H
 #define SK_CLUSTER_TCP_H
 
 #include "engine/cluster/msg.h"
+
+enum { SK_TCP_ADDRESS = 80 };
 
 struct sk_tcp;
 struct sk_tcp_hooks {
@@ -15,14 +18,26 @@ struct sk_tcp_hooks {
     sk_rc (*message)(void *ctx, uint32_t conn, const struct sk_cmsg *m, struct sk_err *err);
     /* The connection is gone, by the peer, by an error, or because `message` failed. */
     void (*closed)(void *ctx, uint32_t conn, const char *why);
+    /* A large VALUE or DATA is coming, of which m has all but the bytes. Gives the memory for them,
+     * which has `room` bytes (up to 7 more than the value), and names its owner. They are read to
+     * there, and m.value.owner of the message leads to the owner. NULL: no such memory. */
+    uint8_t *(*place)(void *ctx, uint32_t conn, const struct sk_cmsg *m, size_t room, void **owner);
+    /* Called if `message` did not take the owner over, or if it is never called. */
+    void (*unplace)(void *ctx, void *owner);
 };
 
 /* listen_on: an address of this machine, numeric, at which others can connect; NULL: none can.
  * *port is set then. SK_EIO, with the reason. */
 sk_rc sk_tcp_open(struct sk_tcp **out, const struct sk_tcp_hooks *hooks, const char *listen_on,
                   uint16_t *port, struct sk_err *err) SK_MUST_USE;
-void sk_tcp_close(struct sk_tcp *t); /* closes all connections; no hook is called */
+/* Closes all connections, and throws away what waits; no hook is called but unplace. */
+void sk_tcp_cut(struct sk_tcp *t);
+void sk_tcp_close(struct sk_tcp *t); /* the same, and frees t */
 
+/* Writes the numeric form of "host:port", which is what the nodes of a cluster tell each other, and
+ * which sk_tcp_connect takes without a wait for a name server. Any thread. SK_EINVAL: it is no
+ * address, or the name is not known. */
+sk_rc sk_tcp_resolve(const char *address, char out[SK_TCP_ADDRESS], struct sk_err *err) SK_MUST_USE;
 /* Begins to connect to "host:port"; what is sent meanwhile waits. `closed` is called if it fails.
  * Numbers of connections are not used again. SK_EINVAL: no such address; SK_EIO. */
 sk_rc sk_tcp_connect(struct sk_tcp *t, const char *address, uint32_t *conn,

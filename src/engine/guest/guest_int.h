@@ -131,6 +131,9 @@ struct sk_ghost {
     uint64_t next_id, scan;
     int32_t task_retries;
     int64_t asked_ns; /* when the guest was last asked for its nodes */
+    /* Numbers of requests to ask the guest for its nodes now: of the last one that was made, and of
+     * the last one that the rows in `nodes` answer. */
+    uint64_t ask_made, ask_done;
 };
 
 /* ---- object.c */

@@ -162,6 +162,9 @@ static void give_up(struct sk_ghost *x, const struct sk_err *err) {
 sk_rc sk_ghost_ask_nodes(struct sk_ghost *x, struct sk_err *err) {
     struct sk_node few[16], *p = few;
     size_t n = 0, cap = SK_COUNT(few);
+    pthread_mutex_lock(&x->mu);
+    uint64_t request = x->ask_made;
+    pthread_mutex_unlock(&x->mu);
     sk_rc rc = x->g.ops->nodes(x->g.ctx, p, cap, &n, err);
     while (rc == SK_OK && n > cap) {
         if (p != few) sk_free(p);
@@ -171,12 +174,14 @@ sk_rc sk_ghost_ask_nodes(struct sk_ghost *x, struct sk_err *err) {
                : SK_ERR(err, SK_ENOMEM, "rows of %zu nodes", n);
     }
     pthread_mutex_lock(&x->mu);
+    x->ask_done = request;
     if (rc == SK_OK && !sk_vec_reserve(&x->nodes, TAG, n))
         rc = SK_ERR(err, SK_ENOMEM, "rows of %zu nodes", n);
-    if (rc == SK_OK) {
+    if (rc == SK_OK && request == x->ask_made) { /* else they are asked for again */
         memcpy(x->nodes.p, p, n * sizeof *p);
         x->nodes.n = (uint32_t)n;
     }
+    pthread_cond_broadcast(&x->moved);
     pthread_mutex_unlock(&x->mu);
     if (p != few) sk_free(p);
     return rc;
@@ -215,7 +220,10 @@ void *sk_ghost_loop(void *host) {
             pthread_cond_broadcast(&x->moved);
             pthread_mutex_unlock(&x->mu);
         }
-        if (sk_now_ns() - x->asked_ns < ASK_NS) continue;
+        pthread_mutex_lock(&x->mu);
+        bool wanted = x->ask_made != x->ask_done;
+        pthread_mutex_unlock(&x->mu);
+        if (!wanted && sk_now_ns() - x->asked_ns < ASK_NS) continue;
         x->asked_ns = sk_now_ns();
         if (sk_ghost_ask_nodes(x, &err) != SK_OK) give_up(x, &err);
     }

@@ -107,6 +107,10 @@ static size_t make(uint8_t *p, size_t cap) {
             m = (struct sk_cmsg){.type = SK_CMSG_VALUE,
                                  .value = {.ask = word(), .bytes = {"abc", 3}}};
         if (other == 2) m = (struct sk_cmsg){.type = SK_CMSG_STATE};
+        if (other == 4)
+            m = (struct sk_cmsg){
+                .type = SK_CMSG_BROUGHT,
+                .brought = {next() % 3, sk_value_id(task, index), next() % 2 ? SK_OK : SK_ENOENT}};
         if (other == 3) { /* only decoded: it is not for a driver */
             static const uint32_t groups[SK_GROUPS_MAX] = {1, 2};
             w = sk_wr_init(values, sizeof values);
