@@ -48,13 +48,20 @@ def _environment(runtime_env: dict[str, Any], job: dict[str, Any]) -> list[str]:
     return [f"{k}={v}" for k, v in env.items()]
 
 
+# What the fork server imports because this program has imported the key. The last one imports
+# pyarrow; the fork server does so while the program builds its plan.
+_WITH_THE_PROGRAM = {
+    "numpy": "numpy",
+    "pyarrow": "pyarrow",
+    "pandas": "pandas",
+    "skate.data": "skate.data.worker.stage",
+}
+
+
 def modules(wanted: str) -> list[str]:
     """The modules that the fork server imports: those that this process has imported and workers
     are likely to need, and the wanted ones (names by commas)."""
-    out = [m for m in ("numpy", "pyarrow", "pandas") if m in sys.modules]
-    if "skate.data" in sys.modules:
-        # This module imports pyarrow; the fork server does so while the program builds its plan.
-        out.append("skate.data.worker.stage")
+    out = [m for of, m in _WITH_THE_PROGRAM.items() if of in sys.modules]
     return out + [m for m in wanted.split(",") if m]
 
 
