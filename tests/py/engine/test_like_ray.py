@@ -356,8 +356,8 @@ def _end():
 
 
 @pytest.mark.parametrize("again", [False, True])
-@pytest.mark.parametrize("n", [10, 100_000])
-def test_shutdown_while_something_is_pickled(fresh, n, again):
+def test_shutdown_while_something_is_pickled(fresh, again):
+    """Each call meets a small and a large thing: one of them with `again`, the other without."""
     import numpy as np
 
     ray = fresh(num_cpus=1)
@@ -366,21 +366,21 @@ def test_shutdown_while_something_is_pickled(fresh, n, again):
     def f(*args, **kwargs):
         return len(args)
 
-    ends = Ends(n, again and fresh.engine)
     calls = [
-        lambda: ray.put(ends),
-        lambda: f.remote(ends),
-        lambda: f.remote(np.zeros(100_000), ends, 5),
-        lambda: f.remote(1, b=ends),
-        lambda: ray.remote(lambda: ends.n).remote(),  # in the definition of a function
-        lambda: f.options(name=str(n)).remote([ends]),
+        lambda ends: ray.put(ends),
+        lambda ends: f.remote(ends),
+        lambda ends: f.remote(np.zeros(100_000), ends, 5),
+        lambda ends: f.remote(1, b=ends),
+        lambda ends: ray.remote(lambda: ends.n).remote(),  # in the definition of a function
+        lambda ends: f.options(name=str(ends.n)).remote([ends]),
     ]
-    for call in calls:
+    for i, call in enumerate(calls):
         if not ray.is_initialized():
             fresh(num_cpus=1)
         assert ray.get(f.remote(1)) == 1
+        large = i % 2 == again
         try:
-            call()
+            call(Ends(100_000 if large else 10, again and fresh.engine))
         except ray.exceptions.RaySystemError as e:
             assert "shut down" in str(e)
         else:  # in a definition: functions that are sent later go to the new engine
