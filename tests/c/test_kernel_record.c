@@ -66,7 +66,7 @@ TEST(records_sort) {
 }
 
 TEST_LARGE(records_sort_in_buckets, 120) {
-    for (int round = 0; round < test_rounds(8); round++) {
+    for (int round = 0; round < test_rounds(4); round++) {
         any_format();
         size_t n = (5 << 20) / F.width + test_below(1000);
         struct sk_err err;

@@ -23,8 +23,10 @@ struct mc {
     const struct mc_model *model;
     uint64_t states_max;
     struct mc_result *r;
-    uint64_t *hash; /* table; 0: free */
-    uint32_t *number;
+    struct place {     /* of the table of states, beside one another for the cache's sake */
+        uint64_t hash; /* 0: free */
+        uint32_t number;
+    } *at;
     uint64_t mask;
     SK_VEC(struct seen) seen;
     SK_VEC(uint32_t) edge_from; /* all steps, for the walk backwards from the ends */
@@ -56,8 +58,16 @@ enum { WORDS_MAX = MC_STATE_MAX / 8 };
 
 static uint64_t hash_of(const uint64_t *w, uint32_t n) {
     /* never 0; four chains, so that multiplications overlap */
+    const uint64_t K = UINT64_C(0xd6e8feb86659fd93);
     uint64_t h[4] = {n, 1, 2, 3};
-    for (uint32_t i = 0; i < n; i++) h[i % 4] = mix(h[i % 4] ^ w[i], UINT64_C(0xd6e8feb86659fd93));
+    uint32_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        h[0] = mix(h[0] ^ w[i], K);
+        h[1] = mix(h[1] ^ w[i + 1], K);
+        h[2] = mix(h[2] ^ w[i + 2], K);
+        h[3] = mix(h[3] ^ w[i + 3], K);
+    }
+    for (; i < n; i++) h[i % 4] = mix(h[i % 4] ^ w[i], K);
     uint64_t x = mix(mix(h[0], h[1]), mix(h[2], h[3]));
     return x ? x : 1;
 }
@@ -83,21 +93,17 @@ static uint32_t unsqueeze(const uint64_t *p, uint32_t n, uint64_t *w) {
 }
 
 static void grow_table(struct mc *m) {
-    uint64_t n = m->mask ? (m->mask + 1) * 2 : 1u << 16,
-             *hash = sk_calloc(SK_TAG_TEST, n * sizeof *hash);
-    uint32_t *number = sk_alloc(SK_TAG_TEST, n * sizeof *number);
-    CHECK(hash && number);
+    uint64_t n = m->mask ? (m->mask + 1) * 2 : 1u << 16;
+    struct place *at = sk_calloc(SK_TAG_TEST, n * sizeof *at);
+    CHECK(at);
     for (uint64_t i = 0; m->mask && i <= m->mask; i++) {
-        if (!m->hash[i]) continue;
-        uint64_t k = m->hash[i] & (n - 1);
-        while (hash[k]) k = (k + 1) & (n - 1);
-        hash[k] = m->hash[i];
-        number[k] = m->number[i];
+        if (!m->at[i].hash) continue;
+        uint64_t k = m->at[i].hash & (n - 1);
+        while (at[k].hash) k = (k + 1) & (n - 1);
+        at[k] = m->at[i];
     }
-    sk_free(m->hash);
-    sk_free(m->number);
-    m->hash = hash;
-    m->number = number;
+    sk_free(m->at);
+    m->at = at;
     m->mask = n - 1;
 }
 
@@ -110,13 +116,10 @@ static uint32_t number_of(struct mc *m, const void *s, bool *fresh) {
     uint64_t h = hash_of(c, m->n_words);
     if ((uint64_t)m->seen.n * 2 >= m->mask) grow_table(m);
     uint64_t k = h & m->mask;
-    while (m->hash[k] && m->hash[k] != h) k = (k + 1) & m->mask;
-    *fresh = !m->hash[k];
-    if (*fresh) {
-        m->hash[k] = h;
-        m->number[k] = m->seen.n;
-    }
-    return m->number[k];
+    while (m->at[k].hash && m->at[k].hash != h) k = (k + 1) & m->mask;
+    *fresh = !m->at[k].hash;
+    if (*fresh) m->at[k] = (struct place){h, m->seen.n};
+    return m->at[k].number;
 }
 
 static void push(struct mc *m, const void *s) {
@@ -291,8 +294,7 @@ void mc_run(const struct mc_model *model, uint64_t states, struct mc_result *out
     out->all = !m->stop;
     if (out->all) check_that_all_can_end(m);
     out->seconds = (double)(sk_thread_cpu_ns() - t0) / 1e9;
-    sk_free(m->hash);
-    sk_free(m->number);
+    sk_free(m->at);
     sk_free(m->q);
     sk_vec_free(&m->seen);
     sk_vec_free(&m->edge_from);

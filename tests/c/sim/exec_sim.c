@@ -111,7 +111,7 @@ struct sim {
     double busy_cpu, work[MAXS], longest;
     /* n_tasks: started tasks of each stage; ops_max: most operators behind the sources */
     uint32_t n_tasks[MAXS], ops_max;
-    uint32_t unchecked; /* number of events since the last check of the whole step */
+    uint32_t unchecked;        /* number of events since the last check of the whole step */
     SK_VEC(struct look) looks; /* the estimates of the run, after each 16th event */
 };
 
