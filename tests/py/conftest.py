@@ -54,23 +54,27 @@ WITH_THE_PROGRAM: dict[str, str] = {}  # of skate._workers, as programs have it
 
 
 @functools.cache
-def named_in(path):
-    """The libraries that a file of tests names."""
+def imported_by(path):
+    """The libraries that a file of tests imports at its head; skate.data if it names it at all."""
     with open(path, encoding="utf-8") as f:
         text = f.read()
-    more = {"skate.data": r"skate\.data|from skate import data|sd"}
-    return [x for x in WITH_THE_PROGRAM if re.search(rf"\b({more.get(x, x)})\b", text)]
+    more = {"skate.data": r"\b(skate\.data|from skate import data|sd)"}
+    return [
+        x
+        for x in WITH_THE_PROGRAM
+        if re.search(more.get(x, rf"(?m)^(import|from) {x}") + r"\b", text)
+    ]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     """The fork server of an engine imports what the driver has imported, and a process of pytest
-    has imported what any file of tests needs. Here it imports what the test's own file names, as if
+    has imported what any file of tests needs. Here it imports what the test's own file does, as if
     that file were the program: pandas takes twice the CPU time of all else that starts."""
     from skate import _workers
 
     WITH_THE_PROGRAM.update(WITH_THE_PROGRAM or _workers._WITH_THE_PROGRAM)
-    _workers._WITH_THE_PROGRAM = {x: WITH_THE_PROGRAM[x] for x in named_in(item.path)}
+    _workers._WITH_THE_PROGRAM = {x: WITH_THE_PROGRAM[x] for x in imported_by(item.path)}
 
 
 def pytest_collection_finish():
