@@ -21,7 +21,6 @@ from skate import (
     _job,
     _labels,
     _skate,
-    _workers,
     config,
     engine,
     ids,
@@ -35,6 +34,7 @@ from skate.actor import ActorClass, ActorHandle, get_actor, method  # noqa: F401
 from skate.calls import in_actor, options
 from skate.calls.user_errors import install_hint
 from skate.compat import without_effect
+from skate.engine import local
 from skate.exceptions import ActorHandleNotFoundError
 from skate.remote_function import RemoteFunction
 from skate.runtime_context import RuntimeContext, get_gpu_ids, get_runtime_context  # noqa: F401
@@ -282,7 +282,7 @@ def _open(a: Any, said: dict[str, Any]) -> Context:
     conf["program"] = " ".join(sys.argv)[:200]
     elsewhere = engine.open_processes(conf, pickle.dumps(job), runtime_env, a.address, a.num_cpus)
     if not elsewhere:
-        _workers.prepare(conf, runtime_env, job)
+        local.prepare(conf, runtime_env, job)
     job["custom"] = list(elsewhere.get("resources", conf["resources"]))
     _job.tell(job)  # before other threads can see the engine
     try:

@@ -50,7 +50,7 @@ def pytest_timeout_set_timer(item, settings):
     return made
 
 
-WITH_THE_PROGRAM: dict[str, str] = {}  # of skate._workers, as programs have it
+WITH_THE_PROGRAM: dict[str, str] = {}  # of skate.engine.local, as programs have it
 
 
 @functools.cache
@@ -71,10 +71,10 @@ def pytest_runtest_setup(item):
     """The fork server of an engine imports what the driver has imported, and a process of pytest
     has imported what any file of tests needs. Here it imports what the test's own file does, as if
     that file were the program: pandas takes twice the CPU time of all else that starts."""
-    from skate import _workers
+    from skate.engine import local
 
-    WITH_THE_PROGRAM.update(WITH_THE_PROGRAM or _workers._WITH_THE_PROGRAM)
-    _workers._WITH_THE_PROGRAM = {x: WITH_THE_PROGRAM[x] for x in imported_by(item.path)}
+    WITH_THE_PROGRAM.update(WITH_THE_PROGRAM or local._WITH_THE_PROGRAM)
+    local._WITH_THE_PROGRAM = {x: WITH_THE_PROGRAM[x] for x in imported_by(item.path)}
 
 
 def pytest_collection_finish():

@@ -83,8 +83,11 @@ if TYPE_CHECKING:
             """Stops the engine; it is the last call."""
 
 
-# The nodes of the engine `cluster` that is open, as long as this process has started them.
-_nodes = None
+# What starts the nodes of the engine `cluster`, as module:Class.
+STARTERS = {"cluster": "skate.engine.nodes:Here", "ray": "skate.engine.ray:Nodes"}
+
+# The nodes of the engine that is open, as long as this process has started them.
+_nodes: Any = None
 
 
 def open_processes(
@@ -106,20 +109,16 @@ def open_processes(
     """
     global _nodes
     name = conf["engine"]
-    if ":" not in name and name not in ("cluster", "ray"):
+    if name in STARTERS:
+        _nodes = _found(STARTERS[name])(conf, job, runtime_env, address, num_cpus)
+        return {"preload": b"", "engine": "cluster", **_nodes.conf}
+    if ":" not in name:
         return {}  # it is of C, or there is none, which C says
-    if name == "cluster":
-        here = importlib.import_module("skate.engine.nodes").Here
-        _nodes = here(conf, job, runtime_env)
-        return {"preload": b"", **_nodes.conf}
     # Processes of such an engine have their own sys.path: the program's sys.path is sent with
     # functions.
     ambient_environment.begin([], None)
-    if ":" in name:
-        return {"preload": b"", "guest": make(name, {**conf, "job": job, "address": address})}
-    over_ray = importlib.import_module("skate.engine.ray").Nodes
-    _nodes = over_ray(conf, job, runtime_env, address, num_cpus)
-    return {"preload": b"", "engine": "cluster", **_nodes.conf}
+    guest = _found(name)({**conf, "job": job, "address": address})
+    return {"preload": b"", "guest": guest}
 
 
 def close_processes() -> None:
@@ -145,11 +144,10 @@ def of_address(address: str, name: str | None) -> str:
     return name or "ray"
 
 
-def make(name: str, conf: dict[str, Any]) -> Any:
-    """Makes the engine `module:Class`."""
+def _found(name: str) -> Any:
+    """The class that `module:Class` names."""
     module, _, cls = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module), cls)
+        return getattr(importlib.import_module(module), cls)
     except (ImportError, AttributeError) as e:
         raise ValueError(f"there is no engine {name!r}: {e}") from e
-    return found(conf)

@@ -12,7 +12,8 @@ import sys
 import time
 from typing import Any, NamedTuple
 
-from skate import _job, _skate, _workers, api, config
+from skate import _job, _skate, config
+from skate.engine import local
 from skate.terminal import prints
 
 KNOBS = config.KNOBS
@@ -57,7 +58,7 @@ def open_node(given: Given) -> int:
         "gpus": conf["num_gpus"],
         "on_node": True,
     }
-    _workers.prepare(conf, given.runtime_env, job)
+    local.prepare(conf, given.runtime_env, job)
     _job.hand(given.job)
     _job.tell(job)
     _skate.init(conf)
@@ -81,7 +82,8 @@ def serve() -> str:
         if os.getppid() != parent:
             said = "the process that started this node has ended"
             break
-    api.shutdown()
+    _skate.shutdown()
+    prints.stop()
     return said
 
 

@@ -9,9 +9,9 @@ import sys
 import threading
 import time
 
-from skate import _workers, config
+from skate import config
 from skate.calls import ambient_environment, by_value
-from skate.engine import node
+from skate.engine import local, node
 from skate.terminal import prints
 
 TYPE_CHECKING = False  # typing is slow to import
@@ -26,7 +26,14 @@ END_S = 10.0  # a node that has not ended after this time is killed
 class Here:
     """Nodes on this machine, which share what the engine was given: CPUs, GPUs and memory."""
 
-    def __init__(self, conf: dict[str, Any], job: bytes, runtime_env: dict[str, Any]):
+    def __init__(
+        self,
+        conf: dict[str, Any],
+        job: bytes,
+        runtime_env: dict[str, Any],
+        address: str | None,
+        num_cpus: float | None,
+    ):
         n = min(int(conf["nodes"]), int(conf["num_cpus"]))  # each has a CPU
         if int(conf["nodes"]) < 1:
             raise ValueError(
@@ -65,7 +72,7 @@ class Here:
         told, tell = os.pipe()
         try:
             process = subprocess.Popen(
-                _workers.python_program(f"from skate.engine.node import main; main({tell})"),
+                local.python_program(f"from skate.engine.node import main; main({tell})"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -124,7 +131,7 @@ def _share(conf: dict[str, Any], i: int, n: int) -> dict[str, Any]:
     out = {name: conf[name] for name in config.KNOBS} | {
         "trace": "",
         "page": 0,
-        "preload": ",".join(_workers.modules(conf["preload"])),
+        "preload": ",".join(local.modules(conf["preload"])),
     }
     for name in ("num_cpus", "num_gpus"):
         out[name] = conf[name] // n + (i < conf[name] % n)

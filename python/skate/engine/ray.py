@@ -19,7 +19,8 @@ import sys
 import threading
 import time
 
-from skate.calls import by_value
+from skate import _skate
+from skate.calls import ambient_environment, by_value
 from skate.engine import node
 
 TYPE_CHECKING = False  # typing is slow to import
@@ -121,10 +122,12 @@ def _actor_class() -> Any:
     the node may lack skate."""
 
     class SkateNode:
-        def open(self, version: str, python: tuple[int, int], given: bytes) -> tuple[str, str]:
+        def open(
+            self, package: str, version: str, python: tuple[int, int], given: bytes
+        ) -> tuple[str, str]:
             """Opens the node. Returns (its address, "") or ("", why it cannot work)."""
             try:
-                skate = importlib.import_module("skate")
+                skate = importlib.import_module(package)
             except ImportError as e:
                 return "", f"has no skate ({e}): install it there, as here (skate {version})"
             if skate.__version__ != version:
@@ -132,13 +135,13 @@ def _actor_class() -> Any:
             if sys.version_info[:2] != python:
                 here = ".".join(map(str, sys.version_info[:2]))
                 return "", f"runs Python {here}, and this is {'.'.join(map(str, python))}"
-            node = importlib.import_module("skate.engine.node")
-            of = node.Given(*pickle.loads(given))
-            return f"{of.listen}:{node.open_node(of)}", ""
+            self.node = importlib.import_module(f"{package}.engine.node")
+            of = self.node.Given(*pickle.loads(given))
+            return f"{of.listen}:{self.node.open_node(of)}", ""
 
         def wait(self) -> None:
             """Serves the driver until it has ended."""
-            importlib.import_module("skate.engine.node").serve()
+            self.node.serve()
 
     return SkateNode
 
@@ -166,6 +169,8 @@ class Nodes:
         address: str | None,
         num_cpus: float | None,
     ):
+        # The program's sys.path is sent with functions: it may mean nothing on other machines.
+        ambient_environment.begin([], None)
         self._ray = ray = _ray()
         until = time.monotonic() + CONNECT_S
         self._actors: list[Any] = []
@@ -239,7 +244,8 @@ class Nodes:
         )
         self._actors.append(actor)
         return actor.open.remote(
-            sys.modules["skate"].__version__,
+            "skate",
+            _skate.__version__,
             sys.version_info[:2],
             by_value.dumps(tuple(given(n, knobs)), protocol=5),
         )

@@ -1,6 +1,6 @@
 /* abroad.h - calls of actors that belong to other engines (engine/foreign.h).
  *
- * Calls: object. The code of this part may call these parts of the driver and no others;
+ * Calls: object, spec. The code of this part may call these parts of the driver and no others;
  * tests/shape.py reads this line. */
 #ifndef SK_LOCAL_ABROAD_H
 #define SK_LOCAL_ABROAD_H

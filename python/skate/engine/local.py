@@ -36,7 +36,7 @@ def prepare(conf: dict[str, Any], runtime_env: dict[str, Any], job: dict[str, An
 
 def python_program(text: str) -> list[str]:
     """The command line of a process of skate that runs this text: this Python, and this skate."""
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    root = os.path.abspath(os.path.join(os.path.dirname(__file__), os.pardir, os.pardir))
     return [sys.executable, "-c", f"import sys; sys.path.insert(0, {root!r}); {text}"]
 
 
