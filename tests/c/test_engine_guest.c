@@ -7,6 +7,7 @@
 #include "engine/conf.h"
 #include "engine/guest.h"
 #include "engine/streams.h"
+#include "engine/watch.h"
 #include "test.h"
 
 enum { KIND = 5, FN = 77, N_MAX = 4000 };
@@ -512,6 +513,59 @@ TEST(streams_without_a_sink_are_taken_one_by_one) {
     release(five);
     release(thirteen);
     end();
+}
+
+struct seen {
+    struct sk_watch w;
+    _Atomic uint32_t n;
+};
+static void is_seen(struct sk_watch *w) { sk_container_of(w, struct seen, w)->n++; }
+static bool all_seen(void *arg) {
+    const struct seen *s = arg;
+    for (uint32_t i = 0; i < 3; i++)
+        if (!s[i].n) return false;
+    return true;
+}
+
+TEST(watches_are_called_once_when_an_object_exists) {
+    begin();
+    const struct sk_watch_ops *w = f.e->watch;
+    struct seen s[8] = {0};
+    for (uint32_t i = 0; i < 8; i++) s[i].w.fn = is_seen;
+    sk_oid one = put(1, 0), out[2], gone;
+    f.hold = true;
+    for (uint32_t i = 0; i < 2; i++) CHECK_OK(job((sk_aid){0}, &one, 1, &out[i], NULL));
+    sk_tid t = stream_without_sink(one);
+    CHECK_EQ(w->add(f.e, one, (sk_tid){0}, &s[0].w, NULL), SK_EDONE);
+    CHECK_OK(w->add(f.e, out[0], (sk_tid){0}, &s[0].w, NULL));
+    CHECK_OK(w->add(f.e, out[0], (sk_tid){0}, &s[1].w, NULL));
+    CHECK_OK(w->add(f.e, (sk_oid){0}, t, &s[2].w, NULL));
+    /* removed from the front, the middle and the end of a list */
+    for (uint32_t i = 3; i < 6; i++) CHECK_OK(w->add(f.e, out[0], (sk_tid){0}, &s[i].w, NULL));
+    CHECK(w->remove(f.e, &s[4].w) && w->remove(f.e, &s[5].w) && w->remove(f.e, &s[3].w));
+    CHECK(!w->remove(f.e, &s[3].w));
+    /* a watch holds its object */
+    CHECK_OK(job((sk_aid){0}, &one, 1, &gone, NULL));
+    CHECK_OK(w->add(f.e, gone, (sk_tid){0}, &s[6].w, NULL));
+    release(gone);
+    CHECK(w->remove(f.e, &s[6].w));
+    CHECK_EQ(w->add(f.e, gone, (sk_tid){0}, &s[6].w, NULL), SK_ELOST);
+    CHECK(!s[0].n && !s[1].n && !s[2].n);
+    f.hold = false;
+    CHECK_OK(f.e->ops->drive(f.e, all_seen, s, test_patience(), NULL));
+    for (uint32_t i = 0; i < 8; i++) CHECK_EQ(s[i].n, i < 3);
+    CHECK(!w->remove(f.e, &s[0].w));
+    CHECK_EQ(w->add(f.e, (sk_oid){0}, t, &s[2].w, NULL), SK_EDONE);
+    f.e->streams->drop(f.e, t);
+    CHECK_EQ(w->add(f.e, (sk_oid){0}, t, &s[2].w, NULL), SK_EDONE);
+    for (uint32_t i = 0; i < 2; i++) CHECK_EQ(take(out[i]), 1);
+    f.hold = true; /* what is watched when the engine closes is called then */
+    CHECK_OK(job((sk_aid){0}, &one, 1, &out[0], NULL));
+    CHECK_OK(w->add(f.e, out[0], (sk_tid){0}, &s[7].w, NULL));
+    release(out[0]);
+    release(one);
+    end();
+    CHECK_EQ(s[7].n, 1);
 }
 
 TEST(references_inside_arguments_are_refused) {

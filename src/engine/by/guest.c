@@ -17,6 +17,7 @@
 #include "engine/guest/guest_int.h"
 #include "engine/cluster/nodes.h"
 #include "engine/streams.h"
+#include "engine/watch.h"
 
 static struct sk_ghost *of(struct sk_engine *e) { return sk_container_of(e, struct sk_ghost, e); }
 
@@ -519,6 +520,23 @@ static sk_rc op_actor_leave(struct sk_engine *e, struct sk_err *err) {
     return SK_ERR(err, SK_EINVAL, "this process runs no actor");
 }
 
+/* ---- watch.h --------------------------------------------------------------------------------- */
+
+static sk_rc op_watch(struct sk_engine *e, sk_oid o, sk_tid stream, struct sk_watch *w,
+                      struct sk_err *err) {
+    struct sk_ghost *x = of(e);
+    sk_rc rc = begin(x, err);
+    if (rc == SK_OK) rc = sk_gwatch_add(x, o.v, stream.v, w, err);
+    return end(x, rc);
+}
+static bool op_unwatch(struct sk_engine *e, struct sk_watch *w) {
+    struct sk_ghost *x = of(e);
+    pthread_mutex_lock(&x->mu);
+    bool was = sk_gwatch_remove(x, w);
+    pthread_mutex_unlock(&x->mu);
+    return was;
+}
+
 /* ---- streams.h ------------------------------------------------------------------------------- */
 
 /* Takes the next yield, or waits for it. */
@@ -582,6 +600,7 @@ static const struct sk_custom_ops custom = {
     .index = op_res_index, .more = op_more, .more_read = op_more_read};
 static const struct sk_actors_ops actors = {
     .find = op_actor_find, .names = op_actor_names, .leave = op_actor_leave};
+static const struct sk_watch_ops watch = {.add = op_watch, .remove = op_unwatch};
 static const struct sk_envs_ops envs = {.define = op_env_define};
 static const struct sk_streams_ops streams = {
     .next = op_stream_next, .wait = op_stream_wait, .end = op_stream_end, .drop = op_stream_drop};
@@ -623,6 +642,7 @@ static void forget(struct sk_ghost *x) {
     sk_map_deinit(&x->tasks);
     sk_map_deinit(&x->actors);
     sk_map_deinit(&x->streams);
+    sk_map_deinit(&x->watches);
     sk_vec_free(&x->orders);
     sk_vec_free(&x->out);
     sk_vec_free(&x->shapes);
@@ -650,6 +670,8 @@ static void close_guest(struct sk_engine *e) {
     for (struct sk_list *it; (it = sk_list_first(&x->told)) || (it = sk_list_first(&x->waiting));)
         sk_gtask_fail(x, sk_container_of(it, struct sk_gtask, link), SK_ECLOSED,
                       "the engine is shut down");
+    sk_gwatch_tell_all(x); /* what has no task, such as the end of a dropped stream */
+    sk_gobj_drain(x);
     pthread_mutex_unlock(&x->mu);
     (void)sk_ghost_deliver(x);
     drop_handles(x);
@@ -669,6 +691,7 @@ static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **ou
                               .nodes = conf->guest->ops->join ? &nodes_ops : NULL,
                               .custom = &custom,
                               .streams = &streams,
+                              .watch = &watch,
                               .actors = conf->guest->actors ? &actors : NULL,
                               .envs = conf->guest->ops->env ? &envs : NULL,
                               .no_notes = !conf->guest->notes,
@@ -684,6 +707,7 @@ static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **ou
     sk_map_init(&x->tasks, TAG);
     sk_map_init(&x->actors, TAG);
     sk_map_init(&x->streams, TAG);
+    sk_map_init(&x->watches, TAG);
     pthread_mutex_init(&x->mu, NULL);
     pthread_condattr_init(&ca);
     pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);

@@ -120,6 +120,7 @@ struct sk_ghost {
     struct sk_err broken; /* code != 0: the guest has failed and is not called any more */
     struct sk_own *own;
     struct sk_map fns, tasks, actors, streams;
+    struct sk_map watches; /* object, or task of a stream -> its watches */
     struct sk_list waiting, told;
     struct sk_list actor_names;
     SK_VEC(struct sk_gorder) orders;
@@ -174,7 +175,7 @@ void sk_gactor_let_go(struct sk_ghost *x, struct sk_gactor *a);
 /* ---- stream.c: streams that have no sink */
 sk_rc sk_gstream_new(struct sk_ghost *x, uint64_t task, struct sk_err *err);
 void sk_gstream_free(struct sk_ghost *x, struct sk_gstream *s);
-void sk_gstream_yielded(struct sk_ghost *x, struct sk_gstream *s, uint64_t oid);
+void sk_gstream_yielded(struct sk_ghost *x, uint64_t task, struct sk_gstream *s, uint64_t oid);
 /* Says that the task has ended: well, or (why) with a failure. */
 void sk_gstream_over(struct sk_ghost *x, uint64_t task, struct sk_gval *why);
 /* As next() of streams.h, or with out NULL as wait(); SK_EAGAIN: it has to wait. */
@@ -182,6 +183,16 @@ sk_rc sk_gstream_take(struct sk_ghost *x, uint64_t task, sk_oid *out, struct sk_
 sk_rc sk_gstream_end(struct sk_ghost *x, uint64_t task, uint32_t kind, sk_oid *out,
                      struct sk_err *err);
 void sk_gstream_drop(struct sk_ghost *x, uint64_t task);
+
+/* ---- watch.c: add and remove of watch.h */
+struct sk_watch;
+sk_rc sk_gwatch_add(struct sk_ghost *x, uint64_t oid, uint64_t stream, struct sk_watch *w,
+                    struct sk_err *err);
+bool sk_gwatch_remove(struct sk_ghost *x, struct sk_watch *w);
+/* Says that the object exists now, or that the stream of the task has news. The caller drains the
+ * objects later (sk_gobj_drain). */
+void sk_gwatch_tell(struct sk_ghost *x, uint64_t key);
+void sk_gwatch_tell_all(struct sk_ghost *x);
 
 /* ---- loop.c: called without the lock */
 void *sk_ghost_loop(void *host);

@@ -20,10 +20,11 @@ void sk_gstream_free(struct sk_ghost *x, struct sk_gstream *s) {
     sk_free(s);
 }
 
-void sk_gstream_yielded(struct sk_ghost *x, struct sk_gstream *s, uint64_t oid) {
+void sk_gstream_yielded(struct sk_ghost *x, uint64_t task, struct sk_gstream *s, uint64_t oid) {
     SK_ASSERT(!s->over);
     if (s->dropped) sk_gobj_unref(x, oid);
     else if (!sk_vec_push(&s->yields, TAG, oid)) abort(); /* a value would be lost */
+    sk_gwatch_tell(x, task);
     pthread_cond_broadcast(&x->moved);
 }
 
@@ -33,6 +34,7 @@ static void set_end(struct sk_ghost *x, struct sk_gstream *s) {
     if (!o || sk_gobj_there(o)) return; /* nobody wants it, or not any more */
     o->val = s->why ? sk_gval_ref(s->why) : sk_gval_new(s->end_kind, (struct sk_bytes){0});
     if (!o->val) o->val = sk_gval_error(SK_ENOMEM, "no memory for a value");
+    sk_gwatch_tell(x, s->end);
 }
 
 static void maybe_free(struct sk_ghost *x, uint64_t task, struct sk_gstream *s) {
@@ -47,6 +49,7 @@ void sk_gstream_over(struct sk_ghost *x, uint64_t task, struct sk_gval *why) {
     s->over = true;
     s->why = why ? sk_gval_ref(why) : NULL;
     set_end(x, s);
+    sk_gwatch_tell(x, task);
     pthread_cond_broadcast(&x->moved);
     maybe_free(x, task, s);
 }
@@ -88,6 +91,7 @@ void sk_gstream_drop(struct sk_ghost *x, uint64_t task) {
     if (!s || s->dropped) return;
     s->dropped = true; /* the task runs to its end, for its side effects */
     while (s->n_taken < s->yields.n) sk_gobj_unref(x, s->yields.p[s->n_taken++]);
-    pthread_cond_broadcast(&x->moved); /* another thread may wait for the next yield */
+    sk_gwatch_tell(x, task); /* somebody else may wait for the next yield */
+    pthread_cond_broadcast(&x->moved);
     maybe_free(x, task, s);
 }

@@ -175,6 +175,7 @@ static void returned(struct sk_ghost *x, const struct sk_gtask *t, uint32_t i,
         o->handle = v ? v->handle : NULL;
         o->val = o->handle ? NULL : v ? sk_gval_new(v->kind, v->bytes) : sk_gval_ref(val);
         if (!sk_gobj_there(o)) o->val = sk_gval_error(SK_ENOMEM, "no memory for a value");
+        sk_gwatch_tell(x, t->first + i);
     } else if (v && v->handle) {
         sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_DROP, .handle = v->handle});
     }
@@ -278,7 +279,7 @@ void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev) {
             if (s && !ev->values[i].handle && ev->values[i].kind == SK_KIND_NOTE) continue;
             out.size_bytes = ev->sizes ? ev->sizes[i] : ev->values[i].bytes.n;
             out.oid.v = object_of(x, t, &ev->values[i], out.size_bytes, ev->node);
-            if (out.oid.v && s) sk_gstream_yielded(x, s, out.oid.v);
+            if (out.oid.v && s) sk_gstream_yielded(x, t->id, s, out.oid.v);
             else if (out.oid.v) emit(x, t, out, NULL);
         }
         break;

@@ -175,7 +175,39 @@ def test_max_pending_calls():
             skate.get(ref)
 
 
-# ---- generators ----
+# ---- generators, and results that are awaited ----
+
+
+def test_awaiting_results_does_not_hold_the_loop():
+    @skate.remote
+    class Gate:
+        def __init__(self):
+            self.event = asyncio.Event()
+
+        async def wait(self):
+            await self.event.wait()
+            return "open"
+
+        async def open(self):
+            self.event.set()
+
+    async def main():
+        gate = Gate.remote()
+        waits = [asyncio.ensure_future(awaited(gate.wait.remote())) for _ in range(3)]
+        await asyncio.sleep(0)  # each has begun to wait
+        await gate.open.remote()
+        assert await asyncio.gather(*waits) == ["open"] * 3
+
+        @skate.remote
+        def upto(n):
+            yield from range(n)
+
+        return [await ref async for ref in upto.remote(3)]
+
+    async def awaited(ref):
+        return await ref
+
+    assert asyncio.run(main()) == [0, 1, 2]
 
 
 def test_generators_of_tasks_and_actors():
