@@ -84,8 +84,8 @@ struct sk_guest_ops {
                     struct sk_err *err);
     /* Starts a task. If this call fails, the task fails with the same error. */
     sk_rc (*submit)(void *ctx, const struct sk_guest_task *t, struct sk_err *err);
-    /* Cancels a task, which still ends with an event. */
-    void (*cancel)(void *ctx, uint64_t task, bool force);
+    /* Cancels a task, which still ends with an event. flags: SK_CANCEL_*. */
+    void (*cancel)(void *ctx, uint64_t task, uint32_t flags);
     /* Ends an actor now; its calls that are under way end with events. */
     void (*actor_end)(void *ctx, uint64_t actor, bool restart);
     /* The environment (envs.h) with this number, before the first task that needs it. NULL: the

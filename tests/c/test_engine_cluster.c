@@ -581,6 +581,46 @@ TEST(cluster_actors_have_names_in_the_driver) {
     cluster_close(0);
 }
 
+/* Submits a child that waits, and waits for it. */
+TASK(cl_child) {
+    gate_add(6, 1);
+    bool opened = gate_wait(7, 1);
+    gate_add(8, 1); /* it was not killed */
+    return opened ? SK_OK : SK_ERR(err, SK_ETIMEOUT, "gate");
+}
+TASK(cl_parent) {
+    sk_oid o;
+    bool ready;
+    SK_TRY(t->engine->ops->define(t->engine, fid_of("cl_child"), "cl_child",
+                                  (struct sk_bytes){"cl_child", 8}, err));
+    SK_TRY(job_on(t->engine,
+                  &(struct job){.fn = "cl_child", .n_returns = NO_RETURNS, .opts.parent = t->id},
+                  NULL, NULL, err));
+    SK_TRY(job_on(t->engine, &(struct job){.fn = "cl_child", .opts.parent = t->id}, &o, NULL, err));
+    sk_rc rc = t->engine->ops->wait(t->engine, &o, 1, 1, INT64_MAX, &ready, err);
+    t->engine->ops->release(t->engine, o);
+    return rc;
+}
+
+TEST(cluster_cancels_the_children_of_a_task) {
+    cluster_open(1, &(struct eng_opt){.cpus = 2});
+    char text[300];
+    sk_tid t;
+    sk_oid o = eng_job_tid(&(struct job){.fn = "cl_parent"}, &t);
+    CHECK(gate_wait(6, 2)); /* both children run: the parent lends its CPU */
+    CHECK_OK(eng->ops->cancel(eng, t, SK_CANCEL_FORCE | SK_CANCEL_CHILDREN, NULL));
+    CHECK_EQ(eng_error(o, text, sizeof text), SK_ECANCEL);
+    /* nothing but them has the CPUs: this needs both */
+    struct sk_need n = {.res.amount = {2 * SK_RES_UNIT}};
+    sk_shape both;
+    CHECK_OK(eng->ops->shape(eng, &n, &both, NULL));
+    CHECK_EQ(eng_take(eng_job(
+                 &(struct job){.fn = "cl_add", .a = {VAL(1), VAL(2)}, .n_a = 2, .shape = both})),
+             3);
+    CHECK_EQ(atomic_load(&gate->w[8]), 0);
+    cluster_close(0);
+}
+
 /* ---- losses ---------------------------------------------------------------------------------- */
 
 TEST(cluster_makes_values_of_a_killed_node_again) {

@@ -86,8 +86,9 @@ static sk_rc g_submit(void *ctx, const struct sk_guest_task *t, struct sk_err *e
     CHECK(sk_vec_push(&f.told, SK_TAG_TEST, x));
     return SK_OK;
 }
-static void g_cancel(void *ctx, uint64_t task, bool force) {
-    (void)ctx, (void)force;
+static void g_cancel(void *ctx, uint64_t task, uint32_t flags) {
+    (void)ctx;
+    CHECK(flags <= (SK_CANCEL_FORCE | SK_CANCEL_CHILDREN));
     for (uint32_t i = 0; i < f.told.n; i++)
         if (f.told.p[i].task == task) f.told.p[i].cancelled = true;
 }

@@ -416,9 +416,9 @@ static sk_rc g_submit(void *ctx, const struct sk_guest_task *t, struct sk_err *e
     return unlock(c, sk_book_submit(c->book, t, err), false); /* poll, which follows, sends it */
 }
 
-static void g_cancel(void *ctx, uint64_t task, bool force) {
+static void g_cancel(void *ctx, uint64_t task, uint32_t flags) {
     struct sk_cluster *c = lock(ctx);
-    sk_book_cancel(c->book, task, force);
+    sk_book_cancel(c->book, task, flags);
     (void)unlock(c, SK_OK, true);
 }
 

@@ -208,9 +208,8 @@ static sk_rc op_cancel(struct sk_engine *e, sk_tid tid, uint32_t flags, struct s
     if (t && !t->told && !t->is_init)
         sk_gtask_fail(x, t, SK_ECANCEL, "the task was cancelled before it began");
     else if (t)
-        sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_CANCEL,
-                                             .id = t->id,
-                                             .flag = (flags & SK_CANCEL_FORCE) != 0});
+        sk_ghost_order(x,
+                       (struct sk_gorder){.kind = SK_GORDER_CANCEL, .id = t->id, .flags = flags});
     return end(x, SK_OK);
 }
 

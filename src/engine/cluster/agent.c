@@ -917,7 +917,8 @@ void sk_agent_beat(struct sk_agent *a) {
 
 static void cancel(struct sk_agent *a, const struct sk_cmsg *m) {
     struct atask *t = sk_map_get(&a->tasks, m->end.id);
-    uint32_t flags = m->end.flags & SK_RUN_FORCE ? SK_CANCEL_FORCE : 0;
+    uint32_t flags = (m->end.flags & SK_RUN_FORCE ? SK_CANCEL_FORCE : 0u) |
+                     (m->end.flags & SK_RUN_CHILDREN ? SK_CANCEL_CHILDREN : 0u);
     if (t && t->given) (void)!a->e->ops->cancel(a->e, t->tid, flags, NULL); /* it may have ended */
     else if (t) fail_waiting(a, t, SK_ECANCEL, "the task was cancelled before it began");
 }

@@ -71,7 +71,7 @@ sk_rc sk_book_define(struct sk_book *b, sk_fid fn, const char *name, struct sk_b
 void sk_book_env(struct sk_book *b, uint32_t number, struct sk_bytes env);
 sk_rc sk_book_submit(struct sk_book *b, const struct sk_guest_task *t,
                      struct sk_err *err) SK_MUST_USE;
-void sk_book_cancel(struct sk_book *b, uint64_t task, bool force);
+void sk_book_cancel(struct sk_book *b, uint64_t task, uint32_t flags); /* SK_CANCEL_* */
 void sk_book_actor_end(struct sk_book *b, uint64_t actor, bool restart);
 /* Takes the reference of `blob` over, on failure, too. */
 sk_rc sk_book_put(struct sk_book *b, struct sk_bblob *blob, struct sk_bval **out,

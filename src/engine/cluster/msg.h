@@ -60,7 +60,7 @@ enum sk_cmsg_type {
 };
 
 enum { SK_ROLE_DRIVER = 1, SK_ROLE_NODE = 2 };
-/* flags of RUN; of CANCEL: SK_RUN_FORCE; of END_ACTOR: SK_RUN_RESTART */
+/* flags of RUN; of CANCEL: SK_RUN_FORCE, SK_RUN_CHILDREN; of END_ACTOR: SK_RUN_RESTART */
 enum {
     SK_RUN_INIT = 1,
     SK_RUN_RETRY_ERRORS = 2,
@@ -69,7 +69,8 @@ enum {
     SK_RUN_ASYNC = 16,   /* of a constructor: the actor has an event loop */
     SK_RUN_NO_WAIT = 32, /* of a call: sk_task_opts.no_wait */
     /* of a call: the first one after the calls of its actor came back as MISSING */
-    SK_RUN_RESUME = 64
+    SK_RUN_RESUME = 64,
+    SK_RUN_CHILDREN = 128
 };
 
 struct sk_cmsg_arg { /* an argument of RUN */

@@ -723,12 +723,15 @@ void sk_btask_missing(struct sk_book *b, struct sk_bnode *n, const struct sk_cms
     else sk_btask_queue(b, t, true);
 }
 
-void sk_book_cancel(struct sk_book *b, uint64_t task, bool force) {
+void sk_book_cancel(struct sk_book *b, uint64_t task, uint32_t flags) {
     struct sk_btask *t = sk_map_get(&b->tasks, task);
     if (!t || t->over) return;
     t->cancelled = true;
     if (t->state == SK_B_SENT) {
-        struct sk_cmsg m = {.type = SK_CMSG_CANCEL, .end = {t->seq, force ? SK_RUN_FORCE : 0u}};
+        struct sk_cmsg m = {
+            .type = SK_CMSG_CANCEL,
+            .end = {t->seq, (flags & SK_CANCEL_FORCE ? SK_RUN_FORCE : 0u) |
+                                (flags & SK_CANCEL_CHILDREN ? SK_RUN_CHILDREN : 0u)}};
         sk_bnode_send(sk_bnode_of(b, t->node), &m);
     } else sk_btask_fail(b, t, SK_ECANCEL, "the task was cancelled before it began");
 }

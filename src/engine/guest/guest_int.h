@@ -96,10 +96,11 @@ enum sk_gorder_kind {
 };
 struct sk_gorder { /* an order to the guest, carried out by the host's thread */
     enum sk_gorder_kind kind;
-    bool flag;    /* CANCEL: force. ACTOR_END: restart */
-    uint64_t id;  /* id of the function, task or actor; number of the environment */
-    void *handle; /* DROP: the handle to be dropped */
-    char *name;   /* DEFINE: owned by the order, as are the bytes, also of ENV */
+    bool flag;      /* ACTOR_END: restart */
+    uint32_t flags; /* CANCEL: SK_CANCEL_* */
+    uint64_t id;    /* id of the function, task or actor; number of the environment */
+    void *handle;   /* DROP: the handle to be dropped */
+    char *name;     /* DEFINE: owned by the order, as are the bytes, also of ENV */
     void *def;
     size_t def_n;
 };

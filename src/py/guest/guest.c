@@ -239,11 +239,11 @@ static sk_rc g_submit(void *ctx, const struct sk_guest_task *t, struct sk_err *e
     return rc;
 }
 
-static void g_cancel(void *ctx, uint64_t task, bool force) {
+static void g_cancel(void *ctx, uint64_t task, uint32_t flags) {
     struct guest *g = ctx;
     PyGILState_STATE s = PyGILState_Ensure();
     PyObject *r = PyObject_CallMethod(g->engine, "cancel", "KO", (unsigned long long)task,
-                                      force ? Py_True : Py_False);
+                                      flags & SK_CANCEL_FORCE ? Py_True : Py_False);
     if (!r) PyErr_WriteUnraisable(g->engine); /* after a failure here the task ends by itself */
     Py_XDECREF(r);
     PyGILState_Release(s);

@@ -907,7 +907,7 @@ static void run_one(int how) {
             if (t->submitted && !t->over && !t->is_init) {
                 t->cancelled = true;
                 c.n_cancelled++;
-                sk_book_cancel(c.book, k + 1, test_below(2));
+                sk_book_cancel(c.book, k + 1, (uint32_t)test_below(4));
             }
         }
     }
