@@ -569,6 +569,37 @@ TEST(watches_are_called_once_when_an_object_exists) {
     CHECK_EQ(s[7].n, 1);
 }
 
+static int64_t cpu_ns(void) {
+    struct timespec ts;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+    return ts.tv_sec * SK_SEC + ts.tv_nsec;
+}
+
+/* Each submission once looked at every task that waited. */
+TEST(tasks_that_wait_cost_those_after_them_nothing) {
+    enum { N = 30000, TENTH = N / 10 };
+    begin();
+    f.hold = true;
+    sk_oid one = put(1, 0), late, *out = calloc(N, sizeof *out);
+    CHECK(out);
+    CHECK_OK(job((sk_aid){0}, &one, 1, &late, NULL));
+    int64_t took[10];
+    for (uint32_t k = 0; k < 10; k++) {
+        int64_t from = cpu_ns();
+        for (uint32_t i = 0; i < TENTH; i++)
+            CHECK_OK(job((sk_aid){0}, &late, 1, &out[k * TENTH + i], NULL));
+        took[k] = cpu_ns() - from;
+    }
+    CHECK_MSG(took[9] < 4 * took[0] + 20 * SK_MS, "the first %d took %.1f ms, the last %.1f", TENTH,
+              (double)took[0] / 1e6, (double)took[9] / 1e6);
+    f.hold = false;
+    for (uint32_t i = 0; i < N; i++) CHECK_EQ(take(out[i]), 1);
+    release(late);
+    release(one);
+    free(out);
+    end();
+}
+
 TEST(references_inside_arguments_are_refused) {
     begin();
     uint64_t n = 1;

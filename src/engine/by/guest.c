@@ -192,7 +192,7 @@ static sk_rc op_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid
     if (a && !t->max_retries && x->g.actors) t->max_retries = a->max_task_retries;
     if (opts->refused) sk_gtask_fail(x, t, SK_EINFEASIBLE, opts->refused);
     else if (a && a->why) sk_gtask_fail(x, t, SK_EACTOR, "its actor is dead");
-    else sk_gtask_settle(x);
+    else sk_gtask_try(x, t);
 out:
     while (rc != SK_OK && made) sk_gobj_unref(x, base + --made);
     return end(x, rc);
@@ -251,6 +251,7 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
                             .n_calls = 1,
                             .max_task_retries = o.max_task_retries,
                             .is_async = o.is_async};
+    sk_list_init(&a->calls);
     SK_GO(sk_names_add(&x->actor_names, "actor", o.space, o.name, o.meta, a, &a->name, err));
     if (x->g.actors && o.n_groups) {
         if (!(a->groups = sk_memdup(TAG, o.groups, o.n_groups * sizeof *o.groups)))
@@ -269,7 +270,7 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
     ready->v = id;
     const char *refused = sk_task_opts_of(&s)->refused;
     if (refused) sk_gtask_fail(x, t, SK_EINFEASIBLE, refused);
-    else sk_gtask_settle(x);
+    else sk_gtask_try(x, t);
     return end(x, SK_OK);
 out:
     if ((t = sk_map_get(&x->tasks, id + 2)) && made) sk_gtask_free(x, t);

@@ -40,9 +40,12 @@ struct sk_gobj {
     void *handle;
     uint64_t size, task; /* task: the task that makes it; 0: none */
     uint32_t node;
+    struct sk_list lacking; /* arguments that wait for it, while it does not exist */
 };
 
 struct sk_garg {
+    struct sk_list lack; /* in `lacking` of its object */
+    struct sk_gtask *of;
     uint64_t ref; /* a held reference; 0: the argument is `val` */
     struct sk_gval *val;
     bool part; /* only these bytes of the value */
@@ -59,15 +62,16 @@ struct sk_gactor {
     bool is_async;
     uint32_t n_groups; /* not 0: its calls begin in any order */
     uint32_t *groups;
-    uint64_t scan;       /* number of the last scan of the queue that found a call of this actor */
-    struct sk_gval *why; /* of a failed actor: the error with which its calls end */
+    struct sk_list calls; /* that wait, in order */
+    struct sk_gval *why;  /* of a failed actor: the error with which its calls end */
 };
 
 struct sk_gtask {
     struct sk_list link; /* in `waiting` until the task is given to the guest, then in `told` */
+    struct sk_list call; /* of a call that waits: in `calls` of its actor */
     uint64_t id, first, actor;
     sk_fid fn;
-    uint32_t n_returns, n_args, max_calls, group;
+    uint32_t n_returns, n_args, n_lacking, max_calls, group;
     bool is_init, told, retry_exceptions, node_only, no_wait;
     uint32_t node;
     int32_t max_retries;
@@ -130,7 +134,7 @@ struct sk_ghost {
     SK_VEC(struct sk_gval *) envs; /* index: number - 1 */
     SK_VEC(struct sk_node) nodes;
     struct sk_res_names names; /* of custom resources; the nodes number them in the same order */
-    uint64_t next_id, scan;
+    uint64_t next_id;
     int32_t task_retries;
     int64_t asked_ns; /* when the guest was last asked for its nodes */
     /* Numbers of requests to ask the guest for its nodes now: of the last one that was made, and of
@@ -158,9 +162,10 @@ void sk_ghost_order(struct sk_ghost *x, struct sk_gorder o);
 sk_rc sk_gtask_make(struct sk_ghost *x, const struct sk_task_spec *s, uint64_t id, uint64_t first,
                     struct sk_gtask **out, struct sk_err *err);
 void sk_gtask_free(struct sk_ghost *x, struct sk_gtask *t);
-/* Called when an object has come to exist or an actor has begun: queues orders for the tasks that
- * waited for that. */
-void sk_gtask_settle(struct sk_ghost *x);
+/* Gives the task to the guest, if it can begin; else it waits for its arguments and its actor. */
+void sk_gtask_try(struct sk_ghost *x, struct sk_gtask *t);
+/* Says that an object has come to exist: gives the tasks to the guest that waited for it only. */
+void sk_gtask_exists(struct sk_ghost *x, uint64_t id, struct sk_gobj *o);
 /* Handles an event of a task that is not over; takes the event's values over. */
 void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev);
 void sk_gactor_free(struct sk_ghost *x, struct sk_gactor *a); /* NULL is fine */

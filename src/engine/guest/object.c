@@ -58,7 +58,7 @@ void sk_gobj_drain(struct sk_ghost *x) {
     while (sk_own_next_freed(x->own, &id, &data)) {
         struct sk_gobj *o = data;
         /* fetched bytes belong to views only, so no lock of the guest is taken here */
-        SK_ASSERT(!o->val || !o->val->token);
+        SK_ASSERT((!o->val || !o->val->token) && sk_list_empty(&o->lacking));
         sk_gval_unref(x, o->val);
         if (o->handle)
             sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_DROP, .handle = o->handle});
@@ -81,6 +81,7 @@ sk_rc sk_gobj_new(struct sk_ghost *x, uint64_t id, uint64_t task, struct sk_gval
         sk_free(o);
         return rc;
     }
+    sk_list_init(&o->lacking);
     o->task = task;
     if (n_in && (rc = sk_own_contains(x->own, id, (const uint64_t *)(const void *)in, n_in, err)) !=
                     SK_OK) {

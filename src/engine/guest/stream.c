@@ -34,7 +34,7 @@ static void set_end(struct sk_ghost *x, struct sk_gstream *s) {
     if (!o || sk_gobj_there(o)) return; /* nobody wants it, or not any more */
     o->val = s->why ? sk_gval_ref(s->why) : sk_gval_new(s->end_kind, (struct sk_bytes){0});
     if (!o->val) o->val = sk_gval_error(SK_ENOMEM, "no memory for a value");
-    sk_gwatch_tell(x, s->end);
+    sk_gtask_exists(x, s->end, o);
 }
 
 static void maybe_free(struct sk_ghost *x, uint64_t task, struct sk_gstream *s) {

@@ -40,9 +40,15 @@ static sk_rc fill(struct sk_ghost *x, struct sk_gtask *t, const struct sk_task_s
         t->args[i].part = a->part;
         t->args[i].offset = a->offset;
         t->args[i].length = a->length;
+        t->args[i].of = t;
+        sk_list_init(&t->args[i].lack);
         if (!a->ref.v && !(t->args[i].val = sk_gval_new(a->kind, a->bytes)))
             return SK_ERR(err, SK_ENOMEM, "task %s: argument %u", t->name, i);
         t->n_args++;
+        struct sk_gobj *o = a->ref.v ? sk_own_get(x->own, a->ref.v) : NULL;
+        if (!o || sk_gobj_there(o)) continue;
+        t->n_lacking++;
+        sk_list_push_back(&o->lacking, &t->args[i].lack);
     }
     return SK_OK;
 }
@@ -73,6 +79,7 @@ sk_rc sk_gtask_make(struct sk_ghost *x, const struct sk_task_spec *s, uint64_t i
                            .sink = s->sink,
                            .sink_tag = s->sink_tag};
     sk_list_init(&t->link);
+    sk_list_init(&t->call);
     if (s->shape) t->need = x->shapes.p[s->shape - 1];
     else if (!s->actor.v) t->need.res.amount[SK_RES_CPU] = SK_RES_UNIT;
     sk_rc rc = fill(x, t, s, err);
@@ -89,8 +96,10 @@ sk_rc sk_gtask_make(struct sk_ghost *x, const struct sk_task_spec *s, uint64_t i
 
 void sk_gtask_free(struct sk_ghost *x, struct sk_gtask *t) {
     sk_list_del(&t->link);
+    sk_list_del(&t->call);
     if (sk_map_get(&x->tasks, t->id) == t) sk_map_del(&x->tasks, t->id);
     for (uint32_t i = 0; i < t->n_args; i++) {
+        sk_list_del(&t->args[i].lack);
         if (t->args[i].ref) sk_own_unhold(x->own, t->args[i].ref);
         sk_gval_unref(x, t->args[i].val);
     }
@@ -102,29 +111,42 @@ void sk_gtask_free(struct sk_ghost *x, struct sk_gtask *t) {
 
 /* ---- to the guest ---------------------------------------------------------------------------- */
 
-static bool can_begin(struct sk_ghost *x, const struct sk_gtask *t) {
-    struct sk_gactor *a = t->actor ? sk_map_get(&x->actors, t->actor) : NULL;
-    bool ready = !a || t->is_init || (a->started && (a->n_groups || a->scan != x->scan));
-    for (uint32_t i = 0; ready && i < t->n_args; i++) {
-        const struct sk_gobj *o = t->args[i].ref ? sk_own_get(x->own, t->args[i].ref) : NULL;
-        SK_ASSERT(o || !t->args[i].ref); /* the task holds its arguments, so they exist */
-        ready = !o || sk_gobj_there(o);
-    }
-    if (!ready && a) a->scan = x->scan; /* later calls of the actor have to wait behind this one */
-    return ready;
+static void tell(struct sk_ghost *x, struct sk_gtask *t) {
+    SK_ASSERT(!t->told && !t->n_lacking);
+    t->told = true;
+    sk_list_del(&t->call);
+    sk_list_del(&t->link);
+    sk_list_push_back(&x->told, &t->link);
+    sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_SUBMIT, .id = t->id});
 }
 
-void sk_gtask_settle(struct sk_ghost *x) {
-    x->scan++;
-    SK_LIST_EACH_SAFE (it, tmp, &x->waiting) {
-        struct sk_gtask *t = sk_container_of(it, struct sk_gtask, link);
-        if (!can_begin(x, t)) continue;
-        SK_ASSERT(!t->told);
-        t->told = true;
-        sk_list_del(it);
-        sk_list_push_back(&x->told, it);
-        sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_SUBMIT, .id = t->id});
+/* Gives the calls that can begin to the guest. */
+static void flush(struct sk_ghost *x, struct sk_gactor *a) {
+    if (!a->started || a->ended) return;
+    SK_LIST_EACH_SAFE (it, tmp, &a->calls) {
+        struct sk_gtask *t = sk_container_of(it, struct sk_gtask, call);
+        if (!t->n_lacking) tell(x, t);
+        else if (!a->n_groups) return; /* those behind it keep their order */
     }
+}
+
+void sk_gtask_try(struct sk_ghost *x, struct sk_gtask *t) {
+    struct sk_gactor *a = t->actor && !t->is_init ? sk_map_get(&x->actors, t->actor) : NULL;
+    if (a && sk_list_empty(&t->call)) sk_list_push_back(&a->calls, &t->call);
+    if (t->n_lacking) return;
+    if (!a) tell(x, t);
+    else if (!a->n_groups) flush(x, a);
+    else if (a->started && !a->ended) tell(x, t);
+}
+
+void sk_gtask_exists(struct sk_ghost *x, uint64_t id, struct sk_gobj *o) {
+    for (struct sk_list *it; (it = sk_list_first(&o->lacking));) {
+        struct sk_gtask *t = sk_container_of(it, struct sk_garg, lack)->of;
+        sk_list_del(it);
+        SK_ASSERT(t->n_lacking > 0 && !t->told);
+        if (!--t->n_lacking) sk_gtask_try(x, t);
+    }
+    sk_gwatch_tell(x, id);
 }
 
 /* ---- from the guest -------------------------------------------------------------------------- */
@@ -175,7 +197,7 @@ static void returned(struct sk_ghost *x, const struct sk_gtask *t, uint32_t i,
         o->handle = v ? v->handle : NULL;
         o->val = o->handle ? NULL : v ? sk_gval_new(v->kind, v->bytes) : sk_gval_ref(val);
         if (!sk_gobj_there(o)) o->val = sk_gval_error(SK_ENOMEM, "no memory for a value");
-        sk_gwatch_tell(x, t->first + i);
+        sk_gtask_exists(x, t->first + i, o);
     } else if (v && v->handle) {
         sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_DROP, .handle = v->handle});
     }
@@ -183,13 +205,14 @@ static void returned(struct sk_ghost *x, const struct sk_gtask *t, uint32_t i,
 
 static void finish(struct sk_ghost *x, struct sk_gtask *t) {
     struct sk_gactor *a = t->actor ? sk_map_get(&x->actors, t->actor) : NULL;
+    bool held_back = t->is_init || (a && !a->n_groups); /* calls that can begin now */
     sk_gtask_free(x, t);
     if (a) {
         SK_ASSERT(a->n_calls > 0);
+        if (held_back) flush(x, a);
         a->n_calls--;
         sk_gactor_maybe_end(x, a);
     }
-    sk_gtask_settle(x);
     pthread_cond_broadcast(&x->moved);
 }
 
@@ -333,15 +356,8 @@ void sk_gactor_die(struct sk_ghost *x, struct sk_gactor *a, struct sk_gval *why)
     }
     a->why = why;
     a->ended = true;
-    sk_gactor_let_go(x, a);         /* the caller's count keeps it */
-    for (bool more = true; more;) { /* the end of one call may end others */
-        more = false;
-        SK_LIST_EACH (it, &x->waiting) {
-            struct sk_gtask *t = sk_container_of(it, struct sk_gtask, link);
-            if (t->actor != a->id || t->is_init) continue;
-            failed(x, t, sk_gval_ref(why), (struct sk_event){.kind = SK_EV_FAILED});
-            more = true;
-            break;
-        }
-    }
+    sk_gactor_let_go(x, a); /* the caller's count keeps it */
+    for (struct sk_list *it; (it = sk_list_first(&a->calls));)
+        failed(x, sk_container_of(it, struct sk_gtask, call), sk_gval_ref(why),
+               (struct sk_event){.kind = SK_EV_FAILED});
 }
