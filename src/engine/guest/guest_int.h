@@ -158,6 +158,16 @@ void sk_gobj_drain(struct sk_ghost *x);
  * lost for ever. */
 void sk_ghost_order(struct sk_ghost *x, struct sk_gorder o);
 
+/* add and remove of watch.h */
+struct sk_watch;
+sk_rc sk_gwatch_add(struct sk_ghost *x, uint64_t oid, uint64_t stream, struct sk_watch *w,
+                    struct sk_err *err);
+bool sk_gwatch_remove(struct sk_ghost *x, struct sk_watch *w);
+/* Says that the object exists now, or that the stream of the task has news. The caller drains the
+ * objects later (sk_gobj_drain). */
+void sk_gwatch_tell(struct sk_ghost *x, uint64_t key);
+void sk_gwatch_tell_all(struct sk_ghost *x);
+
 /* ---- task.c */
 sk_rc sk_gtask_make(struct sk_ghost *x, const struct sk_task_spec *s, uint64_t id, uint64_t first,
                     struct sk_gtask **out, struct sk_err *err);
@@ -189,16 +199,6 @@ sk_rc sk_gstream_take(struct sk_ghost *x, uint64_t task, sk_oid *out, struct sk_
 sk_rc sk_gstream_end(struct sk_ghost *x, uint64_t task, uint32_t kind, sk_oid *out,
                      struct sk_err *err);
 void sk_gstream_drop(struct sk_ghost *x, uint64_t task);
-
-/* ---- watch.c: add and remove of watch.h */
-struct sk_watch;
-sk_rc sk_gwatch_add(struct sk_ghost *x, uint64_t oid, uint64_t stream, struct sk_watch *w,
-                    struct sk_err *err);
-bool sk_gwatch_remove(struct sk_ghost *x, struct sk_watch *w);
-/* Says that the object exists now, or that the stream of the task has news. The caller drains the
- * objects later (sk_gobj_drain). */
-void sk_gwatch_tell(struct sk_ghost *x, uint64_t key);
-void sk_gwatch_tell_all(struct sk_ghost *x);
 
 /* ---- loop.c: called without the lock */
 void *sk_ghost_loop(void *host);
