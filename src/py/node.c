@@ -1,7 +1,9 @@
-/* node.c - lets the engine of this process serve a driver of a cluster (engine/cluster/node.h).
- * skate/engine/node.py is the program that does so. */
+/* node.c - the nodes of a cluster: the engine of this process as one (engine/cluster/node.h;
+ * skate/engine/node.py is the program), and nodes that join and leave the engine of this driver
+ * (engine/cluster/nodes.h). */
 #include "base/clock.h"
 #include "engine/cluster/node.h"
+#include "engine/cluster/nodes.h"
 #include "py/core/core.h"
 #include "py/node.h"
 
@@ -55,6 +57,41 @@ static PyObject *m_node_wait(PyObject *module, PyObject *seconds) {
     return PyUnicode_FromString(rc == SK_OK ? "" : err.msg);
 }
 
+static bool has_nodes(struct py_state *st) {
+    return py_ensure(st) == 0 && py_has(st, st->engine->nodes, "nodes that come and go");
+}
+
+static PyObject *m_node_join(PyObject *module, PyObject *address) {
+    struct py_state *st = PyModule_GetState(module);
+    const char *at = PyUnicode_Check(address) ? PyUnicode_AsUTF8(address) : NULL;
+    uint32_t number = 0;
+    PY_ERR(err);
+    if (!at)
+        return PyErr_Occurred() ? NULL
+                                : PyErr_Format(PyExc_TypeError, "node_join takes \"host:port\"");
+    if (!has_nodes(st)) return NULL;
+    sk_rc rc;
+    PY_DROP(st)
+    rc = st->engine->nodes->join(st->engine, at, &number, &err);
+    PY_TAKE(st)
+    return rc == SK_OK ? PyLong_FromUnsignedLong(number) : py_raise(st, rc, &err);
+}
+
+static PyObject *m_node_drain(PyObject *module, PyObject *args) {
+    struct py_state *st = PyModule_GetState(module);
+    unsigned int number;
+    double seconds;
+    PY_ERR(err);
+    if (!PyArg_ParseTuple(args, "Id", &number, &seconds) || !has_nodes(st)) return NULL;
+    int64_t until = sk_deadline_ns((int64_t)(SK_MIN(SK_MAX(seconds, 0.0), 1e9) * SK_SEC));
+    sk_rc rc;
+    PY_DROP(st)
+    rc = st->engine->nodes->drain(st->engine, number, until, &err);
+    PY_TAKE(st)
+    if (rc != SK_OK) return py_raise(st, rc, &err);
+    Py_RETURN_NONE;
+}
+
 void py_node_close(struct py_state *st) {
     struct sk_cluster_node *n = st->node;
     st->node = NULL;
@@ -68,5 +105,9 @@ PyMethodDef py_node_methods[] = {
      "Lets the engine of this process serve the driver of a job; the port where it listens."},
     {"node_wait", m_node_wait, METH_O,
      "Waits until the driver has ended: '', or what happened to it; None: it has not yet."},
+    {"node_join", m_node_join, METH_O,
+     "node_join(address): one more node serves the engine of this driver; its number."},
+    {"node_drain", m_node_drain, METH_VARARGS,
+     "node_drain(number, seconds): the node gets no new task, and goes when it is empty."},
     {NULL, NULL, 0, NULL},
 };

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 
-from skate import config
+from skate import _skate, config
 from skate.calls import ambient_environment, by_value
 from skate.engine import local, node
 from skate.terminal import prints
@@ -39,34 +39,50 @@ class Here:
             raise ValueError(
                 "the engine cluster needs nodes: say how many to start on this machine by SKATE_NODES or _system_config={'nodes': N}"
             )
+        self._about = conf, job, runtime_env
         # Workers begin with the sys.path and the folder of the program, as those of a local engine.
-        path = ambient_environment.path_now()
-        ambient_environment.begin(path, os.getcwd())
-        number, secret = int.from_bytes(os.urandom(7), "little"), os.urandom(32)
+        self._path = ambient_environment.path_now()
+        ambient_environment.begin(self._path, os.getcwd())
+        self._number, self._secret = int.from_bytes(os.urandom(7), "little"), os.urandom(32)
+        self._n = 0  # nodes that were started so far
         self._started: list[tuple[subprocess.Popen[bytes], int]] = []
         self._shown: list[threading.Thread] = []
         self._shows = bool(conf["prints"])
-        self.conf: dict[str, Any] = {"job_number": number, "job_secret": secret}
+        self.conf: dict[str, Any] = {"job_number": self._number, "job_secret": self._secret}
         try:
             for i in range(n):
-                self._start(
-                    node.Given(
-                        number,
-                        secret,
-                        ADDRESS,
-                        f"node {i + 1}",
-                        job,
-                        runtime_env,
-                        _share(conf, i, n),
-                        {name: 0.0 if i else x for name, x in conf["resources"].items()},
-                        1 + i % 31,
-                        path,
-                    )
-                )
-            self.conf["addresses"] = self._addresses()
+                custom = {name: 0.0 if i else x for name, x in conf["resources"].items()}
+                self._start(self._given(_share(conf, i, n), custom))
+            until = time.monotonic() + START_S
+            self.conf["addresses"] = [self._address(*x, until) for x in self._started]
         except BaseException:
             self.close(0)
             raise
+
+    def add(self, num_cpus: int = 1) -> int:
+        """Starts one more node while the engine is open: with so many CPUs, and with the memory of
+        the smallest share. Returns its number."""
+        conf = self._about[0]
+        share = _share(conf, 0, max(int(conf["nodes"]), 1)) | {"num_cpus": num_cpus, "num_gpus": 0}
+        self._start(self._given(share, dict.fromkeys(conf["resources"], 0.0)))
+        address = self._address(*self._started[-1], time.monotonic() + START_S)
+        return _skate.node_join(address)
+
+    def _given(self, share: dict[str, Any], custom: dict[str, float]) -> node.Given:
+        self._n += 1
+        _, job, runtime_env = self._about
+        return node.Given(
+            self._number,
+            self._secret,
+            ADDRESS,
+            f"node-{self._n}",
+            job,
+            runtime_env,
+            share,
+            custom,
+            1 + (self._n - 1) % 31,
+            self._path,
+        )
 
     def _start(self, given: node.Given) -> None:
         told, tell = os.pipe()
@@ -99,16 +115,13 @@ class Here:
             if self._shows or stream == "stderr":
                 prints.write(getattr(sys, stream), line.decode("utf-8", "backslashreplace"))
 
-    def _addresses(self) -> list[str]:
-        """What the nodes say: where they listen, or why they do not."""
-        out, until = [], time.monotonic() + START_S
-        for process, told in self._started:
-            said = node.read_line(told, until)
-            if not said.isdigit():
-                what = said or f"it ended with {process.wait(END_S)}, and its stderr says why"
-                raise RuntimeError(f"a node of the engine cluster did not start: {what}")
-            out.append(f"{ADDRESS}:{said}")
-        return out
+    def _address(self, process: subprocess.Popen[bytes], told: int, until: float) -> str:
+        """What a node says: where it listens, or why it does not."""
+        said = node.read_line(told, until)
+        if not said.isdigit():
+            what = said or f"it ended with {process.wait(END_S)}, and its stderr says why"
+            raise RuntimeError(f"a node of the engine cluster did not start: {what}")
+        return f"{ADDRESS}:{said}"
 
     def close(self, patience_s: float = END_S) -> None:
         """Waits for the nodes, which end with their driver's engine; kills those that do not."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import importlib
+import logging
 import os
 import pickle
 import socket
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 OLDEST = (2, 50)
+LOOK_S = 1.0  # how often the driver asks for nodes that have joined
 PATIENCE_S = 10.0  # seconds to wait for answers that arrive at once unless something is wrong
 # the most seconds for joining a cluster and checking all its nodes, so that an error comes within
 # 10 s
@@ -171,56 +173,66 @@ class Nodes:
     ):
         # The program's sys.path is sent with functions: it may mean nothing on other machines.
         ambient_environment.begin([], None)
-        self._ray = ray = _ray()
+        self._ray = _ray()
         until = time.monotonic() + CONNECT_S
+        self._about = conf, job, runtime_env, num_cpus
         self._actors: list[Any] = []
         self._ends: list[Any] = []
-        self._ours = _connect(ray, conf, address, until)
+        self._known: set[str] = set()
+        self._closed = threading.Event()
+        self._ours = _connect(self._ray, conf, address, until)
         # Registered after Ray's exit handler, so it runs before it; after Ray's handler no node
         # could be ended.
         atexit.register(self._at_exit)
         if address == "local":
             # the cluster has to start its first worker first
             until = time.monotonic() + 3 * CONNECT_S
-        number, secret = int.from_bytes(os.urandom(7), "little"), os.urandom(32)
-        there = [n for n in ray.nodes() if n["Alive"] and n["Resources"].get("CPU")]
-        names = sorted({k for n in there for k in n["Resources"] if _is_users(k)})
-        custom = {k: sum(n["Resources"].get(k, 0.0) for n in there) for k in names}
+        self._number, self._secret = int.from_bytes(os.urandom(7), "little"), os.urandom(32)
+        there = self._new()
+        self._names = sorted({k for n in there for k in n["Resources"] if _is_users(k)})
         try:
             if not there:
                 raise ConnectionError("no node of the Ray cluster has CPUs")
-            opened = [
-                self._open(
-                    n,
-                    num_cpus,
-                    lambda n, knobs: node.Given(
-                        number,
-                        secret,
-                        n["NodeManagerAddress"],
-                        n["NodeManagerAddress"],
-                        job,
-                        runtime_env,
-                        {**_settings(conf), **knobs},
-                        {k: n["Resources"].get(k, 0.0) for k in names},
-                        1 + there.index(n) % 31,
-                    ),
-                )
-                for n in there
+            opened = [self._open(n) for n in there]
+            addresses = [
+                self._answer(n, *asked, until) for n, asked in zip(there, opened, strict=True)
             ]
-            addresses = self._answers(there, opened, until)
         except BaseException:
             self.close()
             raise
-        self._ends = [actor.wait.remote() for actor in self._actors]
         self.conf: dict[str, Any] = {
-            "job_number": number,
-            "job_secret": secret,
+            "job_number": self._number,
+            "job_secret": self._secret,
             "addresses": addresses,
-            "resources": custom,
+            "resources": {k: sum(n["Resources"].get(k, 0.0) for n in there) for k in self._names},
         }
+        threading.Thread(target=self._watch, name="skate-ray-nodes", daemon=True).start()
 
-    def _open(self, n: dict[str, Any], num_cpus: float | None, given: Any) -> Any:
-        """Starts the actor of a node of Ray's, and asks it to open."""
+    def _new(self) -> list[dict[str, Any]]:
+        """The nodes of Ray's with CPUs that are not known yet."""
+        out = [
+            n
+            for n in self._ray.nodes()
+            if n["Alive"] and n["Resources"].get("CPU") and n["NodeID"] not in self._known
+        ]
+        self._known |= {n["NodeID"] for n in out}
+        return out
+
+    def _watch(self) -> None:
+        """Lets nodes join that come to the cluster while the engine is open. One that cannot is
+        told in the log, and left out."""
+        while not self._closed.wait(LOOK_S):
+            try:
+                for n in self._new():
+                    until = time.monotonic() + 3 * CONNECT_S
+                    _skate.node_join(self._answer(n, *self._open(n), until))
+            except Exception as e:
+                if not self._closed.is_set():
+                    logging.getLogger("skate").warning("%s", e)
+
+    def _open(self, n: dict[str, Any]) -> tuple[Any, Any]:
+        """Starts the actor of a node of Ray's, and asks it to open: (actor, its answer)."""
+        conf, job, runtime_env, num_cpus = self._about
         has = n["Resources"]
         knobs = {
             "num_cpus": min(num_cpus or has["CPU"], has["CPU"]),
@@ -228,6 +240,17 @@ class Nodes:
             "memory": int(has.get("memory", 0)),
             "object_store_memory": int(has.get("object_store_memory", 0)),
         }
+        given = node.Given(
+            self._number,
+            self._secret,
+            n["NodeManagerAddress"],
+            n["NodeManagerAddress"],
+            job,
+            runtime_env,
+            {**_settings(conf), **knobs},
+            {k: has.get(k, 0.0) for k in self._names},
+            1 + len(self._actors) % 31,
+        )
         at = importlib.import_module(
             "ray.util.scheduling_strategies"
         ).NodeAffinitySchedulingStrategy
@@ -236,36 +259,33 @@ class Nodes:
             .options(
                 num_cpus=knobs["num_cpus"],
                 num_gpus=knobs["num_gpus"],
-                resources={k: v for k, v in has.items() if _is_users(k)},
+                resources={k: v for k, v in has.items() if k in self._names},
                 scheduling_strategy=at(n["NodeID"], soft=False),
                 max_concurrency=2,
             )
             .remote()
         )
         self._actors.append(actor)
-        return actor.open.remote(
+        return actor, actor.open.remote(
             "skate",
             _skate.__version__,
             sys.version_info[:2],
-            by_value.dumps(tuple(given(n, knobs)), protocol=5),
+            by_value.dumps(tuple(given), protocol=5),
         )
 
-    def _answers(self, there: list[dict[str, Any]], opened: list[Any], until: float) -> list[str]:
-        ray, out = self._ray, []
-        _, late = ray.wait(
-            opened, num_returns=len(opened), timeout=max(0.0, until - time.monotonic())
-        )
-        for n, ref in zip(there, opened, strict=True):
-            name = f"node {n['NodeManagerAddress']} of the Ray cluster"
-            if ref in late:
-                raise ConnectionError(
-                    f"{name} does not answer within {CONNECT_S:g} s: if its CPUs are in use by others, take fewer by init(num_cpus=N)"
-                )
-            address, why = ray.get(ref)
-            if why:
-                raise RuntimeError(f"{name} {why}")
-            out.append(address)
-        return out
+    def _answer(self, n: dict[str, Any], actor: Any, opened: Any, until: float) -> str:
+        """Waits for the answer of a node, and lets it serve. Returns its address."""
+        name = f"node {n['NodeManagerAddress']} of the Ray cluster"
+        ready, _ = self._ray.wait([opened], timeout=max(0.0, until - time.monotonic()))
+        if not ready:
+            raise ConnectionError(
+                f"{name} does not answer within {CONNECT_S:g} s: if its CPUs are in use by others, take fewer by init(num_cpus=N)"
+            )
+        address, why = self._ray.get(opened)
+        if why:
+            raise RuntimeError(f"{name} {why}")
+        self._ends.append(actor.wait.remote())
+        return address
 
     def _at_exit(self) -> None:
         sys.modules["skate"].shutdown()
@@ -274,6 +294,7 @@ class Nodes:
         """Waits for the nodes, which end with the driver's engine, and leaves the cluster if this
         object has joined it."""
         atexit.unregister(self._at_exit)
+        self._closed.set()
         if self._ray.is_initialized():  # the program may have shut Ray down already
             if self._ends:
                 self._ray.wait(self._ends, num_returns=len(self._ends), timeout=PATIENCE_S)
