@@ -122,7 +122,7 @@ static size_t make(uint8_t *p, size_t cap) {
                                                           .bytes = {"0123456789", next() % 11}});
             m = (struct sk_cmsg){.type = SK_CMSG_RUN,
                                  .run = {.task = task,
-                                         .flags = (uint32_t)(next() % 64),
+                                         .flags = (uint32_t)(next() % 256),
                                          .n_returns = index,
                                          .groups = {groups, 4 * (next() % 4)},
                                          .name = {"f", 1},
