@@ -16,7 +16,6 @@ import time
 
 import numpy as np
 
-
 WARM, TIMED = 2, 3  # runs in a process: not timed, and timed (their median counts; Ray Data: one)
 
 

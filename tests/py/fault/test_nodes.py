@@ -1,7 +1,9 @@
 """A node of the engine `cluster` is killed, stopped, or outlives its driver: results equal those of
 a run without faults, and nothing is left."""
 
+import contextlib
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -9,7 +11,9 @@ import sys
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import rounds
 import skate
+import skate.engine
 import skate.engine.nodes
 from patience import eventually
 from procs import children, family
@@ -56,7 +60,8 @@ class Once:
         except FileExistsError:
             return
         if name.endswith(f"/{self.n}"):
-            os.kill(self.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # an idle worker has ended by itself
+                os.kill(self.pid, signal.SIGKILL)
 
 
 def pipelines(tmp_path):
@@ -118,6 +123,44 @@ def test_a_killed_node(nodes, tmp_path, what, at):
     assert run(f) == want
     eventually(lambda: not any(map(exists, below)))
     eventually(lambda: sum(n["Alive"] for n in skate.nodes()) == NODES - 1)
+
+
+@rounds.campaign()
+def test_random_kills(tmp_path):
+    """Nodes and workers are killed at random calls; a node joins after each loss."""
+    seed = rounds.seed()
+    rnd = random.Random(seed)
+    skate.shutdown()
+    want = {}
+    for i in range(rounds.rounds(2)):
+        if not skate.is_initialized():
+            skate.init(
+                num_cpus=NODES,
+                object_store_memory=600 << 20,
+                _system_config={"nodes": NODES, "preload": "numpy,pyarrow"},
+            )
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        what = rnd.choice(sorted(pipelines(None)))
+        run = pipelines(folder)[what]
+        want[what] = want.get(what) or run(lambda batch: batch)
+        there = [pid for pid in children(os.getpid()) if is_node(pid)]
+        victim = rnd.choice(there)
+        if rnd.random() < 0.3:  # one of its workers
+            victim = rnd.choice(family(victim)[1:])
+        (folder / "calls").mkdir()
+        kill = Once(folder / "calls", victim, rnd.randrange(24))
+
+        def f(batch, kill=kill):
+            kill()
+            return batch
+
+        assert run(f) == want[what], f"round {i}, seed {seed}: {what}"
+        for _ in range(NODES - sum(map(exists, there))):
+            skate.engine._nodes.add()
+        if rnd.random() < 0.1:
+            skate.shutdown()
+    skate.shutdown()
 
 
 def test_a_stopped_node_is_given_up(nodes):
