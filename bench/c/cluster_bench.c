@@ -23,6 +23,7 @@
 #include "engine/cluster/cluster.h"
 #include "engine/cluster/node.h"
 #include "engine/conf.h"
+#include "engine/foreign.h"
 #include "engine/host.h"
 
 enum { MAX_NODES = 16, FN = 5, KIND = 3 };
@@ -194,12 +195,14 @@ static void be_node(int to, char *self, struct plain *p, uint32_t number) {
     struct sk_engine_conf c = {.total.amount = {SK_RES_UNIT},
                                .store_bytes = UINT64_C(1) << 30,
                                .spin_ns = -1,
-                               .spawn_argv = argv};
+                               .spawn_argv = argv,
+                               .id_base = (number + 1) * SK_ID_RANGE};
     must(sk_engine_find("local")->open(&c, &e, &err), &err);
     struct sk_node_conf k = {.engine = e,
                              .secret = {secret, sizeof secret},
                              .listen_on = "127.0.0.1",
-                             .store_bytes = c.store_bytes};
+                             .store_bytes = c.store_bytes,
+                             .id_base = c.id_base};
     must(sk_node_open(&k, &n, &port, &err), &err);
     pthread_t plain;
     need(pthread_create(&plain, NULL, plain_node, p) == 0);

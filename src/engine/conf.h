@@ -65,8 +65,8 @@ struct sk_engine_conf {
     /* local: receives the output of workers; lives longer than the engine (host.h). NULL: workers
      * write to the driver's descriptors. */
     struct sk_prints *prints;
-    /* local: all ids of the engine are above this number and below the next multiple of 2^58; 0 for
-     * the only engine of a process */
+    /* local: all ids of the engine are above this number, a multiple of SK_ID_RANGE (foreign.h),
+     * and below the next one; 0 for the only engine of a job */
     uint64_t id_base;
     /* local: the program's command line, as people shall see it (view.h); NULL: as the kernel has
      * it */

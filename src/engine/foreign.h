@@ -9,10 +9,16 @@
 
 #include "engine/engine.h"
 
-#define SK_ID_RANGE (UINT64_C(1) << 58) /* ids of one engine: id_base + 1 to id_base + this - 1 */
+/* Ids of one engine: id_base + 1 to id_base + this - 1. So there are 1,023 places besides that of a
+ * driver, and the highest bit of an id stays free. */
+#define SK_ID_RANGE (UINT64_C(1) << 53)
+#define SK_ID_PLACES 1023u
+static inline uint64_t sk_id_place(uint64_t id) { return id / SK_ID_RANGE; }
 
 /* The server. Its functions are called with the engine's lock held: they must neither block nor
- * call the engine. Of one object they are called in the order in which things happen. */
+ * call the engine. Of one object they are called in the order in which things happen, but that
+ * `dropped` may come late: after `held` and `wanted` of the next time that the object is met, which
+ * then say that it was dropped. */
 struct sk_foreign {
     /* References to the foreign object or actor exist here from now on. */
     void (*held)(struct sk_foreign *f, sk_oid o);
@@ -34,7 +40,8 @@ struct sk_foreign {
 };
 
 struct sk_foreign_ops {
-    /* From now on foreign ids are known. At most once; the server outlives the engine. */
+    /* From now on foreign ids are known. There is one server at most, and none after it; f NULL:
+     * the server ends, and is not called any more; nothing is brought from then on. */
     sk_rc (*serve)(struct sk_engine *e, struct sk_foreign *f, struct sk_err *err);
     /* Gives a foreign object, or a return of `called`, its value; as put() does. SK_ENOENT: no
      * reference exists any more (the payload is consumed all the same). SK_EEXIST: it has a value

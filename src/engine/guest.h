@@ -12,7 +12,7 @@
 #ifndef SK_GUEST_H
 #define SK_GUEST_H
 
-#include "engine/engine.h"
+#include "engine/foreign.h"
 
 /* Values that the driver puts travel with each task up to this many bytes; larger ones are put
  * into the guest once. */
@@ -73,6 +73,48 @@ struct sk_guest_event {
     sk_rc code;
     const char *text;
     bool actor_lives; /* FAILED: as in sk_event */
+    /* not NULL: this is news about references; `kind`, `task` and `values` mean nothing, `node` is
+     * the node that says so */
+    const struct sk_guest_news *news;
+};
+
+/* References between the host and the nodes of a guest (sk_guest.refs). The host's ids are those of
+ * place 0 (foreign.h), and each node has a place of its own. All is told in order, with the events
+ * of tasks. */
+enum sk_guest_news_kind {
+    SK_NEWS_HELD =
+        1, /* there are references to object or actor `id` on the node; once until UNHELD */
+    SK_NEWS_UNHELD,
+    SK_NEWS_THERE,   /* object `id`, which the host holds, or which a call returns, has `value` */
+    SK_NEWS_DEFINED, /* `fn` is a function with this name, which calls may name from now on */
+    SK_NEWS_CALLED,  /* the node calls the actor spec->actor; its returns are named first, ... */
+    SK_NEWS_ENDED,   /* the call of an actor there, with the first return `id`, has ended */
+    SK_NEWS_KILLED,  /* the node kills actor `id` */
+    /* the node is lost, with its references, and the objects and actors of its place */
+    SK_NEWS_LOST,
+};
+struct sk_guest_news {
+    enum sk_guest_news_kind kind;
+    bool no_restart; /* KILLED */
+    uint64_t id, size;
+    uint64_t place;              /* of the node's ids (foreign.h) */
+    struct sk_guest_value value; /* taken over by the host */
+    const char *name;            /* DEFINED; LOST: what happened */
+    sk_fid fn;
+    const struct sk_task_spec *spec; /* CALLED: references by their numbers; no shape, no sink */
+};
+struct sk_guest_ref_ops {
+    /* There are references to the object or actor here, until unhold: of a node, or a return of
+     * `call`. A return is let go of when its call has ended, not before. */
+    void (*hold)(void *ctx, uint64_t id);
+    void (*unhold)(void *ctx, uint64_t id);
+    /* An object that the node holds has this value: its name there is `name`. */
+    void (*there)(void *ctx, uint32_t node, uint64_t name, const struct sk_guest_value *v);
+    /* Calls an actor of a node; ends with SK_NEWS_ENDED, after THERE for each return. */
+    sk_rc (*call)(void *ctx, const struct sk_task_spec *s, uint64_t first, struct sk_err *err);
+    /* The call of a node, whose first return it named so, has ended. */
+    void (*ended)(void *ctx, uint32_t node, uint64_t first);
+    void (*kill)(void *ctx, uint64_t actor, bool no_restart);
 };
 struct sk_guest_ops {
     /* The first call. From now until `end`, any thread may call wake(host) to say that `poll` has
@@ -114,6 +156,9 @@ struct sk_guest {
      * gives such actors names; a call that fails with SK_EACTOR, and without actor_lives, says that
      * its actor is dead. */
     bool actors;
+    /* Not NULL: references inside values travel between the host and the nodes, and between nodes
+     * through the host. NULL: values with references inside are refused. */
+    const struct sk_guest_ref_ops *refs;
 };
 
 #endif

@@ -10,7 +10,7 @@
 struct given_node { /* the fields of the dict; borrowed */
     const char *listen, *name;
     struct sk_bytes secret;
-    uint64_t job, store;
+    uint64_t job, store, id_base;
 };
 
 #define F(...) PY_FIELD(struct given_node, __VA_ARGS__)
@@ -20,6 +20,7 @@ static const struct py_field field[] = {
     F("job_secret", BYTES, secret),
     F("job_number", U64, job),
     F("object_store_memory", U64, store),
+    F("id_base", U64, id_base),
 };
 static const struct py_fields fields = {"node_open", SK_COUNT(field), 4, field};
 
@@ -39,7 +40,8 @@ static PyObject *m_node_open(PyObject *module, PyObject *dict) {
                              .secret = g.secret,
                              .listen_on = g.listen,
                              .name = g.name,
-                             .store_bytes = g.store};
+                             .store_bytes = g.store,
+                             .id_base = g.id_base};
     sk_rc rc = sk_node_open(&c, &st->node, &port, &err);
     return rc == SK_OK ? PyLong_FromLong(port) : py_raise(st, rc, &err);
 }

@@ -14,10 +14,12 @@
 #include "engine/cluster/cluster.h"
 #include "engine/cluster/node.h"
 #include "engine/cluster/nodes.h"
+#include "engine/foreign.h"
+#include "engine/guest/guest_int.h"
 #include "engine_help.h"
 #include "test.h"
 
-enum { MAX_NODES = 4, JOB = 77 };
+enum { MAX_NODES = 4, JOB = 77, CLEAN = 900 /* word of the gate, of node 0 */ };
 static const uint8_t secret[32] = "a secret of thirty-two bytes....";
 
 static struct {
@@ -30,7 +32,7 @@ static int64_t lease_ns; /* of nodes and of the driver; 0: the usual one */
 static int64_t patience_ns = 20 * SK_SEC;
 
 /* The process of a node: serves until its driver has ended. Exits 0 if the driver said so. */
-static void be_node(int to, const struct eng_opt *o) {
+static void be_node(int to, uint32_t i, const struct eng_opt *o) {
     struct sk_engine *e;
     struct sk_cluster_node *n;
     struct sk_err err = {0};
@@ -40,12 +42,17 @@ static void be_node(int to, const struct eng_opt *o) {
                              .listen_on = "127.0.0.1",
                              .name = "test",
                              .store_bytes = 64 << 20,
+                             .id_base = o->id_base,
                              .lease_ns = lease_ns};
     if (eng_try_open(o, &e, &err) != SK_OK) _exit(10);
     c.engine = e;
     if (sk_node_open(&c, &n, &port, &err) != SK_OK) _exit(11);
     if (write(to, &port, sizeof port) != sizeof port) _exit(12);
-    sk_rc rc = sk_node_wait(n, INT64_MAX, &err);
+    sk_rc rc;
+    do { /* tells the test whether the engine has objects */
+        atomic_store(&gate->w[CLEAN + i], eng_stat(e, "objects") == 0);
+        rc = sk_node_wait(n, sk_deadline_ns(20 * SK_MS), &err);
+    } while (rc == SK_EAGAIN);
     sk_node_close(n);
     sk_engine_close(&e);
     _exit(rc == SK_OK ? 0 : 20);
@@ -55,13 +62,13 @@ static void node_start(uint32_t i, const struct eng_opt *o) {
     int fd[2];
     uint16_t port = 0;
     struct eng_opt own = *o;
-    own.id_base = (uint64_t)(i + 1) << 58;
+    own.id_base = (i + 1) * SK_ID_RANGE;
     CHECK(pipe(fd) == 0);
     cl.pid[i] = fork();
     CHECK(cl.pid[i] >= 0);
     if (!cl.pid[i]) {
         close(fd[0]);
-        be_node(fd[1], &own);
+        be_node(fd[1], i, &own);
     }
     close(fd[1]);
     CHECK(read(fd[0], &port, sizeof port) == sizeof port);
@@ -267,38 +274,6 @@ TEST(cluster_moves_values_through_small_stores) {
         .cpus = 1, .store_bytes = 24 << 20, .spill_dirs = {spill}, .overflow_bytes = UINT64_MAX});
 }
 
-/* Gives a value that contains a reference: as its return, or as its second yield. */
-TASK(cl_inner) {
-    sk_oid in;
-    int64_t x = 5;
-    const struct sk_engine_ops *ops = t->engine->ops;
-    SK_TRY(ops->put(t->engine, &(struct sk_payload){.kind = KIND_I64, .bytes = {&x, 8}}, &in, err));
-    struct sk_payload p = {.kind = KIND_I64, .bytes = {&in, 8}, .contains = &in, .n_contains = 1};
-    sk_rc rc = t->n_returns == SK_STREAMING ? yield_i64(t, 1, err) : SK_OK;
-    if (rc == SK_OK) {
-        rc = t->n_returns == SK_STREAMING ? sk_task_yield(t, &p, err)
-                                          : sk_task_return(t, t->n_returns - 1, &p, err);
-    }
-    for (uint32_t i = 0; rc == SK_OK && t->n_returns != SK_STREAMING && i + 1 < t->n_returns; i++)
-        rc = ret_i64(t, i, i, err);
-    while (rc == SK_OK && t->n_returns == SK_STREAMING) rc = yield_i64(t, 2, err);
-    ops->release(t->engine, in);
-    return rc;
-}
-/* Gives the number of a reference without saying that it is one. */
-TASK(cl_stray) {
-    sk_oid in;
-    int64_t x = 5;
-    SK_TRY(t->engine->ops->put(t->engine, &(struct sk_payload){.kind = KIND_I64, .bytes = {&x, 8}},
-                               &in, err));
-    return ret_i64(t, 0, (int64_t)in.v, err);
-}
-TASK(cl_look) { /* its argument is the number of an object */
-    int64_t x;
-    SK_TRY(get_i64(t->engine, (sk_oid){(uint64_t)arg_i64(t, 0)}, &x, err));
-    return ret_i64(t, 0, x, err);
-}
-
 struct heard {
     struct sk_sink sink;
     uint32_t n_yields, n_done, n_failed;
@@ -311,7 +286,7 @@ static void on_events(struct sk_sink *s, const struct sk_event *ev, size_t n) {
         if (ev[i].kind == SK_EV_YIELDED) h->oid[h->n_yields++] = ev[i].oid;
         if (ev[i].kind == SK_EV_FAILED) h->n_failed++;
         if (ev[i].kind != SK_EV_DONE) continue;
-        memcpy(h->note, ev[i].note.p, SK_MIN(ev[i].note.n, sizeof h->note - 1));
+        if (ev[i].note.n) memcpy(h->note, ev[i].note.p, SK_MIN(ev[i].note.n, sizeof h->note - 1));
         h->n_done++;
     }
 }
@@ -338,57 +313,6 @@ TEST(cluster_streams_have_notes) {
         eng->ops->view_release(eng, &v);
         eng_release(h.oid[i]);
     }
-    cluster_close(0);
-}
-
-/* An object's number means something to one engine only. */
-TEST(cluster_references_inside_values_do_not_travel) {
-    cluster_open(2, &(struct eng_opt){.cpus = 1});
-    char text[400];
-    sk_oid one, two, out[40];
-    struct sk_err err;
-    int64_t x = 7;
-    struct sk_payload p = {.kind = KIND_I64, .bytes = {&x, 8}};
-    CHECK_OK(eng->ops->put(eng, &p, &one, NULL));
-    p.contains = &one;
-    p.n_contains = 1;
-    CHECK_OK(eng->ops->put(eng, &p, &two, NULL));
-    /* to a node */
-    CHECK_EQ(
-        job_on(eng, &(struct job){.fn = "cl_look", .a = {REF(two)}, .n_a = 1}, out, NULL, &err),
-        SK_ENOSYS);
-    CHECK(strstr(err.msg, "as an argument of its own"));
-    struct job in = {
-        .fn = "cl_look", .a = {VAL((int64_t)one.v)}, .n_a = 1, .contains = &one, .n_contains = 1};
-    CHECK_EQ(job_on(eng, &in, out, NULL, &err), SK_ENOSYS);
-    struct sk_actor_spec s = {.init = spec_of(&in)};
-    sk_aid a;
-    CHECK_EQ(eng->ops->actor_create(eng, &s, &a, out, &err), SK_ENOSYS);
-    in.n_contains = 0; /* nobody says that it is a reference: it is none there */
-    CHECK_EQ(eng_error(eng_job(&in), text, sizeof text), SK_ELOST);
-    CHECK_MSG(strstr(text, "another engine"), "%s", text);
-    /* from a node */
-    for (uint32_t n = 1; n <= 40; n += 39) {
-        CHECK_OK(job_on(eng, &(struct job){.fn = "cl_inner", .n_returns = n}, out, NULL, NULL));
-        for (uint32_t i = 0; i < n; i++) {
-            CHECK_EQ(eng_error(out[0], text, sizeof text), SK_ENOSYS);
-            CHECK(strstr(text, "contains a reference"));
-            out[0].v++;
-        }
-    }
-    struct heard h = {.sink = {on_events}};
-    struct job j = {.fn = "cl_inner", .n_returns = SK_STREAMING, .sink = &h.sink};
-    CHECK_OK(job_on(eng, &j, NULL, NULL, NULL));
-    CHECK(eng_drive_until(is_over, &h));
-    CHECK_EQ(h.n_yields, 1);
-    CHECK_EQ(h.n_failed, 1);
-    eng_release(h.oid[0]);
-    struct sk_view v;
-    sk_oid stray = {(uint64_t)eng_take(eng_job(&(struct job){.fn = "cl_stray"}))};
-    CHECK_EQ(eng->ops->get(eng, &stray, 1, INT64_MAX, &v, &err), SK_ELOST);
-    CHECK(strstr(err.msg, "another node"));
-    eng_release(two);
-    eng_release(one);
     cluster_close(0);
 }
 
@@ -621,7 +545,542 @@ TEST(cluster_cancels_the_children_of_a_task) {
     cluster_close(0);
 }
 
+/* ---- references ------------------------------------------------------------------------------ */
+
+static bool host_is_clean(void *arg) {
+    struct sk_ghost *x = sk_container_of(eng, struct sk_ghost, e);
+    (void)arg;
+    bool clean = !sk_own_n(x->own) && !x->actors.n && !x->tasks.n && !x->abroad.n;
+    for (uint32_t i = 0; i < x->holders.n; i++) clean = clean && !x->holders.p[i].n;
+    return clean;
+}
+static bool node_is_clean(void *arg) { return gate->w[CLEAN + *(uint32_t *)arg] != 0; }
+
+/* Waits until nothing is left: no object, actor or task in the driver or on a node that is alive.
+ */
+static void cluster_settle(uint32_t killed) {
+    if (!eng_drive_until(host_is_clean, NULL)) {
+        struct sk_ghost *x = sk_container_of(eng, struct sk_ghost, e);
+        uint64_t id;
+        void *o;
+        for (uint32_t c = 0; sk_own_each(x->own, &c, &id, &o);)
+            printf("# left: %llx, %llu references\n", (unsigned long long)id,
+                   (unsigned long long)sk_own_count(x->own, id));
+        for (uint32_t i = 0; i < x->holders.n; i++)
+            printf("# node %u holds %u\n", i + 1, x->holders.p[i].n);
+        CHECK_MSG(false, "the driver has %llu objects, %u actors, %u tasks",
+                  (unsigned long long)sk_own_n(x->own), x->actors.n, x->tasks.n);
+    }
+    for (uint32_t k = 0; k < 2 * cl.n; k++) { /* twice: what a node says may be a moment old */
+        uint32_t i = k % cl.n;
+        if (killed & 1u << i) continue;
+        atomic_store(&gate->w[CLEAN + i], 0);
+        CHECK_MSG(eng_drive_until(node_is_clean, &i), "node %u has objects", i);
+    }
+}
+
+/* A value that is the number of an object, and says so. */
+#define OF(o) {.kind = KIND_I64, .bytes = {&(o).v, 8}, .contains = &(o), .n_contains = 1}
+
+/* Gets the object whose number is its argument 0, and adds argument 1, if there is one. */
+TASK(cl_look) {
+    sk_oid in = {(uint64_t)arg_i64(t, 0)};
+    int64_t x = 0;
+    t->engine->ops->retain(t->engine, in);
+    sk_rc rc = get_i64(t->engine, in, &x, err);
+    t->engine->ops->release(t->engine, in);
+    return rc == SK_OK ? ret_i64(t, 0, x + (t->n_args > 1 ? arg_i64(t, 1) : 0), err) : rc;
+}
+TASK(cl_look_blob) { /* length and first byte of such an object */
+    sk_oid in = {(uint64_t)arg_i64(t, 0)};
+    struct sk_view v;
+    t->engine->ops->retain(t->engine, in);
+    sk_rc rc = t->engine->ops->get(t->engine, &in, 1, INT64_MAX, &v, err);
+    if (rc == SK_OK && SK_KIND_IS_ERROR(v.kind))
+        rc = SK_ERR(err, SK_ETASK, "%s", (const char *)v.data + 4);
+    int64_t x = rc == SK_OK ? (int64_t)v.len * 1000 + v.data[0] : 0;
+    if (rc == SK_OK) t->engine->ops->view_release(t->engine, &v);
+    t->engine->ops->release(t->engine, in);
+    return rc == SK_OK ? ret_i64(t, 0, x, err) : rc;
+}
+/* Puts a value of arg 0 bytes (0: the number 5), and gives its number: as its return, or as its
+ * second yield. */
+TASK(cl_inner) {
+    sk_oid in;
+    int64_t x = 5;
+    const struct sk_engine_ops *ops = t->engine->ops;
+    size_t n = t->n_args ? (size_t)arg_i64(t, 0) : 0;
+    void *big = n ? sk_calloc(SK_TAG_TEST, n) : NULL;
+    if (big) *(uint8_t *)big = 9;
+    struct sk_payload p = {.kind = KIND_I64, .bytes = {&x, 8}};
+    if (big) p = (struct sk_payload){.kind = KIND_BLOB, .bytes = {big, n}};
+    SK_TRY(ops->put(t->engine, &p, &in, err));
+    sk_free(big);
+    p = (struct sk_payload)OF(in);
+    sk_rc rc = t->n_returns == SK_STREAMING ? yield_i64(t, 1, err) : SK_OK;
+    if (rc == SK_OK) {
+        rc = t->n_returns == SK_STREAMING ? sk_task_yield(t, &p, err)
+                                          : sk_task_return(t, t->n_returns - 1, &p, err);
+    }
+    for (uint32_t i = 0; rc == SK_OK && t->n_returns != SK_STREAMING && i + 1 < t->n_returns; i++)
+        rc = ret_i64(t, i, i, err);
+    ops->release(t->engine, in);
+    return rc;
+}
+/* Gives the number of a reference without saying that it is one. */
+TASK(cl_stray) {
+    sk_oid in;
+    int64_t x = 5;
+    SK_TRY(t->engine->ops->put(t->engine, &(struct sk_payload){.kind = KIND_I64, .bytes = {&x, 8}},
+                               &in, err));
+    t->engine->ops->release(t->engine, in);
+    return ret_i64(t, 0, (int64_t)in.v, err);
+}
+
+static sk_oid put_i64(int64_t x) {
+    sk_oid o;
+    CHECK_OK(
+        eng->ops->put(eng, &(struct sk_payload){.kind = KIND_I64, .bytes = {&x, 8}}, &o, NULL));
+    return o;
+}
+/* The job looks at an object that is inside its argument. */
+static sk_oid look(const char *fn, sk_oid in, uint32_t node, uint32_t retries) {
+    return eng_job(&(struct job){.fn = fn,
+                                 .a = {VAL((int64_t)in.v)},
+                                 .n_a = 1,
+                                 .contains = &in,
+                                 .n_contains = 1,
+                                 .node = node,
+                                 .node_only = !retries,
+                                 .retries = (int32_t)retries});
+}
+/* The reference inside a value, with a count of its own; the value is released. */
+static sk_oid inside(sk_oid outer) {
+    sk_oid in = {(uint64_t)eng_i64(outer)};
+    eng->ops->retain(eng, in);
+    eng_release(outer);
+    return in;
+}
+
+TEST(cluster_references_go_to_nodes_inside_values) {
+    cluster_open(2, &(struct eng_opt){.cpus = 1});
+    sk_oid one = put_i64(70), two, late, r[8];
+    /* inside an argument, and inside an object */
+    for (uint32_t i = 0; i < 4; i++) r[i] = look("cl_look", one, 1 + i % 2, 0);
+    for (uint32_t i = 0; i < 4; i++) CHECK_EQ(eng_take(r[i]), 70);
+    struct sk_payload p = OF(one);
+    CHECK_OK(eng->ops->put(eng, &p, &two, NULL));
+    eng_release(one);
+    for (uint32_t i = 0; i < 4; i++)
+        r[i] =
+            eng_job(&(struct job){.fn = "cl_look", .a = {REF(two)}, .n_a = 1, .node = 1 + i % 2});
+    eng_release(two);
+    for (uint32_t i = 0; i < 4; i++) CHECK_EQ(eng_take(r[i]), 70);
+    /* one that does not exist yet: the task waits for it */
+    late = eng_job(&(struct job){.fn = "cl_late", .a = {VAL(33)}, .n_a = 1, .node = 1});
+    r[0] = look("cl_look", late, 2, 0);
+    gate_add(5, 1);
+    CHECK_EQ(eng_take(r[0]), 33);
+    eng_release(late);
+    /* large ones: of the driver, of the same node, of another node */
+    for (uint32_t size = 20000; size <= 200000; size += 180000) {
+        uint8_t *mine = sk_calloc(SK_TAG_TEST, size);
+        CHECK(mine);
+        mine[0] = 3;
+        p = (struct sk_payload){.kind = KIND_BLOB, .bytes = {mine, size}};
+        CHECK_OK(eng->ops->put(eng, &p, &one, NULL));
+        sk_free(mine);
+        two =
+            eng_job(&(struct job){.fn = "cl_blob", .a = {VAL(size), VAL(4)}, .n_a = 2, .node = 1});
+        for (uint32_t i = 0; i < 8; i++)
+            r[i] = look("cl_look_blob", i < 4 ? one : two, 1 + i % 2, 0);
+        for (uint32_t i = 0; i < 8; i++) CHECK_EQ(eng_take(r[i]), size * 1000 + (i < 4 ? 3 : 4));
+        eng_release(one);
+        eng_release(two);
+    }
+    /* an error is one there, too */
+    char text[2000];
+    one = eng_job(&(struct job){.fn = "cl_fails"});
+    CHECK_EQ(eng_error(look("cl_look", one, 1, 0), text, sizeof text), SK_ETASK);
+    CHECK_MSG(strstr(text, "not today"), "%s", text);
+    eng_release(one);
+    /* nobody counts it, so it is gone */
+    one = put_i64(1);
+    two = (sk_oid){one.v};
+    eng_release(one);
+    r[0] = eng_job(&(struct job){.fn = "cl_look", .a = {VAL((int64_t)two.v)}, .n_a = 1});
+    CHECK_EQ(eng_error(r[0], text, sizeof text), SK_ETASK);
+    CHECK_MSG(strstr(text, "does not exist any more"), "%s", text);
+    cluster_settle(0);
+    cluster_close(0);
+}
+
+TASK(cl_begins) {
+    gate_add(6, 1);
+    return task_cl_look(t, err);
+}
+
+/* Tasks that wait for an object leave what they take to others: more of them than the nodes can run
+ * wait here for a task that comes after them. */
+TEST(cluster_tasks_that_wait_make_room) {
+    cluster_open(2, &(struct eng_opt){.cpus = 1});
+    sk_oid first = eng_job(&(struct job){.fn = "cl_late", .a = {VAL(6)}, .n_a = 1}), r[30];
+    sk_oid late = eng_job(&(struct job){.fn = "cl_add", .a = {REF(first), VAL(1)}, .n_a = 2});
+    for (uint32_t i = 0; i < 30; i++) r[i] = look("cl_begins", late, 0, 3);
+    CHECK(gate_wait(6, 2)); /* so the first task takes so long that nodes get few tasks ahead */
+    gate_add(5, 1);
+    for (uint32_t i = 0; i < 30; i++) CHECK_EQ(eng_take(r[i]), 7);
+    eng_release(first);
+    eng_release(late);
+    cluster_settle(0);
+    cluster_close(0);
+}
+
+TEST(cluster_references_come_from_nodes_inside_values) {
+    cluster_open(2, &(struct eng_opt){.cpus = 1});
+    sk_oid out[40], in, r;
+    char text[400];
+    for (uint32_t n = 1; n <= 40; n += 39) {
+        struct job j = {.fn = "cl_inner", .n_returns = n, .node = 1, .node_only = true};
+        CHECK_OK(job_on(eng, &j, out, NULL, NULL));
+        for (uint32_t i = 1; i < n; i++) out[i].v = out[0].v + i;
+        for (uint32_t i = 0; i + 1 < n; i++) CHECK_EQ(eng_take(out[i]), i);
+        in = inside(out[n - 1]);
+        CHECK_EQ(eng_i64(in), 5);
+        for (uint32_t node = 1; node <= 2; node++) {
+            CHECK_EQ(eng_take(look("cl_look", in, node, 0)), 5);
+            struct job add = {
+                .fn = "cl_add", .a = {REF(in), VAL(1)}, .n_a = 2, .node = node, .node_only = true};
+            CHECK_EQ(eng_take(eng_job(&add)), 6);
+        }
+        eng_release(in);
+    }
+    /* a large one, and the value that contains it goes to a node itself */
+    struct job big = {.fn = "cl_inner", .a = {VAL(300000)}, .n_a = 1, .node = 1, .node_only = true};
+    sk_oid outer = eng_job(&big);
+    for (uint32_t node = 1; node <= 2; node++) {
+        struct job j = {
+            .fn = "cl_look_blob", .a = {REF(outer)}, .n_a = 1, .node = node, .node_only = true};
+        CHECK_EQ(eng_take(eng_job(&j)), 300000 * 1000 + 9);
+    }
+    in = inside(outer);
+    struct sk_view v;
+    CHECK_OK(eng->ops->get(eng, &in, 1, INT64_MAX, &v, NULL));
+    CHECK(v.len == 300000 && v.data[0] == 9);
+    eng->ops->view_release(eng, &v);
+    struct job len = {.fn = "cl_len", .a = {REF(in)}, .n_a = 1, .node = 2, .node_only = true};
+    CHECK_EQ(eng_take(eng_job(&len)), 300000 * 1000 + 9);
+    eng_release(in);
+    /* inside a yield */
+    struct heard h = {.sink = {on_events}};
+    struct job j = {.fn = "cl_inner", .n_returns = SK_STREAMING, .sink = &h.sink};
+    CHECK_OK(job_on(eng, &j, NULL, NULL, NULL));
+    CHECK(eng_drive_until(is_over, &h));
+    CHECK(h.n_yields == 2 && h.n_done == 1);
+    in = inside(h.oid[1]);
+    CHECK_EQ(eng_i64(in), 5);
+    eng_release(in);
+    eng_release(h.oid[0]);
+    /* one that nobody counts is an error */
+    in = (sk_oid){(uint64_t)eng_take(eng_job(&(struct job){.fn = "cl_stray"}))};
+    eng->ops->retain(eng, in);
+    CHECK_EQ(eng_error(in, text, sizeof text), SK_ELOST);
+    /* a value that nobody looks into */
+    r = eng_job(&(struct job){.fn = "cl_inner"});
+    bool ready;
+    CHECK_OK(eng->ops->wait(eng, &r, 1, 1, INT64_MAX, &ready, NULL));
+    eng_release(r);
+    cluster_settle(0);
+    cluster_close(0);
+}
+
+struct handle { /* of an actor, as a value */
+    uint64_t aid, ready;
+};
+static sk_rc submit_count(struct sk_engine *e, uint64_t aid, const struct sk_arg *a, sk_oid *out,
+                          struct sk_err *err) {
+    struct job j = {.fn = "cl_count", .a = {*a}, .n_a = 1, .actor = {aid}};
+    SK_TRY(
+        e->ops->define(e, fid_of("cl_count"), "cl_count", (struct sk_bytes){"cl_count", 8}, err));
+    return job_on(e, &j, out, NULL, err);
+}
+/* Calls the actor that is its argument 0 with argument 1, three times, and gives the last value;
+ * the argument of the second call is an object of its own. */
+TASK(cl_calls) {
+    struct handle h;
+    const struct sk_engine_ops *ops = t->engine->ops;
+    memcpy(&h, t->args[0].data, sizeof h);
+    ops->retain(t->engine, (sk_oid){h.ready});
+    ops->retain(t->engine, (sk_oid){h.aid});
+    int64_t x = arg_i64(t, 1), got = 0;
+    sk_oid r[3], own;
+    sk_rc rc =
+        ops->put(t->engine, &(struct sk_payload){.kind = KIND_I64, .bytes = {&x, 8}}, &own, err);
+    for (int i = 0; rc == SK_OK && i < 3; i++)
+        rc = submit_count(t->engine, h.aid,
+                          i == 1 ? &(struct sk_arg)REF(own) : &(struct sk_arg)VAL(x), &r[i], err);
+    ops->release(t->engine, own);
+    ops->release(t->engine, r[0]); /* nobody wants it */
+    if (rc == SK_OK) rc = get_i64(t->engine, r[2], &got, err);
+    ops->release(t->engine, r[1]);
+    ops->release(t->engine, r[2]);
+    ops->release(t->engine, (sk_oid){h.aid});
+    ops->release(t->engine, (sk_oid){h.ready});
+    return rc == SK_OK ? ret_i64(t, 0, got, err) : rc;
+}
+/* As cl_calls, but returns the reference to the value of one call. */
+TASK(cl_calls_later) {
+    struct handle h;
+    const struct sk_engine_ops *ops = t->engine->ops;
+    sk_oid r;
+    memcpy(&h, t->args[0].data, sizeof h);
+    ops->retain(t->engine, (sk_oid){h.ready});
+    ops->retain(t->engine, (sk_oid){h.aid});
+    SK_TRY(submit_count(t->engine, h.aid, &VAL(arg_i64(t, 1)), &r, err));
+    sk_rc rc = sk_task_return(t, 0, &(struct sk_payload)OF(r), err);
+    ops->release(t->engine, r);
+    ops->release(t->engine, (sk_oid){h.aid});
+    ops->release(t->engine, (sk_oid){h.ready});
+    return rc;
+}
+/* Makes an actor and returns its handle. */
+TASK(cl_makes) {
+    struct sk_engine *e = t->engine;
+    for (int i = 0; i < 2; i++) {
+        const char *fn = i ? "cl_count" : "cl_counter";
+        SK_TRY(e->ops->define(e, fid_of(fn), fn, (struct sk_bytes){fn, strlen(fn)}, err));
+    }
+    struct sk_actor_spec s = {
+        .init = spec_of(&(struct job){.fn = "cl_counter", .a = {VAL(1000)}, .n_a = 1})};
+    sk_aid a;
+    sk_oid ready;
+    SK_TRY(e->ops->actor_create(e, &s, &a, &ready, err));
+    struct handle h = {a.v, ready.v};
+    sk_rc rc = sk_task_return(
+        t, 0,
+        &(struct sk_payload){
+            .kind = KIND_BLOB, .bytes = {&h, sizeof h}, .contains = &ready, .n_contains = 1},
+        err);
+    sk_actor_release(e, a);
+    e->ops->release(e, ready);
+    return rc;
+}
+
+static sk_oid calls(const char *fn, const struct handle *h, int64_t x, uint32_t node) {
+    const sk_oid ready = {h->ready};
+    struct job j = {.fn = fn,
+                    .a = {{.kind = KIND_BLOB, .bytes = {h, sizeof *h}}, VAL(x)},
+                    .n_a = 2,
+                    .contains = &ready,
+                    .n_contains = 1,
+                    .node = node,
+                    .node_only = true};
+    return eng_job(&j);
+}
+static struct handle handle_of(sk_oid outer) { /* with a count of its own; outer is released */
+    struct sk_view v;
+    struct handle h;
+    struct sk_err err;
+    CHECK_OK_ERR(eng->ops->get(eng, &outer, 1, INT64_MAX, &v, &err), &err);
+    CHECK_MSG(v.kind == KIND_BLOB && v.len == sizeof h, "kind %x: %s", v.kind, v.data + 4);
+    memcpy(&h, v.data, sizeof h);
+    eng->ops->retain(eng, (sk_oid){h.ready});
+    eng->ops->retain(eng, (sk_oid){h.aid});
+    eng->ops->view_release(eng, &v);
+    eng_release(outer);
+    return h;
+}
+static void handle_release(const struct handle *h) {
+    eng_release((sk_oid){h->aid});
+    eng_release((sk_oid){h->ready});
+}
+static sk_oid call_count(const struct handle *h, struct sk_arg a) {
+    sk_oid r;
+    struct sk_err err;
+    CHECK_OK_ERR(submit_count(eng, h->aid, &a, &r, &err), &err);
+    return r;
+}
+
+TEST(cluster_actors_of_the_driver_are_called_from_tasks) {
+    cluster_open(2, &(struct eng_opt){.cpus = 2});
+    struct sk_actor_spec s = {
+        .init = spec_of(&(struct job){.fn = "cl_counter", .a = {VAL(0)}, .n_a = 1})};
+    sk_aid a;
+    sk_oid ready, r[2];
+    CHECK_OK(eng->ops->actor_create(eng, &s, &a, &ready, NULL));
+    struct handle h = {a.v, ready.v};
+    for (uint32_t node = 1; node <= 2; node++)
+        CHECK_EQ(eng_take(calls("cl_calls", &h, 10, node)), 30 * (int64_t)node);
+    for (uint32_t i = 0; i < 2; i++) r[i] = calls("cl_calls_later", &h, 1, 1 + i);
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        sk_oid in = inside(r[i]);
+        sum += eng_i64(in);
+        CHECK(eng_take(look("cl_look", in, 2 - i, 0)) > 60);
+        eng_release(in);
+    }
+    CHECK_EQ(sum, 61 + 62);
+    /* a dead one */
+    char text[2000];
+    CHECK_OK(eng->ops->actor_end(eng, a, true, NULL));
+    CHECK_EQ(eng_error(calls("cl_calls", &h, 10, 1), text, sizeof text), SK_ETASK);
+    CHECK_MSG(strstr(text, "dead"), "%s", text);
+    handle_release(&h);
+    cluster_settle(0);
+    cluster_close(0);
+}
+
+TEST(cluster_actors_that_tasks_make) {
+    cluster_open(2, &(struct eng_opt){.cpus = 3});
+    struct job make = {.fn = "cl_makes", .node = 1, .node_only = true};
+    struct handle h = handle_of(eng_job(&make));
+    sk_oid own = put_i64(5), r[4];
+    for (int i = 0; i < 4; i++) r[i] = call_count(&h, i % 2 ? REF(own) : (struct sk_arg)VAL(1));
+    eng_release(own);
+    CHECK_EQ(eng_take(r[3]), 1012);
+    for (int i = 0; i < 3; i++) eng_release(r[i]);
+    for (uint32_t node = 1; node <= 2; node++) /* from its own node, and from the other */
+        CHECK_EQ(eng_take(calls("cl_calls", &h, 10, node)), 1012 + 30 * (int64_t)node);
+    sk_oid in = inside(calls("cl_calls_later", &h, 1, 2));
+    CHECK_EQ(eng_i64(in), 1073);
+    CHECK_EQ(eng_take(look("cl_look", in, 1, 0)), 1073);
+    eng_release(in);
+    /* what it returns is an argument of a task */
+    in = call_count(&h, (struct sk_arg)VAL(1));
+    struct job add = {.fn = "cl_add", .a = {REF(in), VAL(1)}, .n_a = 2, .node = 2};
+    CHECK_EQ(eng_take(eng_job(&add)), 1075);
+    eng_release(in);
+    /* it lives as long as there are handles, and not longer */
+    handle_release(&h);
+    cluster_settle(0);
+    /* killed from here */
+    char text[400];
+    h = handle_of(eng_job(&make));
+    CHECK_EQ(eng_take(call_count(&h, (struct sk_arg)VAL(1))), 1001);
+    CHECK_OK(eng->ops->actor_end(eng, (sk_aid){h.aid}, true, NULL));
+    CHECK_EQ(eng_error(call_count(&h, (struct sk_arg)VAL(1)), text, sizeof text), SK_EACTOR);
+    struct job j = {.fn = "cl_count", .n_returns = SK_STREAMING, .actor = {h.aid}};
+    CHECK_EQ(job_on(eng, &j, NULL, NULL, NULL), SK_ENOSYS);
+    handle_release(&h);
+    cluster_settle(0);
+    cluster_close(0);
+}
+
+TEST(cluster_references_of_a_killed_node) {
+    cluster_open(3, &(struct eng_opt){.cpus = 2});
+    char text[2000];
+    struct job make = {.fn = "cl_makes", .node = 2, .node_only = true};
+    struct handle h = handle_of(eng_job(&make));
+    CHECK_EQ(eng_take(call_count(&h, (struct sk_arg)VAL(1))), 1001);
+    struct job inner = {.fn = "cl_inner", .a = {VAL(20000)}, .n_a = 1, .node = 2};
+    sk_oid in = inside(eng_job(&inner)),
+           small = inside(eng_job(&(struct job){.fn = "cl_inner", .node = 2, .node_only = true}));
+    CHECK_EQ(eng_i64(small), 5); /* its value is in the driver from now on */
+    sk_oid mine = put_i64(8);
+    /* node 2 waits for an object of the driver, and for one that does not exist yet */
+    sk_oid late = eng_job(&(struct job){.fn = "cl_late", .a = {VAL(3)}, .n_a = 1, .node = 1});
+    sk_oid waits = look("cl_look", late, 2, 3), more = look("cl_look", late, 3, 3);
+    /* a call that waits for its argument */
+    sk_oid call = call_count(&h, REF(late));
+    CHECK_EQ(eng_take(look("cl_look", mine, 2, 0)), 8);
+    CHECK(kill(cl.pid[1], SIGKILL) == 0);
+    CHECK_EQ(eng_error(call, text, sizeof text), SK_EACTOR);
+    CHECK_MSG(strstr(text, "was lost"), "%s", text);
+    struct sk_view v;
+    struct sk_err err;
+    CHECK_EQ(eng->ops->get(eng, &in, 1, INT64_MAX, &v, &err), SK_ELOST);
+    CHECK_MSG(strstr(err.msg, "a task on that node"), "%s", err.msg);
+    CHECK_EQ(eng_error(look("cl_look_blob", in, 1, 0), text, sizeof text), SK_ETASK);
+    CHECK_MSG(strstr(text, "a task on that node"), "%s", text);
+    eng_release(in);
+    CHECK_EQ(eng_take(look("cl_look", small, 1, 0)), 5);
+    CHECK_EQ(eng_error(call_count(&h, (struct sk_arg)VAL(1)), text, sizeof text), SK_EACTOR);
+    gate_add(5, 1);
+    CHECK_EQ(eng_take(waits), 3); /* it runs elsewhere */
+    CHECK_EQ(eng_take(more), 3);
+    eng_release(small);
+    eng_release(mine);
+    eng_release(late);
+    handle_release(&h);
+    cluster_settle(1u << 1);
+    cluster_close(1u << 1);
+}
+
 /* ---- losses ---------------------------------------------------------------------------------- */
+
+/* Gives the value of an object, or false if it is an error; releases it. number: the value is the
+ * number of an object, to which the caller gets a reference. */
+static bool value_of(sk_oid o, bool lost, bool number, int64_t *out) {
+    struct sk_view v;
+    struct sk_err err;
+    sk_rc rc = eng->ops->get(eng, &o, 1, INT64_MAX, &v, &err);
+    CHECK_MSG(rc == SK_OK || (lost && rc == SK_ELOST), "%s", err.msg);
+    bool good = rc == SK_OK && v.kind == KIND_I64;
+    CHECK_MSG(good || lost, "%.*s", v.len > 4 ? (int)v.len - 4 : 0, (const char *)v.data + 4);
+    if (good) memcpy(out, v.data, 8);
+    if (good && number) eng->ops->retain(eng, (sk_oid){(uint64_t)*out});
+    if (rc == SK_OK) eng->ops->view_release(eng, &v);
+    eng_release(o);
+    return good;
+}
+
+/* Random calls and looks over three nodes, of which one is killed meanwhile: what is given is
+ * right, and nothing is left. */
+static void many(bool kills) {
+    enum { N_ACTORS = 4, N_OPS = 150, N_REFS = 8 };
+    cluster_open(3, &(struct eng_opt){.cpus = 3});
+    struct handle actor[N_ACTORS];
+    int64_t least[N_ACTORS] = {0};
+    sk_oid ref[N_REFS] = {0}; /* each has a number of a counter */
+    bool lost = false;
+    for (uint32_t i = 0; i < N_ACTORS; i++) {
+        struct sk_actor_spec s = {
+            .init = spec_of(&(struct job){.fn = "cl_counter", .a = {VAL(1000)}, .n_a = 1})};
+        struct job make = {.fn = "cl_makes", .node = i, .node_only = true};
+        sk_aid a;
+        sk_oid ready;
+        if (i >= 2) actor[i] = handle_of(eng_job(&make));
+        else {
+            CHECK_OK(eng->ops->actor_create(eng, &s, &a, &ready, NULL));
+            actor[i] = (struct handle){a.v, ready.v};
+        }
+    }
+    for (uint32_t i = 0; i < N_OPS; i++) {
+        uint32_t a = (uint32_t)test_below(N_ACTORS), at = (uint32_t)test_below(N_REFS),
+                 node = 1 + (uint32_t)test_below(3);
+        int64_t got = 0;
+        if (kills && i == N_OPS / 2) {
+            CHECK(kill(cl.pid[1], SIGKILL) == 0);
+            lost = true;
+        }
+        if (lost && node == 2) node = 3;
+        uint64_t what = test_below(4);
+        sk_oid o = {0};
+        if (what == 0) o = calls("cl_calls", &actor[a], 1, node);
+        if (what == 1) o = call_count(&actor[a], ref[at].v ? REF(ref[at]) : (struct sk_arg)VAL(1));
+        if (what == 2 && ref[at].v) o = look("cl_look", ref[at], node, 0);
+        if (what == 3) {
+            o = calls("cl_calls_later", &actor[a], 1, node);
+            if (!value_of(o, lost, true, &got)) continue;
+            if (ref[at].v) eng_release(ref[at]);
+            ref[at].v = (uint64_t)got;
+            continue;
+        }
+        if (!o.v) continue;
+        if (test_below(3) == 0) eng_release(o); /* nobody waits for it */
+        else if (value_of(o, lost, false, &got) && what < 2) {
+            CHECK(got > least[a]);
+            least[a] = got;
+        }
+    }
+    for (uint32_t i = 0; i < N_REFS; i++)
+        if (ref[i].v) eng_release(ref[i]);
+    for (uint32_t i = 0; i < N_ACTORS; i++) handle_release(&actor[i]);
+    cluster_settle(lost ? 1u << 1 : 0);
+    cluster_close(lost ? 1u << 1 : 0);
+}
+TEST_SLOW(cluster_references_many, 60) { many(false); }
+TEST_SLOW(cluster_references_many_and_a_killed_node, 60) { many(true); }
 
 TEST(cluster_makes_values_of_a_killed_node_again) {
     cluster_open(3, &(struct eng_opt){.cpus = 1});

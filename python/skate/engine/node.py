@@ -17,6 +17,7 @@ from skate.engine import local
 from skate.terminal import prints
 
 KNOBS = config.KNOBS
+PLACES = 1023  # SK_ID_PLACES of engine/foreign.h
 LOOK_S = 0.5  # how often a node looks whether the process that started it still exists
 
 
@@ -33,10 +34,17 @@ class Given(NamedTuple):
     # Custom resources of this node. All nodes name the same ones in the same order, since messages
     # have their numbers.
     resources: dict[str, float]
-    # 1 to 31: the part of all ids (conf.h) that this node's engine takes its ids from. The driver's
-    # are below, so an id that strays from one engine to another names nothing there.
+    # 1 to 1,023, another for each node that the job ever has: the part of all ids (engine/foreign.h)
+    # that this node's engine takes its ids from. The driver's are below.
     place: int = 1
     path: list[str] | None = None  # sys.path of the driver, if it is on the same machine
+
+
+def id_base(place: int) -> int:
+    """The number below all ids of the engine of a node."""
+    if not 1 <= place <= PLACES:
+        raise RuntimeError(f"a job has at most {PLACES} nodes, also one after another")
+    return place << 53
 
 
 def open_node(given: Given) -> int:
@@ -50,7 +58,7 @@ def open_node(given: Given) -> int:
         "resources": given.resources,
         "prints": True,
         "program": f"a node of skate: {given.name}",
-        "id_base": given.place << 58,
+        "id_base": id_base(given.place),
     }
     job |= {
         "custom": list(given.resources),
@@ -70,6 +78,7 @@ def open_node(given: Given) -> int:
             "job_secret": given.secret,
             "job_number": given.number,
             "object_store_memory": int(conf["object_store_memory"]),
+            "id_base": conf["id_base"],
         }
     )
 

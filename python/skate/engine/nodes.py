@@ -80,7 +80,7 @@ class Here:
             runtime_env,
             share,
             custom,
-            1 + (self._n - 1) % 31,
+            self._n,
             self._path,
         )
 

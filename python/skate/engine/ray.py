@@ -249,7 +249,7 @@ class Nodes:
             runtime_env,
             {**_settings(conf), **knobs},
             {k: has.get(k, 0.0) for k in self._names},
-            1 + len(self._actors) % 31,
+            1 + len(self._actors),
         )
         at = importlib.import_module(
             "ray.util.scheduling_strategies"

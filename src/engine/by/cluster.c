@@ -115,6 +115,8 @@ static sk_rc welcomed(struct link *l, const struct sk_cmsg *m, struct sk_err *er
     if (m->welcome.why.n)
         return SK_ERR(err, SK_EINVAL, "%.*s", (int)SK_MIN(m->welcome.why.n, (size_t)200),
                       (const char *)m->welcome.why.p);
+    if (!m->welcome.id_base)
+        return SK_ERR(err, SK_EINVAL, "its engine has no ids of its own (conf.h: id_base)");
     l->answered = true;
     l->welcome = *m;
     l->welcome.welcome.name.n = SK_MIN(m->welcome.name.n, sizeof l->name);
@@ -493,6 +495,42 @@ static void g_drop(void *ctx, void *handle) {
     (void)unlock(c, SK_OK, false);
 }
 
+static void g_hold(void *ctx, uint64_t id) {
+    struct sk_cluster *c = lock(ctx);
+    sk_book_hold(c->book, id);
+    (void)unlock(c, SK_OK, false); /* poll, which follows, sends what these say */
+}
+static void g_unhold(void *ctx, uint64_t id) {
+    struct sk_cluster *c = lock(ctx);
+    sk_book_unhold(c->book, id);
+    (void)unlock(c, SK_OK, false);
+}
+static void g_there(void *ctx, uint32_t node, uint64_t name, const struct sk_guest_value *v) {
+    struct sk_cluster *c = lock(ctx);
+    sk_book_there(c->book, node, name, v);
+    (void)unlock(c, SK_OK, false);
+}
+static sk_rc g_call(void *ctx, const struct sk_task_spec *s, uint64_t first, struct sk_err *err) {
+    struct sk_cluster *c = lock(ctx);
+    return unlock(c, sk_book_call(c->book, s, first, err), false);
+}
+static void g_ended(void *ctx, uint32_t node, uint64_t first) {
+    struct sk_cluster *c = lock(ctx);
+    sk_book_ended(c->book, node, first);
+    (void)unlock(c, SK_OK, false);
+}
+static void g_kill(void *ctx, uint64_t actor, bool no_restart) {
+    struct sk_cluster *c = lock(ctx);
+    sk_book_kill(c->book, actor, no_restart);
+    (void)unlock(c, SK_OK, false);
+}
+
+static const struct sk_guest_ref_ops ref_ops = {.hold = g_hold,
+                                                .unhold = g_unhold,
+                                                .there = g_there,
+                                                .call = g_call,
+                                                .ended = g_ended,
+                                                .kill = g_kill};
 static sk_rc g_join(void *ctx, const char *address, uint32_t *number, struct sk_err *err) {
     struct sk_cluster *c = ctx;
     struct joining j = {.deadline_ns = sk_deadline_ns(c->conf.patience_ns)};
@@ -591,8 +629,12 @@ static sk_rc open_cluster(const struct sk_engine_conf *conf, struct sk_engine **
     for (uint32_t i = 0; rc == SK_OK && i < k->n_addresses; i++)
         rc = say_hello(c, k->addresses[i], NULL, err);
     if (rc == SK_OK) rc = meet(c, err);
-    struct sk_guest guest = {
-        .ops = &guest_ops, .ctx = c, .notes = true, .parts = true, .actors = true};
+    struct sk_guest guest = {.ops = &guest_ops,
+                             .ctx = c,
+                             .notes = true,
+                             .parts = true,
+                             .actors = true,
+                             .refs = &ref_ops};
     struct sk_engine_conf host = *conf;
     host.guest = &guest;
     if (rc == SK_OK) {

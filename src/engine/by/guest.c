@@ -157,44 +157,13 @@ static sk_rc op_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size
     return end(x, SK_OK);
 }
 
-/* Returns the number of the node where a task should run; 0: anywhere, also if that node is
- * gone. */
-static uint32_t node_of(const struct sk_ghost *x, const struct sk_task_spec *s) {
-    for (uint32_t i = 0; i < x->nodes.n; i++)
-        if (x->nodes.p[i].number == s->node && x->nodes.p[i].alive) return s->node;
-    return 0;
-}
-
 /* ---- tasks, actors --------------------------------------------------------------------------- */
 
 static sk_rc op_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid *first,
                        sk_tid *tid, struct sk_err *err) {
     struct sk_ghost *x = of(e);
-    struct sk_gtask *t;
-    uint32_t n = s->n_returns == SK_STREAMING ? 0 : s->n_returns, made = 0;
     sk_rc rc = begin(x, err);
-    uint64_t base = x->next_id, id = base + n;
-    if (rc != SK_OK) goto out;
-    struct sk_gactor *a = s->actor.v ? sk_map_get(&x->actors, s->actor.v) : NULL;
-    const struct sk_task_opts *opts = sk_task_opts_of(s);
-    if (s->actor.v)
-        SK_GO(sk_call_check(a, a ? a->n_calls - !a->started : 0, opts->max_pending, err));
-    uint32_t node = a ? 0 : node_of(x, s);
-    SK_GO(sk_spec_check(s, node, err));
-    x->next_id += n + 1;
-    for (; made < n; made++) SK_GO(sk_gobj_new(x, base + made, id, NULL, NULL, 0, err));
-    SK_GO(sk_gtask_make(x, s, id, base, &t, err));
-    t->node = node;
-    t->node_only = s->node_only;
-    if (first) first->v = base;
-    if (tid) tid->v = id;
-    if (a) a->n_calls++;
-    if (a && !t->max_retries && x->g.actors) t->max_retries = a->max_task_retries;
-    if (opts->refused) sk_gtask_fail(x, t, SK_EINFEASIBLE, opts->refused);
-    else if (a && a->why) sk_gtask_fail(x, t, SK_EACTOR, "its actor is dead");
-    else sk_gtask_try(x, t);
-out:
-    while (rc != SK_OK && made) sk_gobj_unref(x, base + --made);
+    if (rc == SK_OK) rc = sk_gtask_submit(x, s, first, tid, err);
     return end(x, rc);
 }
 
@@ -233,7 +202,7 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
                      : o.detached ? "detached actors"
                                   : "concurrency within an actor (max_concurrency, "
                                     "concurrency_groups, async methods)"));
-    uint32_t node = node_of(x, &s);
+    uint32_t node = sk_gtask_node(x, &s);
     SK_GO(sk_spec_check(&s, node, err));
     x->next_id += 3; /* ids of `ready`, the actor and its constructor */
     s.n_returns = 1;
@@ -282,21 +251,8 @@ out:
 static sk_rc op_actor_end(struct sk_engine *e, sk_aid aid, bool no_restart, struct sk_err *err) {
     struct sk_ghost *x = of(e);
     sk_rc rc = begin(x, err);
-    struct sk_gactor *a = rc == SK_OK ? sk_map_get(&x->actors, aid.v) : NULL;
-    if (rc == SK_OK && !a) rc = SK_ERR(err, SK_ENOENT, "no such actor");
-    if (rc != SK_OK || a->ended) return end(x, rc);
-    sk_ghost_order(
-        x, (struct sk_gorder){.kind = SK_GORDER_ACTOR_END, .id = a->id, .flag = !no_restart});
-    if (no_restart) {
-        /* this count keeps `a` alive: the calls that end with the actor may hold its last
-         * references */
-        a->n_calls++;
-        sk_gactor_die(x, a,
-                      sk_gval_error(SK_EACTOR, "the actor is dead: it was killed by skate.kill"));
-        a->n_calls--;
-        sk_gactor_maybe_end(x, a);
-    }
-    return end(x, SK_OK);
+    if (rc == SK_OK) rc = sk_gactor_end(x, aid.v, no_restart, err);
+    return end(x, rc);
 }
 
 /* ---- objects --------------------------------------------------------------------------------- */
@@ -361,11 +317,12 @@ static sk_rc view_of_unlocked(struct sk_ghost *x, sk_oid id, int64_t deadline_ns
 static sk_rc find(struct sk_ghost *x, sk_oid id, struct sk_gobj **out, struct sk_err *err) {
     *out = sk_own_get(x->own, id.v);
     if (*out) return SK_OK;
-    if (id.v >> 58) /* a part of the ids that no engine of this process has (conf.h) */
-        return SK_ERR(err, SK_ELOST,
-                      "object %llx belongs to the engine of another node: a reference inside a "
-                      "value does not travel between a node and its driver",
-                      (unsigned long long)id.v);
+    if (sk_id_place(id.v))
+        return SK_ERR(
+            err, SK_ELOST,
+            "object %llx belongs to the engine of a node, and there is no reference to it "
+            "here",
+            (unsigned long long)id.v);
     return SK_ERR(err, SK_ELOST, "object %llx does not exist (any more)", (unsigned long long)id.v);
 }
 
@@ -419,22 +376,14 @@ static sk_rc op_wait(struct sk_engine *e, const sk_oid *ids, size_t n, size_t wa
 static void op_retain(struct sk_engine *e, sk_oid o) {
     struct sk_ghost *x = of(e);
     pthread_mutex_lock(&x->mu);
-    struct sk_gactor *a = sk_map_get(&x->actors, o.v);
-    if (a) a->n_handles++;
-    /* if the object is gone, the next get says so */
-    else (void)!sk_own_ref(x->own, o.v, ME, 1, NULL);
+    sk_gref_retain(x, o.v);
     pthread_mutex_unlock(&x->mu);
 }
 
 static void op_release(struct sk_engine *e, sk_oid o) {
     struct sk_ghost *x = of(e);
     pthread_mutex_lock(&x->mu);
-    struct sk_gactor *a = sk_map_get(&x->actors, o.v);
-    if (!a) sk_gobj_unref(x, o.v);
-    else if (a->n_handles) {
-        a->n_handles--;
-        sk_gactor_maybe_end(x, a);
-    }
+    sk_gref_release(x, o.v);
     pthread_mutex_unlock(&x->mu);
 }
 
@@ -629,12 +578,18 @@ static void forget(struct sk_ghost *x) {
     while (sk_own_each(x->own, &cursor, &key, &val)) {
         struct sk_gobj *o = val;
         sk_gval_unref(x, o->val);
+        for (struct sk_gwaits *w = o->waits, *next; w; w = next) {
+            next = w->next;
+            sk_free(w);
+        }
         sk_free(o);
     }
     for (uint32_t i = 0; i < x->orders.n; i++) {
         sk_free(x->orders.p[i].name);
         sk_free(x->orders.p[i].def);
+        sk_gval_unref(x, x->orders.p[i].val);
     }
+    sk_gref_forget(x);
     for (uint32_t i = 0; sk_map_next(&x->fns, &i, &key, &val);) sk_free(val);
     for (uint32_t i = 0; sk_map_next(&x->streams, &i, &key, &val);) sk_gstream_free(x, val);
     sk_own_destroy(x->own);
@@ -696,7 +651,7 @@ static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **ou
                               .envs = conf->guest->ops->env ? &envs : NULL,
                               .no_notes = !conf->guest->notes,
                               .no_parts = !conf->guest->parts,
-                              .no_inner = true};
+                              .no_inner = !conf->guest->refs};
     x->g = *conf->guest;
     x->task_retries = conf->task_retries;
     x->next_id = 1;
@@ -707,6 +662,7 @@ static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **ou
     sk_map_init(&x->tasks, TAG);
     sk_map_init(&x->actors, TAG);
     sk_map_init(&x->streams, TAG);
+    sk_map_init(&x->abroad, TAG);
     sk_map_init(&x->watches, TAG);
     pthread_mutex_init(&x->mu, NULL);
     pthread_condattr_init(&ca);

@@ -12,6 +12,7 @@
 #include "base/containers/list.h"
 #include "base/containers/map.h"
 #include "base/containers/vec.h"
+#include "engine/cluster/abroad.h"
 #include "engine/envs.h"
 #include "engine/inner.h"
 #include "engine/watch.h"
@@ -54,7 +55,7 @@ struct atask {
     sk_tid tid;
     struct sk_agent *agent; /* of a constructor: watched until it is ready */
     struct sk_watch watch;
-    bool watched;
+    bool watched; /* until its end is handled; it has a reference to `first` */
 };
 
 struct awaiter {           /* argument `arg` of the run `serial` of a task */
@@ -65,7 +66,8 @@ struct awaiter {           /* argument `arg` of the run `serial` of a task */
 struct ask { /* something that is being read from another node */
     uint64_t id;
     uint32_t node;
-    bool part; /* only a part, for one task; else the value, for all tasks that wait for it */
+    bool part;     /* only a part, for one task; else the value, for all tasks that wait for it */
+    uint64_t name; /* not 0: for this object of another engine, and for no task */
     SK_VEC(struct awaiter) waiters;
 };
 
@@ -84,6 +86,11 @@ struct aevent { /* an event of the engine, until the next step */
     struct sk_event ev;
     struct sk_err err;
     uint8_t note[SK_NOTE_MAX];
+};
+
+struct aqueued { /* one of the two */
+    struct aevent *event;
+    void *news; /* of abroad.h */
 };
 
 struct ashape {
@@ -107,14 +114,15 @@ struct sk_agent {
     struct sk_map envs; /* number of an environment -> its number here */
     struct sk_list waiting;
     struct sk_outbox out; /* to the driver */
-    uint64_t next_ask, next_serial, read_bytes;
+    uint64_t next_ask, next_serial, read_bytes, n_runs;
     struct sk_map pins; /* object -> pin */
     /* Bytes of pinned objects, bytes of buffers that values are coming into, and how many there may
      * be of each: neither can leave memory, and this thread may wait for room. */
     uint64_t pinned, placed, most;
-    bool closing;
-    pthread_mutex_t mu; /* guards `events` alone */
-    SK_VEC(struct aevent *) events;
+    bool closing, stirred;
+    struct sk_arefs *refs; /* NULL: references do not travel */
+    pthread_mutex_t mu;    /* guards `events` alone */
+    SK_VEC(struct aqueued) events;
     SK_VEC(struct ashape) shapes;
 };
 
@@ -191,7 +199,10 @@ static void drop(struct sk_agent *a, uint64_t id) {
 
 static void task_free(struct sk_agent *a, struct atask *t) {
     SK_ASSERT(sk_map_get(&a->tasks, t->id) == t);
-    if (t->watched) (void)a->e->watch->remove(a->e, &t->watch); /* it may have been called */
+    if (t->watched) {
+        (void)a->e->watch->remove(a->e, &t->watch); /* it may have been called */
+        a->e->ops->release(a->e, t->first);
+    }
     sk_list_del(&t->link);
     sk_map_del(&a->tasks, t->id);
     for (uint32_t i = 0; t->own && i < t->run.run.n_args; i++)
@@ -269,7 +280,7 @@ static void push_event(struct sk_agent *a, const struct sk_event *ev) {
     if (e->ev.note.n) memcpy(e->note, ev->note.p, e->ev.note.n);
     e->ev.note.p = e->note;
     pthread_mutex_lock(&a->mu);
-    if (!sk_vec_push(&a->events, TAG, e)) abort();
+    if (!sk_vec_push(&a->events, TAG, (struct aqueued){.event = e})) abort();
     pthread_mutex_unlock(&a->mu);
 }
 
@@ -287,10 +298,16 @@ static sk_rc await_ready(struct sk_agent *a, struct atask *t, struct sk_err *err
     SK_ASSERT(t->is_init && !t->watched && t->first.v);
     t->agent = a;
     t->watch.fn = is_ready;
+    /* the actor may be ended before its end is handled, and its object with it */
+    a->e->ops->retain(a->e, t->first);
     sk_rc rc = a->e->watch->add(a->e, t->first, (sk_tid){0}, &t->watch, err);
+    if (rc == SK_EDONE) {
+        is_ready(&t->watch);
+        rc = SK_OK;
+    }
     t->watched = rc == SK_OK;
-    if (rc == SK_EDONE) is_ready(&t->watch);
-    return rc == SK_EDONE ? SK_OK : rc;
+    if (rc != SK_OK) a->e->ops->release(a->e, t->first);
+    return rc;
 }
 
 static sk_rc give(struct sk_agent *a, struct atask *t, struct sk_arg *args, struct sk_err *err) {
@@ -447,6 +464,7 @@ static void say_brought(struct sk_agent *a, uint64_t ask, uint64_t id, sk_rc rc)
 
 static void read_failed(struct sk_agent *a, uint64_t number, const struct ask *k, sk_rc code,
                         const char *why) {
+    if (k->name) sk_arefs_came(a->refs, k->name, code, 0, (struct sk_bytes){0});
     struct aval *v = k->part ? NULL : sk_map_get(&a->values, k->id);
     if (v && !v->oid.v && v->ask == number) value_free(a, v);
     for (uint32_t i = 0; i < k->waiters.n; i++) {
@@ -519,6 +537,9 @@ static void data_came(struct sk_agent *a, uint32_t from, const struct sk_cmsg *m
         snprintf(why, sizeof why, "%.*s", (int)SK_MIN(m->value.bytes.n, sizeof why - 1),
                  (const char *)m->value.bytes.p);
         read_failed(a, m->value.ask, k, m->value.rc, why);
+    } else if (k->name) {
+        a->read_bytes += m->value.bytes.n;
+        sk_arefs_came(a->refs, k->name, SK_OK, m->value.kind, m->value.bytes);
     } else {
         struct sk_err err = {0};
         sk_oid oid = {0};
@@ -684,6 +705,7 @@ static void hold_arguments(struct sk_agent *a, struct atask *t) {
 }
 
 static sk_rc run(struct sk_agent *a, const struct sk_cmsg *m, struct sk_err *err) {
+    a->n_runs++;
     if (sk_map_get(&a->tasks, m->run.task))
         return SK_ERR(err, SK_ECORRUPT, "task %llu was sent twice",
                       (unsigned long long)m->run.task);
@@ -749,13 +771,16 @@ static void on_events(struct sk_sink *s, const struct sk_event *ev, size_t n) {
 /* Makes a value for a message: a small one by its bytes. The view, if any, lives until the message
  * is written. keep: large values stay here, under their id. */
 static struct sk_cmsg_value value_for(struct sk_agent *a, uint64_t id, sk_oid oid, uint64_t size,
-                                      struct sk_view *view) {
+                                      bool init, struct sk_view *view) {
     struct sk_cmsg_value v = {.id = id, .size = size};
     SK_DCHECK(oid.v);
     *view = (struct sk_view){0};
+    /* A value with references inside stays here, with them, until the driver has met them. `ready`
+     * of an actor contains the actor, which is nobody's business. */
+    v.stays = a->refs && !init && a->e->inner->count(a->e, &oid, 1) > 0;
     if (size <= SK_INLINE_MAX && a->e->ops->get(a->e, &oid, 1, INT64_MAX, view, NULL) == SK_OK) {
         v.size = view->len;
-        if (view->len <= SK_INLINE_MAX || SK_KIND_IS_ERROR(view->kind)) {
+        if ((view->len <= SK_INLINE_MAX && !v.stays) || SK_KIND_IS_ERROR(view->kind)) {
             v.here = true;
             v.kind = view->kind;
             v.bytes = (struct sk_bytes){view->data, view->len};
@@ -806,7 +831,8 @@ static void done(struct sk_agent *a, struct atask *t, const struct sk_event *ev)
     struct sk_view *view = sk_calloc(TAG, (n + 1) * sizeof *view);
     if (!v || !view) abort();
     for (uint32_t i = 0; i < n; i++)
-        v[i] = value_for(a, sk_value_id(t->id, i), (sk_oid){t->first.v + i}, 0, &view[i]);
+        v[i] =
+            value_for(a, sk_value_id(t->id, i), (sk_oid){t->first.v + i}, 0, t->is_init, &view[i]);
     event_with(a, t, ev, v, n);
     for (uint32_t i = 0; i < n; i++)
         if (view[i].data || view[i].token) a->e->ops->view_release(a->e, &view[i]);
@@ -833,7 +859,7 @@ static bool has_inner(struct sk_agent *a, const struct atask *t, const struct sk
 /* Fails a task whose value contains references: their numbers mean nothing to another engine.
  * False: the event is to be told as it is. */
 static bool refuse(struct sk_agent *a, struct atask *t, const struct sk_event *ev) {
-    if (!t->refused && !has_inner(a, t, ev)) return false;
+    if (a->refs || (!t->refused && !has_inner(a, t, ev))) return false;
     SK_DCHECK(t->given && ev->tag == t->id);
     if (!t->refused && ev->kind == SK_EV_YIELDED)
         (void)!a->e->ops->cancel(a->e, t->tid, 0, NULL); /* the rest is of no use */
@@ -856,9 +882,9 @@ static void take(struct sk_agent *a, const struct sk_event *ev) {
     }
     struct sk_event end = *ev;
     if (t->agent) { /* a constructor: its value says how it ended */
-        t->watched = false;
         end.oid = t->first;
-        a->e->ops->retain(a->e, end.oid);
+        SK_ASSERT(t->watched); /* its reference is the event's now */
+        t->watched = false;
         if (a->e->ops->get(a->e, &end.oid, 1, INT64_MAX, &view, NULL) == SK_OK) {
             if (SK_KIND_IS_ERROR(view.kind)) end.kind = SK_EV_FAILED;
             a->e->ops->view_release(a->e, &view);
@@ -873,8 +899,8 @@ static void take(struct sk_agent *a, const struct sk_event *ev) {
     if (ev->kind == SK_EV_STARTED) event_with(a, t, ev, NULL, 0);
     if (ev->kind == SK_EV_YIELDED || (ev->kind == SK_EV_FAILED && ev->oid.v)) {
         bool error = ev->kind == SK_EV_FAILED;
-        struct sk_cmsg_value v =
-            value_for(a, sk_value_id(t->id, ev->index), ev->oid, error ? 0 : ev->size_bytes, &view);
+        struct sk_cmsg_value v = value_for(a, sk_value_id(t->id, ev->index), ev->oid,
+                                           error ? 0 : ev->size_bytes, t->is_init, &view);
         event_with(a, t, ev, &v, !error || v.here);
         if (error && !v.here) drop(a, v.id);
         if (view.data || view.token) a->e->ops->view_release(a->e, &view);
@@ -890,26 +916,69 @@ static void take(struct sk_agent *a, const struct sk_event *ev) {
 
 void sk_agent_step(struct sk_agent *a) {
     pthread_mutex_lock(&a->mu);
-    struct aevent **p = a->events.p;
+    struct aqueued *p = a->events.p;
     uint32_t n = a->events.n;
     memset(&a->events, 0, sizeof a->events);
     pthread_mutex_unlock(&a->mu);
     for (uint32_t i = 0; i < n; i++) {
-        take(a, &p[i]->ev);
-        sk_free(p[i]);
+        if (p[i].event) take(a, &p[i].event->ev);
+        else sk_arefs_news(a->refs, p[i].news);
+        sk_free(p[i].event);
     }
     sk_free(p);
 }
 
+/* ---- references ------------------------------------------------------------------------------ */
+
+static void r_send(void *ctx, const struct sk_cmsg *m) { to_driver(ctx, m); }
+static void r_queue(void *ctx, void *news) {
+    struct sk_agent *a = ctx;
+    pthread_mutex_lock(&a->mu);
+    if (!sk_vec_push(&a->events, TAG, (struct aqueued){.news = news})) abort();
+    pthread_mutex_unlock(&a->mu);
+    a->conf.wake(a->conf.ctx);
+}
+static bool r_read(void *ctx, uint32_t node, uint64_t value, uint64_t name) {
+    struct ask *k = read_from(ctx, &(struct sk_cmsg_arg){.id = value, .node = node});
+    if (!k) return false;
+    k->part = true; /* it does not become a value of this node */
+    k->name = name;
+    return true;
+}
+static sk_rc r_have(void *ctx, uint64_t value, sk_oid *out, struct sk_err *err) {
+    const struct sk_agent *a = ctx;
+    const struct aval *v = sk_map_get(&a->values, value);
+    if (v && v->err) {
+        *err = *v->err;
+        return v->err->code;
+    }
+    if (!v || !v->oid.v) return SK_ERR(err, SK_ENOENT, "it is not here");
+    *out = v->oid;
+    return SK_OK;
+}
+static void r_keep(void *ctx, uint64_t value, sk_oid o) { value_here(ctx, value, o); }
+static void r_drop(void *ctx, uint64_t value) { drop(ctx, value); }
+static void r_waits(void *ctx) { ((struct sk_agent *)ctx)->stirred = true; }
+
+static sk_rc refs_open(struct sk_agent *a, struct sk_err *err) {
+    struct sk_arefs_host h = {a->e, a, r_send, r_queue, r_read, r_have, r_keep, r_drop, r_waits};
+    return a->conf.id_base ? sk_arefs_create(&a->refs, &h, err) : SK_OK;
+}
+
+bool sk_agent_stirred(const struct sk_agent *a) { return a->stirred; }
+bool sk_agent_waits(const struct sk_agent *a) { return a->refs && sk_arefs_wait(a->refs); }
+
 void sk_agent_beat(struct sk_agent *a) {
     struct sk_node sum = {0};
+    a->stirred = false;
     if (sk_engine_sum(a->e, &sum, NULL) != SK_OK) return;
     struct sk_cmsg m = {.type = SK_CMSG_STATE,
                         .state = {.free = sum.free,
                                   .resident_bytes = sum.resident_bytes,
                                   .disk_bytes = sum.disk_bytes,
                                   .promised_bytes = sum.promised_bytes,
-                                  .disk_limit_bytes = sum.disk_limit_bytes}};
+                                  .disk_limit_bytes = sum.disk_limit_bytes,
+                                  .n_runs = sk_list_empty(&a->waiting) ? a->n_runs : 0}};
     to_driver(a, &m);
 }
 
@@ -990,6 +1059,14 @@ sk_rc sk_agent_message(struct sk_agent *a, uint32_t from, const struct sk_cmsg *
     case SK_CMSG_DROP:
         for (uint32_t i = 0; i < m->drop.n; i++) drop(a, sk_cmsg_drop_at(m, i));
         return SK_OK;
+    case SK_CMSG_HOLD:
+    case SK_CMSG_UNHOLD:
+    case SK_CMSG_THERE:
+    case SK_CMSG_CALL:
+    case SK_CMSG_ENDED:
+    case SK_CMSG_KILL:
+        return a->refs ? sk_arefs_message(a->refs, m, err)
+                       : SK_ERR(err, SK_ECORRUPT, "references do not travel to this node");
     default:
         return SK_ERR(err, SK_ECORRUPT,
                       "the driver sent a message of type %d, which is not for a node",
@@ -1041,6 +1118,7 @@ struct sk_agent_stats sk_agent_stats(const struct sk_agent *a) {
                                .n_values = a->values.n,
                                .n_actors = a->actors.n,
                                .read_bytes = a->read_bytes};
+    sk_arefs_count(a->refs, &s.n_lent, &s.n_calls, &s.n_foreign);
     SK_LIST_EACH (it, &a->waiting) s.n_waiting++;
     return s;
 }
@@ -1062,14 +1140,16 @@ sk_rc sk_agent_create(struct sk_agent **out, const struct sk_agent_conf *conf, s
     pthread_mutex_init(&a->mu, NULL);
     struct sk_node sum = {0};
     if (sk_engine_sum(a->e, &sum, NULL) == SK_OK) a->most = sum.capacity_bytes / 8;
-    *out = a;
-    return SK_OK;
+    sk_rc rc = refs_open(a, err);
+    if (rc == SK_OK) *out = a;
+    else sk_agent_destroy(a);
+    return rc;
 }
 
 static bool no_tasks(void *arg) {
     struct sk_agent *a = arg;
     sk_agent_step(a);
-    return !a->tasks.n;
+    return !a->tasks.n && (!a->refs || sk_arefs_idle(a->refs));
 }
 
 void sk_agent_destroy(struct sk_agent *a) {
@@ -1088,9 +1168,13 @@ void sk_agent_destroy(struct sk_agent *a) {
         cancel(a, &m);
     }
     sk_vec_free(&ids);
+    if (a->refs) sk_arefs_cancel(a->refs);
     /* the engine ends what was cancelled; it may be closed already, which has ended all tasks */
     (void)!a->e->ops->drive(a->e, no_tasks, a, INT64_MAX, NULL);
     sk_agent_step(a);
+    if (a->refs) sk_arefs_end(a->refs);
+    sk_agent_step(a); /* what was queued meanwhile */
+    sk_arefs_free(a->refs);
     for (uint32_t i = 0; sk_map_next(&a->values, &i, &key, &val);) {
         struct aval *v = val;
         if (v->oid.v) a->e->ops->release(a->e, v->oid);

@@ -22,6 +22,7 @@ struct sk_agent_conf {
      * engine held. */
     void (*wake)(void *ctx);
     void *ctx;
+    uint64_t id_base; /* of the engine (conf.h); 0: it knows no objects of others */
 };
 sk_rc sk_agent_create(struct sk_agent **out, const struct sk_agent_conf *conf,
                       struct sk_err *err) SK_MUST_USE;
@@ -43,6 +44,10 @@ void sk_agent_peer_lost(struct sk_agent *a, uint32_t number, const char *why);
 void sk_agent_step(struct sk_agent *a);
 /* Tells the driver how much is free: a sign of life. */
 void sk_agent_beat(struct sk_agent *a);
+/* A task has begun to wait for an object of another engine since the last beat: what it takes is
+ * free. waits: some task waits for one. */
+bool sk_agent_stirred(const struct sk_agent *a);
+bool sk_agent_waits(const struct sk_agent *a);
 
 /* What waits to be sent to the driver (0) or to node `number`; NULL: there is nothing. */
 struct sk_outbox *sk_agent_out(struct sk_agent *a, uint32_t number);
@@ -53,6 +58,8 @@ uint32_t sk_agent_peer(const struct sk_agent *a, uint32_t number, const char **a
 
 struct sk_agent_stats {
     uint64_t n_tasks, n_waiting, n_values, n_actors, read_bytes;
+    /* objects that the driver holds here; calls across, of either side; objects of others */
+    uint64_t n_lent, n_calls, n_foreign;
 };
 struct sk_agent_stats sk_agent_stats(const struct sk_agent *a);
 

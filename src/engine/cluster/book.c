@@ -147,6 +147,14 @@ void sk_bnode_send_blob(struct sk_bnode *n, struct sk_cmsg *m, struct sk_bblob *
 
 sk_rc sk_book_joined(struct sk_book *b, const struct sk_cmsg *w, struct sk_bytes address,
                      uint32_t *number, struct sk_err *err) {
+    uint64_t place = sk_id_place(w->welcome.id_base);
+    for (uint32_t i = 0; place && i < b->nodes.n; i++)
+        if (b->nodes.p[i]->place == place)
+            return SK_ERR(err, SK_EINVAL, "place %llu of all ids is taken by node %s",
+                          (unsigned long long)place, b->nodes.p[i]->name);
+    if (place > SK_ID_PLACES || w->welcome.id_base % SK_ID_RANGE)
+        return SK_ERR(err, SK_EINVAL, "there is no place for ids at %llx",
+                      (unsigned long long)w->welcome.id_base);
     struct sk_bnode *n = sk_calloc(TAG, sizeof *n);
     char *at = sk_alloc(TAG, address.n + 1);
     if (!n || !at || !sk_vec_push(&b->which, TAG, (struct sk_which_node){0}) ||
@@ -164,12 +172,14 @@ sk_rc sk_book_joined(struct sk_book *b, const struct sk_cmsg *w, struct sk_bytes
                            .total = w->welcome.total,
                            .free = w->welcome.total,
                            .capacity = w->welcome.store_bytes,
-                           .disk_limit = w->welcome.disk_limit_bytes};
+                           .disk_limit = w->welcome.disk_limit_bytes,
+                           .place = place};
     snprintf(n->name, sizeof n->name, "%.*s", (int)SK_MIN(w->welcome.name.n, (size_t)63),
              (const char *)w->welcome.name.p);
     sk_list_init(&n->sent);
     sk_map_init(&n->defined, TAG);
     sk_map_init(&n->envs, TAG);
+    sk_map_init(&n->lent, TAG);
     struct sk_cmsg self = {.type = SK_CMSG_PEER,
                            .peer = {n->number, n->incarnation, {at, address.n}}};
     sk_bnode_send(n, &self);
@@ -280,6 +290,7 @@ void sk_book_lost(struct sk_book *b, uint32_t number, const char *why) {
         if (v && !sk_bval_there(v) && !v->err) sk_blost_value(b, v);
     }
     sk_vec_free(&lost);
+    sk_brefs_lost(b, n, text);
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -316,6 +327,13 @@ void sk_bval_ask(struct sk_book *b, struct sk_bval *v) {
     v->asked = true;
 }
 
+void sk_bval_relay(struct sk_book *b, struct sk_bval *v) {
+    if (!sk_bval_there(v) || v->mine || v->relay) return;
+    v->mine = v->blob != NULL; /* it was fetched by chance */
+    v->relay = !v->mine;
+    if (v->relay) sk_bval_ask(b, v);
+}
+
 /* A node could not read a value from the node that has it. */
 static void unread(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m) {
     SK_DCHECK(m->type == SK_CMSG_MISSING && n->alive);
@@ -323,12 +341,7 @@ static void unread(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *
     if (v && v->node != n->number) sk_bval_forget(b, v, n->number); /* it has no copy, after all */
     v = sk_bval_of(b, m->missing.id);
     if (v && m->missing.code == SK_ENOENT) sk_bval_forget(b, v, m->missing.node);
-    else if (v && v->node && v->node == m->missing.node && !v->mine) {
-        /* these two cannot reach each other: it goes by here */
-        v->mine = v->blob != NULL; /* it was fetched by chance */
-        v->relay = !v->mine;
-        if (v->relay) sk_bval_ask(b, v);
-    }
+    else if (v && v->node && v->node == m->missing.node) sk_bval_relay(b, v);
     sk_btask_missing(b, n, m);
 }
 
@@ -342,6 +355,7 @@ sk_rc sk_book_message(struct sk_book *b, uint32_t number, const struct sk_cmsg *
     case SK_CMSG_BEAT: return SK_OK;
     case SK_CMSG_STATE:
         n->free = m->state.free;
+        n->idle = m->state.n_runs == n->n_runs ? n->free : (struct sk_res){0};
         n->resident = m->state.resident_bytes;
         n->disk = m->state.disk_bytes;
         n->promised = m->state.promised_bytes;
@@ -350,6 +364,14 @@ sk_rc sk_book_message(struct sk_book *b, uint32_t number, const struct sk_cmsg *
         return SK_OK;
     case SK_CMSG_BROUGHT: sk_bdrain_brought(b, n, m); return SK_OK;
     case SK_CMSG_MISSING: unread(b, n, m); return SK_OK;
+    case SK_CMSG_DEFINE:
+    case SK_CMSG_HOLD:
+    case SK_CMSG_UNHOLD:
+    case SK_CMSG_THERE:
+    case SK_CMSG_WANT:
+    case SK_CMSG_CALL:
+    case SK_CMSG_ENDED:
+    case SK_CMSG_KILL: return sk_brefs_message(b, n, m, err);
     default:
         return SK_ERR(err, SK_ECORRUPT,
                       "node %s sent a message of type %d, which is not for a driver", n->name,
@@ -449,6 +471,7 @@ sk_rc sk_book_create(struct sk_book **out, uint64_t lineage_bytes, struct sk_err
     sk_map_init(&b->seqs, TAG);
     sk_map_init(&b->actors, TAG);
     sk_map_init(&b->values, TAG);
+    sk_map_init(&b->asked, TAG);
     sk_list_init(&b->blocked);
     sk_list_init(&b->todo);
     b->next_seq = 1;
@@ -481,6 +504,7 @@ void sk_book_destroy(struct sk_book *b) {
         sk_free(((struct sk_bactor *)val)->groups);
         sk_free(val);
     }
+    sk_brefs_free(b);
     for (uint32_t i = 0; sk_map_next(&b->values, &i, &key, &val);) {
         struct sk_bval *v = val;
         sk_bblob_unref(v->blob);
@@ -521,7 +545,11 @@ void sk_book_destroy(struct sk_book *b) {
 }
 
 struct sk_book_stats sk_book_stats(const struct sk_book *b) {
-    return (struct sk_book_stats){.n_tasks = b->tasks.n,
+    uint64_t n_lent = 0;
+    for (uint32_t i = 0; i < b->nodes.n; i++) n_lent += b->nodes.p[i]->lent.n;
+    return (struct sk_book_stats){.n_asked = b->asked.n,
+                                  .n_lent = n_lent,
+                                  .n_tasks = b->tasks.n,
                                   .n_kept = sk_lineage_n(b->lineage),
                                   .n_values = b->values.n,
                                   .n_again = b->n_again,
@@ -549,6 +577,7 @@ bool sk_book_check(const struct sk_book *b) {
                     good && sk_map_put(&refs, t->args[k].id, (void *)(r + 1)) == SK_OK; /* NOLINT */
             }
     }
+    good = sk_brefs_count(b, &refs) && good;
     for (uint32_t i = 0; sk_map_next(&b->values, &i, &key, &val);) {
         const struct sk_bval *v = val;
         good = good && v->refs == (uintptr_t)sk_map_get(&refs, key) + v->held &&

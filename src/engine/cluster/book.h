@@ -85,6 +85,15 @@ sk_rc sk_book_fetch(struct sk_book *b, struct sk_bval *v, struct sk_bblob **out,
                     struct sk_err *err) SK_MUST_USE;
 void sk_book_fetch_end(struct sk_bval *v);
 
+/* ---- references: struct sk_guest_ref_ops */
+void sk_book_hold(struct sk_book *b, uint64_t id);
+void sk_book_unhold(struct sk_book *b, uint64_t id);
+void sk_book_there(struct sk_book *b, uint32_t node, uint64_t name, const struct sk_guest_value *v);
+sk_rc sk_book_call(struct sk_book *b, const struct sk_task_spec *s, uint64_t first,
+                   struct sk_err *err) SK_MUST_USE;
+void sk_book_ended(struct sk_book *b, uint32_t node, uint64_t first);
+void sk_book_kill(struct sk_book *b, uint64_t actor, bool no_restart);
+
 /* ---- what comes of it */
 /* Sends what can be sent to nodes: into their outboxes. */
 void sk_book_launch(struct sk_book *b);
@@ -97,6 +106,7 @@ struct sk_book_stats {
      * loss because they were under way, and because a value of theirs was lost; values and actors
      * that were moved off nodes that drained */
     uint64_t n_tasks, n_kept, n_values, n_again, n_remade, n_moved, n_moved_actors;
+    uint64_t n_asked, n_lent; /* objects of nodes that the host holds, and the other way */
 };
 struct sk_book_stats sk_book_stats(const struct sk_book *b);
 /* Recounts everything. For tests. */

@@ -28,6 +28,7 @@ struct sk_bval {
     SK_VEC(uint32_t) copies; /* other nodes that have it, or that were told to read it */
     struct sk_bblob *blob;   /* of put(): the value itself; else bytes that were fetched, or NULL */
     bool mine;               /* blob is the value itself */
+    bool stays;              /* only the node that made it may have it, see sk_cmsg_value */
     uint64_t size;
     enum sk_lost_why why; /* why no task would make it again, if lineage does not know the task */
     struct sk_err *err;   /* not NULL: it cannot be made again */
@@ -104,18 +105,30 @@ struct sk_bnode {
     char name[64];
     char *address;
     struct sk_res total, used, free;
+    /* What is free on the node although `used` may say that it is full, since tasks there wait for
+     * objects (they, or others, may be what these tasks wait for); 0: not known. n_runs: number of
+     * RUN that were sent. */
+    struct sk_res idle;
+    uint64_t n_runs;
     uint64_t capacity, resident, disk, promised, disk_limit;
     struct sk_outbox out;
     struct sk_map defined; /* functions that the node knows */
     struct sk_map envs;    /* environments that it knows */
     struct sk_list sent;   /* tasks */
     SK_VEC(uint64_t) drop; /* values to drop, sent together */
+    uint64_t place;        /* of its engine's ids (foreign.h); 0: references do not travel */
+    struct sk_map lent;    /* name -> struct blent: what the node holds */
     /* draining: values that have to be moved, and those that are being moved */
     SK_VEC(uint64_t) leaving;
     uint32_t n_moving;
     uint64_t moving_bytes;
     /* bytes of values that are being moved here, or were since the last STATE */
     uint64_t coming, arrived;
+};
+
+struct sk_blent {      /* an object of the host that a node holds */
+    struct sk_bval *v; /* where it lies, with a reference; NULL: not there yet, or it was small */
+    bool wanted;       /* the node could not read it, so it goes by here */
 };
 
 struct sk_bfn {
@@ -136,6 +149,8 @@ struct sk_book {
     SK_VEC(struct sk_bshape *) shapes;
     SK_VEC(struct sk_bblob *) envs; /* number - 1 */
     struct sk_map fns, tasks, seqs, actors, values;
+    struct sk_map asked; /* object of a node that the host holds -> struct basked (refs.c) */
+    uint32_t n_wanted;   /* lent objects that are wanted */
     struct sk_list blocked;
     struct sk_list todo; /* blocked tasks that are looked at; the end of one may take others out */
     struct sk_lineage *lineage;
@@ -211,5 +226,25 @@ void sk_blost_keep(struct sk_book *b, struct sk_btask *t, const uint64_t *return
 void sk_blost_value(struct sk_book *b, struct sk_bval *v);
 /* Frees tasks that lineage no longer keeps. */
 void sk_blost_drain(struct sk_book *b);
+
+/* ---- refs.c */
+/* HOLD to KILL, DEFINE and WANT of a node. */
+sk_rc sk_brefs_message(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m,
+                       struct sk_err *err);
+/* The node is lost; `why` is told to the host. */
+void sk_brefs_lost(struct sk_book *b, struct sk_bnode *n, const char *why);
+/* Sends wanted values that are here by now. */
+void sk_brefs_launch(struct sk_book *b);
+/* True if the host holds objects or actors that the engine of this node has made. */
+bool sk_brefs_asked(const struct sk_book *b, uint32_t node);
+void sk_brefs_free(struct sk_book *b);
+/* Adds the references that are counted here to `refs` (id of a value -> number). */
+bool sk_brefs_count(const struct sk_book *b, struct sk_map *refs);
+/* Begins an event for the host, whose other fields the caller fills. */
+struct sk_btold *sk_book_told(struct sk_book *b, struct sk_guest_event ev);
+/* Tells the node a function, if it does not know it. */
+void sk_bnode_define(struct sk_book *b, struct sk_bnode *n, uint64_t fn);
+/* Asks for the bytes of a value that is to go by here. */
+void sk_bval_relay(struct sk_book *b, struct sk_bval *v);
 
 #endif

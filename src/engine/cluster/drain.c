@@ -27,9 +27,13 @@ sk_rc sk_book_drain(struct sk_book *b, uint32_t number, struct sk_err *err) {
     return SK_OK;
 }
 
+/* The value cannot be moved: there are references inside, or its node's engine owns it. Its node
+ * waits, as long as it may, until it is released. */
+static bool stays(const struct sk_bval *v) { return v->stays || v->id >> 63; }
+
 void sk_bdrain_here(struct sk_book *b, const struct sk_bval *v) {
     struct sk_bnode *n = sk_bnode_of(b, v->node);
-    if (!n || !n->draining || v->move) return;
+    if (!n || !n->draining || v->move || stays(v)) return;
     SK_DCHECK(n->alive);
     if (!sk_vec_push(&n->leaving, TAG, v->id)) abort(); /* the value would be lost */
 }
@@ -159,7 +163,11 @@ bool sk_book_empty(const struct sk_book *b, uint32_t number) {
     if (!n->draining || n->leaving.n || n->n_moving || !sk_list_empty(&n->sent)) return false;
     for (uint32_t i = 0; sk_map_next(&b->actors, &i, &key, &val);)
         if (((const struct sk_bactor *)val)->node == number) return false;
-    return true;
+    for (uint32_t i = 0; sk_map_next(&b->values, &i, &key, &val);) {
+        const struct sk_bval *v = val;
+        if (v->node == number && stays(v)) return false;
+    }
+    return !sk_brefs_asked(b, number);
 }
 
 /* ---- checking -------------------------------------------------------------------------------- */

@@ -108,8 +108,9 @@ void sk_blost_value(struct sk_book *b, struct sk_bval *v) {
     if (maker && maker->state == SK_B_SENT && (id & (SK_CLUSTER_VALUES - 1)) < maker->n_seen)
         maker->lacks = true; /* a stream under way has passed it, so it runs once more */
     if (made || !(v = sk_bval_of(b, id))) return;
-    char text[200];
+    char text[250];
     snprintf(text, sizeof text, "a value is lost with its node and cannot be made again: %s",
-             reason(culprit && culprit != id ? SK_LOST_NEEDS : why));
+             id >> 63 ? "a task on that node has put it, or an actor there has returned it"
+                      : reason(culprit && culprit != id ? SK_LOST_NEEDS : why));
     sk_bval_fail(b, v, SK_ELOST, text);
 }

@@ -42,7 +42,7 @@ struct sk_cmsg_arg sk_cmsg_arg_next(struct sk_rd *r) {
 void sk_cmsg_value_put(struct sk_wr *w, const struct sk_cmsg_value *v) {
     sk_wr_u64(w, v->id);
     sk_wr_u64(w, v->size);
-    sk_wr_u32(w, v->here);
+    sk_wr_u32(w, (v->here ? 1u : 0u) | (v->stays ? 2u : 0u));
     sk_wr_u32(w, v->kind);
     if (v->here) bytes(w, v->bytes);
     sk_wr_align(w, 8);
@@ -50,7 +50,9 @@ void sk_cmsg_value_put(struct sk_wr *w, const struct sk_cmsg_value *v) {
 
 struct sk_cmsg_value sk_cmsg_value_next(struct sk_rd *r) {
     struct sk_cmsg_value v = {.id = sk_rd_u64(r), .size = sk_rd_u64(r)};
-    v.here = sk_rd_u32(r) != 0;
+    uint32_t flags = sk_rd_u32(r);
+    v.here = flags & 1;
+    v.stays = flags & 2;
     v.kind = sk_rd_u32(r);
     if (v.here) v.bytes = sk_rd_bytes(r);
     sk_rd_align(r, 8);
@@ -100,6 +102,65 @@ static void read_run(struct sk_rd *r, struct sk_cmsg *m) {
     r->bad = r->bad || a.bad || !sk_rd_end(&a) || m->run.groups.n % 4 ||
              m->run.groups.n > 4 * (size_t)SK_GROUPS_MAX ||
              (m->run.n_returns > SK_MAX_RETURNS && m->run.n_returns != SK_STREAMING);
+}
+
+static void write_there(struct sk_wr *w, const struct sk_cmsg *m) {
+    sk_wr_u64(w, m->there.name);
+    sk_wr_u64(w, m->there.size);
+    sk_wr_u32(w, m->there.here);
+    sk_wr_u32(w, m->there.node);
+    sk_wr_u64(w, m->there.value);
+    sk_wr_u32(w, m->there.kind);
+    bytes(w, m->there.bytes);
+}
+
+static void read_there(struct sk_rd *r, struct sk_cmsg *m) {
+    m->there.name = sk_rd_u64(r);
+    m->there.size = sk_rd_u64(r);
+    m->there.here = sk_rd_u32(r) != 0;
+    m->there.node = sk_rd_u32(r);
+    m->there.value = sk_rd_u64(r);
+    m->there.kind = sk_rd_u32(r);
+    m->there.bytes = sk_rd_bytes(r);
+}
+
+static void write_call(struct sk_wr *w, const struct sk_cmsg *m) {
+    sk_wr_u64(w, m->call.actor);
+    sk_wr_u64(w, m->call.first);
+    sk_wr_u64(w, m->call.fn);
+    sk_wr_u32(w, m->call.n_returns);
+    sk_wr_u32(w, m->call.flags);
+    sk_wr_u32(w, m->call.group);
+    sk_wr_u32(w, (uint32_t)m->call.max_retries);
+    sk_wr_u32(w, m->call.n_args);
+    sk_wr_u32(w, m->call.n_contains);
+    bytes(w, m->call.name);
+    sk_wr_align(w, 8);
+    bytes(w, m->call.contains);
+    bytes(w, m->call.args);
+}
+
+static void read_call(struct sk_rd *r, struct sk_cmsg *m) {
+    m->call.actor = sk_rd_u64(r);
+    m->call.first = sk_rd_u64(r);
+    m->call.fn = sk_rd_u64(r);
+    m->call.n_returns = sk_rd_u32(r);
+    m->call.flags = sk_rd_u32(r);
+    m->call.group = sk_rd_u32(r);
+    m->call.max_retries = (int32_t)sk_rd_u32(r);
+    m->call.n_args = sk_rd_u32(r);
+    m->call.n_contains = sk_rd_u32(r);
+    m->call.name = sk_rd_bytes(r);
+    sk_rd_align(r, 8);
+    m->call.contains = sk_rd_bytes(r);
+    m->call.args = sk_rd_bytes(r);
+    struct sk_rd a = sk_rd_init(m->call.args.p, m->call.args.n);
+    for (uint32_t i = 0; i < m->call.n_args && !a.bad; i++) {
+        struct sk_cmsg_arg x = sk_cmsg_arg_next(&a);
+        a.bad = a.bad || x.part || x.bytes.n > SK_INLINE_MAX;
+    }
+    r->bad = r->bad || a.bad || !sk_rd_end(&a) || m->call.n_returns > SK_MAX_RETURNS ||
+             m->call.contains.n != 8 * (uint64_t)m->call.n_contains;
 }
 
 static void write_event(struct sk_wr *w, const struct sk_cmsg *m) {
@@ -153,6 +214,7 @@ static void write_body(struct sk_wr *w, const struct sk_cmsg *m) {
         res(w, &m->welcome.total);
         sk_wr_u64(w, m->welcome.store_bytes);
         sk_wr_u64(w, m->welcome.disk_limit_bytes);
+        sk_wr_u64(w, m->welcome.id_base);
         bytes(w, m->welcome.name);
         bytes(w, m->welcome.why);
         break;
@@ -173,8 +235,15 @@ static void write_body(struct sk_wr *w, const struct sk_cmsg *m) {
         bytes(w, m->env.bytes);
         break;
     case SK_CMSG_RUN: write_run(w, m); break;
+    case SK_CMSG_THERE: write_there(w, m); break;
+    case SK_CMSG_CALL: write_call(w, m); break;
     case SK_CMSG_CANCEL:
     case SK_CMSG_END_ACTOR:
+    case SK_CMSG_HOLD:
+    case SK_CMSG_UNHOLD:
+    case SK_CMSG_WANT:
+    case SK_CMSG_ENDED:
+    case SK_CMSG_KILL:
         sk_wr_u64(w, m->end.id);
         sk_wr_u32(w, m->end.flags);
         break;
@@ -209,6 +278,7 @@ static void write_body(struct sk_wr *w, const struct sk_cmsg *m) {
         sk_wr_u64(w, m->state.disk_bytes);
         sk_wr_u64(w, m->state.promised_bytes);
         sk_wr_u64(w, m->state.disk_limit_bytes);
+        sk_wr_u64(w, m->state.n_runs);
         break;
     case SK_CMSG_MISSING:
         sk_wr_u64(w, m->missing.task);
@@ -248,6 +318,7 @@ static void read_body(struct sk_rd *r, struct sk_cmsg *m) {
         m->welcome.total = read_res(r);
         m->welcome.store_bytes = sk_rd_u64(r);
         m->welcome.disk_limit_bytes = sk_rd_u64(r);
+        m->welcome.id_base = sk_rd_u64(r);
         m->welcome.name = sk_rd_bytes(r);
         m->welcome.why = sk_rd_bytes(r);
         break;
@@ -268,8 +339,15 @@ static void read_body(struct sk_rd *r, struct sk_cmsg *m) {
         m->env.bytes = sk_rd_bytes(r);
         break;
     case SK_CMSG_RUN: read_run(r, m); break;
+    case SK_CMSG_THERE: read_there(r, m); break;
+    case SK_CMSG_CALL: read_call(r, m); break;
     case SK_CMSG_CANCEL:
     case SK_CMSG_END_ACTOR:
+    case SK_CMSG_HOLD:
+    case SK_CMSG_UNHOLD:
+    case SK_CMSG_WANT:
+    case SK_CMSG_ENDED:
+    case SK_CMSG_KILL:
         m->end.id = sk_rd_u64(r);
         m->end.flags = sk_rd_u32(r);
         break;
@@ -305,6 +383,7 @@ static void read_body(struct sk_rd *r, struct sk_cmsg *m) {
         m->state.disk_bytes = sk_rd_u64(r);
         m->state.promised_bytes = sk_rd_u64(r);
         m->state.disk_limit_bytes = sk_rd_u64(r);
+        m->state.n_runs = sk_rd_u64(r);
         break;
     case SK_CMSG_MISSING:
         m->missing.task = sk_rd_u64(r);

@@ -5,13 +5,24 @@
  * give SK_ECORRUPT and never a crash; what a message borrows lives as long as its frame.
  *
  *     both ways        HELLO, WELCOME, BEAT, BYE
- *     driver -> node   PEER, DEFINE, ENV, RUN, CANCEL, END_ACTOR, PUT, DROP, FETCH, BRING
- *     node -> driver   EVENT, VALUE, STATE, MISSING, BROUGHT
+ *     driver -> node   PEER, ENV, RUN, CANCEL, END_ACTOR, PUT, DROP, FETCH, BRING
+ *     node -> driver   EVENT, VALUE, STATE, MISSING, BROUGHT, WANT
+ *     references       DEFINE, HOLD, UNHOLD, THERE, CALL, ENDED, KILL: both ways between a driver
+ *                      and a node
  *     node <-> node    READ, DATA
  *
  * Ids. The driver numbers tasks; value i of a task (a return, or a yield) has the id
  * sk_value_id(task, i), so a node can name a value before the driver has heard of it. A value that
- * the driver puts has a number of its own, and index 0. */
+ * the driver puts has a number of its own, and index 0. An object of a node's engine, and a return
+ * of a call of its actor, has the id sk_foreign_value(name) as a value.
+ *
+ * References (engine/foreign.h). Each side names an object of the other by its number there. HOLD:
+ * "there are references to it here"; the owner keeps the object until UNHOLD, and says THERE once,
+ * as soon as it has a value. CALL calls an actor of the other side; its returns are named by the
+ * caller, count as held, and are let go by UNHOLD after ENDED, which comes after the last THERE.
+ * Until then the caller keeps the arguments. WANT: the value could not be read from where THERE
+ * said that it is; the driver sends it by PUT, and says THERE once more. All of these travel on the
+ * one connection between the two, in order. */
 #ifndef SK_CLUSTER_MSG_H
 #define SK_CLUSTER_MSG_H
 
@@ -21,7 +32,7 @@
 #include "engine/task.h"
 
 enum {
-    SK_CMSG_VERSION = 2,
+    SK_CMSG_VERSION = 3,
     SK_CMSG_HEAD = 8,
     /* longest body of a peer whose HELLO has not been accepted yet */
     SK_CMSG_STRANGER = 1024,
@@ -55,12 +66,20 @@ enum sk_cmsg_type {
     SK_CMSG_MISSING,
     SK_CMSG_READ,
     SK_CMSG_DATA,
+    SK_CMSG_HOLD,
+    SK_CMSG_UNHOLD,
+    SK_CMSG_THERE,
+    SK_CMSG_WANT,
+    SK_CMSG_CALL,
+    SK_CMSG_ENDED,
+    SK_CMSG_KILL,
     SK_CMSG_BRING,
     SK_CMSG_BROUGHT,
 };
 
 enum { SK_ROLE_DRIVER = 1, SK_ROLE_NODE = 2 };
-/* flags of RUN; of CANCEL: SK_RUN_FORCE, SK_RUN_CHILDREN; of END_ACTOR: SK_RUN_RESTART */
+/* flags of RUN, and (the first two, NO_WAIT) of CALL; of CANCEL: SK_RUN_FORCE,
+ * SK_RUN_CHILDREN; of END_ACTOR and KILL: SK_RUN_RESTART */
 enum {
     SK_RUN_INIT = 1,
     SK_RUN_RETRY_ERRORS = 2,
@@ -85,6 +104,8 @@ struct sk_cmsg_arg { /* an argument of RUN */
 struct sk_cmsg_value { /* a value that EVENT tells of */
     uint64_t id, size;
     bool here; /* the value is `kind` and `bytes`, and does not lie on the node */
+    /* it has references inside, which live as long as the value lies on the node that made it */
+    bool stays;
     uint32_t kind;
     struct sk_bytes bytes;
 };
@@ -105,6 +126,7 @@ struct sk_cmsg {
             uint64_t incarnation;
             struct sk_res total;
             uint64_t store_bytes, disk_limit_bytes;
+            uint64_t id_base; /* of the node's engine (conf.h); 0: references do not travel */
             struct sk_bytes name, why;
         } welcome;
         struct { /* where a node can be reached; the first one tells the receiver its own number */
@@ -134,7 +156,7 @@ struct sk_cmsg {
             uint32_t n_args;
             struct sk_bytes args; /* read by sk_cmsg_arg_next */
         } run;
-        struct { /* CANCEL, END_ACTOR */
+        struct { /* CANCEL, END_ACTOR, HOLD, UNHOLD, WANT, ENDED, KILL */
             uint64_t id;
             uint32_t flags;
         } end;
@@ -174,7 +196,30 @@ struct sk_cmsg {
         struct { /* sent as a sign of life, too */
             struct sk_res free;
             uint64_t resident_bytes, disk_bytes, promised_bytes, disk_limit_bytes;
+            /* number of RUN that had come by then; 0: some of these tasks wait for arguments, so
+             * what is free is theirs */
+            uint64_t n_runs;
         } state;
+        struct {
+            uint64_t name, size;
+            bool here; /* the value, or an error, is `kind` and `bytes` */
+            /* else `value` lies on this node; 0: the receiver of this message has to ask for it by
+             * WANT. From a node: it lies there. */
+            uint32_t node;
+            uint64_t value;
+            uint32_t kind;
+            struct sk_bytes bytes;
+        } there;
+        struct {                       /* a call of an actor of the receiver */
+            uint64_t actor, first, fn; /* first: the caller's name of the first return */
+            uint32_t n_returns, flags, group;
+            int32_t max_retries;
+            struct sk_bytes name;
+            uint32_t n_args;
+            struct sk_bytes args; /* as those of RUN; ids are numbers of objects */
+            uint32_t n_contains;
+            struct sk_bytes contains; /* numbers of 8 bytes, maybe not aligned */
+        } call;
         struct { /* a task that has not begun, since its argument could not be brought */
             /* id 0: a call that was behind such a call, and comes back to keep its order */
             uint64_t task, id;
@@ -209,6 +254,9 @@ struct sk_outbox { /* frames that wait to be sent to one peer */
 static inline uint64_t sk_value_id(uint64_t task, uint32_t index) {
     return task << 24 | (index & (SK_CLUSTER_VALUES - 1));
 }
+
+/* The id, as a value, of an object that a node's engine owns or a call of its actor returns. */
+static inline uint64_t sk_foreign_value(uint64_t name) { return name | UINT64_C(1) << 63; }
 
 /* Appends a frame. SK_ENOMEM: nothing changed. */
 sk_rc sk_cmsg_put(struct sk_outbox *o, const struct sk_cmsg *m, struct sk_err *err) SK_MUST_USE;

@@ -17,6 +17,7 @@
 
 #define TAG SK_TAG_ENGINE
 #define BEAT_NS (SK_SEC / 2)
+#define WAIT_NS (20 * SK_MS) /* as long as a task waits for an object: room for another one */
 
 struct sk_cluster_node {
     struct sk_node_conf conf;
@@ -78,6 +79,7 @@ static void welcome(struct sk_cluster_node *n, uint32_t conn, const char *why) {
                                     .total = sum.total,
                                     .store_bytes = n->conf.store_bytes,
                                     .disk_limit_bytes = sum.disk_limit_bytes,
+                                    .id_base = n->conf.id_base,
                                     .name = {n->name, strlen(n->name)},
                                     .why = {why, strlen(why)}}};
     send_now(n, conn, &m);
@@ -206,12 +208,13 @@ static void *serve(void *arg) {
     int64_t beat = sk_now_ns();
     for (int64_t now = beat; alive(n, now); now = sk_now_ns()) {
         sk_agent_step(n->agent);
-        if (n->driver && now >= beat) {
+        if (n->driver && (now >= beat || sk_agent_stirred(n->agent))) {
             sk_agent_beat(n->agent);
-            beat = now + BEAT_NS;
+            beat = now + (sk_agent_waits(n->agent) ? WAIT_NS : BEAT_NS);
         }
         send_all(n);
-        if (sk_tcp_pump(n->tcp, now + BEAT_NS, &err) != SK_OK) end(n, err.code, err.msg);
+        int64_t until = n->driver ? SK_MAX(beat, now) : now + BEAT_NS;
+        if (sk_tcp_pump(n->tcp, until, &err) != SK_OK) end(n, err.code, err.msg);
     }
     end(n, SK_OK, "the node was closed");
     return NULL;
@@ -255,7 +258,7 @@ sk_rc sk_node_open(const struct sk_node_conf *conf, struct sk_cluster_node **out
     pthread_cond_init(&n->over_cond, &ca);
     pthread_condattr_destroy(&ca);
     struct sk_tcp_hooks hooks = {n, on_message, on_closed, place, unplace};
-    struct sk_agent_conf agent = {n->e, wake, n};
+    struct sk_agent_conf agent = {n->e, wake, n, conf->id_base};
     sk_rc rc = (n->name = sk_strdup(TAG, conf->name ? conf->name : "node"))
                    ? SK_OK
                    : SK_ERR(err, SK_ENOMEM, "node");

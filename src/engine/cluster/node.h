@@ -12,6 +12,7 @@ struct sk_node_conf {
     const char *listen_on;    /* address of this machine, numeric: "10.0.0.7", "::1" */
     const char *name;         /* for messages */
     uint64_t store_bytes;
+    uint64_t id_base; /* of the engine (conf.h); no other node of the job has the same */
     /* The node ends if it has heard nothing of the driver for this long; 0: 5 s. */
     int64_t lease_ns;
     /* How long it waits for the driver at the start; 0: 60 s. */

@@ -93,7 +93,8 @@ sk_rc sk_book_submit(struct sk_book *b, const struct sk_guest_task *g, struct sk
     uint32_t env = g->need ? g->need->env : 0;
     if (env && (env > b->envs.n || !b->envs.p[env - 1]))
         return SK_ERR(err, SK_ENOMEM, "the environment of %s", g->name);
-    if (b->next_seq >> 40) return SK_ERR(err, SK_ERANGE, "a job has at most 2^40 tasks");
+    /* the highest bit of a value's id is that of sk_foreign_value */
+    if (b->next_seq >> 39) return SK_ERR(err, SK_ERANGE, "a job has at most 2^39 tasks");
     struct sk_res need = g->need ? g->need->res : (struct sk_res){0};
     struct sk_btask *t = sk_calloc(TAG, sizeof *t);
     if (!t) return SK_ERR(err, SK_ENOMEM, "task %s", g->name);
@@ -196,16 +197,20 @@ static uint32_t bring(struct sk_bnode *n, struct sk_bval *v, bool part) {
     return from;
 }
 
+void sk_bnode_define(struct sk_book *b, struct sk_bnode *n, uint64_t fn) {
+    const struct sk_bfn *f = sk_map_get(&b->fns, fn);
+    SK_ASSERT(f);
+    if (sk_map_get(&n->defined, fn)) return;
+    struct sk_cmsg d = {.type = SK_CMSG_DEFINE,
+                        .define = {fn, {f->name, strlen(f->name)}, {f->def, f->n}}};
+    sk_bnode_send(n, &d);
+    if (sk_map_put(&n->defined, fn, n) != SK_OK) abort();
+}
+
 /* Tells the node the function and the environment of a task, if it does not know them. */
 static void introduce(struct sk_book *b, const struct sk_btask *t, struct sk_bnode *n) {
-    const struct sk_bfn *f = sk_map_get(&b->fns, t->fn.v);
-    SK_ASSERT(f && t->env <= b->envs.n);
-    if (!sk_map_get(&n->defined, t->fn.v)) {
-        struct sk_cmsg d = {.type = SK_CMSG_DEFINE,
-                            .define = {t->fn.v, {f->name, strlen(f->name)}, {f->def, f->n}}};
-        sk_bnode_send(n, &d);
-        if (sk_map_put(&n->defined, t->fn.v, n) != SK_OK) abort();
-    }
+    SK_ASSERT(t->env <= b->envs.n);
+    sk_bnode_define(b, n, t->fn.v);
     if (!t->env || sk_map_get(&n->envs, t->env)) return;
     const struct sk_bblob *x = b->envs.p[t->env - 1];
     struct sk_cmsg d = {.type = SK_CMSG_ENV, .env = {t->env, {x->data, x->len}}};
@@ -270,6 +275,7 @@ static void send(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n) {
         m.run.groups = (struct sk_bytes){a->groups, 4 * (size_t)a->n_groups};
     }
     sk_bnode_send(n, &m);
+    n->n_runs++;
     if (buf != few) sk_free(buf);
     if (from != few_from) sk_free(from);
     sk_list_del(&t->link);
@@ -277,8 +283,13 @@ static void send(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n) {
     t->state = SK_B_SENT;
     t->node = n->number;
     if (t->actor && t->is_init) t->actor->node = n->number;
-    if (!t->actor || t->is_init) add(&n->used, &s->need, 1);
-    else t->actor->n_sent++;
+    if (t->actor && !t->is_init) {
+        t->actor->n_sent++;
+        return;
+    }
+    add(&n->used, &s->need, 1);
+    for (int i = 0; i < SK_RES_MAX; i++)
+        n->idle.amount[i] = SK_MAX(n->idle.amount[i] - s->need.amount[i], 0);
 }
 
 /* Gives back what a task or an actor takes of a node. */
@@ -309,6 +320,10 @@ static struct sk_bnode *node_for(struct sk_book *b, const struct sk_btask *t, bo
             .alive = n->alive && (!t->node_only || (n->number == t->wish && !n->draining)),
             .total = n->total,
             .used = n->used};
+        for (int k = 0; k < SK_RES_MAX; k++)
+            if (n->idle.amount[k] > 0)
+                b->which.p[i].used.amount[k] =
+                    SK_MIN(n->used.amount[k], n->total.amount[k] - n->idle.amount[k]);
     }
     for (uint32_t i = 0; i < t->n_args; i++) {
         const struct sk_barg *a = &t->args[i];
@@ -402,6 +417,7 @@ static void send_ready(struct sk_book *b) {
 
 void sk_book_launch(struct sk_book *b) {
     bool more = true;
+    sk_brefs_launch(b);
     while (more) {
         while (b->recheck) recheck(b);
         more = sk_bdrain_step(b);
@@ -411,15 +427,18 @@ void sk_book_launch(struct sk_book *b) {
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
+struct sk_btold *sk_book_told(struct sk_book *b, struct sk_guest_event ev) {
+    if (!sk_vec_push(&b->told, TAG, (struct sk_btold){.ev = ev})) abort();
+    return &b->told.p[b->told.n - 1];
+}
+
 static struct sk_btold *told(struct sk_book *b, const struct sk_btask *t, enum sk_event_kind kind) {
     SK_ASSERT(!t->over);
-    struct sk_btold new = {.ev = {.kind = kind,
-                                  .task = t->id,
-                                  .attempt = t->attempt,
-                                  .node = t->node,
-                                  .actor_lives = t->actor_lives}};
-    if (!sk_vec_push(&b->told, TAG, new)) abort();
-    return &b->told.p[b->told.n - 1];
+    return sk_book_told(b, (struct sk_guest_event){.kind = kind,
+                                                   .task = t->id,
+                                                   .attempt = t->attempt,
+                                                   .node = t->node,
+                                                   .actor_lives = t->actor_lives});
 }
 
 static void *kept(const void *p, size_t n) {
@@ -542,6 +561,7 @@ static struct sk_guest_value new_value(struct sk_book *b, struct sk_btask *t, st
     have->held = true;
     have->node = n->number;
     have->size = v->size;
+    have->stays = v->stays;
     sk_bdrain_here(b, have);
     have->why = t->actor ? SK_LOST_ACTOR : SK_LOST_RETRIES;
     return (struct sk_guest_value){.handle = have};

@@ -40,7 +40,19 @@ struct sk_gobj {
     void *handle;
     uint64_t size, task; /* task: the task that makes it; 0: none */
     uint32_t node;
+    /* foreign.c. foreign: of a node, and held there. ret: a return of a call of a node's actor.
+     * waits: nodes that hold the object and were not told its value yet; NULL: none */
+    bool foreign, ret;
+    struct sk_gwaits *waits;
     struct sk_list lacking; /* arguments that wait for it, while it does not exist */
+};
+
+struct sk_gwaits {
+    struct sk_gwait {
+        uint32_t node;
+        uint64_t name; /* of the object there */
+    } w;
+    struct sk_gwaits *next;
 };
 
 struct sk_garg {
@@ -80,6 +92,11 @@ struct sk_gtask {
     struct sk_garg *args;
     struct sk_sink *sink;
     uint64_t sink_tag;
+    uint64_t *contains; /* held references inside arguments */
+    uint32_t n_contains;
+    bool abroad;     /* a call of an actor of a node: it is in x->abroad, too */
+    uint32_t caller; /* node that has made the call; 0: this process */
+    uint64_t caller_first;
 };
 
 struct sk_gstream { /* a stream without a sink; its key is the id of its task */
@@ -96,17 +113,26 @@ enum sk_gorder_kind {
     SK_GORDER_SUBMIT,
     SK_GORDER_CANCEL,
     SK_GORDER_ACTOR_END,
-    SK_GORDER_DROP
+    SK_GORDER_DROP,
+    /* of foreign.c */
+    SK_GORDER_HOLD,
+    SK_GORDER_UNHOLD,
+    SK_GORDER_THERE,
+    SK_GORDER_CALL,
+    SK_GORDER_ENDED,
+    SK_GORDER_KILL
 };
 struct sk_gorder { /* an order to the guest, carried out by the host's thread */
     enum sk_gorder_kind kind;
-    bool flag;      /* ACTOR_END: restart */
+    bool flag;      /* ACTOR_END: restart. KILL: no restart */
     uint32_t flags; /* CANCEL: SK_CANCEL_* */
     uint64_t id;    /* id of the function, task or actor; number of the environment */
     void *handle;   /* DROP: the handle to be dropped */
     char *name;     /* DEFINE: owned by the order, as are the bytes, also of ENV */
     void *def;
     size_t def_n;
+    uint32_t node;       /* THERE, ENDED; id is the node's name of the object */
+    struct sk_gval *val; /* THERE: not NULL: the value, owned by the order */
 };
 struct sk_gout { /* an event for a sink */
     struct sk_sink *sink;
@@ -134,6 +160,8 @@ struct sk_ghost {
     SK_VEC(struct sk_gval *) envs; /* index: number - 1 */
     SK_VEC(struct sk_node) nodes;
     struct sk_res_names names; /* of custom resources; the nodes number them in the same order */
+    SK_VEC(struct sk_map) holders; /* index: node - 1; the node's name -> object or actor here */
+    struct sk_map abroad;          /* first return -> a call of a node's actor */
     uint64_t next_id;
     int32_t task_retries;
     int64_t asked_ns; /* when the guest was last asked for its nodes */
@@ -169,6 +197,14 @@ void sk_gwatch_tell(struct sk_ghost *x, uint64_t key);
 void sk_gwatch_tell_all(struct sk_ghost *x);
 
 /* ---- task.c */
+/* The number of the node where a task should run; 0: anywhere, also if that node is gone. */
+uint32_t sk_gtask_node(const struct sk_ghost *x, const struct sk_task_spec *s);
+/* submit() and actor_end() of engine.h. */
+sk_rc sk_gtask_submit(struct sk_ghost *x, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid,
+                      struct sk_err *err);
+sk_rc sk_gactor_end(struct sk_ghost *x, uint64_t id, bool no_restart, struct sk_err *err);
+/* The task is over: its returns exist. */
+void sk_gtask_over(struct sk_ghost *x, struct sk_gtask *t);
 sk_rc sk_gtask_make(struct sk_ghost *x, const struct sk_task_spec *s, uint64_t id, uint64_t first,
                     struct sk_gtask **out, struct sk_err *err);
 void sk_gtask_free(struct sk_ghost *x, struct sk_gtask *t);
@@ -187,6 +223,26 @@ void sk_gactor_die(struct sk_ghost *x, struct sk_gactor *a, struct sk_gval *why)
 /* Says that the actor is dead: its name is free, and if it is detached it is kept no more. A call
  * or a count of the caller has to keep `a`. */
 void sk_gactor_let_go(struct sk_ghost *x, struct sk_gactor *a);
+
+/* ---- foreign.c: references between this process and nodes (sk_guest.refs) */
+static inline bool sk_gref_is_foreign(const struct sk_ghost *x, uint64_t id) {
+    return x->g.refs && sk_id_place(id) != 0;
+}
+/* retain() and release() of engine.h, for objects and actors. */
+void sk_gref_retain(struct sk_ghost *x, uint64_t id);
+void sk_gref_release(struct sk_ghost *x, uint64_t id);
+/* Calls an actor of a node; as sk_gtask_submit. */
+sk_rc sk_gref_call(struct sk_ghost *x, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid,
+                   struct sk_err *err);
+/* The object has come to exist: tells the nodes that hold it. */
+void sk_gobj_came(struct sk_ghost *x, uint64_t id, struct sk_gobj *o);
+void sk_gref_freed(struct sk_ghost *x, uint64_t id, struct sk_gobj *o); /* before it is freed */
+void sk_gref_news(struct sk_ghost *x, const struct sk_guest_event *ev);
+/* Gives all objects of place (0: of all nodes) that have no value an error. */
+void sk_gref_lost(struct sk_ghost *x, uint64_t place, sk_rc code, const char *why);
+/* Carries out an order of this file; without the lock. */
+void sk_gref_carry_out(struct sk_ghost *x, struct sk_gorder *o);
+void sk_gref_forget(struct sk_ghost *x);
 
 /* ---- stream.c: streams that have no sink */
 sk_rc sk_gstream_new(struct sk_ghost *x, uint64_t task, struct sk_err *err);

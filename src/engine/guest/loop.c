@@ -110,6 +110,12 @@ static void carry_out(struct sk_ghost *x, struct sk_gorder *o) {
     case SK_GORDER_CANCEL: g->cancel(x->g.ctx, o->id, o->flags); break;
     case SK_GORDER_ACTOR_END: g->actor_end(x->g.ctx, o->id, o->flag); break;
     case SK_GORDER_DROP: g->drop(x->g.ctx, o->handle); break;
+    case SK_GORDER_HOLD:
+    case SK_GORDER_UNHOLD:
+    case SK_GORDER_THERE:
+    case SK_GORDER_CALL:
+    case SK_GORDER_ENDED:
+    case SK_GORDER_KILL: sk_gref_carry_out(x, o); break;
     }
 }
 
@@ -130,7 +136,8 @@ static bool carry_out_all(struct sk_ghost *x) {
 static void tell(void *host, const struct sk_guest_event *ev) {
     struct sk_ghost *x = host;
     pthread_mutex_lock(&x->mu);
-    sk_gtask_event(x, ev);
+    if (ev->news) sk_gref_news(x, ev);
+    else sk_gtask_event(x, ev);
     pthread_mutex_unlock(&x->mu);
 }
 
@@ -156,6 +163,7 @@ static void give_up(struct sk_ghost *x, const struct sk_err *err) {
     if (!x->broken.code) x->broken = *err;
     for (struct sk_list *it; (it = sk_list_first(&x->told)) || (it = sk_list_first(&x->waiting));)
         sk_gtask_fail(x, sk_container_of(it, struct sk_gtask, link), x->broken.code, x->broken.msg);
+    if (x->g.refs) sk_gref_lost(x, 0, x->broken.code, x->broken.msg);
     pthread_mutex_unlock(&x->mu);
 }
 

@@ -64,6 +64,7 @@ void sk_gobj_drain(struct sk_ghost *x) {
         sk_gval_unref(x, o->val);
         if (o->handle)
             sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_DROP, .handle = o->handle});
+        sk_gref_freed(x, id, o);
         sk_free(o);
         /* the id of an actor is that of its `ready` plus one */
         struct sk_gactor *a = sk_map_get(&x->actors, id + 1);

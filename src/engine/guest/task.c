@@ -22,8 +22,12 @@ static sk_rc fill(struct sk_ghost *x, struct sk_gtask *t, const struct sk_task_s
     const char *name = sk_map_get(&x->fns, s->fn.v);
     if (!name) return SK_ERR(err, SK_EINVAL, "function %s is not defined", s->name ? s->name : "?");
     t->name = sk_strdup(TAG, s->name ? s->name : name);
-    if (s->n_contains) return inner(t, err);
-    if (!t->args || !t->name) return SK_ERR(err, SK_ENOMEM, "task %s", name);
+    if (s->n_contains && !x->g.refs) return inner(t, err);
+    t->contains = sk_alloc(TAG, (s->n_contains + 1) * sizeof *t->contains);
+    if (!t->args || !t->name || !t->contains) return SK_ERR(err, SK_ENOMEM, "task %s", name);
+    for (uint32_t i = 0; i < s->n_contains; i++) /* what is gone is an error for who gets it */
+        if (sk_own_hold(x->own, s->contains[i].v, NULL) == SK_OK)
+            t->contains[t->n_contains++] = s->contains[i].v;
     for (uint32_t i = 0; i < s->n_args; i++) {
         const struct sk_arg *a = &s->args[i];
         if (a->part && !x->g.parts)
@@ -31,7 +35,7 @@ static sk_rc fill(struct sk_ghost *x, struct sk_gtask *t, const struct sk_task_s
                 err, SK_EINVAL,
                 "task %s: argument %u is a part of an object; this engine gives whole ones only",
                 name, i);
-        if (a->ref.v && sk_own_n_inner(x->own, a->ref.v)) return inner(t, err);
+        if (a->ref.v && !x->g.refs && sk_own_n_inner(x->own, a->ref.v)) return inner(t, err);
         if (a->ref.v) SK_TRY(sk_own_hold(x->own, a->ref.v, err));
         else if (a->bytes.n > SK_INLINE_MAX)
             return SK_ERR(err, SK_EINVAL, "task %s: argument %u has %zu bytes; put it first",
@@ -94,6 +98,42 @@ sk_rc sk_gtask_make(struct sk_ghost *x, const struct sk_task_spec *s, uint64_t i
     return SK_OK;
 }
 
+uint32_t sk_gtask_node(const struct sk_ghost *x, const struct sk_task_spec *s) {
+    for (uint32_t i = 0; i < x->nodes.n; i++)
+        if (x->nodes.p[i].number == s->node && x->nodes.p[i].alive) return s->node;
+    return 0;
+}
+
+sk_rc sk_gtask_submit(struct sk_ghost *x, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid,
+                      struct sk_err *err) {
+    struct sk_gtask *t;
+    uint32_t n = s->n_returns == SK_STREAMING ? 0 : s->n_returns, made = 0;
+    sk_rc rc = SK_OK;
+    uint64_t base = x->next_id, id = base + n;
+    struct sk_gactor *a = s->actor.v ? sk_map_get(&x->actors, s->actor.v) : NULL;
+    const struct sk_task_opts *opts = sk_task_opts_of(s);
+    if (!a && sk_gref_is_foreign(x, s->actor.v)) return sk_gref_call(x, s, first, tid, err);
+    if (s->actor.v)
+        SK_GO(sk_call_check(a, a ? a->n_calls - !a->started : 0, opts->max_pending, err));
+    uint32_t node = a ? 0 : sk_gtask_node(x, s);
+    SK_GO(sk_spec_check(s, node, err));
+    x->next_id += n + 1;
+    for (; made < n; made++) SK_GO(sk_gobj_new(x, base + made, id, NULL, NULL, 0, err));
+    SK_GO(sk_gtask_make(x, s, id, base, &t, err));
+    t->node = node;
+    t->node_only = s->node_only;
+    if (first) first->v = base;
+    if (tid) tid->v = id;
+    if (a) a->n_calls++;
+    if (a && !t->max_retries && x->g.actors) t->max_retries = a->max_task_retries;
+    if (opts->refused) sk_gtask_fail(x, t, SK_EINFEASIBLE, opts->refused);
+    else if (a && a->why) sk_gtask_fail(x, t, SK_EACTOR, "its actor is dead");
+    else sk_gtask_try(x, t);
+out:
+    while (rc != SK_OK && made) sk_gobj_unref(x, base + --made);
+    return rc;
+}
+
 void sk_gtask_free(struct sk_ghost *x, struct sk_gtask *t) {
     sk_list_del(&t->link);
     sk_list_del(&t->call);
@@ -103,8 +143,10 @@ void sk_gtask_free(struct sk_ghost *x, struct sk_gtask *t) {
         if (t->args[i].ref) sk_own_unhold(x->own, t->args[i].ref);
         sk_gval_unref(x, t->args[i].val);
     }
+    for (uint32_t i = 0; i < t->n_contains; i++) sk_own_unhold(x->own, t->contains[i]);
     sk_free(t->name);
     sk_free(t->args);
+    sk_free(t->contains);
     sk_free(t);
     sk_gobj_drain(x);
 }
@@ -140,6 +182,7 @@ void sk_gtask_try(struct sk_ghost *x, struct sk_gtask *t) {
 }
 
 void sk_gtask_exists(struct sk_ghost *x, uint64_t id, struct sk_gobj *o) {
+    sk_gobj_came(x, id, o);
     for (struct sk_list *it; (it = sk_list_first(&o->lacking));) {
         struct sk_gtask *t = sk_container_of(it, struct sk_garg, lack)->of;
         sk_list_del(it);
@@ -206,7 +249,16 @@ static void returned(struct sk_ghost *x, const struct sk_gtask *t, uint32_t i,
 static void finish(struct sk_ghost *x, struct sk_gtask *t) {
     struct sk_gactor *a = t->actor ? sk_map_get(&x->actors, t->actor) : NULL;
     bool held_back = t->is_init || (a && !a->n_groups); /* calls that can begin now */
+    uint64_t first = t->first;
+    uint32_t n = t->abroad ? t->n_returns : 0;
+    if (t->caller)
+        sk_ghost_order(x, (struct sk_gorder){
+                              .kind = SK_GORDER_ENDED, .id = t->caller_first, .node = t->caller});
+    if (t->abroad) sk_map_del(&x->abroad, first);
     sk_gtask_free(x, t);
+    for (uint32_t i = 0; i < n; i++) /* returns that were released before the call had ended */
+        if (!sk_own_has(x->own, first + i))
+            sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_UNHOLD, .id = first + i});
     if (a) {
         SK_ASSERT(a->n_calls > 0);
         if (held_back) flush(x, a);
@@ -215,6 +267,8 @@ static void finish(struct sk_ghost *x, struct sk_gtask *t) {
     }
     pthread_cond_broadcast(&x->moved);
 }
+
+void sk_gtask_over(struct sk_ghost *x, struct sk_gtask *t) { finish(x, t); }
 
 /* Ends the task with this error value, which is taken over. */
 static void failed(struct sk_ghost *x, struct sk_gtask *t, struct sk_gval *why,
@@ -344,6 +398,25 @@ void sk_gactor_maybe_end(struct sk_ghost *x, struct sk_gactor *a) {
     if (!a->ended) sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_ACTOR_END, .id = a->id});
     sk_map_del(&x->actors, a->id);
     sk_gactor_free(x, a);
+}
+
+sk_rc sk_gactor_end(struct sk_ghost *x, uint64_t id, bool no_restart, struct sk_err *err) {
+    struct sk_gactor *a = sk_map_get(&x->actors, id);
+    if (!a && sk_gref_is_foreign(x, id)) {
+        sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_KILL, .id = id, .flag = no_restart});
+        return SK_OK;
+    }
+    if (!a) return SK_ERR(err, SK_ENOENT, "no such actor");
+    if (a->ended) return SK_OK;
+    sk_ghost_order(
+        x, (struct sk_gorder){.kind = SK_GORDER_ACTOR_END, .id = a->id, .flag = !no_restart});
+    if (!no_restart) return SK_OK;
+    /* this count keeps `a` alive: the calls that end with the actor may hold its last references */
+    a->n_calls++;
+    sk_gactor_die(x, a, sk_gval_error(SK_EACTOR, "the actor is dead: it was killed by skate.kill"));
+    a->n_calls--;
+    sk_gactor_maybe_end(x, a);
+    return SK_OK;
 }
 
 /* Ends an actor together with its waiting calls; the guest ends the calls that it was given. The

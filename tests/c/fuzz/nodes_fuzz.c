@@ -9,11 +9,23 @@
 #include "engine/cluster/book.h"
 #include "fuzz.h"
 
-enum { STREAM = 1, PLAIN, INIT, CALL, FN = 4, NODE = 1 };
+enum { STREAM = 1, PLAIN, INIT, CALL, FN = 4, NODE = 1, N_OURS = 4, N_THEIRS = 4 };
+#define OURS UINT64_C(100)         /* objects of the host, N_OURS of them */
+#define THEIRS (SK_ID_RANGE + 100) /* objects of the node that the host holds */
+
+/* What the host does about news: it tells values of what is held, and lets go of what it holds. */
+static void answer(struct sk_book *b, const struct sk_guest_event *ev) {
+    const struct sk_guest_news *n = ev->news;
+    if (n->kind == SK_NEWS_THERE && n->value.handle) sk_book_drop(b, n->value.handle);
+    if (n->kind == SK_NEWS_CALLED)
+        for (uint32_t i = 0; i < n->spec->n_args; i++)
+            if (n->spec->args[i].bytes.n > SK_INLINE_MAX) abort();
+    if (n->kind == SK_NEWS_CALLED && strlen(n->spec->name) > (1u << 20)) abort();
+}
 
 static void tell(void *host, const struct sk_guest_event *ev) {
     struct sk_book *b = host;
-    (void)b;
+    if (ev->news) answer(b, ev);
     for (uint32_t i = 0; i < ev->n_values; i++)
         if (!ev->values[i].handle && ev->values[i].bytes.n > (1u << 30)) abort();
 }
@@ -35,8 +47,9 @@ static void submit(struct sk_book *b, uint64_t task) {
 
 static struct sk_book *book(void) {
     struct sk_book *b;
-    struct sk_cmsg w = {.type = SK_CMSG_WELCOME,
-                        .welcome = {.incarnation = 5, .total.amount = {4 * SK_RES_UNIT}}};
+    struct sk_cmsg w = {
+        .type = SK_CMSG_WELCOME,
+        .welcome = {.incarnation = 5, .id_base = SK_ID_RANGE, .total.amount = {4 * SK_RES_UNIT}}};
     uint32_t number;
     if (sk_book_create(&b, 0, NULL) != SK_OK ||
         sk_book_define(b, (sk_fid){FN}, "f", (struct sk_bytes){"f", 1}, NULL) != SK_OK ||
@@ -44,7 +57,21 @@ static struct sk_book *book(void) {
         abort();
     for (uint64_t t = STREAM; t <= CALL; t++) submit(b, t);
     sk_book_launch(b);
+    for (uint64_t i = 0; i < N_THEIRS; i++) sk_book_hold(b, THEIRS + i);
+    struct sk_task_spec call = {.fn = {FN}, .name = "f", .actor = {THEIRS + 50}, .n_returns = 2};
+    if (sk_book_call(b, &call, OURS + 50, NULL) != SK_OK) abort();
     return b;
+}
+
+/* Tells values of objects that the node may hold. */
+static void tell_values(struct sk_book *b) {
+    struct sk_bblob *blob = sk_bblob_new(7, (struct sk_bytes){NULL, 2 * SK_INLINE_MAX});
+    struct sk_bval *v;
+    if (!blob || sk_book_put(b, blob, &v, NULL) != SK_OK) abort();
+    struct sk_guest_value by_handle = {.handle = v}, small = {.kind = 7, .bytes = {"abc", 3}};
+    for (uint64_t i = 0; i < N_OURS; i++)
+        sk_book_there(b, NODE, OURS + i, i % 2 ? &by_handle : &small);
+    sk_book_drop(b, v);
 }
 
 static int fuzz_one(const uint8_t *data, size_t n) { /* 1: nothing of it was taken */
@@ -64,17 +91,66 @@ static int fuzz_one(const uint8_t *data, size_t n) { /* 1: nothing of it was tak
             refused = 0;
         sk_book_launch(b);
         if (!sk_book_check(b)) abort();
+        if (at % 3 == 0) tell_values(b);
         free(copy);
         at += 2 + body;
     }
     sk_book_tell(b, tell, b);
+    for (uint64_t i = 0; i < N_THEIRS; i++) sk_book_unhold(b, THEIRS + i);
+    if (!sk_book_check(b)) abort();
     sk_book_lost(b, NODE, "the end");
+    sk_book_tell(b, tell, b);
     if (!sk_book_check(b)) abort();
     sk_book_destroy(b);
     return refused;
 }
 
 #ifndef SK_LIBFUZZER
+static struct sk_cmsg about_refs(uint8_t *room, size_t cap) {
+    static const enum sk_cmsg_type types[] = {SK_CMSG_HOLD,  SK_CMSG_UNHOLD, SK_CMSG_WANT,
+                                              SK_CMSG_ENDED, SK_CMSG_KILL,   SK_CMSG_THERE,
+                                              SK_CMSG_CALL,  SK_CMSG_DEFINE};
+    static const uint64_t inside[] = {OURS, THEIRS};
+    uint64_t ours = OURS + next() % N_OURS, theirs = THEIRS + next() % N_THEIRS;
+    if (next() % 8 == 0) ours = word();
+    struct sk_cmsg m = {.type = types[next() % SK_COUNT(types)]};
+    struct sk_wr w = sk_wr_init(room, cap);
+    uint32_t n_args = (uint32_t)(next() % 3);
+    switch (m.type) {
+    case SK_CMSG_THERE:
+        if (next() % 4 == 0) theirs = OURS + 50 + next() % 3;
+        m.there.name = theirs;
+        m.there.size = word();
+        m.there.here = next() % 2;
+        m.there.value = next() % 8 ? sk_foreign_value(theirs) : word();
+        m.there.kind = next() % 2 ? SK_KIND_ENGINE_ERROR : 7;
+        m.there.bytes = (struct sk_bytes){"0123456789", next() % 11};
+        break;
+    case SK_CMSG_CALL:
+        for (uint32_t i = 0; i < n_args; i++)
+            sk_cmsg_arg_put(&w, &(struct sk_cmsg_arg){.id = next() % 2 ? ours : 0,
+                                                      .kind = 7,
+                                                      .bytes = {"0123456789", next() % 11}});
+        m.call.actor = ours;
+        m.call.first = theirs + 1000 * (next() % 4);
+        m.call.fn = FN + next() % 2;
+        m.call.n_returns = (uint32_t)(next() % 4);
+        m.call.name = (struct sk_bytes){"call", next() % 5};
+        m.call.n_args = n_args;
+        m.call.args = (struct sk_bytes){room, w.n};
+        m.call.n_contains = (uint32_t)(next() % 3);
+        m.call.contains = (struct sk_bytes){inside, 8 * (size_t)m.call.n_contains};
+        break;
+    case SK_CMSG_DEFINE:
+        m.define.fn = FN + next() % 3;
+        m.define.name = (struct sk_bytes){"name", next() % 5};
+        m.define.def = (struct sk_bytes){"def", next() % 4};
+        break;
+    default: m.end.id = m.type == SK_CMSG_ENDED ? OURS + 50 : ours;
+    }
+    return m;
+}
+
 static size_t make(uint8_t *p, size_t cap) {
     size_t at = 0;
     for (uint64_t k = 1 + next() % 4; k; k--) {
@@ -129,6 +205,7 @@ static size_t make(uint8_t *p, size_t cap) {
                                          .n_args = n,
                                          .args = {values, w.n}}};
         }
+        if (next() % 2) m = about_refs(values, sizeof values);
         if (sk_cmsg_put(&o, &m, NULL) != SK_OK) abort();
         size_t body = o.n - SK_CMSG_HEAD;
         if (at + 2 + body <= cap && body / 8 < 256) {

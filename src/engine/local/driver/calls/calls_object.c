@@ -160,13 +160,29 @@ sk_rc sk_driver_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out
 
 /* ---- foreign.h ---- */
 
+/* The server after the last: foreign objects that still exist are nobody's. */
+static void nobody(struct sk_foreign *f, sk_oid o) { (void)f, (void)o; }
+static void nobody_called(struct sk_foreign *f, const struct sk_task_spec *s, struct sk_bytes def,
+                          sk_oid first) {
+    (void)f, (void)s, (void)def, (void)first;
+}
+static void nobody_killed(struct sk_foreign *f, sk_aid a, bool no_restart) {
+    (void)f, (void)a, (void)no_restart;
+}
+static struct sk_foreign no_server = {.held = nobody,
+                                      .wanted = nobody,
+                                      .dropped = nobody,
+                                      .called = nobody_called,
+                                      .killed = nobody_killed};
+
 static sk_rc l_serve(struct sk_engine *e, struct sk_foreign *f, struct sk_err *err) {
     struct sk_local *l = sk_local_of(e);
     sk_driver_lock(e);
-    sk_rc rc = l->closing          ? sk_driver_closed(err)
+    sk_rc rc = !f                  ? SK_OK
+               : l->closing        ? sk_driver_closed(err)
                : l->foreign.server ? SK_ERR(err, SK_EEXIST, "foreign objects have a server already")
                                    : SK_OK;
-    if (rc == SK_OK) l->foreign.server = f;
+    if (rc == SK_OK && (f || l->foreign.server)) l->foreign.server = f ? f : &no_server;
     sk_driver_unlock(e);
     return rc;
 }

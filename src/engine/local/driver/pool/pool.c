@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "base/containers/vec.h"
 #include "engine/host.h"
+#include "engine/foreign.h"
 #include "engine/local/driver/local_int.h"
 
 #define LOOK_NS INT64_C(50000000) /* time (ns) between two checks for stopped processes */
@@ -55,6 +56,8 @@ sk_rc sk_pool_open(struct sk_local *l, const struct sk_engine_conf *conf, struct
     l->forksrv.sock = -1;
     /* an unused slot costs nothing */
     p->n_slots = conf->max_workers ? SK_MIN(conf->max_workers, 65536) : 1024;
+    /* each process has 2^40 ids; those of an engine among others lie within its range */
+    if (conf->id_base) p->n_slots = SK_MIN(p->n_slots, (uint32_t)(SK_ID_RANGE >> 40) - 1);
     p->idle_reap_ns = conf->idle_reap_ns ? conf->idle_reap_ns : IDLE_REAP_NS;
     p->workers = sk_calloc(SK_TAG_ENGINE, p->n_slots * sizeof *p->workers);
     p->spawn.argv = copy_strings(conf->spawn_argv);

@@ -1,0 +1,551 @@
+/* abroad.c - the agent's part that knows references (contract: abroad.h).
+ *
+ * Cost: an entry of some 100 bytes for each object that is held across, and two or three messages
+ * for its whole life. */
+#include "engine/cluster/abroad.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/containers/map.h"
+#include "base/containers/vec.h"
+#include "base/mem.h"
+#include "engine/foreign.h"
+#include "engine/watch.h"
+
+#define TAG SK_TAG_ENGINE
+
+struct lent { /* an object of this engine that the driver holds; its key is the driver's name */
+    uint64_t name;
+    sk_oid oid;
+    struct sk_arefs *r;
+    struct sk_watch watch;
+    uint64_t serial; /* of the holding: the driver may hold the object anew */
+    bool watched, told;
+};
+
+struct given { /* a call that the driver has made here; its key is its tag */
+    uint64_t first;
+    uint32_t n_returns;
+    sk_aid actor;
+};
+
+struct owed { /* an object of another engine to which there are references here */
+    bool wanted, there, reading, done;
+    bool dropped;    /* a return whose call has not ended: it is let go of then */
+    uint32_t n_late; /* `dropped` of earlier times that are to come (foreign.h) */
+    uint32_t node;
+    uint64_t value;    /* there: lies on `node`, 0: the driver has to be asked */
+    struct made *call; /* not NULL: a return of this call, which has not ended */
+};
+
+struct made { /* a call of an actor of another engine, until it has ended; its key is `first` */
+    uint64_t first;
+    uint32_t n_returns, n_refs;
+    sk_oid *refs;         /* references to arguments, which are given back at the end */
+    struct sk_outbox say; /* the messages */
+};
+
+enum what { HELD = 1, WANTED, DROPPED, CALLED, KILLED, EXISTS, OVER };
+struct news {
+    enum what what;
+    uint64_t id; /* object; EXISTS: name; OVER: tag */
+    uint64_t serial;
+    bool flag; /* KILLED: no restart */
+    struct made *call;
+    sk_oid oid; /* OVER: the error object, with a reference */
+};
+
+struct sk_arefs {
+    struct sk_foreign f;
+    struct sk_sink sink;
+    struct sk_arefs_host h;
+    struct sk_map lent, given, owed, made, defined;
+    uint64_t next_tag, next_serial;
+    bool over;
+};
+
+static void put(struct sk_map *m, uint64_t key, void *val) {
+    if (sk_map_put(m, key, val) != SK_OK) abort(); /* a reference would be lost */
+}
+static void say(struct sk_arefs *r, enum sk_cmsg_type type, uint64_t id, uint32_t flags) {
+    struct sk_cmsg m = {.type = type, .end = {id, flags}};
+    r->h.send(r->h.ctx, &m);
+}
+static void *zeros(size_t n) {
+    void *p = sk_calloc(TAG, n);
+    if (!p) abort(); /* as above */
+    return p;
+}
+
+/* An error of the engine as a value; `room` has 400 bytes. */
+static struct sk_bytes error_value(uint8_t *room, sk_rc code, const char *text) {
+    int32_t c = code;
+    memcpy(room, &c, 4);
+    snprintf((char *)room + 4, 396, "%.390s", text);
+    return (struct sk_bytes){room, 4 + strlen((char *)room + 4) + 1};
+}
+
+/* ---- what the engine says, with its lock held ------------------------------------------------ */
+
+static void queue(struct sk_arefs *r, struct news n) {
+    struct news *copy = sk_memdup(TAG, &n, sizeof n);
+    if (!copy) abort();
+    r->h.queue(r->h.ctx, copy);
+}
+static struct sk_arefs *of(struct sk_foreign *f) { return sk_container_of(f, struct sk_arefs, f); }
+static void f_held(struct sk_foreign *f, sk_oid o) {
+    queue(of(f), (struct news){.what = HELD, .id = o.v});
+}
+static void f_wanted(struct sk_foreign *f, sk_oid o) {
+    queue(of(f), (struct news){.what = WANTED, .id = o.v});
+}
+static void f_dropped(struct sk_foreign *f, sk_oid o) {
+    queue(of(f), (struct news){.what = DROPPED, .id = o.v});
+}
+static void f_killed(struct sk_foreign *f, sk_aid a, bool no_restart) {
+    queue(of(f), (struct news){.what = KILLED, .id = a.v, .flag = no_restart});
+}
+
+static void *args_of(const struct sk_task_spec *s, struct sk_wr *w) {
+    void *p = NULL;
+    for (int round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < s->n_args; i++) {
+            struct sk_cmsg_arg a = {
+                .id = s->args[i].ref.v, .kind = s->args[i].kind, .bytes = s->args[i].bytes};
+            sk_cmsg_arg_put(w, &a);
+        }
+        if (round) break;
+        size_t n = w->n;
+        p = zeros(n + 1);
+        *w = sk_wr_init(p, n);
+    }
+    return p;
+}
+
+static void f_called(struct sk_foreign *f, const struct sk_task_spec *s, struct sk_bytes def,
+                     sk_oid first) {
+    struct made *c = zeros(sizeof *c);
+    *c = (struct made){.first = first.v, .n_returns = s->n_returns};
+    c->refs = zeros((s->n_args + s->n_contains + 1) * sizeof *c->refs);
+    for (uint32_t i = 0; i < s->n_args; i++)
+        if (s->args[i].ref.v) c->refs[c->n_refs++] = s->args[i].ref;
+    for (uint32_t i = 0; i < s->n_contains; i++) c->refs[c->n_refs++] = s->contains[i];
+    const struct sk_task_opts *o = sk_task_opts_of(s);
+    struct sk_wr w = {0};
+    void *args = args_of(s, &w);
+    struct sk_cmsg m = {.type = SK_CMSG_CALL,
+                        .call = {.actor = s->actor.v,
+                                 .first = first.v,
+                                 .fn = s->fn.v,
+                                 .n_returns = s->n_returns,
+                                 .flags = (s->retry_exceptions ? SK_RUN_RETRY_ERRORS : 0u) |
+                                          (o->no_wait ? SK_RUN_NO_WAIT : 0u),
+                                 .group = o->group,
+                                 .max_retries = s->max_retries,
+                                 .name = {s->name, s->name ? strlen(s->name) : 0},
+                                 .n_args = s->n_args,
+                                 .args = {args, w.n},
+                                 .n_contains = s->n_contains,
+                                 .contains = {s->contains, 8 * (size_t)s->n_contains}}};
+    struct sk_cmsg d = {.type = SK_CMSG_DEFINE,
+                        .define = {.fn = s->fn.v, .name = m.call.name, .def = def}};
+    if ((def.n && sk_cmsg_put(&c->say, &d, NULL) != SK_OK) ||
+        sk_cmsg_put(&c->say, &m, NULL) != SK_OK)
+        abort();
+    sk_free(args);
+    queue(of(f), (struct news){.what = CALLED, .id = first.v, .call = c});
+}
+
+static void on_watch(struct sk_watch *w) {
+    struct lent *l = sk_container_of(w, struct lent, watch);
+    queue(l->r, (struct news){.what = EXISTS, .id = l->name, .serial = l->serial});
+}
+
+static void on_events(struct sk_sink *s, const struct sk_event *ev, size_t n) {
+    struct sk_arefs *r = sk_container_of(s, struct sk_arefs, sink);
+    for (size_t i = 0; i < n; i++)
+        if (ev[i].kind == SK_EV_DONE || ev[i].kind == SK_EV_FAILED)
+            queue(r, (struct news){.what = OVER, .id = ev[i].tag, .oid = ev[i].oid});
+}
+
+/* ---- objects of this engine ------------------------------------------------------------------ */
+
+/* Tells the driver the value, or where it lies. */
+static void tell(struct sk_arefs *r, struct lent *l) {
+    struct sk_engine *e = r->h.e;
+    struct sk_err err = {0};
+    struct sk_view v = {0};
+    uint8_t room[400];
+    if (l->told || r->over) return;
+    sk_rc rc = e->ops->get(e, &l->oid, 1, INT64_MAX, &v, &err);
+    if (rc == SK_OK && !v.data && !v.kind) return; /* an actor */
+    l->told = true;
+    struct sk_cmsg m = {.type = SK_CMSG_THERE,
+                        .there = {.name = l->name, .size = v.len, .here = true, .kind = v.kind}};
+    if (rc != SK_OK) {
+        m.there.kind = SK_KIND_ENGINE_ERROR;
+        m.there.bytes = error_value(room, rc, err.msg);
+    } else if (v.len <= SK_INLINE_MAX || SK_KIND_IS_ERROR(v.kind)) {
+        m.there.bytes = (struct sk_bytes){v.data, v.len};
+    } else {
+        m.there.here = false;
+        m.there.value = sk_foreign_value(l->name);
+        e->ops->retain(e, l->oid);
+        r->h.keep(r->h.ctx, m.there.value, l->oid);
+    }
+    r->h.send(r->h.ctx, &m);
+    if (rc == SK_OK) e->ops->view_release(e, &v);
+}
+
+static struct lent *lend(struct sk_arefs *r, uint64_t name, sk_oid oid) {
+    struct lent *l = zeros(sizeof *l);
+    *l = (struct lent){
+        .name = name, .oid = oid, .r = r, .watch.fn = on_watch, .serial = ++r->next_serial};
+    put(&r->lent, name, l);
+    return l;
+}
+
+static void hold(struct sk_arefs *r, uint64_t id) {
+    struct sk_engine *e = r->h.e;
+    if (sk_map_get(&r->lent, id)) return;
+    e->ops->retain(e, (sk_oid){id});
+    struct lent *l = lend(r, id, (sk_oid){id});
+    sk_rc rc = e->watch->add(e, l->oid, (sk_tid){0}, &l->watch, NULL);
+    l->watched = rc == SK_OK;
+    if (rc != SK_OK) tell(r, l);
+}
+
+static void unlend(struct sk_arefs *r, struct lent *l) {
+    struct sk_engine *e = r->h.e;
+    if (l->watched) (void)e->watch->remove(e, &l->watch); /* it may have been called */
+    sk_map_del(&r->lent, l->name);
+    r->h.drop(r->h.ctx, sk_foreign_value(l->name));
+    e->ops->release(e, l->oid);
+    sk_free(l);
+}
+
+/* ---- calls of actors of this engine ---------------------------------------------------------- */
+
+static void refuse(struct sk_arefs *r, const struct sk_cmsg *m, sk_rc code, const char *text) {
+    uint8_t room[400];
+    struct sk_bytes why = error_value(room, code, text);
+    for (uint32_t i = 0; i < m->call.n_returns; i++) {
+        struct sk_cmsg t = {.type = SK_CMSG_THERE,
+                            .there = {.name = m->call.first + i,
+                                      .here = true,
+                                      .kind = SK_KIND_ENGINE_ERROR,
+                                      .bytes = why}};
+        r->h.send(r->h.ctx, &t);
+    }
+    say(r, SK_CMSG_ENDED, m->call.first, 0);
+}
+
+static sk_rc call(struct sk_arefs *r, const struct sk_cmsg *m, struct sk_err *err) {
+    struct sk_engine *e = r->h.e;
+    struct sk_err why = {0};
+    char name[256];
+    for (uint32_t i = 0; i < m->call.n_returns; i++)
+        if (sk_map_get(&r->lent, m->call.first + i))
+            return SK_ERR(err, SK_ECORRUPT, "two calls return the same object");
+    struct sk_arg *args = zeros((m->call.n_args + 1) * sizeof *args);
+    sk_oid *contains = zeros((m->call.n_contains + 1) * sizeof *contains);
+    struct sk_rd rd = sk_rd_init(m->call.args.p, m->call.args.n);
+    for (uint32_t i = 0; i < m->call.n_args; i++) {
+        struct sk_cmsg_arg a = sk_cmsg_arg_next(&rd);
+        args[i] = (struct sk_arg){.ref = {a.id}, .kind = a.kind, .bytes = a.bytes};
+    }
+    if (m->call.n_contains) memcpy(contains, m->call.contains.p, m->call.contains.n);
+    snprintf(name, sizeof name, "%.*s", (int)SK_MIN(m->call.name.n, sizeof name - 1),
+             (const char *)m->call.name.p);
+    struct sk_task_opts o = {.group = m->call.group,
+                             .no_wait = (m->call.flags & SK_RUN_NO_WAIT) != 0};
+    struct sk_task_spec s = {.fn = {m->call.fn},
+                             .name = name,
+                             .args = args,
+                             .n_args = m->call.n_args,
+                             .contains = contains,
+                             .n_contains = m->call.n_contains,
+                             .n_returns = m->call.n_returns,
+                             .actor = {m->call.actor},
+                             .max_retries = m->call.max_retries,
+                             .retry_exceptions = (m->call.flags & SK_RUN_RETRY_ERRORS) != 0,
+                             .sink = &r->sink,
+                             .sink_tag = ++r->next_tag,
+                             .opts = &o};
+    struct given *g = zeros(sizeof *g);
+    *g = (struct given){
+        .first = m->call.first, .n_returns = m->call.n_returns, .actor = {m->call.actor}};
+    put(&r->given, s.sink_tag, g);
+    sk_oid first = {0};
+    sk_rc rc = e->ops->submit(e, &s, &first, NULL, &why);
+    for (uint32_t i = 0; rc == SK_OK && i < m->call.n_returns; i++)
+        (void)lend(r, m->call.first + i, (sk_oid){first.v + i});
+    sk_free(args);
+    sk_free(contains);
+    if (rc == SK_OK) return SK_OK;
+    sk_map_del(&r->given, s.sink_tag);
+    sk_free(g);
+    refuse(r, m, rc, why.msg);
+    return SK_OK;
+}
+
+static void over(struct sk_arefs *r, const struct news *n) {
+    struct given *g = sk_map_del(&r->given, n->id);
+    if (n->oid.v) r->h.e->ops->release(r->h.e, n->oid);
+    if (!g) return;
+    for (uint32_t i = 0; i < g->n_returns; i++) {
+        struct lent *l = sk_map_get(&r->lent, g->first + i);
+        if (l) tell(r, l);
+    }
+    say(r, SK_CMSG_ENDED, g->first, 0);
+    sk_free(g);
+}
+
+/* ---- objects of others ----------------------------------------------------------------------- */
+
+static void bring(struct sk_arefs *r, uint64_t id, struct owed *o, uint32_t kind,
+                  struct sk_bytes bytes) {
+    struct sk_engine *e = r->h.e;
+    struct sk_err err = {0};
+    struct sk_payload p = {.kind = kind, .bytes = bytes};
+    uint8_t room[400];
+    o->done = true;
+    sk_rc rc = e->foreign->bring(e, (sk_oid){id}, &p, &err);
+    if (rc == SK_OK || rc == SK_ENOENT || rc == SK_EEXIST || rc == SK_ECLOSED) return;
+    p = (struct sk_payload){.kind = SK_KIND_ENGINE_ERROR, .bytes = error_value(room, rc, err.msg)};
+    (void)!e->foreign->bring(e, (sk_oid){id}, &p, NULL); /* nobody can be told if that fails, too */
+}
+
+static void ask_driver(struct sk_arefs *r, uint64_t id, struct owed *o) {
+    o->there = o->reading = false;
+    say(r, SK_CMSG_WANT, id, 0);
+}
+
+/* Brings a large value that something waits for. */
+static void get_it(struct sk_arefs *r, uint64_t id, struct owed *o) {
+    struct sk_engine *e = r->h.e;
+    struct sk_view v = {0};
+    struct sk_err err = {0};
+    uint8_t room[400];
+    sk_oid here = {0};
+    if (!o->wanted || !o->there || o->reading || o->done) return;
+    sk_rc rc = r->h.have(r->h.ctx, o->value, &here, &err);
+    if (rc == SK_OK) rc = e->ops->get(e, &here, 1, INT64_MAX, &v, &err);
+    if (rc == SK_OK) {
+        bring(r, id, o, v.kind, (struct sk_bytes){v.data, v.len});
+        e->ops->view_release(e, &v);
+    } else if (rc != SK_ENOENT) {
+        bring(r, id, o, SK_KIND_ENGINE_ERROR, error_value(room, rc, err.msg));
+    } else if (o->node && r->h.read(r->h.ctx, o->node, o->value, id)) {
+        o->reading = true;
+    } else ask_driver(r, id, o);
+}
+
+static void there(struct sk_arefs *r, const struct sk_cmsg *m) {
+    struct owed *o = sk_map_get(&r->owed, m->there.name);
+    if (!o || o->done) return; /* it was let go of meanwhile */
+    if (m->there.here) {
+        bring(r, m->there.name, o, m->there.kind, m->there.bytes);
+        return;
+    }
+    o->there = true;
+    o->node = m->there.node;
+    o->value = m->there.value;
+    get_it(r, m->there.name, o);
+}
+
+void sk_arefs_came(struct sk_arefs *r, uint64_t name, sk_rc rc, uint32_t kind,
+                   struct sk_bytes bytes) {
+    struct owed *o = sk_map_get(&r->owed, name);
+    if (!o || !o->reading || o->done) return;
+    o->reading = false;
+    if (rc == SK_OK) bring(r, name, o, kind, bytes);
+    else ask_driver(r, name, o);
+}
+
+static void let_go(struct sk_arefs *r, uint64_t id, struct owed *o) {
+    sk_map_del(&r->owed, id);
+    sk_free(o);
+    say(r, SK_CMSG_UNHOLD, id, 0);
+}
+
+static void held(struct sk_arefs *r, uint64_t id, struct owed *o) {
+    if (o) { /* it was dropped and met again */
+        *o = (struct owed){.n_late = o->n_late + 1};
+        say(r, SK_CMSG_UNHOLD, id, 0);
+    } else put(&r->owed, id, zeros(sizeof *o));
+    say(r, SK_CMSG_HOLD, id, 0);
+}
+
+/* ---- calls of actors of others --------------------------------------------------------------- */
+
+static void made_free(struct sk_arefs *r, struct made *c) {
+    for (uint32_t i = 0; i < c->n_refs; i++) r->h.e->ops->release(r->h.e, c->refs[i]);
+    sk_free(c->refs);
+    sk_free(c->say.p);
+    sk_free(c);
+}
+
+static void called(struct sk_arefs *r, struct made *c) {
+    for (size_t at = 0; at < c->say.n;) {
+        uint64_t body;
+        uint32_t type;
+        struct sk_cmsg m;
+        sk_cmsg_head(c->say.p + at, &body, &type);
+        if (sk_cmsg_read(type, (struct sk_bytes){c->say.p + at + SK_CMSG_HEAD, body}, &m, NULL) !=
+            SK_OK)
+            abort(); /* it was written here */
+        at += SK_CMSG_HEAD + body;
+        if (m.type == SK_CMSG_DEFINE && sk_map_get(&r->defined, m.define.fn)) continue;
+        if (m.type == SK_CMSG_DEFINE) put(&r->defined, m.define.fn, r);
+        r->h.send(r->h.ctx, &m);
+    }
+    sk_free(c->say.p);
+    c->say = (struct sk_outbox){0};
+    for (uint32_t i = 0; i < c->n_returns; i++) {
+        struct owed *o = zeros(sizeof *o);
+        o->call = c;
+        put(&r->owed, c->first + i, o);
+    }
+    put(&r->made, c->first, c);
+}
+
+static void ended(struct sk_arefs *r, uint64_t first) {
+    struct made *c = sk_map_del(&r->made, first);
+    if (!c) return;
+    for (uint32_t i = 0; i < c->n_returns; i++) {
+        struct owed *o = sk_map_get(&r->owed, first + i);
+        o->call = NULL;
+        if (o->dropped) let_go(r, first + i, o);
+    }
+    made_free(r, c);
+}
+
+/* ---- news, messages -------------------------------------------------------------------------- */
+
+void sk_arefs_news(struct sk_arefs *r, void *news) {
+    struct news *n = news;
+    struct owed *o = sk_map_get(&r->owed, n->id);
+    struct lent *l;
+    if (r->over) {
+        if (n->call) made_free(r, n->call);
+        if (n->oid.v) r->h.e->ops->release(r->h.e, n->oid);
+        sk_free(n);
+        return;
+    }
+    switch (n->what) {
+    case HELD: held(r, n->id, o); break;
+    case WANTED:
+        if (!o) break;
+        o->wanted = true;
+        get_it(r, n->id, o);
+        if (!o->done) r->h.waits(r->h.ctx);
+        break;
+    case DROPPED:
+        if (o && o->n_late) o->n_late--;
+        else if (o && o->call) o->dropped = true;
+        else if (o) let_go(r, n->id, o);
+        break;
+    case CALLED: called(r, n->call); break;
+    case KILLED: say(r, SK_CMSG_KILL, n->id, n->flag ? 0 : SK_RUN_RESTART); break;
+    case EXISTS:
+        l = sk_map_get(&r->lent, n->id);
+        if (!l || l->serial != n->serial) break;
+        l->watched = false;
+        tell(r, l);
+        break;
+    case OVER: over(r, n); break;
+    }
+    sk_free(n);
+}
+
+sk_rc sk_arefs_message(struct sk_arefs *r, const struct sk_cmsg *m, struct sk_err *err) {
+    struct lent *l;
+    switch (m->type) {
+    case SK_CMSG_HOLD: hold(r, m->end.id); return SK_OK;
+    case SK_CMSG_UNHOLD:
+        if ((l = sk_map_get(&r->lent, m->end.id))) unlend(r, l);
+        return SK_OK;
+    case SK_CMSG_THERE: there(r, m); return SK_OK;
+    case SK_CMSG_CALL: return call(r, m, err);
+    case SK_CMSG_ENDED: ended(r, m->end.id); return SK_OK;
+    case SK_CMSG_KILL: /* it may have ended by itself */
+        (void)!r->h.e->ops->actor_end(r->h.e, (sk_aid){m->end.id}, !(m->end.flags & SK_RUN_RESTART),
+                                      NULL);
+        return SK_OK;
+    default: return SK_ERR(err, SK_ECORRUPT, "message of type %d", (int)m->type);
+    }
+}
+
+/* ---- making, ending -------------------------------------------------------------------------- */
+
+void sk_arefs_count(const struct sk_arefs *r, uint64_t *n_lent, uint64_t *n_calls,
+                    uint64_t *n_foreign) {
+    *n_lent = r ? r->lent.n : 0;
+    *n_calls = r ? r->given.n + r->made.n : 0;
+    *n_foreign = r ? r->owed.n : 0;
+}
+
+sk_rc sk_arefs_create(struct sk_arefs **out, const struct sk_arefs_host *h, struct sk_err *err) {
+    if (!h->e->foreign || !h->e->watch)
+        return SK_ERR(err, SK_ENOSYS, "this engine knows no objects of others");
+    struct sk_arefs *r = sk_calloc(TAG, sizeof *r);
+    if (!r) return SK_ERR(err, SK_ENOMEM, "references of a node");
+    *r = (struct sk_arefs){
+        .f = {f_held, f_wanted, f_dropped, f_called, f_killed}, .sink = {on_events}, .h = *h};
+    sk_map_init(&r->lent, TAG);
+    sk_map_init(&r->given, TAG);
+    sk_map_init(&r->owed, TAG);
+    sk_map_init(&r->made, TAG);
+    sk_map_init(&r->defined, TAG);
+    sk_rc rc = h->e->foreign->serve(h->e, &r->f, err);
+    if (rc == SK_OK) *out = r;
+    else sk_arefs_free(r);
+    return rc;
+}
+
+void sk_arefs_cancel(struct sk_arefs *r) {
+    uint64_t key;
+    void *val;
+    for (uint32_t i = 0; sk_map_next(&r->given, &i, &key, &val);)
+        (void)!r->h.e->ops->actor_end(r->h.e, ((struct given *)val)->actor, true, NULL);
+}
+
+bool sk_arefs_wait(const struct sk_arefs *r) {
+    uint64_t key;
+    void *val;
+    for (uint32_t i = 0; sk_map_next(&r->owed, &i, &key, &val);)
+        if (((struct owed *)val)->wanted && !((struct owed *)val)->done) return true;
+    return false;
+}
+
+bool sk_arefs_idle(const struct sk_arefs *r) { return !r->given.n; }
+
+void sk_arefs_end(struct sk_arefs *r) {
+    uint64_t key;
+    void *val;
+    SK_VEC(struct lent *) all = {0};
+    for (uint32_t i = 0; sk_map_next(&r->lent, &i, &key, &val);)
+        if (!sk_vec_push(&all, TAG, (struct lent *)val)) abort();
+    for (uint32_t i = 0; i < all.n; i++) unlend(r, all.p[i]);
+    sk_vec_free(&all);
+    (void)!r->h.e->foreign->serve(r->h.e, NULL, NULL);
+    for (uint32_t i = 0; sk_map_next(&r->made, &i, &key, &val);) made_free(r, val);
+    for (uint32_t i = 0; sk_map_next(&r->owed, &i, &key, &val);) sk_free(val);
+    for (uint32_t i = 0; sk_map_next(&r->given, &i, &key, &val);) sk_free(val);
+    sk_map_deinit(&r->made);
+    sk_map_deinit(&r->owed);
+    sk_map_deinit(&r->given);
+    r->over = true;
+}
+
+void sk_arefs_free(struct sk_arefs *r) {
+    if (!r) return;
+    sk_map_deinit(&r->lent);
+    sk_map_deinit(&r->given);
+    sk_map_deinit(&r->owed);
+    sk_map_deinit(&r->made);
+    sk_map_deinit(&r->defined);
+    sk_free(r);
+}

@@ -1,0 +1,429 @@
+/* refs.c - the book of a cluster: references between the host and nodes (contract: book.h, guest.h;
+ * messages: msg.h). The host counts; here is which node has what, and where values lie. */
+#include "engine/cluster/book_int.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct basked { /* an object of a node that the host holds */
+    uint32_t node;
+    bool told; /* that it is there */
+};
+
+static void put(struct sk_map *m, uint64_t key, void *val) {
+    if (sk_map_put(m, key, val) != SK_OK) abort(); /* a reference would be lost */
+}
+static void *zeros(size_t n) {
+    void *p = sk_calloc(TAG, n);
+    if (!p) abort(); /* as above */
+    return p;
+}
+static struct sk_bnode *node_of(const struct sk_book *b, uint64_t id) {
+    uint64_t place = sk_id_place(id);
+    for (uint32_t i = 0; place && i < b->nodes.n; i++)
+        if (b->nodes.p[i]->place == place && b->nodes.p[i]->alive) return b->nodes.p[i];
+    return NULL;
+}
+static void say(struct sk_bnode *n, enum sk_cmsg_type type, uint64_t id, uint32_t flags) {
+    struct sk_cmsg m = {.type = type, .end = {id, flags}};
+    sk_bnode_send(n, &m);
+}
+
+/* An error of the engine as a value; `room` has 400 bytes. */
+static struct sk_bytes error_value(uint8_t *room, sk_rc code, const char *text) {
+    int32_t c = code;
+    memcpy(room, &c, 4);
+    snprintf((char *)room + 4, 396, "%.390s", text);
+    return (struct sk_bytes){room, 4 + strlen((char *)room + 4) + 1};
+}
+
+/* ---- news for the host ----------------------------------------------------------------------- */
+
+static struct sk_guest_news *news(struct sk_book *b, const struct sk_bnode *n,
+                                  enum sk_guest_news_kind kind, uint64_t id,
+                                  struct sk_btold **told) {
+    struct sk_guest_news *w = zeros(sizeof *w);
+    *w = (struct sk_guest_news){.kind = kind, .id = id, .place = n ? n->place : sk_id_place(id)};
+    struct sk_btold *t =
+        sk_book_told(b, (struct sk_guest_event){.node = n ? n->number : 0, .news = w});
+    t->keep[0] = w;
+    if (told) *told = t;
+    return w;
+}
+static void *kept(struct sk_bytes b) {
+    char *p = zeros(b.n + 1);
+    if (b.n) memcpy(p, b.p, b.n);
+    return p;
+}
+
+static void tell_lost(struct sk_book *b, uint64_t id) {
+    struct sk_btold *t;
+    uint8_t room[400];
+    struct sk_bytes why =
+        error_value(room, SK_ELOST, "the object was lost with the node whose tasks have made it");
+    struct sk_guest_news *w = news(b, NULL, SK_NEWS_THERE, id, &t);
+    w->size = why.n;
+    w->value = (struct sk_guest_value){.kind = SK_KIND_ENGINE_ERROR,
+                                       .bytes = {t->keep[1] = kept(why), why.n}};
+}
+
+/* ---- what the host orders -------------------------------------------------------------------- */
+
+static void ask_for(struct sk_book *b, struct sk_bnode *n, uint64_t id) {
+    struct basked *a = zeros(sizeof *a);
+    a->node = n->number;
+    SK_ASSERT(!sk_map_get(&b->asked, id)); /* the host holds it once */
+    put(&b->asked, id, a);
+}
+
+void sk_book_hold(struct sk_book *b, uint64_t id) {
+    struct sk_bnode *n = node_of(b, id);
+    if (!n) {
+        tell_lost(b, id);
+        return;
+    }
+    ask_for(b, n, id);
+    say(n, SK_CMSG_HOLD, id, 0);
+}
+
+void sk_book_unhold(struct sk_book *b, uint64_t id) {
+    struct basked *a = sk_map_del(&b->asked, id);
+    if (a) say(sk_bnode_of(b, a->node), SK_CMSG_UNHOLD, id, 0);
+    sk_free(a);
+}
+
+bool sk_brefs_asked(const struct sk_book *b, uint32_t node) {
+    uint64_t key;
+    void *val;
+    for (uint32_t i = 0; sk_map_next(&b->asked, &i, &key, &val);)
+        if (((const struct basked *)val)->node == node) return true;
+    return false;
+}
+
+/* Says where the value is that the node holds as `name`. */
+static void say_there(struct sk_bnode *n, uint64_t name, const struct sk_bval *v) {
+    uint8_t room[400];
+    struct sk_cmsg m = {.type = SK_CMSG_THERE,
+                        .there = {.name = name, .size = v->size, .value = v->id}};
+    if (v->err) {
+        m.there.here = true;
+        m.there.kind = SK_KIND_ENGINE_ERROR;
+        m.there.bytes = error_value(room, v->err->code, v->err->msg);
+    } else if (v->mine && v->blob->len <= SK_INLINE_MAX) {
+        m.there.here = true;
+        m.there.kind = v->blob->kind;
+        m.there.bytes = (struct sk_bytes){v->blob->data, v->blob->len};
+    } else if (sk_bval_at(v, n->number)) m.there.node = n->number;
+    else if (!v->mine) m.there.node = v->node;
+    sk_bnode_send(n, &m);
+}
+
+static void unwant(struct sk_book *b, struct sk_blent *e) {
+    if (e->wanted) b->n_wanted--;
+    e->wanted = false;
+}
+static void lent_set(struct sk_book *b, struct sk_blent *e, struct sk_bval *v) {
+    struct sk_bval *was = e->v;
+    if (v) v->refs++;
+    e->v = v;
+    if (was) sk_bval_unref(b, was);
+}
+
+void sk_book_there(struct sk_book *b, uint32_t node, uint64_t name,
+                   const struct sk_guest_value *v) {
+    struct sk_bnode *n = sk_bnode_of(b, node);
+    struct sk_blent *e = n && n->alive ? sk_map_get(&n->lent, name) : NULL;
+    if (!e) return; /* it was let go of meanwhile */
+    if (v->handle) {
+        lent_set(b, e, v->handle);
+        say_there(n, name, e->v);
+        return;
+    }
+    struct sk_cmsg m = {
+        .type = SK_CMSG_THERE,
+        .there = {
+            .name = name, .size = v->bytes.n, .here = true, .kind = v->kind, .bytes = v->bytes}};
+    sk_bnode_send(n, &m);
+}
+
+static void *args_of(const struct sk_task_spec *s, size_t *n) {
+    struct sk_wr w = sk_wr_init(NULL, 0);
+    void *p = NULL;
+    for (int round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < s->n_args; i++) {
+            struct sk_cmsg_arg a = {
+                .id = s->args[i].ref.v, .kind = s->args[i].kind, .bytes = s->args[i].bytes};
+            sk_cmsg_arg_put(&w, &a);
+        }
+        *n = w.n;
+        if (!round) w = sk_wr_init(p = zeros(w.n + 1), w.n);
+    }
+    return p;
+}
+
+sk_rc sk_book_call(struct sk_book *b, const struct sk_task_spec *s, uint64_t first,
+                   struct sk_err *err) {
+    struct sk_bnode *n = node_of(b, s->actor.v);
+    if (!n) return SK_ERR(err, SK_EACTOR, "%s: the node of the actor is lost", s->name);
+    if (!sk_map_get(&b->fns, s->fn.v))
+        return SK_ERR(err, SK_EINVAL, "%s: its function is not defined", s->name);
+    sk_bnode_define(b, n, s->fn.v);
+    const struct sk_task_opts *o = sk_task_opts_of(s);
+    size_t len;
+    void *args = args_of(s, &len);
+    struct sk_cmsg m = {.type = SK_CMSG_CALL,
+                        .call = {.actor = s->actor.v,
+                                 .first = first,
+                                 .fn = s->fn.v,
+                                 .n_returns = s->n_returns,
+                                 .flags = (s->retry_exceptions ? SK_RUN_RETRY_ERRORS : 0u) |
+                                          (o->no_wait ? SK_RUN_NO_WAIT : 0u),
+                                 .group = o->group,
+                                 .max_retries = s->max_retries,
+                                 .name = {s->name, strlen(s->name)},
+                                 .n_args = s->n_args,
+                                 .args = {args, len},
+                                 .n_contains = s->n_contains,
+                                 .contains = {s->contains, 8 * (size_t)s->n_contains}}};
+    for (uint32_t i = 0; i < s->n_returns; i++) ask_for(b, n, first + i);
+    sk_bnode_send(n, &m);
+    sk_free(args);
+    return SK_OK;
+}
+
+void sk_book_ended(struct sk_book *b, uint32_t node, uint64_t first) {
+    struct sk_bnode *n = sk_bnode_of(b, node);
+    if (n) say(n, SK_CMSG_ENDED, first, 0);
+}
+
+void sk_book_kill(struct sk_book *b, uint64_t actor, bool no_restart) {
+    struct sk_bnode *n = node_of(b, actor);
+    if (n) say(n, SK_CMSG_KILL, actor, no_restart ? 0 : SK_RUN_RESTART);
+}
+
+/* ---- from nodes ------------------------------------------------------------------------------ */
+
+static sk_rc bad(const struct sk_bnode *n, const char *what, struct sk_err *err) {
+    return SK_ERR(err, SK_ECORRUPT, "node %s: %s", n->name, what);
+}
+
+static sk_rc define(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m,
+                    struct sk_err *err) {
+    struct sk_btold *t;
+    char *name = kept(m->define.name);
+    sk_rc rc = m->define.fn ? sk_book_define(b, (sk_fid){m->define.fn}, name, m->define.def, err)
+                            : bad(n, "a function without a number", err);
+    if (rc != SK_OK) {
+        sk_free(name);
+        return rc;
+    }
+    put(&n->defined, m->define.fn, n);
+    struct sk_guest_news *w = news(b, n, SK_NEWS_DEFINED, 0, &t);
+    w->fn.v = m->define.fn;
+    w->name = t->keep[1] = name;
+    return SK_OK;
+}
+
+static sk_rc held(struct sk_book *b, struct sk_bnode *n, uint64_t id, struct sk_err *err) {
+    if (!id || sk_id_place(id) == n->place) return bad(n, "it holds an object of its own", err);
+    if (sk_map_get(&n->lent, id)) return SK_OK;
+    put(&n->lent, id, zeros(sizeof(struct sk_blent)));
+    (void)news(b, n, SK_NEWS_HELD, id, NULL);
+    return SK_OK;
+}
+
+static void lent_free(struct sk_book *b, struct sk_blent *e) {
+    unwant(b, e);
+    lent_set(b, e, NULL);
+    sk_free(e);
+}
+
+static void unheld(struct sk_book *b, struct sk_bnode *n, uint64_t id) {
+    struct sk_blent *e = sk_map_del(&n->lent, id);
+    if (!e) return;
+    lent_free(b, e);
+    (void)news(b, n, SK_NEWS_UNHELD, id, NULL);
+}
+
+static sk_rc there(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m,
+                   struct sk_err *err) {
+    struct basked *a = sk_map_get(&b->asked, m->there.name);
+    struct sk_btold *t;
+    uint64_t value = sk_foreign_value(m->there.name);
+    if (!m->there.here && m->there.value != value) return bad(n, "a wrong id", err);
+    if (!a || a->node != n->number || a->told) return SK_OK; /* it was let go of meanwhile */
+    a->told = true;
+    struct sk_bval *v = m->there.here ? NULL : sk_bval_of(b, value);
+    if (v && v->held) return SK_OK; /* held anew before the host heard of the first time */
+    struct sk_guest_news *w = news(b, n, SK_NEWS_THERE, m->there.name, &t);
+    w->size = m->there.size;
+    if (m->there.here) {
+        w->value = (struct sk_guest_value){
+            .kind = m->there.kind, .bytes = {t->keep[1] = kept(m->there.bytes), m->there.bytes.n}};
+        return SK_OK;
+    }
+    if (!v) v = sk_bval_new(b, value);
+    v->refs++;
+    v->held = true;
+    if (!sk_bval_there(v)) sk_bval_settle(b, v, n->number);
+    v->size = m->there.size;
+    v->why = SK_LOST_PUT;
+    w->value.handle = v;
+    return SK_OK;
+}
+
+static sk_rc called(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m,
+                    struct sk_err *err) {
+    uint64_t first = m->call.first;
+    if (sk_id_place(first) != n->place || sk_id_place(first + m->call.n_returns) != n->place ||
+        !m->call.actor || sk_id_place(m->call.actor) == n->place)
+        return bad(n, "a call that cannot be", err);
+    for (uint32_t i = 0; i < m->call.n_returns; i++)
+        if (sk_map_get(&n->lent, first + i)) return bad(n, "two calls return the same", err);
+    for (uint32_t i = 0; i < m->call.n_returns; i++)
+        put(&n->lent, first + i, zeros(sizeof(struct sk_blent)));
+    struct {
+        struct sk_guest_news news;
+        struct sk_task_spec spec;
+        struct sk_task_opts opts;
+    } *all = zeros(sizeof *all);
+    struct sk_btold *t =
+        sk_book_told(b, (struct sk_guest_event){.node = n->number, .news = &all->news});
+    t->keep[0] = all;
+    size_t at_args = (m->call.n_contains) * sizeof(sk_oid);
+    uint8_t *block = t->keep[1] = zeros(at_args + (m->call.n_args + 1) * sizeof(struct sk_arg));
+    if (at_args) memcpy(block, m->call.contains.p, at_args);
+    struct sk_arg *args = (struct sk_arg *)(void *)(block + at_args);
+    char *bytes = t->keep[2] = zeros(m->call.args.n + 8 + m->call.name.n + 1);
+    if (m->call.args.n) memcpy(bytes, m->call.args.p, m->call.args.n);
+    char *name = bytes + SK_ALIGN(m->call.args.n, 8);
+    if (m->call.name.n) memcpy(name, m->call.name.p, m->call.name.n);
+    struct sk_rd r = sk_rd_init(bytes, m->call.args.n);
+    for (uint32_t i = 0; i < m->call.n_args; i++) {
+        struct sk_cmsg_arg a = sk_cmsg_arg_next(&r);
+        args[i] = (struct sk_arg){.ref = {a.id}, .kind = a.kind, .bytes = a.bytes};
+    }
+    all->opts = (struct sk_task_opts){.group = m->call.group,
+                                      .no_wait = (m->call.flags & SK_RUN_NO_WAIT) != 0};
+    all->spec =
+        (struct sk_task_spec){.fn = {m->call.fn},
+                              .name = name,
+                              .args = args,
+                              .n_args = m->call.n_args,
+                              .contains = (sk_oid *)(void *)block,
+                              .n_contains = m->call.n_contains,
+                              .n_returns = m->call.n_returns,
+                              .actor = {m->call.actor},
+                              .max_retries = m->call.max_retries,
+                              .retry_exceptions = (m->call.flags & SK_RUN_RETRY_ERRORS) != 0,
+                              .opts = &all->opts};
+    all->news = (struct sk_guest_news){
+        .kind = SK_NEWS_CALLED, .id = first, .place = n->place, .spec = &all->spec};
+    return SK_OK;
+}
+
+sk_rc sk_brefs_message(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m,
+                       struct sk_err *err) {
+    struct sk_blent *e;
+    if (!n->place) return bad(n, "references do not travel to it", err);
+    switch (m->type) {
+    case SK_CMSG_DEFINE: return define(b, n, m, err);
+    case SK_CMSG_HOLD: return held(b, n, m->end.id, err);
+    case SK_CMSG_UNHOLD: unheld(b, n, m->end.id); return SK_OK;
+    case SK_CMSG_THERE: return there(b, n, m, err);
+    case SK_CMSG_CALL: return called(b, n, m, err);
+    case SK_CMSG_ENDED: (void)news(b, n, SK_NEWS_ENDED, m->end.id, NULL); return SK_OK;
+    case SK_CMSG_KILL:
+        news(b, n, SK_NEWS_KILLED, m->end.id, NULL)->no_restart = !(m->end.flags & SK_RUN_RESTART);
+        return SK_OK;
+    default: /* WANT */
+        if ((e = sk_map_get(&n->lent, m->end.id)) && e->v && !e->wanted) {
+            e->wanted = true;
+            b->n_wanted++;
+        }
+        return SK_OK;
+    }
+}
+
+/* Sends a value that the node could not read, if it is here. */
+static void send_wanted(struct sk_book *b, struct sk_bnode *n, uint64_t name, struct sk_blent *e) {
+    struct sk_bval *v = e->v;
+    if (!v->err && !v->mine) {
+        sk_bval_relay(b, v);
+        if (!v->mine) return;
+    }
+    if (!v->err) {
+        struct sk_cmsg m = {.type = SK_CMSG_PUT, .put.id = v->id};
+        if (v->blob->len > SK_INLINE_MAX) {
+            sk_bnode_send_blob(n, &m, v->blob);
+            sk_bval_copy(v, n->number);
+        }
+    }
+    say_there(n, name, v);
+    unwant(b, e);
+}
+
+void sk_brefs_launch(struct sk_book *b) {
+    uint64_t name;
+    void *val;
+    for (uint32_t i = 0; b->n_wanted && i < b->nodes.n; i++) {
+        struct sk_bnode *n = b->nodes.p[i];
+        for (uint32_t k = 0; n->alive && sk_map_next(&n->lent, &k, &name, &val);)
+            if (((struct sk_blent *)val)->wanted) send_wanted(b, n, name, val);
+    }
+}
+
+/* ---- losses, ends ---------------------------------------------------------------------------- */
+
+static void drop_all(struct sk_book *b, struct sk_bnode *n) {
+    uint64_t key;
+    void *val;
+    struct sk_map lent = n->lent;
+    sk_map_init(&n->lent, TAG);
+    for (uint32_t i = 0; sk_map_next(&lent, &i, &key, &val);) lent_free(b, val);
+    sk_map_deinit(&lent);
+}
+
+void sk_brefs_lost(struct sk_book *b, struct sk_bnode *n, const char *why) {
+    uint64_t key;
+    void *val;
+    struct sk_btold *t;
+    if (!n->place) return;
+    drop_all(b, n);
+    SK_VEC(uint64_t) gone = {0};
+    for (uint32_t i = 0; sk_map_next(&b->asked, &i, &key, &val);)
+        if (((struct basked *)val)->node == n->number && !sk_vec_push(&gone, TAG, key)) abort();
+    for (uint32_t i = 0; i < gone.n; i++) sk_free(sk_map_del(&b->asked, gone.p[i]));
+    sk_vec_free(&gone);
+    struct sk_guest_news *w = news(b, n, SK_NEWS_LOST, 0, &t);
+    w->name = t->keep[1] = kept((struct sk_bytes){why, strlen(why)});
+}
+
+void sk_brefs_free(struct sk_book *b) {
+    uint64_t key;
+    void *val;
+    for (uint32_t i = 0; i < b->nodes.n; i++) {
+        struct sk_map *m = &b->nodes.p[i]->lent;
+        for (uint32_t k = 0; sk_map_next(m, &k, &key, &val);) sk_free(val);
+        sk_map_deinit(m);
+    }
+    for (uint32_t i = 0; sk_map_next(&b->asked, &i, &key, &val);) sk_free(val);
+    sk_map_deinit(&b->asked);
+}
+
+bool sk_brefs_count(const struct sk_book *b, struct sk_map *refs) {
+    uint64_t key;
+    void *val;
+    bool good = true;
+    uint32_t wanted = 0;
+    for (uint32_t i = 0; i < b->nodes.n; i++)
+        for (uint32_t k = 0; sk_map_next(&b->nodes.p[i]->lent, &k, &key, &val);) {
+            const struct sk_blent *e = val;
+            wanted += e->wanted;
+            if (!e->v) continue;
+            uintptr_t r = (uintptr_t)sk_map_get(refs, e->v->id);
+            good = good && b->nodes.p[i]->alive && sk_bval_of(b, e->v->id) == e->v &&
+                   sk_map_put(refs, e->v->id, (void *)(r + 1)) == SK_OK; /* NOLINT: a number */
+        }
+    return good && wanted == b->n_wanted;
+}

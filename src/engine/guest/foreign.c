@@ -1,0 +1,375 @@
+/* foreign.c - references between this process and the nodes of a guest (guest.h: sk_guest.refs).
+ *
+ * An object of a node has an entry here as long as something here refers to it, and is held there
+ * meanwhile; its value comes with SK_NEWS_THERE. What a node holds of ours has one reference of
+ * this process, under the node's name of it: its number, or the number that the node has given to a
+ * return of its call. A node that holds an object of another node holds our entry of it. */
+#include <stdlib.h>
+
+#include "engine/guest/guest_int.h"
+
+/* ---- entries of objects of nodes ------------------------------------------------------------- */
+
+/* Makes an entry with one reference. False: no memory. */
+static bool meet(struct sk_ghost *x, uint64_t id) {
+    if (sk_gobj_new(x, id, 0, NULL, NULL, 0, NULL) != SK_OK) return false;
+    struct sk_gobj *o = sk_own_get(x->own, id);
+    o->foreign = true;
+    sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_HOLD, .id = id});
+    return true;
+}
+
+/* Takes a reference. False: there is no such object. */
+static bool take(struct sk_ghost *x, uint64_t id) {
+    struct sk_gactor *a = sk_map_get(&x->actors, id);
+    if (a) a->n_handles++;
+    return a || sk_own_ref(x->own, id, ME, 1, NULL) == SK_OK ||
+           (sk_gref_is_foreign(x, id) && meet(x, id));
+}
+
+void sk_gref_retain(struct sk_ghost *x, uint64_t id) {
+    (void)!take(x, id); /* if the object is gone, the next get says so */
+}
+
+void sk_gref_release(struct sk_ghost *x, uint64_t id) {
+    struct sk_gactor *a = sk_map_get(&x->actors, id);
+    if (!a) sk_gobj_unref(x, id);
+    else if (a->n_handles) {
+        a->n_handles--;
+        sk_gactor_maybe_end(x, a);
+    }
+}
+
+void sk_gref_freed(struct sk_ghost *x, uint64_t id, struct sk_gobj *o) {
+    for (struct sk_gwaits *w = o->waits, *next; w; w = next) {
+        next = w->next;
+        sk_free(w);
+    }
+    o->waits = NULL;
+    /* returns of a call are let go of when it has ended */
+    if (o->foreign || (o->ret && !sk_map_get(&x->tasks, o->task)))
+        sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_UNHOLD, .id = id});
+}
+
+/* Gives a pending object its value; takes val or handle over. */
+static void set(struct sk_ghost *x, uint64_t id, struct sk_gobj *o, struct sk_gval *val,
+                void *handle) {
+    SK_ASSERT(!sk_gobj_there(o) && (val || handle));
+    o->val = val;
+    o->handle = handle;
+    sk_gtask_exists(x, id, o);
+}
+
+/* ---- what nodes hold ------------------------------------------------------------------------- */
+
+static struct sk_map *holder(struct sk_ghost *x, uint32_t node) {
+    SK_ASSERT(node);
+    while (x->holders.n < node) {
+        if (!sk_vec_push(&x->holders, TAG, (struct sk_map){0})) abort();
+        sk_map_init(&x->holders.p[x->holders.n - 1], TAG);
+    }
+    return &x->holders.p[node - 1];
+}
+static uint64_t held_as(const struct sk_ghost *x, uint32_t node, uint64_t name) {
+    return node <= x->holders.n ? (uintptr_t)sk_map_get(&x->holders.p[node - 1], name) : 0;
+}
+
+static void say_there(struct sk_ghost *x, uint32_t node, uint64_t name, struct sk_gval *val) {
+    sk_ghost_order(
+        x, (struct sk_gorder){.kind = SK_GORDER_THERE, .id = name, .node = node, .val = val});
+}
+
+void sk_gobj_came(struct sk_ghost *x, uint64_t id, struct sk_gobj *o) {
+    struct sk_gwaits *w = o->waits, *next;
+    o->waits = NULL;
+    for (; w; w = next) {
+        next = w->next;
+        if (held_as(x, w->w.node, w->w.name) == id) say_there(x, w->w.node, w->w.name, NULL);
+        sk_free(w);
+    }
+}
+
+/* Notes that the node holds object or actor `id`, with a reference that the caller has taken, and
+ * tells it the value as soon as there is one. */
+static void lend(struct sk_ghost *x, uint32_t node, uint64_t name, uint64_t id) {
+    void *as = (void *)(uintptr_t)id; /* NOLINT: a number in a map */
+    if (sk_map_put(holder(x, node), name, as) != SK_OK) abort();
+    struct sk_gobj *o = sk_map_get(&x->actors, id) ? NULL : sk_own_get(x->own, id);
+    if (!o) return;
+    if (sk_gobj_there(o)) {
+        say_there(x, node, name, NULL);
+        return;
+    }
+    struct sk_gwaits *w = sk_calloc(TAG, sizeof *w);
+    if (!w) abort();
+    *w = (struct sk_gwaits){.w = {node, name}, .next = o->waits};
+    o->waits = w;
+}
+
+static void held(struct sk_ghost *x, uint32_t node, uint64_t id) {
+    if (held_as(x, node, id)) return;
+    if (take(x, id)) lend(x, node, id, id);
+    else
+        say_there(x, node, id,
+                  sk_gval_error(SK_ELOST, "the object does not exist any more: its last reference "
+                                          "was released"));
+}
+
+static void unheld(struct sk_ghost *x, uint32_t node, uint64_t name) {
+    uint64_t id = held_as(x, node, name);
+    if (!id) return;
+    sk_map_del(holder(x, node), name);
+    sk_gref_release(x, id);
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+sk_rc sk_gref_call(struct sk_ghost *x, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid,
+                   struct sk_err *err) {
+    struct sk_gtask *t;
+    const char *name = s->name ? s->name : "call";
+    if (s->n_returns == SK_STREAMING || s->sink)
+        return SK_ERR(err, SK_ENOSYS,
+                      "%s: a stream of an actor that a task on a node has made: return its values "
+                      "as a list",
+                      name);
+    for (uint32_t i = 0; i < s->n_args; i++)
+        if (s->args[i].part)
+            return SK_ERR(err, SK_ENOSYS, "%s: a part of a value for an actor of a node", name);
+    SK_TRY(sk_call_check(sk_own_has(x->own, s->actor.v), 0, 0, err));
+    uint32_t n = s->n_returns, made = 0;
+    uint64_t base = x->next_id, id = base + n;
+    sk_rc rc = SK_OK;
+    x->next_id += n + 1;
+    for (; made < n; made++) SK_GO(sk_gobj_new(x, base + made, id, NULL, NULL, 0, err));
+    SK_GO(sk_gtask_make(x, s, id, base, &t, err));
+    if (sk_map_put(&x->abroad, base, t) != SK_OK) {
+        sk_gtask_free(x, t);
+        SK_GO(SK_ERR(err, SK_ENOMEM, "call"));
+    }
+    for (uint32_t i = 0; i < n; i++) ((struct sk_gobj *)sk_own_get(x->own, base + i))->ret = true;
+    for (uint32_t i = 0; i < t->n_args; i++) sk_list_del(&t->args[i].lack); /* it waits there */
+    t->n_lacking = 0;
+    t->abroad = t->told = true;
+    t->max_retries = s->max_retries;
+    sk_list_del(&t->link);
+    sk_list_push_back(&x->told, &t->link);
+    sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_CALL, .id = id});
+    if (first) first->v = base;
+    if (tid) tid->v = id;
+out:
+    while (rc != SK_OK && made) sk_gobj_unref(x, base + --made);
+    return rc;
+}
+
+/* A node calls an actor of this process, or of another node. */
+static void called(struct sk_ghost *x, uint32_t node, const struct sk_guest_news *w) {
+    const struct sk_task_spec *s = w->spec;
+    struct sk_err err = {0};
+    sk_rc rc = SK_OK;
+    sk_oid first = {0};
+    sk_tid tid = {0};
+    SK_VEC(uint64_t) taken = {0};
+    for (uint32_t i = 0; rc == SK_OK && i < s->n_args; i++) {
+        uint64_t id = s->args[i].ref.v;
+        if (id && !take(x, id))
+            rc = SK_ERR(&err, SK_ELOST, "argument %u of %s does not exist any more", i, s->name);
+        else if (id && !sk_vec_push(&taken, TAG, id)) abort();
+    }
+    for (uint32_t i = 0; rc == SK_OK && i < s->n_contains; i++)
+        if (take(x, s->contains[i].v) && !sk_vec_push(&taken, TAG, s->contains[i].v)) abort();
+    if (rc == SK_OK) rc = sk_gtask_submit(x, s, &first, &tid, &err);
+    struct sk_gtask *t = rc == SK_OK ? sk_map_get(&x->tasks, tid.v) : NULL;
+    if (t) {
+        t->caller = node;
+        t->caller_first = w->id;
+    }
+    for (uint32_t i = 0; i < s->n_returns; i++)
+        if (rc == SK_OK) lend(x, node, w->id + i, first.v + i);
+        else say_there(x, node, w->id + i, sk_gval_error(rc, err.msg));
+    if (!t)
+        sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_ENDED, .id = w->id, .node = node});
+    for (uint32_t i = 0; i < taken.n; i++) sk_gref_release(x, taken.p[i]);
+    sk_vec_free(&taken);
+}
+
+static void ended(struct sk_ghost *x, const struct sk_guest_news *w) {
+    struct sk_gtask *t = sk_map_get(&x->abroad, w->id);
+    if (!t || sk_id_place(t->actor) != w->place) return;
+    for (uint32_t i = 0; i < t->n_returns; i++) {
+        struct sk_gobj *o = sk_own_get(x->own, t->first + i);
+        if (o && !sk_gobj_there(o))
+            set(x, t->first + i, o, sk_gval_error(SK_ELOST, "the call has ended without a value"),
+                NULL);
+    }
+    sk_gtask_over(x, t);
+}
+
+/* ---- news ------------------------------------------------------------------------------------ */
+
+static void there(struct sk_ghost *x, uint32_t node, const struct sk_guest_news *w) {
+    const struct sk_guest_value *v = &w->value;
+    struct sk_gobj *o = sk_own_get(x->own, w->id);
+    if (!o || sk_gobj_there(o) || !(o->foreign || o->ret)) {
+        if (v->handle)
+            sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_DROP, .handle = v->handle});
+        return;
+    }
+    struct sk_gval *val = v->handle ? NULL : sk_gval_new(v->kind, v->bytes);
+    if (!v->handle && !val) val = sk_gval_error(SK_ENOMEM, "no memory for a value");
+    o->size = w->size;
+    o->node = v->handle ? node : 0;
+    set(x, w->id, o, val, v->handle);
+}
+
+void sk_gref_lost(struct sk_ghost *x, uint64_t place, sk_rc code, const char *why) {
+    SK_VEC(uint64_t) ids = {0};
+    uint32_t cursor = 0;
+    uint64_t id;
+    void *data;
+    while (sk_own_each(x->own, &cursor, &id, &data)) {
+        const struct sk_gobj *o = data;
+        if (o->foreign && !sk_gobj_there(o) && (!place || sk_id_place(id) == place) &&
+            !sk_vec_push(&ids, TAG, id))
+            abort();
+    }
+    for (uint32_t i = 0; i < ids.n; i++) {
+        struct sk_gobj *o = sk_own_get(x->own, ids.p[i]);
+        if (o && !sk_gobj_there(o)) set(x, ids.p[i], o, sk_gval_error(code, why), NULL);
+    }
+    sk_vec_free(&ids);
+}
+
+static void lost(struct sk_ghost *x, uint32_t node, const struct sk_guest_news *w) {
+    uint64_t key;
+    void *val;
+    SK_VEC(uint64_t) ids = {0};
+    struct sk_map was = *holder(x, node);
+    sk_map_init(holder(x, node), TAG);
+    struct sk_list *lists[] = {&x->waiting, &x->told};
+    for (uint32_t i = 0; i < SK_COUNT(lists); i++)
+        SK_LIST_EACH (it, lists[i]) {
+            struct sk_gtask *t = sk_container_of(it, struct sk_gtask, link);
+            if (t->caller == node) t->caller = 0; /* it runs to its end, for its side effects */
+            if (t->abroad && sk_id_place(t->actor) == w->place && !sk_vec_push(&ids, TAG, t->id))
+                abort();
+        }
+    for (uint32_t i = 0; sk_map_next(&was, &i, &key, &val);) sk_gref_release(x, (uintptr_t)val);
+    sk_map_deinit(&was);
+    for (uint32_t i = 0; i < ids.n; i++) {
+        struct sk_gtask *t = sk_map_get(&x->tasks, ids.p[i]);
+        if (t) sk_gtask_fail(x, t, SK_EACTOR, w->name);
+    }
+    sk_vec_free(&ids);
+    sk_gref_lost(x, w->place, SK_ELOST, w->name);
+}
+
+static void defined(struct sk_ghost *x, const struct sk_guest_news *w) {
+    if (sk_map_get(&x->fns, w->fn.v)) return;
+    char *name = sk_strdup(TAG, w->name);
+    if (!name || sk_map_put(&x->fns, w->fn.v, name) != SK_OK) sk_free(name); /* its calls fail */
+}
+
+void sk_gref_news(struct sk_ghost *x, const struct sk_guest_event *ev) {
+    const struct sk_guest_news *w = ev->news;
+    switch (w->kind) {
+    case SK_NEWS_HELD: held(x, ev->node, w->id); break;
+    case SK_NEWS_UNHELD: unheld(x, ev->node, w->id); break;
+    case SK_NEWS_THERE: there(x, ev->node, w); break;
+    case SK_NEWS_DEFINED: defined(x, w); break;
+    case SK_NEWS_CALLED: called(x, ev->node, w); break;
+    case SK_NEWS_ENDED: ended(x, w); break;
+    case SK_NEWS_KILLED: (void)!sk_gactor_end(x, w->id, w->no_restart, NULL); break;
+    case SK_NEWS_LOST: lost(x, ev->node, w); break;
+    }
+    sk_gobj_drain(x); /* watches may have had the last references */
+    pthread_cond_broadcast(&x->moved);
+}
+
+/* ---- orders ---------------------------------------------------------------------------------- */
+
+/* Tells a node a value that it holds. Only this thread takes the node's reference away. */
+static void tell(struct sk_ghost *x, const struct sk_gorder *o) {
+    struct sk_guest_value v = {0};
+    struct sk_err err = {0};
+    struct sk_gval *val = o->val;
+    pthread_mutex_lock(&x->mu);
+    uint64_t id = val ? 0 : held_as(x, o->node, o->id);
+    struct sk_gobj *obj = id ? sk_own_get(x->own, id) : NULL;
+    void *handle = obj ? obj->handle : NULL;
+    if (obj && !handle && obj->val) val = sk_gval_ref(obj->val);
+    pthread_mutex_unlock(&x->mu);
+    if (!val && !handle) return; /* it was let go of meanwhile */
+    if (!handle && val->len > SK_INLINE_MAX && !SK_KIND_IS_ERROR(val->kind)) {
+        sk_rc rc = x->g.ops->put(x->g.ctx, val->kind, (struct sk_bytes){val->data, val->len},
+                                 &handle, &err);
+        if (rc == SK_OK) {
+            pthread_mutex_lock(&x->mu);
+            obj->handle = handle;
+            pthread_mutex_unlock(&x->mu);
+        } else {
+            if (!o->val) sk_gval_unref(x, val);
+            val = sk_gval_error(rc, err.msg);
+        }
+    }
+    if (handle) v.handle = handle;
+    else v = (struct sk_guest_value){.kind = val->kind, .bytes = {val->data, val->len}};
+    x->g.refs->there(x->g.ctx, o->node, o->id, &v);
+    if (val && val != o->val) sk_gval_unref(x, val);
+}
+
+static void call(struct sk_ghost *x, uint64_t id) {
+    struct sk_err err = {0};
+    pthread_mutex_lock(&x->mu);
+    /* only this thread ends calls that are under way, and the values of arguments stay */
+    struct sk_gtask *t = sk_map_get(&x->tasks, id);
+    pthread_mutex_unlock(&x->mu);
+    if (!t) return;
+    struct sk_arg *args = sk_calloc(TAG, (t->n_args + 1) * sizeof *args);
+    struct sk_task_opts opts = {.group = t->group, .no_wait = t->no_wait};
+    struct sk_task_spec s = {.fn = t->fn,
+                             .name = t->name,
+                             .args = args,
+                             .n_args = t->n_args,
+                             .contains = (const sk_oid *)(const void *)t->contains,
+                             .n_contains = t->n_contains,
+                             .n_returns = t->n_returns,
+                             .actor = {t->actor},
+                             .max_retries = t->max_retries,
+                             .retry_exceptions = t->retry_exceptions,
+                             .opts = &opts};
+    sk_rc rc = args ? SK_OK : SK_ERR(&err, SK_ENOMEM, "arguments of %s", t->name);
+    for (uint32_t i = 0; rc == SK_OK && i < t->n_args; i++) {
+        const struct sk_garg *a = &t->args[i];
+        args[i].ref.v = a->ref;
+        if (a->ref) continue;
+        args[i].kind = a->val->kind;
+        args[i].bytes = (struct sk_bytes){a->val->data, a->val->len};
+    }
+    if (rc == SK_OK) rc = x->g.refs->call(x->g.ctx, &s, t->first, &err);
+    sk_free(args);
+    if (rc == SK_OK) return;
+    pthread_mutex_lock(&x->mu);
+    sk_gtask_fail(x, t, rc, err.msg);
+    pthread_mutex_unlock(&x->mu);
+}
+
+void sk_gref_carry_out(struct sk_ghost *x, struct sk_gorder *o) {
+    const struct sk_guest_ref_ops *r = x->g.refs;
+    SK_ASSERT(r);
+    switch (o->kind) {
+    case SK_GORDER_HOLD: r->hold(x->g.ctx, o->id); break;
+    case SK_GORDER_UNHOLD: r->unhold(x->g.ctx, o->id); break;
+    case SK_GORDER_THERE: tell(x, o); break;
+    case SK_GORDER_CALL: call(x, o->id); break;
+    case SK_GORDER_ENDED: r->ended(x->g.ctx, o->node, o->id); break;
+    default: r->kill(x->g.ctx, o->id, o->flag); break;
+    }
+    sk_gval_unref(x, o->val);
+}
+
+void sk_gref_forget(struct sk_ghost *x) {
+    for (uint32_t i = 0; i < x->holders.n; i++) sk_map_deinit(&x->holders.p[i]);
+    sk_vec_free(&x->holders);
+    sk_map_deinit(&x->abroad);
+}
