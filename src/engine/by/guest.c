@@ -163,7 +163,7 @@ static sk_rc op_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid
                        sk_tid *tid, struct sk_err *err) {
     struct sk_ghost *x = of(e);
     sk_rc rc = begin(x, err);
-    if (rc == SK_OK) rc = sk_gtask_submit(x, s, first, tid, err);
+    if (rc == SK_OK) rc = sk_gref_submit(x, s, first, tid, err);
     return end(x, rc);
 }
 

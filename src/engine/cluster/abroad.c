@@ -89,6 +89,7 @@ static struct sk_bytes error_value(uint8_t *room, sk_rc code, const char *text) 
 /* ---- what the engine says, with its lock held ------------------------------------------------ */
 
 static void queue(struct sk_arefs *r, struct news n) {
+    SK_DCHECK(n.what >= HELD && n.what <= OVER);
     struct news *copy = sk_memdup(TAG, &n, sizeof n);
     if (!copy) abort();
     r->h.queue(r->h.ctx, copy);
@@ -177,6 +178,7 @@ static void tell(struct sk_arefs *r, struct lent *l) {
     struct sk_err err = {0};
     struct sk_view v = {0};
     uint8_t room[400];
+    SK_DCHECK(sk_map_get(&r->lent, l->name) == l);
     if (l->told || r->over) return;
     sk_rc rc = e->ops->get(e, &l->oid, 1, INT64_MAX, &v, &err);
     if (rc == SK_OK && !v.data && !v.kind) return; /* an actor */
@@ -199,6 +201,7 @@ static void tell(struct sk_arefs *r, struct lent *l) {
 }
 
 static struct lent *lend(struct sk_arefs *r, uint64_t name, sk_oid oid) {
+    SK_DCHECK(oid.v && !sk_map_get(&r->lent, name));
     struct lent *l = zeros(sizeof *l);
     *l = (struct lent){
         .name = name, .oid = oid, .r = r, .watch.fn = on_watch, .serial = ++r->next_serial};
@@ -218,6 +221,7 @@ static void hold(struct sk_arefs *r, uint64_t id) {
 
 static void unlend(struct sk_arefs *r, struct lent *l) {
     struct sk_engine *e = r->h.e;
+    SK_ASSERT(sk_map_get(&r->lent, l->name) == l);
     if (l->watched) (void)e->watch->remove(e, &l->watch); /* it may have been called */
     sk_map_del(&r->lent, l->name);
     r->h.drop(r->h.ctx, sk_foreign_value(l->name));
@@ -318,6 +322,7 @@ static void bring(struct sk_arefs *r, uint64_t id, struct owed *o, uint32_t kind
 }
 
 static void ask_driver(struct sk_arefs *r, uint64_t id, struct owed *o) {
+    SK_DCHECK(sk_map_get(&r->owed, id) == o && !o->done);
     o->there = o->reading = false;
     say(r, SK_CMSG_WANT, id, 0);
 }
@@ -365,12 +370,14 @@ void sk_arefs_came(struct sk_arefs *r, uint64_t name, sk_rc rc, uint32_t kind,
 }
 
 static void let_go(struct sk_arefs *r, uint64_t id, struct owed *o) {
+    SK_ASSERT(!o->call && sk_map_get(&r->owed, id) == o);
     sk_map_del(&r->owed, id);
     sk_free(o);
     say(r, SK_CMSG_UNHOLD, id, 0);
 }
 
 static void held(struct sk_arefs *r, uint64_t id, struct owed *o) {
+    SK_DCHECK(!o || !o->call); /* returns are held from their call on */
     if (o) { /* it was dropped and met again */
         *o = (struct owed){.n_late = o->n_late + 1};
         say(r, SK_CMSG_UNHOLD, id, 0);
@@ -388,6 +395,7 @@ static void made_free(struct sk_arefs *r, struct made *c) {
 }
 
 static void called(struct sk_arefs *r, struct made *c) {
+    SK_ASSERT(!sk_map_get(&r->made, c->first));
     for (size_t at = 0; at < c->say.n;) {
         uint64_t body;
         uint32_t type;
@@ -416,6 +424,7 @@ static void ended(struct sk_arefs *r, uint64_t first) {
     if (!c) return;
     for (uint32_t i = 0; i < c->n_returns; i++) {
         struct owed *o = sk_map_get(&r->owed, first + i);
+        SK_ASSERT(o && o->call == c); /* they are let go of here, not before */
         o->call = NULL;
         if (o->dropped) let_go(r, first + i, o);
     }

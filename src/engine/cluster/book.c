@@ -4,146 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- bytes ----------------------------------------------------------------------------------- */
-
-struct sk_bblob *sk_bblob_new(uint32_t kind, struct sk_bytes bytes) {
-    struct sk_bblob *b = sk_alloc_aligned(TAG, 64, SK_ALIGN(sizeof *b, 64) + bytes.n);
-    if (!b) return NULL;
-    *b = (struct sk_bblob){.kind = kind, .len = bytes.n};
-    atomic_init(&b->refs, 1);
-    b->data = (uint8_t *)b + SK_ALIGN(sizeof *b, 64);
-    if (bytes.n && bytes.p) memcpy(b->data, bytes.p, bytes.n);
-    return b;
-}
-
-void sk_bblob_unref(struct sk_bblob *b) {
-    if (b && atomic_fetch_sub(&b->refs, 1) == 1) sk_free(b);
-}
-
-/* ---- values ---------------------------------------------------------------------------------- */
-
-struct sk_bval *sk_bval_new(struct sk_book *b, uint64_t id) {
-    SK_DCHECK(id && !sk_bval_of(b, id));
-    struct sk_bval *v = sk_calloc(TAG, sizeof *v);
-    if (!v || sk_map_put(&b->values, id, v) != SK_OK) abort(); /* a value would be lost */
-    v->id = id;
-    return v;
-}
-
-static void drop_at(struct sk_book *b, uint32_t node, uint64_t id) {
-    SK_DCHECK(id);
-    struct sk_bnode *n = sk_bnode_of(b, node);
-    if (n && n->alive && !sk_vec_push(&n->drop, TAG, id)) abort();
-}
-
-void sk_bval_unref(struct sk_book *b, struct sk_bval *v) {
-    SK_ASSERT(v->refs > 0);
-    if (--v->refs) return;
-    SK_ASSERT(!v->held && !v->n_fetching);
-    sk_bdrain_stop(b, v);
-    drop_at(b, v->node, v->id);
-    for (uint32_t i = 0; i < v->copies.n; i++) drop_at(b, v->copies.p[i], v->id);
-    sk_map_del(&b->values, v->id);
-    if (sk_lineage_knows(b->lineage, v->id)) {
-        sk_lineage_gone(b->lineage, v->id, v->why);
-        sk_blost_drain(b);
-    }
-    sk_bblob_unref(v->blob);
-    sk_vec_free(&v->copies);
-    sk_free(v->err);
-    sk_free(v);
-}
-
-bool sk_bval_at(const struct sk_bval *v, uint32_t node) {
-    for (uint32_t i = 0; i < v->copies.n; i++)
-        if (v->copies.p[i] == node) return true;
-    return v->node == node;
-}
-
-void sk_bval_copy(struct sk_bval *v, uint32_t node) {
-    SK_DCHECK(node && !v->err);
-    if (!sk_bval_at(v, node) && !sk_vec_push(&v->copies, TAG, node)) abort();
-}
-
-void sk_bval_fail(struct sk_book *b, struct sk_bval *v, sk_rc code, const char *text) {
-    SK_DCHECK(code < 0 && text);
-    if (!v->err && !(v->err = sk_calloc(TAG, sizeof *v->err))) abort();
-    (void)!SK_ERR(v->err, code, "%s", text);
-    b->recheck = true;
-}
-
-void sk_bval_settle(struct sk_book *b, struct sk_bval *v, uint32_t node) {
-    if (v->node != node) {
-        sk_bdrain_stop(b, v);
-        v->asked = v->relay = false; /* whoever waits for its bytes asks the other node */
-        b->recheck = true;
-    }
-    v->node = node;
-    for (uint32_t i = 0; i < v->copies.n; i++)
-        if (v->copies.p[i] == node) v->copies.p[i--] = v->copies.p[--v->copies.n];
-    sk_bdrain_here(b, v);
-}
-
-/* Takes the node out of those that have the value; another one that does takes its place. */
-static void not_at(struct sk_book *b, struct sk_bval *v, uint32_t node) {
-    uint32_t next = 0;
-    for (uint32_t i = 0; i < v->copies.n; i++)
-        if (v->copies.p[i] == node) v->copies.p[i--] = v->copies.p[--v->copies.n];
-    if (v->move && v->move_to == node) { /* it has to go elsewhere */
-        sk_bdrain_stop(b, v);
-        sk_bdrain_here(b, v);
-    }
-    if (v->node != node) return;
-    for (uint32_t i = 0; i < v->copies.n; i++)
-        if (!next || sk_bnode_of(b, next)->draining) next = v->copies.p[i];
-    sk_bval_settle(b, v, next);
-}
-
-void sk_bval_forget(struct sk_book *b, struct sk_bval *v, uint32_t node) {
-    SK_DCHECK(v->refs > 0);
-    bool had = v->node && v->node == node;
-    drop_at(b, node, v->id);
-    not_at(b, v, node);
-    if (had && !sk_bval_there(v)) sk_blost_value(b, v);
-}
-
 /* ---- nodes ----------------------------------------------------------------------------------- */
-
-static void send_drops(struct sk_bnode *n) {
-    struct sk_cmsg m = {.type = SK_CMSG_DROP,
-                        .drop = {n->drop.n, {n->drop.p, 8 * (size_t)n->drop.n}}};
-    if (n->drop.n && sk_cmsg_put(&n->out, &m, NULL) != SK_OK) abort();
-    n->drop.n = 0;
-}
-
-void sk_bnode_send(struct sk_bnode *n, const struct sk_cmsg *m) {
-    if (!n->alive) return;
-    SK_DCHECK(m->type >= SK_CMSG_HELLO && m->type <= SK_CMSG_BROUGHT);
-    send_drops(n); /* first: a task that is sent now may have the value read again */
-    if (sk_cmsg_put(&n->out, m, NULL) != SK_OK) abort();
-}
-
-static void blob_sent(void *ctx, void *owner) {
-    (void)ctx;
-    sk_bblob_unref(owner);
-}
-
-void sk_bnode_send_blob(struct sk_bnode *n, struct sk_cmsg *m, struct sk_bblob *blob) {
-    SK_ASSERT(m->type == SK_CMSG_PUT && n->alive);
-    struct sk_bytes b = {blob->data, blob->len};
-    m->put.kind = blob->kind;
-    if (b.n < SK_CMSG_LARGE) {
-        m->put.bytes = b;
-        sk_bnode_send(n, m);
-        return;
-    }
-    send_drops(n);
-    atomic_fetch_add(&blob->refs, 1);
-    if (sk_cmsg_put_apart(&n->out, m,
-                          (struct sk_apart){.bytes = b, .release = blob_sent, .owner = blob},
-                          NULL) != SK_OK)
-        abort();
-}
 
 sk_rc sk_book_joined(struct sk_book *b, const struct sk_cmsg *w, struct sk_bytes address,
                      uint32_t *number, struct sk_err *err) {
@@ -200,7 +61,7 @@ sk_rc sk_book_joined(struct sk_book *b, const struct sk_cmsg *w, struct sk_bytes
 struct sk_outbox *sk_book_out(struct sk_book *b, uint32_t number) {
     struct sk_bnode *n = sk_bnode_of(b, number);
     if (!n || !n->alive) return NULL;
-    send_drops(n);
+    sk_bnode_send_drops(n);
     return &n->out;
 }
 
@@ -237,7 +98,7 @@ void sk_book_lost(struct sk_book *b, uint32_t number, const char *why) {
     for (uint32_t i = 0; sk_map_next(&b->values, &i, &key, &val);) {
         struct sk_bval *v = val;
         bool had = v->node == number;
-        not_at(b, v, number);
+        sk_bval_not_at(b, v, number);
         if (had && !sk_bval_there(v) && !sk_vec_push(&lost, TAG, key)) abort();
     }
     SK_ASSERT(!n->n_moving && !n->coming);
@@ -314,24 +175,9 @@ static void fetched(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg 
     if (!v->blob) sk_bval_fail(b, v, SK_ENOMEM, "no memory for a value that was fetched");
     v->mine = v->blob && keep;
     v->relay = false;
-    if (moves) sk_bdrain_stop(b, v);
+    if (moves) sk_bval_unmove(b, v);
     b->n_moved += moves;
     b->recheck = true;
-}
-
-void sk_bval_ask(struct sk_book *b, struct sk_bval *v) {
-    SK_DCHECK(!v->blob || v->mine);
-    if (!v->node || v->asked) return;
-    struct sk_cmsg m = {.type = SK_CMSG_FETCH, .fetch = {.ask = v->id, .id = v->id}};
-    sk_bnode_send(sk_bnode_of(b, v->node), &m);
-    v->asked = true;
-}
-
-void sk_bval_relay(struct sk_book *b, struct sk_bval *v) {
-    if (!sk_bval_there(v) || v->mine || v->relay) return;
-    v->mine = v->blob != NULL; /* it was fetched by chance */
-    v->relay = !v->mine;
-    if (v->relay) sk_bval_ask(b, v);
 }
 
 /* A node could not read a value from the node that has it. */
@@ -376,6 +222,18 @@ sk_rc sk_book_message(struct sk_book *b, uint32_t number, const struct sk_cmsg *
         return SK_ERR(err, SK_ECORRUPT,
                       "node %s sent a message of type %d, which is not for a driver", n->name,
                       (int)m->type);
+    }
+}
+
+/* ---- launching ------------------------------------------------------------------------------- */
+
+void sk_book_launch(struct sk_book *b) {
+    bool more = true;
+    sk_brefs_launch(b);
+    while (more) {
+        while (b->recheck) sk_btasks_recheck(b);
+        more = sk_bdrain_step(b);
+        sk_btasks_send(b);
     }
 }
 

@@ -7,6 +7,8 @@
 #include "base/containers/vec.h"
 #include "engine/cluster/book.h"
 #include "engine/cluster/which.h"
+#include <stdlib.h>
+
 #include "engine/own/lineage.h"
 
 #define TAG SK_TAG_ENGINE
@@ -170,10 +172,14 @@ static inline bool sk_bval_there(const struct sk_bval *v) { return v->mine || v-
 /* Writes a message to a node that is alive. No memory: the process aborts, since a task or a value
  * would be lost for ever. */
 void sk_bnode_send(struct sk_bnode *n, const struct sk_cmsg *m);
+/* Sends what the node is to drop. */
+void sk_bnode_send_drops(struct sk_bnode *n);
+/* Tells the node a function, if it does not know it. */
+void sk_bnode_define(struct sk_book *b, struct sk_bnode *n, uint64_t fn);
 /* Sends PUT with a blob, which is not copied if it is large. */
 void sk_bnode_send_blob(struct sk_bnode *n, struct sk_cmsg *m, struct sk_bblob *blob);
 
-/* ---- book.c: values */
+/* ---- values.c */
 struct sk_bval *sk_bval_new(struct sk_book *b, uint64_t id);
 void sk_bval_unref(struct sk_book *b, struct sk_bval *v);
 /* True if the node has the value, or was told to read it. */
@@ -182,14 +188,29 @@ bool sk_bval_at(const struct sk_bval *v, uint32_t node);
 void sk_bval_copy(struct sk_bval *v, uint32_t node);
 /* Says which node has the value; 0: none has. */
 void sk_bval_settle(struct sk_book *b, struct sk_bval *v, uint32_t node);
+/* Takes the node out of those that have the value; another one that does takes its place. */
+void sk_bval_not_at(struct sk_book *b, struct sk_bval *v, uint32_t node);
 /* Notes that a node does not have the value. It may still be reading it, and drops it then. */
 void sk_bval_forget(struct sk_book *b, struct sk_bval *v, uint32_t node);
 /* Asks the node that has the value for its bytes. */
 void sk_bval_ask(struct sk_book *b, struct sk_bval *v);
+/* Asks for the bytes of a value that is to go by here. */
+void sk_bval_relay(struct sk_book *b, struct sk_bval *v);
+/* Says that the value has come to lie on v->node, which may be draining. */
+void sk_bval_leave(struct sk_book *b, const struct sk_bval *v);
+/* Ends the value's move, if it is being moved. */
+void sk_bval_unmove(struct sk_book *b, struct sk_bval *v);
+/* The value cannot be moved: there are references inside, or its node's engine owns it. Its node,
+ * if it drains, waits until it is released, or for the deadline. */
+bool sk_bval_stays(const struct sk_bval *v);
 /* The value is gone for good. */
 void sk_bval_fail(struct sk_book *b, struct sk_bval *v, sk_rc code, const char *text);
 
 /* ---- tasks.c */
+/* Looks again at all tasks that wait for values. */
+void sk_btasks_recheck(struct sk_book *b);
+/* Sends the ready tasks that nodes may have now. */
+void sk_btasks_send(struct sk_book *b);
 void sk_btask_free(struct sk_book *b, struct sk_btask *t);
 /* Queues a task: as ready, or as blocked if an argument is missing. front: before all others. */
 void sk_btask_queue(struct sk_book *b, struct sk_btask *t, bool front);
@@ -210,10 +231,6 @@ void sk_bactor_flush(struct sk_book *b, struct sk_bactor *a);
 bool sk_bactor_move(struct sk_book *b, struct sk_bactor *a);
 
 /* ---- drain.c */
-/* Says that the value has come to lie on v->node, which may be draining. */
-void sk_bdrain_here(struct sk_book *b, const struct sk_bval *v);
-/* Ends the value's move, if it is being moved. */
-void sk_bdrain_stop(struct sk_book *b, struct sk_bval *v);
 void sk_bdrain_brought(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m);
 /* Begins moves. True: an actor was queued, and there may be more. */
 bool sk_bdrain_step(struct sk_book *b);
@@ -240,11 +257,11 @@ bool sk_brefs_asked(const struct sk_book *b, uint32_t node);
 void sk_brefs_free(struct sk_book *b);
 /* Adds the references that are counted here to `refs` (id of a value -> number). */
 bool sk_brefs_count(const struct sk_book *b, struct sk_map *refs);
+
 /* Begins an event for the host, whose other fields the caller fills. */
-struct sk_btold *sk_book_told(struct sk_book *b, struct sk_guest_event ev);
-/* Tells the node a function, if it does not know it. */
-void sk_bnode_define(struct sk_book *b, struct sk_bnode *n, uint64_t fn);
-/* Asks for the bytes of a value that is to go by here. */
-void sk_bval_relay(struct sk_book *b, struct sk_bval *v);
+static inline struct sk_btold *sk_book_told(struct sk_book *b, struct sk_guest_event ev) {
+    if (!sk_vec_push(&b->told, TAG, (struct sk_btold){.ev = ev})) abort(); /* it would be lost */
+    return &b->told.p[b->told.n - 1];
+}
 
 #endif

@@ -22,20 +22,9 @@ sk_rc sk_book_drain(struct sk_book *b, uint32_t number, struct sk_err *err) {
     if (n->draining) return SK_OK;
     n->draining = true;
     for (uint32_t i = 0; sk_map_next(&b->values, &i, &key, &val);)
-        sk_bdrain_here(b, (struct sk_bval *)val);
+        sk_bval_leave(b, (struct sk_bval *)val);
     (void)sk_bdrain_step(b); /* the next launch goes on */
     return SK_OK;
-}
-
-/* The value cannot be moved: there are references inside, or its node's engine owns it. Its node
- * waits, as long as it may, until it is released. */
-static bool stays(const struct sk_bval *v) { return v->stays || v->id >> 63; }
-
-void sk_bdrain_here(struct sk_book *b, const struct sk_bval *v) {
-    struct sk_bnode *n = sk_bnode_of(b, v->node);
-    if (!n || !n->draining || v->move || stays(v)) return;
-    SK_DCHECK(n->alive);
-    if (!sk_vec_push(&n->leaving, TAG, v->id)) abort(); /* the value would be lost */
 }
 
 /* ---- moves ----------------------------------------------------------------------------------- */
@@ -48,17 +37,6 @@ static void begin_move(struct sk_book *b, struct sk_bval *v, uint32_t to) {
     from->n_moving++;
     from->moving_bytes += v->size;
     if (n) n->coming += v->size;
-}
-
-void sk_bdrain_stop(struct sk_book *b, struct sk_bval *v) {
-    struct sk_bnode *from = sk_bnode_of(b, v->node), *to = sk_bnode_of(b, v->move_to);
-    if (!v->move) return;
-    SK_ASSERT(from && from->n_moving > 0);
-    from->n_moving--;
-    from->moving_bytes -= v->size;
-    if (to) to->coming -= v->size;
-    v->move = 0;
-    v->move_to = 0;
 }
 
 static void to_driver(struct sk_book *b, struct sk_bval *v) {
@@ -115,7 +93,7 @@ void sk_bdrain_brought(struct sk_book *b, struct sk_bnode *n, const struct sk_cm
     struct sk_bval *v = sk_bval_of(b, m->brought.id);
     if (!v || v->move != m->brought.ask || v->move_to != n->number) return;
     uint32_t from = v->node;
-    sk_bdrain_stop(b, v);
+    sk_bval_unmove(b, v);
     if (m->brought.rc == SK_OK) {
         n->arrived += v->size;
         b->n_moved++;
@@ -165,7 +143,7 @@ bool sk_book_empty(const struct sk_book *b, uint32_t number) {
         if (((const struct sk_bactor *)val)->node == number) return false;
     for (uint32_t i = 0; sk_map_next(&b->values, &i, &key, &val);) {
         const struct sk_bval *v = val;
-        if (v->node == number && stays(v)) return false;
+        if (v->node == number && sk_bval_stays(v)) return false;
     }
     return !sk_brefs_asked(b, number);
 }

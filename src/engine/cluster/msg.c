@@ -198,6 +198,17 @@ static void read_event(struct sk_rd *r, struct sk_cmsg *m) {
              m->event.index >= SK_CLUSTER_VALUES;
 }
 
+static void write_welcome(struct sk_wr *w, const struct sk_cmsg *m) {
+    sk_wr_u32(w, m->welcome.version);
+    sk_wr_u64(w, m->welcome.incarnation);
+    res(w, &m->welcome.total);
+    sk_wr_u64(w, m->welcome.store_bytes);
+    sk_wr_u64(w, m->welcome.disk_limit_bytes);
+    sk_wr_u64(w, m->welcome.id_base);
+    bytes(w, m->welcome.name);
+    bytes(w, m->welcome.why);
+}
+
 static void write_body(struct sk_wr *w, const struct sk_cmsg *m) {
     switch (m->type) {
     case SK_CMSG_HELLO:
@@ -208,16 +219,7 @@ static void write_body(struct sk_wr *w, const struct sk_cmsg *m) {
         sk_wr_u64(w, m->hello.incarnation);
         sk_wr_u32(w, m->hello.number);
         break;
-    case SK_CMSG_WELCOME:
-        sk_wr_u32(w, m->welcome.version);
-        sk_wr_u64(w, m->welcome.incarnation);
-        res(w, &m->welcome.total);
-        sk_wr_u64(w, m->welcome.store_bytes);
-        sk_wr_u64(w, m->welcome.disk_limit_bytes);
-        sk_wr_u64(w, m->welcome.id_base);
-        bytes(w, m->welcome.name);
-        bytes(w, m->welcome.why);
-        break;
+    case SK_CMSG_WELCOME: write_welcome(w, m); break;
     case SK_CMSG_BEAT:
     case SK_CMSG_BYE: break;
     case SK_CMSG_PEER:
@@ -300,18 +302,19 @@ static void write_body(struct sk_wr *w, const struct sk_cmsg *m) {
     }
 }
 
+static void read_hello(struct sk_rd *r, struct sk_cmsg *m) {
+    m->hello.version = sk_rd_u32(r);
+    m->hello.role = sk_rd_u32(r);
+    m->hello.job = sk_rd_u64(r);
+    const void *secret = sk_rd_raw(r, SK_SECRET);
+    if (secret) memcpy(m->hello.secret, secret, SK_SECRET);
+    m->hello.incarnation = sk_rd_u64(r);
+    m->hello.number = sk_rd_u32(r);
+}
+
 static void read_body(struct sk_rd *r, struct sk_cmsg *m) {
-    const void *secret;
     switch (m->type) {
-    case SK_CMSG_HELLO:
-        m->hello.version = sk_rd_u32(r);
-        m->hello.role = sk_rd_u32(r);
-        m->hello.job = sk_rd_u64(r);
-        secret = sk_rd_raw(r, SK_SECRET);
-        if (secret) memcpy(m->hello.secret, secret, SK_SECRET);
-        m->hello.incarnation = sk_rd_u64(r);
-        m->hello.number = sk_rd_u32(r);
-        break;
+    case SK_CMSG_HELLO: read_hello(r, m); break;
     case SK_CMSG_WELCOME:
         m->welcome.version = sk_rd_u32(r);
         m->welcome.incarnation = sk_rd_u64(r);

@@ -25,6 +25,7 @@ static struct sk_bnode *node_of(const struct sk_book *b, uint64_t id) {
     return NULL;
 }
 static void say(struct sk_bnode *n, enum sk_cmsg_type type, uint64_t id, uint32_t flags) {
+    SK_DCHECK(n && id);
     struct sk_cmsg m = {.type = type, .end = {id, flags}};
     sk_bnode_send(n, &m);
 }
@@ -102,6 +103,7 @@ bool sk_brefs_asked(const struct sk_book *b, uint32_t node) {
 
 /* Says where the value is that the node holds as `name`. */
 static void say_there(struct sk_bnode *n, uint64_t name, const struct sk_bval *v) {
+    SK_DCHECK(n->alive && name);
     uint8_t room[400];
     struct sk_cmsg m = {.type = SK_CMSG_THERE,
                         .there = {.name = name, .size = v->size, .value = v->id}};
@@ -119,11 +121,13 @@ static void say_there(struct sk_bnode *n, uint64_t name, const struct sk_bval *v
 }
 
 static void unwant(struct sk_book *b, struct sk_blent *e) {
+    SK_ASSERT(!e->wanted || b->n_wanted > 0);
     if (e->wanted) b->n_wanted--;
     e->wanted = false;
 }
 static void lent_set(struct sk_book *b, struct sk_blent *e, struct sk_bval *v) {
     struct sk_bval *was = e->v;
+    SK_DCHECK(!v || v->refs > 0);
     if (v) v->refs++;
     e->v = v;
     if (was) sk_bval_unref(b, was);

@@ -197,16 +197,6 @@ static uint32_t bring(struct sk_bnode *n, struct sk_bval *v, bool part) {
     return from;
 }
 
-void sk_bnode_define(struct sk_book *b, struct sk_bnode *n, uint64_t fn) {
-    const struct sk_bfn *f = sk_map_get(&b->fns, fn);
-    SK_ASSERT(f);
-    if (sk_map_get(&n->defined, fn)) return;
-    struct sk_cmsg d = {.type = SK_CMSG_DEFINE,
-                        .define = {fn, {f->name, strlen(f->name)}, {f->def, f->n}}};
-    sk_bnode_send(n, &d);
-    if (sk_map_put(&n->defined, fn, n) != SK_OK) abort();
-}
-
 /* Tells the node the function and the environment of a task, if it does not know them. */
 static void introduce(struct sk_book *b, const struct sk_btask *t, struct sk_bnode *n) {
     SK_ASSERT(t->env <= b->envs.n);
@@ -369,7 +359,7 @@ void sk_bactor_flush(struct sk_book *b, struct sk_bactor *a) {
     }
 }
 
-static void recheck(struct sk_book *b) {
+void sk_btasks_recheck(struct sk_book *b) {
     uint64_t key;
     void *val;
     b->recheck = false;
@@ -383,8 +373,7 @@ static void recheck(struct sk_book *b) {
     sk_vec_free(&all);
 }
 
-/* Sends the ready tasks that nodes may have now. */
-static void send_ready(struct sk_book *b) {
+void sk_btasks_send(struct sk_book *b) {
     for (uint32_t i = 0; i < b->shapes.n; i++) b->shapes.p[i]->stuck = false;
     for (;;) { /* the oldest task at the head of a queue comes first */
         struct sk_btask *t = NULL;
@@ -415,22 +404,7 @@ static void send_ready(struct sk_book *b) {
     }
 }
 
-void sk_book_launch(struct sk_book *b) {
-    bool more = true;
-    sk_brefs_launch(b);
-    while (more) {
-        while (b->recheck) recheck(b);
-        more = sk_bdrain_step(b);
-        send_ready(b);
-    }
-}
-
 /* ---- ends ------------------------------------------------------------------------------------ */
-
-struct sk_btold *sk_book_told(struct sk_book *b, struct sk_guest_event ev) {
-    if (!sk_vec_push(&b->told, TAG, (struct sk_btold){.ev = ev})) abort();
-    return &b->told.p[b->told.n - 1];
-}
 
 static struct sk_btold *told(struct sk_book *b, const struct sk_btask *t, enum sk_event_kind kind) {
     SK_ASSERT(!t->over);
@@ -562,7 +536,7 @@ static struct sk_guest_value new_value(struct sk_book *b, struct sk_btask *t, st
     have->node = n->number;
     have->size = v->size;
     have->stays = v->stays;
-    sk_bdrain_here(b, have);
+    sk_bval_leave(b, have);
     have->why = t->actor ? SK_LOST_ACTOR : SK_LOST_RETRIES;
     return (struct sk_guest_value){.handle = have};
 }

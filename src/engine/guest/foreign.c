@@ -12,6 +12,7 @@
 
 /* Makes an entry with one reference. False: no memory. */
 static bool meet(struct sk_ghost *x, uint64_t id) {
+    SK_DCHECK(sk_gref_is_foreign(x, id) && !sk_own_has(x->own, id));
     if (sk_gobj_new(x, id, 0, NULL, NULL, 0, NULL) != SK_OK) return false;
     struct sk_gobj *o = sk_own_get(x->own, id);
     o->foreign = true;
@@ -40,17 +41,6 @@ void sk_gref_release(struct sk_ghost *x, uint64_t id) {
     }
 }
 
-void sk_gref_freed(struct sk_ghost *x, uint64_t id, struct sk_gobj *o) {
-    for (struct sk_gwaits *w = o->waits, *next; w; w = next) {
-        next = w->next;
-        sk_free(w);
-    }
-    o->waits = NULL;
-    /* returns of a call are let go of when it has ended */
-    if (o->foreign || (o->ret && !sk_map_get(&x->tasks, o->task)))
-        sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_UNHOLD, .id = id});
-}
-
 /* Gives a pending object its value; takes val or handle over. */
 static void set(struct sk_ghost *x, uint64_t id, struct sk_gobj *o, struct sk_gval *val,
                 void *handle) {
@@ -70,34 +60,16 @@ static struct sk_map *holder(struct sk_ghost *x, uint32_t node) {
     }
     return &x->holders.p[node - 1];
 }
-static uint64_t held_as(const struct sk_ghost *x, uint32_t node, uint64_t name) {
-    return node <= x->holders.n ? (uintptr_t)sk_map_get(&x->holders.p[node - 1], name) : 0;
-}
-
-static void say_there(struct sk_ghost *x, uint32_t node, uint64_t name, struct sk_gval *val) {
-    sk_ghost_order(
-        x, (struct sk_gorder){.kind = SK_GORDER_THERE, .id = name, .node = node, .val = val});
-}
-
-void sk_gobj_came(struct sk_ghost *x, uint64_t id, struct sk_gobj *o) {
-    struct sk_gwaits *w = o->waits, *next;
-    o->waits = NULL;
-    for (; w; w = next) {
-        next = w->next;
-        if (held_as(x, w->w.node, w->w.name) == id) say_there(x, w->w.node, w->w.name, NULL);
-        sk_free(w);
-    }
-}
-
 /* Notes that the node holds object or actor `id`, with a reference that the caller has taken, and
  * tells it the value as soon as there is one. */
 static void lend(struct sk_ghost *x, uint32_t node, uint64_t name, uint64_t id) {
     void *as = (void *)(uintptr_t)id; /* NOLINT: a number in a map */
+    SK_DCHECK(!sk_gobj_held_as(x, node, name));
     if (sk_map_put(holder(x, node), name, as) != SK_OK) abort();
     struct sk_gobj *o = sk_map_get(&x->actors, id) ? NULL : sk_own_get(x->own, id);
     if (!o) return;
     if (sk_gobj_there(o)) {
-        say_there(x, node, name, NULL);
+        sk_gobj_say_there(x, node, name, NULL);
         return;
     }
     struct sk_gwaits *w = sk_calloc(TAG, sizeof *w);
@@ -107,16 +79,17 @@ static void lend(struct sk_ghost *x, uint32_t node, uint64_t name, uint64_t id) 
 }
 
 static void held(struct sk_ghost *x, uint32_t node, uint64_t id) {
-    if (held_as(x, node, id)) return;
+    if (sk_gobj_held_as(x, node, id)) return;
     if (take(x, id)) lend(x, node, id, id);
     else
-        say_there(x, node, id,
-                  sk_gval_error(SK_ELOST, "the object does not exist any more: its last reference "
-                                          "was released"));
+        sk_gobj_say_there(x, node, id,
+                          sk_gval_error(SK_ELOST,
+                                        "the object does not exist any more: its last reference "
+                                        "was released"));
 }
 
 static void unheld(struct sk_ghost *x, uint32_t node, uint64_t name) {
-    uint64_t id = held_as(x, node, name);
+    uint64_t id = sk_gobj_held_as(x, node, name);
     if (!id) return;
     sk_map_del(holder(x, node), name);
     sk_gref_release(x, id);
@@ -124,8 +97,8 @@ static void unheld(struct sk_ghost *x, uint32_t node, uint64_t name) {
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-sk_rc sk_gref_call(struct sk_ghost *x, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid,
-                   struct sk_err *err) {
+static sk_rc call_node(struct sk_ghost *x, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid,
+                       struct sk_err *err) {
     struct sk_gtask *t;
     const char *name = s->name ? s->name : "call";
     if (s->n_returns == SK_STREAMING || s->sink)
@@ -162,6 +135,13 @@ out:
     return rc;
 }
 
+sk_rc sk_gref_submit(struct sk_ghost *x, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid,
+                     struct sk_err *err) {
+    bool ours = !s->actor.v || sk_map_get(&x->actors, s->actor.v);
+    return !ours && sk_gref_is_foreign(x, s->actor.v) ? call_node(x, s, first, tid, err)
+                                                      : sk_gtask_submit(x, s, first, tid, err);
+}
+
 /* A node calls an actor of this process, or of another node. */
 static void called(struct sk_ghost *x, uint32_t node, const struct sk_guest_news *w) {
     const struct sk_task_spec *s = w->spec;
@@ -178,7 +158,7 @@ static void called(struct sk_ghost *x, uint32_t node, const struct sk_guest_news
     }
     for (uint32_t i = 0; rc == SK_OK && i < s->n_contains; i++)
         if (take(x, s->contains[i].v) && !sk_vec_push(&taken, TAG, s->contains[i].v)) abort();
-    if (rc == SK_OK) rc = sk_gtask_submit(x, s, &first, &tid, &err);
+    if (rc == SK_OK) rc = sk_gref_submit(x, s, &first, &tid, &err);
     struct sk_gtask *t = rc == SK_OK ? sk_map_get(&x->tasks, tid.v) : NULL;
     if (t) {
         t->caller = node;
@@ -186,7 +166,7 @@ static void called(struct sk_ghost *x, uint32_t node, const struct sk_guest_news
     }
     for (uint32_t i = 0; i < s->n_returns; i++)
         if (rc == SK_OK) lend(x, node, w->id + i, first.v + i);
-        else say_there(x, node, w->id + i, sk_gval_error(rc, err.msg));
+        else sk_gobj_say_there(x, node, w->id + i, sk_gval_error(rc, err.msg));
     if (!t)
         sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_ENDED, .id = w->id, .node = node});
     for (uint32_t i = 0; i < taken.n; i++) sk_gref_release(x, taken.p[i]);
@@ -294,7 +274,7 @@ static void tell(struct sk_ghost *x, const struct sk_gorder *o) {
     struct sk_err err = {0};
     struct sk_gval *val = o->val;
     pthread_mutex_lock(&x->mu);
-    uint64_t id = val ? 0 : held_as(x, o->node, o->id);
+    uint64_t id = val ? 0 : sk_gobj_held_as(x, o->node, o->id);
     struct sk_gobj *obj = id ? sk_own_get(x->own, id) : NULL;
     void *handle = obj ? obj->handle : NULL;
     if (obj && !handle && obj->val) val = sk_gval_ref(obj->val);

@@ -186,6 +186,14 @@ void sk_gobj_drain(struct sk_ghost *x);
  * lost for ever. */
 void sk_ghost_order(struct sk_ghost *x, struct sk_gorder o);
 
+/* The object has come to exist: tells the nodes that hold it. */
+void sk_gobj_came(struct sk_ghost *x, uint64_t id, struct sk_gobj *o);
+/* The object that the node holds under this name; 0: it holds none. */
+uint64_t sk_gobj_held_as(const struct sk_ghost *x, uint32_t node, uint64_t name);
+/* Tells a node that what it holds exists; val: the value, which is taken over, if it is not that of
+ * the object. */
+void sk_gobj_say_there(struct sk_ghost *x, uint32_t node, uint64_t name, struct sk_gval *val);
+
 /* add and remove of watch.h */
 struct sk_watch;
 sk_rc sk_gwatch_add(struct sk_ghost *x, uint64_t oid, uint64_t stream, struct sk_watch *w,
@@ -231,12 +239,9 @@ static inline bool sk_gref_is_foreign(const struct sk_ghost *x, uint64_t id) {
 /* retain() and release() of engine.h, for objects and actors. */
 void sk_gref_retain(struct sk_ghost *x, uint64_t id);
 void sk_gref_release(struct sk_ghost *x, uint64_t id);
-/* Calls an actor of a node; as sk_gtask_submit. */
-sk_rc sk_gref_call(struct sk_ghost *x, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid,
-                   struct sk_err *err);
-/* The object has come to exist: tells the nodes that hold it. */
-void sk_gobj_came(struct sk_ghost *x, uint64_t id, struct sk_gobj *o);
-void sk_gref_freed(struct sk_ghost *x, uint64_t id, struct sk_gobj *o); /* before it is freed */
+/* submit of engine.h: a task, or a call of an actor, also of one that belongs to a node. */
+sk_rc sk_gref_submit(struct sk_ghost *x, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid,
+                     struct sk_err *err);
 void sk_gref_news(struct sk_ghost *x, const struct sk_guest_event *ev);
 /* Gives all objects of place (0: of all nodes) that have no value an error. */
 void sk_gref_lost(struct sk_ghost *x, uint64_t place, sk_rc code, const char *why);

@@ -52,6 +52,42 @@ void sk_ghost_order(struct sk_ghost *x, struct sk_gorder o) {
     pthread_cond_signal(&x->todo);
 }
 
+/* ---- nodes that hold objects (foreign.c), and objects of nodes ------------------------------- */
+
+uint64_t sk_gobj_held_as(const struct sk_ghost *x, uint32_t node, uint64_t name) {
+    return node <= x->holders.n ? (uintptr_t)sk_map_get(&x->holders.p[node - 1], name) : 0;
+}
+
+void sk_gobj_say_there(struct sk_ghost *x, uint32_t node, uint64_t name, struct sk_gval *val) {
+    sk_ghost_order(
+        x, (struct sk_gorder){.kind = SK_GORDER_THERE, .id = name, .node = node, .val = val});
+}
+
+void sk_gobj_came(struct sk_ghost *x, uint64_t id, struct sk_gobj *o) {
+    struct sk_gwaits *w = o->waits, *next;
+    o->waits = NULL;
+    for (; w; w = next) {
+        next = w->next;
+        if (sk_gobj_held_as(x, w->w.node, w->w.name) == id)
+            sk_gobj_say_there(x, w->w.node, w->w.name, NULL);
+        sk_free(w);
+    }
+}
+
+/* Before an object is freed. */
+static void let_go(struct sk_ghost *x, uint64_t id, struct sk_gobj *o) {
+    for (struct sk_gwaits *w = o->waits, *next; w; w = next) {
+        next = w->next;
+        sk_free(w);
+    }
+    o->waits = NULL;
+    /* returns of a call are let go of when it has ended */
+    if (o->foreign || (o->ret && !sk_map_get(&x->tasks, o->task)))
+        sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_UNHOLD, .id = id});
+}
+
+/* ---- objects --------------------------------------------------------------------------------- */
+
 void sk_gobj_drain(struct sk_ghost *x) {
     uint64_t id;
     void *data;
@@ -64,7 +100,7 @@ void sk_gobj_drain(struct sk_ghost *x) {
         sk_gval_unref(x, o->val);
         if (o->handle)
             sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_DROP, .handle = o->handle});
-        sk_gref_freed(x, id, o);
+        let_go(x, id, o);
         sk_free(o);
         /* the id of an actor is that of its `ready` plus one */
         struct sk_gactor *a = sk_map_get(&x->actors, id + 1);

@@ -112,7 +112,6 @@ sk_rc sk_gtask_submit(struct sk_ghost *x, const struct sk_task_spec *s, sk_oid *
     uint64_t base = x->next_id, id = base + n;
     struct sk_gactor *a = s->actor.v ? sk_map_get(&x->actors, s->actor.v) : NULL;
     const struct sk_task_opts *opts = sk_task_opts_of(s);
-    if (!a && sk_gref_is_foreign(x, s->actor.v)) return sk_gref_call(x, s, first, tid, err);
     if (s->actor.v)
         SK_GO(sk_call_check(a, a ? a->n_calls - !a->started : 0, opts->max_pending, err));
     uint32_t node = a ? 0 : sk_gtask_node(x, s);

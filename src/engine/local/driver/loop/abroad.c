@@ -47,6 +47,7 @@ sk_rc sk_abroad_call(struct sk_local *l, uint32_t proc, uint64_t base, struct sk
     if (!sk_obj_is_foreign(l, s.actor) || s.n_returns == SK_STREAMING || s.parts) return SK_EAGAIN;
     struct sk_arg *args = sk_calloc(SK_TAG_ENGINE, (s.n_args + 1) * sizeof *args);
     if (!args) return SK_ERR(err, SK_ENOMEM, "no memory for a call");
+    SK_DCHECK(s.actor && !sk_obj_get(l, base + 1));
     sk_rc rc = SK_OK;
     for (; rc == SK_OK && made < s.n_returns; made += rc == SK_OK)
         rc = sk_obj_new_foreign(l, base + 1 + made, proc, err);
