@@ -1417,6 +1417,33 @@ TEST(cluster_drains_a_node) {
 }
 
 /* A node that is not empty at the deadline counts as lost. */
+/* Objects that tasks have put there are moved as other values are; an actor that a task has made
+ * keeps the node until its last handle is gone. */
+TEST(cluster_drains_a_node_with_objects_of_its_tasks) {
+    cluster_open(2, &(struct eng_opt){.cpus = 2});
+    struct job inner = {.fn = "cl_inner", .node = 2, .node_only = true},
+               make = {.fn = "cl_makes", .node = 2, .node_only = true};
+    sk_oid small = inside(eng_job(&inner));
+    inner.a[0] = VAL(20000);
+    inner.n_a = 1;
+    sk_oid large = inside(eng_job(&inner));
+    struct handle h = handle_of(eng_job(&make));
+    CHECK_EQ(eng_take(call_count(&h, (struct sk_arg)VAL(1))), 1001);
+    CHECK_OK(eng->nodes->drain(eng, 2, in(60 * SK_SEC), NULL));
+    for (int64_t i = 2; i < 20; i++)
+        CHECK_EQ(eng_take(call_count(&h, (struct sk_arg)VAL(1))), 1000 + i);
+    handle_release(&h);
+    CHECK_EQ(end_of(1), 0);
+    CHECK_EQ(eng_take(look("cl_look", small, 1, 0)), 5);
+    CHECK_EQ(eng_take(look("cl_look_blob", large, 1, 0)), 20000 * 1000 + 9);
+    eng_release(small);
+    eng_release(large);
+    cluster_settle(1u << 1);
+    sk_engine_close(&eng);
+    CHECK_EQ(end_of(0), 0);
+    CHECK(all_gone());
+}
+
 TEST(cluster_drain_has_a_deadline) {
     cluster_open(2, &(struct eng_opt){.cpus = 2});
     sk_oid ready, o = eng_job(&(struct job){.fn = "cl_waits", .retries = 1, .node = 2});
