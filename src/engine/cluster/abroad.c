@@ -308,17 +308,20 @@ static void over(struct sk_arefs *r, const struct news *n) {
 
 /* ---- objects of others ----------------------------------------------------------------------- */
 
-static void bring(struct sk_arefs *r, uint64_t id, struct owed *o, uint32_t kind,
-                  struct sk_bytes bytes) {
+static void bring_payload(struct sk_arefs *r, uint64_t id, struct owed *o,
+                          const struct sk_payload *p) {
     struct sk_engine *e = r->h.e;
     struct sk_err err = {0};
-    struct sk_payload p = {.kind = kind, .bytes = bytes};
     uint8_t room[400];
     o->done = true;
-    sk_rc rc = e->foreign->bring(e, (sk_oid){id}, &p, &err);
+    sk_rc rc = e->foreign->bring(e, (sk_oid){id}, p, &err);
     if (rc == SK_OK || rc == SK_ENOENT || rc == SK_EEXIST || rc == SK_ECLOSED) return;
-    p = (struct sk_payload){.kind = SK_KIND_ENGINE_ERROR, .bytes = error_value(room, rc, err.msg)};
-    (void)!e->foreign->bring(e, (sk_oid){id}, &p, NULL); /* nobody can be told if that fails, too */
+    struct sk_payload why = {.kind = SK_KIND_ENGINE_ERROR, .bytes = error_value(room, rc, err.msg)};
+    (void)!e->foreign->bring(e, (sk_oid){id}, &why, NULL); /* nobody can be told if that fails */
+}
+static void bring(struct sk_arefs *r, uint64_t id, struct owed *o, uint32_t kind,
+                  struct sk_bytes bytes) {
+    bring_payload(r, id, o, &(struct sk_payload){.kind = kind, .bytes = bytes});
 }
 
 static void ask_driver(struct sk_arefs *r, uint64_t id, struct owed *o) {
@@ -360,12 +363,11 @@ static void there(struct sk_arefs *r, const struct sk_cmsg *m) {
     get_it(r, m->there.name, o);
 }
 
-void sk_arefs_came(struct sk_arefs *r, uint64_t name, sk_rc rc, uint32_t kind,
-                   struct sk_bytes bytes) {
+void sk_arefs_came(struct sk_arefs *r, uint64_t name, const struct sk_payload *p) {
     struct owed *o = sk_map_get(&r->owed, name);
     if (!o || !o->reading || o->done) return;
     o->reading = false;
-    if (rc == SK_OK) bring(r, name, o, kind, bytes);
+    if (p) bring_payload(r, name, o, p);
     else ask_driver(r, name, o);
 }
 

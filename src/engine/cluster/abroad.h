@@ -53,9 +53,9 @@ void sk_arefs_free(struct sk_arefs *r); /* NULL is fine */
 void sk_arefs_news(struct sk_arefs *r, void *news);
 /* HOLD, UNHOLD, THERE, CALL, ENDED, KILL of the driver. */
 sk_rc sk_arefs_message(struct sk_arefs *r, const struct sk_cmsg *m, struct sk_err *err) SK_MUST_USE;
-/* What was read for object `name`; rc not SK_OK: it could not be read. */
-void sk_arefs_came(struct sk_arefs *r, uint64_t name, sk_rc rc, uint32_t kind,
-                   struct sk_bytes bytes);
+/* What was read for object `name`; NULL: it could not be read. A buffer that is taken over has no
+ * data any more. */
+void sk_arefs_came(struct sk_arefs *r, uint64_t name, const struct sk_payload *p);
 /* Objects that the driver holds here, calls under way (of either side), objects of others. */
 void sk_arefs_count(const struct sk_arefs *r, uint64_t *n_lent, uint64_t *n_calls,
                     uint64_t *n_foreign);

@@ -464,7 +464,7 @@ static void say_brought(struct sk_agent *a, uint64_t ask, uint64_t id, sk_rc rc)
 
 static void read_failed(struct sk_agent *a, uint64_t number, const struct ask *k, sk_rc code,
                         const char *why) {
-    if (k->name) sk_arefs_came(a->refs, k->name, code, 0, (struct sk_bytes){0});
+    if (k->name) sk_arefs_came(a->refs, k->name, NULL);
     struct aval *v = k->part ? NULL : sk_map_get(&a->values, k->id);
     if (v && !v->oid.v && v->ask == number) value_free(a, v);
     for (uint32_t i = 0; i < k->waiters.n; i++) {
@@ -537,9 +537,6 @@ static void data_came(struct sk_agent *a, uint32_t from, const struct sk_cmsg *m
         snprintf(why, sizeof why, "%.*s", (int)SK_MIN(m->value.bytes.n, sizeof why - 1),
                  (const char *)m->value.bytes.p);
         read_failed(a, m->value.ask, k, m->value.rc, why);
-    } else if (k->name) {
-        a->read_bytes += m->value.bytes.n;
-        sk_arefs_came(a->refs, k->name, SK_OK, m->value.kind, m->value.bytes);
     } else {
         struct sk_err err = {0};
         sk_oid oid = {0};
@@ -548,13 +545,15 @@ static void data_came(struct sk_agent *a, uint32_t from, const struct sk_cmsg *m
         if (c)
             p = (struct sk_payload){
                 .kind = m->value.kind, .buf = &c->buf, .buf_len = m->value.bytes.n};
-        sk_rc rc = a->e->ops->put(a->e, &p, &oid, &err);
-        if (c) {
+        sk_rc rc = SK_OK;
+        if (k->name) sk_arefs_came(a->refs, k->name, &p);
+        else rc = a->e->ops->put(a->e, &p, &oid, &err);
+        if (c && (!k->name || !c->buf.data)) { /* the engine has taken it over */
             coming_free(a, c);
             *m->value.owner = NULL;
         }
         a->read_bytes += m->value.bytes.n;
-        came(a, k, rc, oid, &err);
+        if (!k->name) came(a, k, rc, oid, &err);
     }
     ask_free(k);
 }
