@@ -32,7 +32,7 @@
 #include "engine/task.h"
 
 enum {
-    SK_CMSG_VERSION = 3,
+    SK_CMSG_VERSION = 4,
     SK_CMSG_HEAD = 8,
     /* longest body of a peer whose HELLO has not been accepted yet */
     SK_CMSG_STRANGER = 1024,
