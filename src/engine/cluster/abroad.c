@@ -11,6 +11,7 @@
 #include "base/containers/vec.h"
 #include "base/mem.h"
 #include "engine/foreign.h"
+#include "engine/inner.h"
 #include "engine/watch.h"
 
 #define TAG SK_TAG_ENGINE
@@ -185,6 +186,7 @@ static void tell(struct sk_arefs *r, struct lent *l) {
     l->told = true;
     struct sk_cmsg m = {.type = SK_CMSG_THERE,
                         .there = {.name = l->name, .size = v.len, .here = true, .kind = v.kind}};
+    m.there.stays = e->inner && e->inner->count(e, &l->oid, 1) > 0;
     if (rc != SK_OK) {
         m.there.kind = SK_KIND_ENGINE_ERROR;
         m.there.bytes = error_value(room, rc, err.msg);
@@ -380,7 +382,7 @@ static void let_go(struct sk_arefs *r, uint64_t id, struct owed *o) {
 
 static void held(struct sk_arefs *r, uint64_t id, struct owed *o) {
     SK_DCHECK(!o || !o->call); /* returns are held from their call on */
-    if (o) { /* it was dropped and met again */
+    if (o) {                   /* it was dropped and met again */
         *o = (struct owed){.n_late = o->n_late + 1};
         say(r, SK_CMSG_UNHOLD, id, 0);
     } else put(&r->owed, id, zeros(sizeof *o));

@@ -30,7 +30,9 @@ struct sk_bval {
     SK_VEC(uint32_t) copies; /* other nodes that have it, or that were told to read it */
     struct sk_bblob *blob;   /* of put(): the value itself; else bytes that were fetched, or NULL */
     bool mine;               /* blob is the value itself */
-    bool stays;              /* only the node that made it may have it, see sk_cmsg_value */
+    /* It has references inside, so the node that made it has to have it: if the node drains, it
+     * waits until the value is released, or for the deadline. */
+    bool stays;
     uint64_t size;
     enum sk_lost_why why; /* why no task would make it again, if lineage does not know the task */
     struct sk_err *err;   /* not NULL: it cannot be made again */
@@ -200,9 +202,6 @@ void sk_bval_relay(struct sk_book *b, struct sk_bval *v);
 void sk_bval_leave(struct sk_book *b, const struct sk_bval *v);
 /* Ends the value's move, if it is being moved. */
 void sk_bval_unmove(struct sk_book *b, struct sk_bval *v);
-/* The value cannot be moved: there are references inside, or its node's engine owns it. Its node,
- * if it drains, waits until it is released, or for the deadline. */
-bool sk_bval_stays(const struct sk_bval *v);
 /* The value is gone for good. */
 void sk_bval_fail(struct sk_book *b, struct sk_bval *v, sk_rc code, const char *text);
 
@@ -252,8 +251,9 @@ sk_rc sk_brefs_message(struct sk_book *b, struct sk_bnode *n, const struct sk_cm
 void sk_brefs_lost(struct sk_book *b, struct sk_bnode *n, const char *why);
 /* Sends wanted values that are here by now. */
 void sk_brefs_launch(struct sk_book *b);
-/* True if the host holds objects or actors that the engine of this node has made. */
-bool sk_brefs_asked(const struct sk_book *b, uint32_t node);
+/* True if the host holds something of the node that goes away with it: an actor that a task has
+ * made, an object whose value is not known here yet, or one with references inside. */
+bool sk_brefs_busy(const struct sk_book *b, uint32_t node);
 void sk_brefs_free(struct sk_book *b);
 /* Adds the references that are counted here to `refs` (id of a value -> number). */
 bool sk_brefs_count(const struct sk_book *b, struct sk_map *refs);

@@ -143,9 +143,9 @@ bool sk_book_empty(const struct sk_book *b, uint32_t number) {
         if (((const struct sk_bactor *)val)->node == number) return false;
     for (uint32_t i = 0; sk_map_next(&b->values, &i, &key, &val);) {
         const struct sk_bval *v = val;
-        if (v->node == number && sk_bval_stays(v)) return false;
+        if (v->node == number && v->stays) return false;
     }
-    return !sk_brefs_asked(b, number);
+    return !sk_brefs_busy(b, number);
 }
 
 /* ---- checking -------------------------------------------------------------------------------- */

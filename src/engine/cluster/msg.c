@@ -107,7 +107,7 @@ static void read_run(struct sk_rd *r, struct sk_cmsg *m) {
 static void write_there(struct sk_wr *w, const struct sk_cmsg *m) {
     sk_wr_u64(w, m->there.name);
     sk_wr_u64(w, m->there.size);
-    sk_wr_u32(w, m->there.here);
+    sk_wr_u32(w, (m->there.here ? 1u : 0u) | (m->there.stays ? 2u : 0u));
     sk_wr_u32(w, m->there.node);
     sk_wr_u64(w, m->there.value);
     sk_wr_u32(w, m->there.kind);
@@ -117,7 +117,9 @@ static void write_there(struct sk_wr *w, const struct sk_cmsg *m) {
 static void read_there(struct sk_rd *r, struct sk_cmsg *m) {
     m->there.name = sk_rd_u64(r);
     m->there.size = sk_rd_u64(r);
-    m->there.here = sk_rd_u32(r) != 0;
+    uint32_t flags = sk_rd_u32(r);
+    m->there.here = flags & 1;
+    m->there.stays = flags & 2;
     m->there.node = sk_rd_u32(r);
     m->there.value = sk_rd_u64(r);
     m->there.kind = sk_rd_u32(r);

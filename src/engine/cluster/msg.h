@@ -202,7 +202,8 @@ struct sk_cmsg {
         } state;
         struct {
             uint64_t name, size;
-            bool here; /* the value, or an error, is `kind` and `bytes` */
+            bool stays; /* from a node: there are references inside, see sk_cmsg_value */
+            bool here;  /* the value, or an error, is `kind` and `bytes` */
             /* else `value` lies on this node; 0: the receiver of this message has to ask for it by
              * WANT. From a node: it lies there. */
             uint32_t node;

@@ -7,7 +7,8 @@
 
 struct basked { /* an object of a node that the host holds */
     uint32_t node;
-    bool told; /* that it is there */
+    bool told;  /* that it is there */
+    bool moves; /* its value can be moved off the node */
 };
 
 static void put(struct sk_map *m, uint64_t key, void *val) {
@@ -93,11 +94,12 @@ void sk_book_unhold(struct sk_book *b, uint64_t id) {
     sk_free(a);
 }
 
-bool sk_brefs_asked(const struct sk_book *b, uint32_t node) {
+bool sk_brefs_busy(const struct sk_book *b, uint32_t node) {
     uint64_t key;
     void *val;
     for (uint32_t i = 0; sk_map_next(&b->asked, &i, &key, &val);)
-        if (((const struct basked *)val)->node == node) return true;
+        if (((const struct basked *)val)->node == node && !((const struct basked *)val)->moves)
+            return true;
     return false;
 }
 
@@ -257,6 +259,7 @@ static sk_rc there(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *
     if (!m->there.here && m->there.value != value) return bad(n, "a wrong id", err);
     if (!a || a->node != n->number || a->told) return SK_OK; /* it was let go of meanwhile */
     a->told = true;
+    a->moves = !m->there.stays;
     struct sk_bval *v = m->there.here ? NULL : sk_bval_of(b, value);
     if (v && v->held) return SK_OK; /* held anew before the host heard of the first time */
     struct sk_guest_news *w = news(b, n, SK_NEWS_THERE, m->there.name, &t);
@@ -269,8 +272,9 @@ static sk_rc there(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *
     if (!v) v = sk_bval_new(b, value);
     v->refs++;
     v->held = true;
-    if (!sk_bval_there(v)) sk_bval_settle(b, v, n->number);
     v->size = m->there.size;
+    v->stays = m->there.stays;
+    if (!sk_bval_there(v)) sk_bval_settle(b, v, n->number);
     v->why = SK_LOST_PUT;
     w->value.handle = v;
     return SK_OK;

@@ -23,11 +23,9 @@ void sk_bblob_unref(struct sk_bblob *b) {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-bool sk_bval_stays(const struct sk_bval *v) { return v->stays || v->id >> 63; }
-
 void sk_bval_leave(struct sk_book *b, const struct sk_bval *v) {
     struct sk_bnode *n = sk_bnode_of(b, v->node);
-    if (!n || !n->draining || v->move || sk_bval_stays(v)) return;
+    if (!n || !n->draining || v->move || v->stays) return;
     SK_DCHECK(n->alive);
     if (!sk_vec_push(&n->leaving, TAG, v->id)) abort(); /* the value would be lost */
 }
