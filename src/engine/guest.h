@@ -7,7 +7,7 @@
  * arguments, and the order of events. The guest runs tasks whose arguments exist, and keeps
  * values behind handles of its own: the host drops a handle when the value has no reference any
  * more. One thread of the host makes all calls but `fetch`, `let_go`, `drop`, `join` and `drain`,
- * which come from any thread. No lock of the host is held during any call, so a guest may take
+ * which come from any thread (and `nodes`, see nodes_now). No lock of the host is held during any call, so a guest may take
  * locks of its language. */
 #ifndef SK_GUEST_H
 #define SK_GUEST_H
@@ -152,9 +152,12 @@ struct sk_guest {
     void *ctx;
     bool notes; /* its events have notes */
     bool parts; /* its tasks can take parts of values */
+    /* `nodes` may come from any thread and costs little, so the host calls it whenever somebody
+     * asks; it calls others once a second. */
+    bool nodes_now;
     /* It takes the options of actors: concurrency groups, event loops, retries of calls. The host
      * gives such actors names; a call that fails with SK_EACTOR, and without actor_lives, says that
-     * its actor is dead. */
+     * its actor is dead, and so does FAILED of a constructor that was DONE. */
     bool actors;
     /* Not NULL: references inside values travel between the host and the nodes, and between nodes
      * through the host. NULL: values with references inside are refused. */

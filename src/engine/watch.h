@@ -13,8 +13,9 @@ struct sk_watch {
 
 struct sk_watch_ops {
     /* Watches object o or, if o is 0, a stream. w->fn is called once: when the object exists (of a
-     * stream: when streams.wait would return at once), or when the engine closes. SK_EDONE: the
-     * object or yield exists already, and w->fn will not be called. w belongs to the engine until
+     * stream: when streams.wait would return at once; of an actor, whose id is `o`: when it is dead
+     * and will not start again), or when the engine closes. SK_EDONE: that is so already, and w->fn
+     * will not be called. The watch of an actor does not keep it. w belongs to the engine until
      * the call, or until remove. A worker that watches counts as waiting: its CPU is lent to others
      * meanwhile. */
     sk_rc (*add)(struct sk_engine *e, sk_oid o, sk_tid stream, struct sk_watch *w,

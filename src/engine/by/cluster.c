@@ -633,6 +633,7 @@ static sk_rc open_cluster(const struct sk_engine_conf *conf, struct sk_engine **
                              .ctx = c,
                              .notes = true,
                              .parts = true,
+                             .nodes_now = true,
                              .actors = true,
                              .refs = &ref_ops};
     struct sk_engine_conf host = *conf;

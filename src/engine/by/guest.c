@@ -142,6 +142,8 @@ static size_t op_more_read(struct sk_engine *e, uint32_t more, struct sk_amount 
 static sk_rc op_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size_t *n,
                       struct sk_err *err) {
     struct sk_ghost *x = of(e);
+    SK_TRY(end(x, begin(x, err)));
+    if (x->g.nodes_now) SK_TRY(sk_ghost_ask_nodes(x, err));
     sk_rc rc = begin(x, err);
     if (rc != SK_OK) return end(x, rc);
     *n = x->nodes.n;

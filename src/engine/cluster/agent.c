@@ -34,6 +34,10 @@ struct aactor {
     struct sk_list calls; /* that wait */
     bool any_order;       /* it has concurrency groups: a call that waits holds back no other */
     bool returns;         /* a call went back to the driver, so those behind it do, too */
+    uint64_t init;        /* the task that is its constructor */
+    struct sk_agent *agent;
+    struct sk_watch watch; /* of its end */
+    bool watched;
 };
 
 struct atask {
@@ -121,8 +125,9 @@ struct sk_agent {
     uint64_t pinned, placed, most;
     bool closing, stirred;
     struct sk_arefs *refs; /* NULL: references do not travel */
-    pthread_mutex_t mu;    /* guards `events` alone */
+    pthread_mutex_t mu;    /* guards `events` and `dead` */
     SK_VEC(struct aqueued) events;
+    SK_VEC(uint64_t) dead; /* actors that have ended for good since the last step */
     SK_VEC(struct ashape) shapes;
 };
 
@@ -292,6 +297,26 @@ static void is_ready(struct sk_watch *w) {
     a->conf.wake(a->conf.ctx);
 }
 
+static void is_dead(struct sk_watch *w) {
+    const struct aactor *x = sk_container_of(w, struct aactor, watch);
+    struct sk_agent *a =
+        x->agent; /* NOLINT(clang-analyzer-security.ArrayBound): it is that field */
+    pthread_mutex_lock(&a->mu);
+    if (!sk_vec_push(&a->dead, TAG, x->id)) abort(); /* its name would be taken for ever */
+    pthread_mutex_unlock(&a->mu);
+    a->conf.wake(a->conf.ctx);
+}
+
+/* Watches the actor's end, of which its driver may hear from nobody else. */
+static void await_end(struct sk_agent *a, struct aactor *x) {
+    if (!a->e->watch) return;
+    x->agent = a;
+    x->watch.fn = is_dead;
+    sk_rc rc = a->e->watch->add(a->e, (sk_oid){x->aid.v}, (sk_tid){0}, &x->watch, NULL);
+    x->watched = rc == SK_OK;
+    if (rc == SK_EDONE) is_dead(&x->watch);
+}
+
 /* Constructors have no events (where an engine has watches), so their value is watched. */
 static sk_rc await_ready(struct sk_agent *a, struct atask *t, struct sk_err *err) {
     if (!a->e->watch) return SK_OK;
@@ -354,9 +379,11 @@ static sk_rc give(struct sk_agent *a, struct atask *t, struct sk_arg *args, stru
         return rc;
     }
     x->id = m->run.actor;
+    x->init = t->id;
     sk_list_init(&x->calls);
     if (sk_map_put(&a->actors, x->id, x) != SK_OK) abort();
     t->first = x->ready;
+    await_end(a, x);
     return await_ready(a, t, err);
 }
 
@@ -742,6 +769,7 @@ static void actor_free(struct sk_agent *a, struct aactor *x) {
                   "the actor is dead");
     sk_map_del(&a->actors, x->id);
     SK_ASSERT(sk_list_empty(&x->calls));
+    if (x->watched) (void)a->e->watch->remove(a->e, &x->watch); /* it may have been called */
     a->e->ops->release(a->e, x->ready);
     sk_actor_release(a->e, x->aid);
     sk_free(x);
@@ -913,11 +941,13 @@ static void take(struct sk_agent *a, const struct sk_event *ev) {
     if (ev->kind == SK_EV_FAILED || ev->kind == SK_EV_DONE) task_free(a, t);
 }
 
-void sk_agent_step(struct sk_agent *a) {
+bool sk_agent_step(struct sk_agent *a) {
     pthread_mutex_lock(&a->mu);
     struct aqueued *p = a->events.p;
-    uint32_t n = a->events.n;
+    uint64_t *dead = a->dead.p;
+    uint32_t n = a->events.n, n_dead = a->dead.n;
     memset(&a->events, 0, sizeof a->events);
+    memset(&a->dead, 0, sizeof a->dead);
     pthread_mutex_unlock(&a->mu);
     for (uint32_t i = 0; i < n; i++) {
         if (p[i].event) take(a, &p[i].event->ev);
@@ -925,6 +955,14 @@ void sk_agent_step(struct sk_agent *a) {
         sk_free(p[i].event);
     }
     sk_free(p);
+    for (uint32_t i = 0; i < n_dead; i++) {
+        const struct aactor *x = sk_map_get(&a->actors, dead[i]);
+        /* if its constructor has not ended, that says it */
+        if (x && !sk_map_get(&a->tasks, x->init))
+            say_failed(a, x->init, 0, SK_EACTOR, "the actor is dead");
+    }
+    sk_free(dead);
+    return n || n_dead;
 }
 
 /* ---- references ------------------------------------------------------------------------------ */
@@ -1197,6 +1235,7 @@ void sk_agent_destroy(struct sk_agent *a) {
     sk_map_deinit(&a->pins);
     sk_map_deinit(&a->envs);
     sk_vec_free(&a->events);
+    sk_vec_free(&a->dead);
     sk_vec_free(&a->shapes);
     pthread_mutex_destroy(&a->mu);
     sk_free(a);

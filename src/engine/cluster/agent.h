@@ -40,8 +40,8 @@ uint8_t *sk_agent_place(struct sk_agent *a, uint32_t from, const struct sk_cmsg 
 void sk_agent_unplace(struct sk_agent *a, void *owner);
 /* Call when node `number` cannot be reached: what is being read from it is missing. */
 void sk_agent_peer_lost(struct sk_agent *a, uint32_t number, const char *why);
-/* Turns the engine's events since the last call into messages. */
-void sk_agent_step(struct sk_agent *a);
+/* Turns the engine's events since the last call into messages. True: there were some. */
+bool sk_agent_step(struct sk_agent *a);
 /* Tells the driver how much is free: a sign of life. */
 void sk_agent_beat(struct sk_agent *a);
 /* A task has begun to wait for an object of another engine since the last beat: what it takes is

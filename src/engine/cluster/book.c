@@ -73,13 +73,16 @@ struct sk_node sk_book_node(const struct sk_book *b, uint32_t number) {
                           .alive = n->alive,
                           .draining = n->alive && n->draining,
                           .total = n->total,
-                          .free = n->free,
                           .capacity_bytes = n->capacity,
                           .resident_bytes = n->resident,
                           .disk_bytes = n->disk,
                           .promised_bytes = n->promised,
                           .disk_limit_bytes = n->disk_limit};
     memcpy(out.name, n->name, sizeof out.name);
+    /* What was sent there takes its share at once; what runs inside of tasks, the node tells. */
+    for (int i = 0; i < SK_RES_MAX; i++)
+        out.free.amount[i] =
+            SK_MAX(0, SK_MIN(n->free.amount[i], n->total.amount[i] - n->used.amount[i]));
     return out;
 }
 
@@ -454,7 +457,8 @@ bool sk_book_check(const struct sk_book *b) {
         }
         for (uint32_t k = 0; sk_map_next(&b->actors, &k, &key, &val);) {
             const struct sk_bactor *a = val;
-            if (a->node == n->number) cpu += b->shapes.p[a->init->shape]->need.amount[0];
+            if (a->node == n->number && !a->gone)
+                cpu += b->shapes.p[a->init->shape]->need.amount[0];
         }
         good = good && cpu == n->used.amount[0];
     }

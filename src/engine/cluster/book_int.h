@@ -92,6 +92,9 @@ struct sk_bactor {
     int32_t max_task_retries;
     uint32_t n_groups, *groups;
     char *why; /* of a dead actor */
+    /* Its node has said that it is dead. The node goes on answering its calls, with what happened;
+     * what it took there is free. */
+    bool gone;
 };
 
 struct sk_bshape {

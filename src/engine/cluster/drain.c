@@ -140,7 +140,9 @@ bool sk_book_empty(const struct sk_book *b, uint32_t number) {
     if (!n || !n->alive) return true;
     if (!n->draining || n->leaving.n || n->n_moving || !sk_list_empty(&n->sent)) return false;
     for (uint32_t i = 0; sk_map_next(&b->actors, &i, &key, &val);)
-        if (((const struct sk_bactor *)val)->node == number) return false;
+        if (((const struct sk_bactor *)val)->node == number &&
+            !((const struct sk_bactor *)val)->gone)
+            return false;
     for (uint32_t i = 0; sk_map_next(&b->values, &i, &key, &val);) {
         const struct sk_bval *v = val;
         if (v->node == number && v->stays) return false;

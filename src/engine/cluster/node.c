@@ -18,6 +18,8 @@
 #define TAG SK_TAG_ENGINE
 #define BEAT_NS (SK_SEC / 2)
 #define WAIT_NS (20 * SK_MS) /* as long as a task waits for an object: room for another one */
+/* Least time between two messages that tell what is free, when tasks begin and end. */
+#define SOON_NS (SK_SEC / 20)
 
 struct sk_cluster_node {
     struct sk_node_conf conf;
@@ -205,15 +207,19 @@ static bool alive(struct sk_cluster_node *n, int64_t now) {
 static void *serve(void *arg) {
     struct sk_cluster_node *n = arg;
     struct sk_err err = {0};
-    int64_t beat = sk_now_ns();
-    for (int64_t now = beat; alive(n, now); now = sk_now_ns()) {
-        sk_agent_step(n->agent);
-        if (n->driver && (now >= beat || sk_agent_stirred(n->agent))) {
+    int64_t told = sk_now_ns() - BEAT_NS; /* when the driver was last told what is free */
+    bool moved = false;                   /* there were events since */
+    for (int64_t now; alive(n, now = sk_now_ns());) {
+        if (sk_agent_step(n->agent)) moved = true;
+        int64_t pause = sk_agent_waits(n->agent) ? WAIT_NS : moved ? SOON_NS : BEAT_NS;
+        if (n->driver && (now >= told + pause || sk_agent_stirred(n->agent))) {
             sk_agent_beat(n->agent);
-            beat = now + (sk_agent_waits(n->agent) ? WAIT_NS : BEAT_NS);
+            told = now;
+            moved = false;
+            pause = sk_agent_waits(n->agent) ? WAIT_NS : BEAT_NS;
         }
         send_all(n);
-        int64_t until = n->driver ? SK_MAX(beat, now) : now + BEAT_NS;
+        int64_t until = n->driver ? SK_MAX(told + pause, now) : now + BEAT_NS;
         if (sk_tcp_pump(n->tcp, until, &err) != SK_OK) end(n, err.code, err.msg);
     }
     end(n, SK_OK, "the node was closed");

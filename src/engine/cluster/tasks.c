@@ -676,6 +676,17 @@ static void failed(struct sk_book *b, struct sk_btask *t, const struct sk_cmsg *
     finish(b, t, false, text);
 }
 
+/* A node says that an actor of its is dead, and does not start again. */
+static void actor_gone(struct sk_book *b, struct sk_bactor *a, const struct sk_bnode *n) {
+    if (!a->started || a->ended || a->gone || a->node != n->number) return;
+    a->gone = true;
+    a->init->retries = 0;
+    give_back(b, a->init, a->node);
+    struct sk_btold new = {
+        .ev = {.kind = SK_EV_FAILED, .task = a->init->id, .node = n->number, .code = SK_EACTOR}};
+    if (!sk_vec_push(&b->told, TAG, new)) abort();
+}
+
 /* True if the ids of the values are those of the task's returns. */
 static bool ids_good(const struct sk_btask *t, const struct sk_cmsg *m) {
     struct sk_rd r = sk_rd_init(m->event.values.p, m->event.values.n);
@@ -689,6 +700,8 @@ static bool ids_good(const struct sk_btask *t, const struct sk_cmsg *m) {
 sk_rc sk_btask_event(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m,
                      struct sk_err *err) {
     struct sk_btask *t = sk_map_get(&b->seqs, m->event.task);
+    if (t && t->is_init && t->state == SK_B_KEPT && m->event.kind == SK_EV_FAILED)
+        actor_gone(b, t->actor, n);
     if (!t || t->state != SK_B_SENT ||
         t->node != n->number) { /* it was ended here, or runs elsewhere */
         drop_values(n, m);
@@ -736,7 +749,7 @@ void sk_book_cancel(struct sk_book *b, uint64_t task, uint32_t flags) {
 void sk_bactor_maybe_free(struct sk_book *b, struct sk_bactor *a) {
     if (!a->ended || a->n_calls || a->init->state != SK_B_KEPT) return;
     SK_ASSERT(sk_list_empty(&a->calls) && a->init->is_init);
-    if (a->node) give_back(b, a->init, a->node);
+    if (a->node && !a->gone) give_back(b, a->init, a->node);
     sk_map_del(&b->actors, a->id);
     unref_arguments(b, a->init);
     sk_btask_free(b, a->init);

@@ -182,7 +182,7 @@ sk_rc sk_ghost_ask_nodes(struct sk_ghost *x, struct sk_err *err) {
                : SK_ERR(err, SK_ENOMEM, "rows of %zu nodes", n);
     }
     pthread_mutex_lock(&x->mu);
-    x->ask_done = request;
+    x->ask_done = SK_MAX(x->ask_done, request);
     if (rc == SK_OK && !sk_vec_reserve(&x->nodes, TAG, n))
         rc = SK_ERR(err, SK_ENOMEM, "rows of %zu nodes", n);
     if (rc == SK_OK && request == x->ask_made) { /* else they are asked for again */

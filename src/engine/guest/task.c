@@ -340,6 +340,14 @@ void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev) {
         .kind = ev->kind, .attempt = ev->attempt, .node = ev->node, .run_ns = ev->run_ns};
     if (ev->kind == SK_EV_YIELDED || ev->kind == SK_EV_DONE) out.note = ev->note;
     if (!t) { /* the host ended the task before this event arrived */
+        /* of a constructor: its actor is dead */
+        struct sk_gactor *a = sk_map_get(&x->actors, ev->task - 1);
+        if (a && a->started && x->g.actors && ev->kind == SK_EV_FAILED) {
+            a->n_calls++; /* keeps it */
+            sk_gactor_let_go(x, a);
+            a->n_calls--;
+            sk_gactor_maybe_end(x, a);
+        }
         for (uint32_t i = 0; i < ev->n_values; i++)
             if (ev->values[i].handle)
                 sk_ghost_order(

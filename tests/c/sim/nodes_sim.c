@@ -164,6 +164,8 @@ static sk_rc t_watch(struct sk_engine *e, sk_oid o, sk_tid s, struct sk_watch *w
                      struct sk_err *err) {
     struct tobj *t = sk_map_get(&toy_of(e)->objs, o.v);
     (void)s, (void)err;
+    if (sk_map_get(&toy_of(e)->actors, o.v))
+        return SK_OK; /* of its end: none dies by itself here */
     CHECK(t ? !t->foreign && !t->watch : may_be_gone());
     if (!t || !t->pending) return SK_EDONE;
     t->watch = w;

@@ -10,6 +10,8 @@ import pytest
 import skate
 import skate.util.queue
 
+from engine.waits import wait_until
+
 
 @pytest.fixture(scope="module", autouse=True)
 def nodes():
@@ -36,6 +38,15 @@ class Keeper:
 
     def inner(self):
         return [skate.put(1)]
+
+
+@skate.remote
+class Dies:
+    def get(self):
+        return 1
+
+    def pid(self):
+        return os.getpid()
 
 
 # ---- references ----
@@ -417,3 +428,38 @@ def test_a_node_does_not_know_the_names_of_actors():
         with pytest.raises(NotImplementedError, match="known to the driver only"):
             skate.get(f.remote())
     skate.get(a.get.remote())
+
+
+def test_the_name_of_an_actor_that_died_is_free():
+    """Nobody calls the actor any more, so no call says that it is dead."""
+    a = Dies.options(name="gone").remote()
+    assert skate.get(a.get.remote()) == 1
+    os.kill(skate.get(a.pid.remote()), 9)
+    wait_until(lambda: skate.util.list_named_actors() == [])
+    b = Dies.options(name="gone").remote()
+    assert skate.get(b.get.remote()) == 1
+    with pytest.raises(skate.exceptions.ActorDiedError):
+        skate.get(a.get.remote())
+
+
+def test_an_actor_that_starts_again_keeps_its_name():
+    a = Dies.options(name="again", max_restarts=1, max_task_retries=-1).remote()
+    first = skate.get(a.pid.remote())
+    os.kill(first, 9)
+    assert skate.get(a.pid.remote()) != first
+    assert skate.util.list_named_actors() == ["again"]
+
+
+# ---- what is free ----
+
+
+def test_an_actor_takes_its_resources_until_it_is_dead():
+    free = skate.available_resources()["CPU"]
+    a = Dies.options(num_cpus=1).remote()
+    assert skate.get(a.get.remote()) == 1
+    assert skate.available_resources()["CPU"] == free - 1
+    os.kill(skate.get(a.pid.remote()), 9)
+    wait_until(lambda: skate.available_resources()["CPU"] == free)
+    # the driver itself counts on that, too
+    kept = [Dies.options(num_cpus=1).remote() for _ in range(2)]
+    assert skate.get([k.get.remote() for k in kept]) == [1, 1]

@@ -431,6 +431,7 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
     if (sk_ltask_over(a->init)) sk_ltask_let_args_go(l, a->init);
     else sk_ltask_fail(l, a->init, SK_EACTOR, "the actor died before it was ready: %s", why);
     sk_actor_fail_calls(l, a, why);
+    while (a->watchers) sk_dep_tell(l, a->watchers);
     sk_progressed(l);
 }
 

@@ -38,6 +38,7 @@ struct sk_lactor {
     struct sk_lworker *worker;
     struct sk_list queue; /* calls whose turn has come, not sent yet, in order */
     struct sk_list callers;
+    struct sk_dep *watchers; /* watches of the actor's end */
     uint32_t n_callers, n_held;
     /* A call that other calls stood behind has ended: the next sk_actor_advance queues those other
      * calls. */

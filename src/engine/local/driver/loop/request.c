@@ -113,7 +113,9 @@ sk_rc sk_req_watch(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint6
                    uint64_t tid, struct sk_watch *watch, struct sk_err *err) {
     struct sk_ltask *t = oid ? NULL : sk_map_get(&l->tasks, tid);
     struct sk_obj *o = oid ? sk_obj_get(l, oid) : NULL;
-    if (oid ? !o || o->state != SK_O_PENDING : sk_stream_stirs(t)) return SK_EDONE;
+    struct sk_lactor *a = o && o->state == SK_O_ACTOR ? o->u.actor : NULL;
+    if (a ? a->state == SK_A_DEAD : oid ? !o || o->state != SK_O_PENDING : sk_stream_stirs(t))
+        return SK_EDONE;
     struct sk_req *q = sk_calloc(SK_TAG_ENGINE, sizeof *q + 8);
     if (!q) return SK_ERR(err, SK_ENOMEM, "no memory to watch an object");
     *q = (struct sk_req){
@@ -121,7 +123,9 @@ sk_rc sk_req_watch(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint6
     sk_list_init(&q->link);
     sk_list_init(&q->get.link);
     sk_rc rc = SK_OK;
-    if (oid) {
+    if (a) {
+        rc = sk_dep_add(&a->watchers, NULL, q);
+    } else if (oid) {
         SK_GO(sk_own_hold(l->own, oid, err));
         SK_DCHECK(q->n == 0); /* there is room for one id */
         q->oids[q->n++] = oid;
