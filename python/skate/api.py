@@ -292,7 +292,7 @@ def _open(a: Any, said: dict[str, Any]) -> Context:
         engine.close_processes()
         metrics_board.close()
         raise
-    if conf["prints"] and conf["engine"] == "local":
+    if conf["prints"]:
         prints.start(bool(conf["print_labels"]))
     _skate.stack_install(True)  # Ctrl-\, and `skate stack` from another terminal
     logging = a.logging_config or job_config.py_logging_config

@@ -62,8 +62,8 @@ struct sk_engine_conf {
      * a retry. 0: until it has run alone. -1: never. */
     int32_t oom_retries;
     int32_t task_retries; /* max_retries of tasks that do not set it */
-    /* local: receives the output of workers; lives longer than the engine (host.h). NULL: workers
-     * write to the driver's descriptors. */
+    /* local, cluster: receives the output of workers; lives longer than the engine (host.h). NULL:
+     * workers write to the driver's descriptors, or (cluster) their output is dropped. */
     struct sk_prints *prints;
     /* local: all ids of the engine are above this number, a multiple of SK_ID_RANGE (foreign.h),
      * and below the next one; 0 for the only engine of a job */

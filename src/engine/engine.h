@@ -133,6 +133,7 @@ struct sk_engine {
 struct sk_engine_conf;   /* defined in conf.h */
 struct sk_engine_class { /* engine/by/<name>.c defines sk_engine_by_<name> */
     const char *name;
+    bool prints; /* what its workers print comes to conf.prints */
     sk_rc (*open)(const struct sk_engine_conf *conf, struct sk_engine **out, struct sk_err *err);
     void (*close)(struct sk_engine *e); /* ends all tasks and processes, frees e */
 };

@@ -96,6 +96,9 @@ bool sk_prints_lost(const struct sk_prints *p);
 /* Reads what workers have printed and calls `line` for each whole line; by one thread at a time.
  * last: the workers have ended, so lines without an end are given, too. */
 void sk_prints_take(struct sk_prints *p, bool last, sk_prints_line *line, void *ctx);
+/* Hands in whole lines, each with its label and its newline, which workers elsewhere have printed:
+ * take gives them as one text. May be called by any thread. */
+void sk_prints_hand_in(struct sk_prints *p, int to, const char *text, size_t n);
 static inline bool sk_prints_due(const struct sk_prints *p) {
     /* True if a worker has printed since the last take. Cost: 1 ns. */
     const struct sk_prints_news *news = (const struct sk_prints_news *)(const void *)p;

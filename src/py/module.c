@@ -34,8 +34,7 @@ static PyObject *m_init(PyObject *module, PyObject *dict) {
     /* true if prints of tasks are shown; borrowed */
     PyObject *prints = PyDict_GetItemString(dict, "prints");
     if (py_conf_read(&k, st, dict) < 0) return NULL;
-    if (prints && strcmp(k.cls->name, "local") == 0 &&
-        !(k.c.prints = py_prints_open(prints != Py_True))) {
+    if (prints && k.cls->prints && !(k.c.prints = py_prints_open(prints != Py_True))) {
         py_conf_free(&k);
         return NULL;
     }

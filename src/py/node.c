@@ -11,6 +11,7 @@ struct given_node { /* the fields of the dict; borrowed */
     const char *listen, *name;
     struct sk_bytes secret;
     uint64_t job, store, id_base;
+    PyObject *labels;
 };
 
 #define F(...) PY_FIELD(struct given_node, __VA_ARGS__)
@@ -21,6 +22,7 @@ static const struct py_field field[] = {
     F("job_number", U64, job),
     F("object_store_memory", U64, store),
     F("id_base", U64, id_base),
+    F("print_labels", OBJECT, labels),
 };
 static const struct py_fields fields = {"node_open", SK_COUNT(field), 4, field};
 
@@ -40,10 +42,18 @@ static PyObject *m_node_open(PyObject *module, PyObject *dict) {
                              .secret = g.secret,
                              .listen_on = g.listen,
                              .name = g.name,
+                             .prints = st->prints,
+                             .labels = !g.labels || PyObject_IsTrue(g.labels),
                              .store_bytes = g.store,
                              .id_base = g.id_base};
     sk_rc rc = sk_node_open(&c, &st->node, &port, &err);
     return rc == SK_OK ? PyLong_FromLong(port) : py_raise(st, rc, &err);
+}
+
+static PyObject *m_node_prints(PyObject *module, PyObject *unused SK_UNUSED) {
+    struct py_state *st = PyModule_GetState(module);
+    if (st->node) sk_node_prints(st->node);
+    Py_RETURN_NONE;
 }
 
 static PyObject *m_node_wait(PyObject *module, PyObject *seconds) {
@@ -105,6 +115,8 @@ void py_node_close(struct py_state *st) {
 PyMethodDef py_node_methods[] = {
     {"node_open", m_node_open, METH_O,
      "Lets the engine of this process serve the driver of a job; the port where it listens."},
+    {"node_prints", m_node_prints, METH_NOARGS,
+     "Has what workers have printed sent to the driver; until then it is not shown here."},
     {"node_wait", m_node_wait, METH_O,
      "Waits until the driver has ended: '', or what happened to it; None: it has not yet."},
     {"node_join", m_node_join, METH_O,

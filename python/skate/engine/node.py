@@ -70,7 +70,8 @@ def open_node(given: Given) -> int:
     _job.hand(given.job)
     _job.tell(job)
     _skate.init(conf)
-    prints.start(bool(conf["print_labels"]))
+    labels = bool(conf["print_labels"])
+    prints.start(labels, _skate.node_prints)  # the driver shows them, until the node ends
     return _skate.node_open(
         {
             "listen": given.listen,
@@ -79,6 +80,7 @@ def open_node(given: Given) -> int:
             "job_number": given.number,
             "object_store_memory": int(conf["object_store_memory"]),
             "id_base": conf["id_base"],
+            "print_labels": labels,
         }
     )
 

@@ -109,8 +109,8 @@ class Here:
             to.write(by_value.dumps(given, protocol=5))
 
     def _show(self, lines: IO[bytes], stream: str) -> None:
-        """Shows what a node writes (its own text, and what its tasks print, with labels) on the
-        present sys.stdout or sys.stderr of this process, until the node ends."""
+        """Shows what a node itself writes on the present sys.stdout or sys.stderr of this process,
+        until the node ends. What its tasks print comes with its messages."""
         for line in lines:
             if self._shows or stream == "stderr":
                 prints.write(getattr(sys, stream), line.decode("utf-8", "backslashreplace"))

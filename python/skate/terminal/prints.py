@@ -1,7 +1,8 @@
 """Shows in the driver what tasks print: whole lines, with "(name pid=N)" in front, written to the
 present sys.stdout and sys.stderr of the driver (capsys, redirect_stdout, the cell of a notebook).
 
-A thread of the driver reads the lines from the pipes of the workers (engine/local/wire/prints.c). A
+A thread of the driver reads the lines from the pipes of the workers (engine/local/wire/prints.c), or
+gets them from the nodes of a cluster, which do so. A
 call that waits for tasks (get, wait, the next block of a Dataset) also reads them before it
 returns, so the prints of a task's Python code are shown before the caller has the task's value.
 Output of C code and of child programs may be shown a little later. If a worker's pipe is full (64
@@ -31,21 +32,26 @@ _over = None  # a lock that the thread that shows prints holds while it runs
 # ---- The driver's side: showing prints.
 
 
-def start(labels):
-    """Starts showing prints. Is called when the engine is open."""
+def start(labels, to=None):
+    """Starts showing prints. Is called when the engine is open.
+
+    Args:
+        labels: Whether lines have "(name pid=N) " in front.
+        to: Called when there are some, in the place of show().
+    """
     global _labels, _over
     _labels = labels
-    _skate.set_hooks(prints=show)
+    _skate.set_hooks(prints=to or show)
     _over = _thread.allocate_lock()
     _over.acquire()
-    _thread.start_new_thread(_work, (_over,))
+    _thread.start_new_thread(_work, (_over, to or show))
 
 
-def _work(over):
+def _work(over, to):
     try:
         pause = 0
         while _skate.prints_wait(pause):
-            show()
+            to()
             pause = PAUSE_MS
     finally:
         over.release()

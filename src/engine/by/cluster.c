@@ -19,6 +19,7 @@
 #include "engine/cluster/cluster.h"
 #include "engine/cluster/tcp.h"
 #include "engine/conf.h"
+#include "engine/host.h"
 
 #define TAG SK_TAG_ENGINE
 #define BEAT_NS (SK_SEC / 2)
@@ -47,7 +48,8 @@ struct link {              /* to a node */
 struct sk_cluster {
     struct sk_cluster_conf conf;
     uint8_t secret[SK_SECRET];
-    struct sk_tcp *tcp; /* owned by the thread, or, before it runs, by open */
+    struct sk_prints *prints; /* may be NULL */
+    struct sk_tcp *tcp;       /* owned by the thread, or, before it runs, by open */
     SK_VEC(struct link) links;
     struct sk_err refused; /* code != 0: a node did not answer as it must, at the start */
     pthread_mutex_t mu;    /* guards what follows */
@@ -160,6 +162,11 @@ static sk_rc on_message(void *ctx, uint32_t conn, const struct sk_cmsg *m, struc
     if (!l->answered) {
         SK_TRY(welcomed(l, m, err));
         return l->join ? joined(c, l, err) : SK_OK;
+    }
+    if (m->type == SK_CMSG_PRINTS) {
+        if (c->prints)
+            sk_prints_hand_in(c->prints, (int)m->prints.to, m->prints.text.p, m->prints.text.n);
+        return SK_OK;
     }
     if (!l->number) return SK_OK; /* a sign of life while others are waited for */
     pthread_mutex_lock(&c->mu);
@@ -614,6 +621,7 @@ static sk_rc open_cluster(const struct sk_engine_conf *conf, struct sk_engine **
     struct sk_cluster *c = sk_calloc(TAG, sizeof *c);
     if (!c) return SK_ERR(err, SK_ENOMEM, "engine cluster");
     c->conf = *k;
+    c->prints = conf->prints;
     if (!c->conf.lease_ns) c->conf.lease_ns = 5 * SK_SEC;
     if (!c->conf.patience_ns) c->conf.patience_ns = 10 * SK_SEC;
     memcpy(c->secret, k->secret.p, SK_SECRET);
@@ -655,4 +663,4 @@ static sk_rc open_cluster(const struct sk_engine_conf *conf, struct sk_engine **
 static void close_cluster(struct sk_engine *e) { sk_engine_by_guest.close(e); }
 
 const struct sk_engine_class sk_engine_by_cluster = {
-    .name = "cluster", .open = open_cluster, .close = close_cluster};
+    .name = "cluster", .prints = true, .open = open_cluster, .close = close_cluster};

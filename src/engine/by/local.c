@@ -196,4 +196,4 @@ out:
 }
 
 const struct sk_engine_class sk_engine_by_local = {
-    .name = "local", .open = l_open, .close = l_close};
+    .name = "local", .prints = true, .open = l_open, .close = l_close};

@@ -14,10 +14,12 @@
 #include "base/containers/vec.h"
 #include "engine/cluster/abroad.h"
 #include "engine/envs.h"
+#include "engine/host.h"
 #include "engine/inner.h"
 #include "engine/watch.h"
 
 #define TAG SK_TAG_ENGINE
+#define PRINTS_MOST (64u << 10) /* of lines in one message */
 
 struct aval { /* a value that the driver knows to be here, or to be on its way */
     uint64_t id;
@@ -941,6 +943,40 @@ static void take(struct sk_agent *a, const struct sk_event *ev) {
     if (ev->kind == SK_EV_FAILED || ev->kind == SK_EV_DONE) task_free(a, t);
 }
 
+struct printed { /* successive lines for the same stream */
+    struct sk_agent *a;
+    int to;
+    SK_VEC(char) text;
+};
+
+static void say_printed(struct printed *p) {
+    struct sk_cmsg m = {.type = SK_CMSG_PRINTS,
+                        .prints = {(uint32_t)p->to, {p->text.p, p->text.n}}};
+    if (p->text.n) to_driver(p->a, &m);
+    p->text.n = 0;
+}
+
+static void printed(void *ctx, int to, const char *label, const char *text, size_t n) {
+    struct printed *p = ctx;
+    size_t k = p->a->conf.labels ? strlen(label) : 0;
+    SK_DCHECK(to == 1 || to == 2);
+    if (to != p->to || p->text.n > PRINTS_MOST) say_printed(p);
+    p->to = to;
+    if (!sk_vec_reserve(&p->text, TAG, (uint64_t)p->text.n + k + n + 1)) return;
+    memcpy(p->text.p + p->text.n, label, k);
+    memcpy(p->text.p + p->text.n + k, text, n);
+    p->text.n += (uint32_t)(k + n + 1);
+    p->text.p[p->text.n - 1] = '\n';
+}
+
+void sk_agent_prints(struct sk_agent *a) {
+    struct printed p = {.a = a};
+    if (!a->conf.prints) return;
+    sk_prints_take(a->conf.prints, false, printed, &p);
+    say_printed(&p);
+    sk_vec_free(&p.text);
+}
+
 bool sk_agent_step(struct sk_agent *a) {
     pthread_mutex_lock(&a->mu);
     struct aqueued *p = a->events.p;
@@ -949,6 +985,7 @@ bool sk_agent_step(struct sk_agent *a) {
     memset(&a->events, 0, sizeof a->events);
     memset(&a->dead, 0, sizeof a->dead);
     pthread_mutex_unlock(&a->mu);
+    if (a->conf.prints && sk_prints_due(a->conf.prints)) sk_agent_prints(a);
     for (uint32_t i = 0; i < n; i++) {
         if (p[i].event) take(a, &p[i].event->ev);
         else sk_arefs_news(a->refs, p[i].news);

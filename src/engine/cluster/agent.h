@@ -23,6 +23,9 @@ struct sk_agent_conf {
     void (*wake)(void *ctx);
     void *ctx;
     uint64_t id_base; /* of the engine (conf.h); 0: it knows no objects of others */
+    /* What the engine's workers print, or NULL; taken here only, while the agent exists. */
+    struct sk_prints *prints;
+    bool labels; /* lines have "(name pid=N) " in front */
 };
 sk_rc sk_agent_create(struct sk_agent **out, const struct sk_agent_conf *conf,
                       struct sk_err *err) SK_MUST_USE;
@@ -40,8 +43,11 @@ uint8_t *sk_agent_place(struct sk_agent *a, uint32_t from, const struct sk_cmsg 
 void sk_agent_unplace(struct sk_agent *a, void *owner);
 /* Call when node `number` cannot be reached: what is being read from it is missing. */
 void sk_agent_peer_lost(struct sk_agent *a, uint32_t number, const char *why);
-/* Turns the engine's events since the last call into messages. True: there were some. */
+/* Turns the engine's events since the last call into messages, and before them what their tasks
+ * have printed. True: there were events. */
 bool sk_agent_step(struct sk_agent *a);
+/* Tells the driver what was printed since. */
+void sk_agent_prints(struct sk_agent *a);
 /* Tells the driver how much is free: a sign of life. */
 void sk_agent_beat(struct sk_agent *a);
 /* A task has begun to wait for an object of another engine since the last beat: what it takes is

@@ -301,6 +301,10 @@ static void write_body(struct sk_wr *w, const struct sk_cmsg *m) {
         sk_wr_u64(w, m->brought.id);
         sk_wr_u32(w, (uint32_t)m->brought.rc);
         break;
+    case SK_CMSG_PRINTS:
+        sk_wr_u32(w, m->prints.to);
+        bytes(w, m->prints.text);
+        break;
     }
 }
 
@@ -406,6 +410,12 @@ static void read_body(struct sk_rd *r, struct sk_cmsg *m) {
         m->brought.ask = sk_rd_u64(r);
         m->brought.id = sk_rd_u64(r);
         m->brought.rc = (int32_t)sk_rd_u32(r);
+        break;
+    case SK_CMSG_PRINTS:
+        m->prints.to = sk_rd_u32(r);
+        m->prints.text = sk_rd_bytes(r);
+        r->bad = r->bad || m->prints.to < 1 || m->prints.to > 2 || !m->prints.text.n ||
+                 ((const char *)m->prints.text.p)[m->prints.text.n - 1] != '\n';
         break;
     default: r->bad = true;
     }

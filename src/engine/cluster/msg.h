@@ -6,7 +6,7 @@
  *
  *     both ways        HELLO, WELCOME, BEAT, BYE
  *     driver -> node   PEER, ENV, RUN, CANCEL, END_ACTOR, PUT, DROP, FETCH, BRING
- *     node -> driver   EVENT, VALUE, STATE, MISSING, BROUGHT, WANT
+ *     node -> driver   EVENT, VALUE, STATE, MISSING, BROUGHT, WANT, PRINTS
  *     references       DEFINE, HOLD, UNHOLD, THERE, CALL, ENDED, KILL: both ways between a driver
  *                      and a node
  *     node <-> node    READ, DATA
@@ -32,7 +32,7 @@
 #include "engine/task.h"
 
 enum {
-    SK_CMSG_VERSION = 4,
+    SK_CMSG_VERSION = 5,
     SK_CMSG_HEAD = 8,
     /* longest body of a peer whose HELLO has not been accepted yet */
     SK_CMSG_STRANGER = 1024,
@@ -75,6 +75,7 @@ enum sk_cmsg_type {
     SK_CMSG_KILL,
     SK_CMSG_BRING,
     SK_CMSG_BROUGHT,
+    SK_CMSG_PRINTS,
 };
 
 enum { SK_ROLE_DRIVER = 1, SK_ROLE_NODE = 2 };
@@ -236,6 +237,10 @@ struct sk_cmsg {
             uint64_t ask, id;
             int32_t rc; /* SK_ENOENT: that node does not have it; else it cannot be reached */
         } brought;
+        struct {         /* what tasks have printed: whole lines, before the ends of these tasks */
+            uint32_t to; /* 1: stdout, 2: stderr */
+            struct sk_bytes text;
+        } prints;
     };
 };
 

@@ -5,6 +5,7 @@
 #include "engine/cluster/node.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -37,6 +38,7 @@ struct sk_cluster_node {
     pthread_mutex_t mu;
     pthread_cond_t over_cond;
     bool over, stop; /* guarded by mu */
+    atomic_bool printed;
     struct sk_err why;
 };
 
@@ -218,6 +220,7 @@ static void *serve(void *arg) {
             moved = false;
             pause = sk_agent_waits(n->agent) ? WAIT_NS : BEAT_NS;
         }
+        if (atomic_exchange(&n->printed, false)) sk_agent_prints(n->agent);
         send_all(n);
         int64_t until = n->driver ? SK_MAX(told + pause, now) : now + BEAT_NS;
         if (sk_tcp_pump(n->tcp, until, &err) != SK_OK) end(n, err.code, err.msg);
@@ -264,7 +267,7 @@ sk_rc sk_node_open(const struct sk_node_conf *conf, struct sk_cluster_node **out
     pthread_cond_init(&n->over_cond, &ca);
     pthread_condattr_destroy(&ca);
     struct sk_tcp_hooks hooks = {n, on_message, on_closed, place, unplace};
-    struct sk_agent_conf agent = {n->e, wake, n, conf->id_base};
+    struct sk_agent_conf agent = {n->e, wake, n, conf->id_base, conf->prints, conf->labels};
     sk_rc rc = (n->name = sk_strdup(TAG, conf->name ? conf->name : "node"))
                    ? SK_OK
                    : SK_ERR(err, SK_ENOMEM, "node");
@@ -278,6 +281,11 @@ sk_rc sk_node_open(const struct sk_node_conf *conf, struct sk_cluster_node **out
     if (rc == SK_OK) *out = n;
     else forget(n);
     return rc;
+}
+
+void sk_node_prints(struct sk_cluster_node *n) {
+    atomic_store(&n->printed, true);
+    sk_tcp_wake(n->tcp);
 }
 
 sk_rc sk_node_wait(struct sk_cluster_node *n, int64_t deadline_ns, struct sk_err *err) {

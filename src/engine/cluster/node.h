@@ -11,6 +11,10 @@ struct sk_node_conf {
     struct sk_bytes secret;   /* 32 bytes that the driver and all nodes of the job know */
     const char *listen_on;    /* address of this machine, numeric: "10.0.0.7", "::1" */
     const char *name;         /* for messages */
+    /* What the engine's workers print (host.h), which the driver shows; NULL: it does not. Nobody
+     * else takes it while the node is open. */
+    struct sk_prints *prints;
+    bool labels; /* its lines have labels */
     uint64_t store_bytes;
     uint64_t id_base; /* of the engine (conf.h); no other node of the job has the same */
     /* The node ends if it has heard nothing of the driver for this long; 0: 5 s. */
@@ -27,6 +31,9 @@ sk_rc sk_node_open(const struct sk_node_conf *conf, struct sk_cluster_node **out
 /* Waits until the node has ended: the driver said so (SK_OK), it is gone (SK_EDEAD), or it never
  * came (SK_ETIMEOUT); *err says which. Or until the deadline: SK_EAGAIN. */
 sk_rc sk_node_wait(struct sk_cluster_node *n, int64_t deadline_ns, struct sk_err *err) SK_MUST_USE;
+/* Says that workers have printed (sk_prints_wait), so that it is sent. May be called by any
+ * thread. */
+void sk_node_prints(struct sk_cluster_node *n);
 /* Ends all tasks of the node and frees it. The engine stays open. */
 void sk_node_close(struct sk_cluster_node *n);
 

@@ -183,6 +183,9 @@ static size_t make(uint8_t *p, size_t cap) {
             m = (struct sk_cmsg){.type = SK_CMSG_VALUE,
                                  .value = {.ask = word(), .bytes = {"abc", 3}}};
         if (other == 2) m = (struct sk_cmsg){.type = SK_CMSG_STATE};
+        if (other == 5)
+            m = (struct sk_cmsg){.type = SK_CMSG_PRINTS,
+                                 .prints = {(uint32_t)(next() % 4), {"(f) a\n", next() % 7}}};
         if (other == 4)
             m = (struct sk_cmsg){
                 .type = SK_CMSG_BROUGHT,

@@ -548,8 +548,10 @@ static void node_start(uint32_t i) {
     sk_map_init(&x->objs, SK_TAG_TEST);
     sk_map_init(&x->actors, SK_TAG_TEST);
     sk_list_init(&x->tasks);
-    CHECK_OK(
-        sk_agent_create(&n->agent, &(struct sk_agent_conf){&x->e, woken, n, x->id_base}, NULL));
+    CHECK_OK(sk_agent_create(
+        &n->agent,
+        &(struct sk_agent_conf){.engine = &x->e, .wake = woken, .ctx = n, .id_base = x->id_base},
+        NULL));
     struct sk_cmsg w = {.type = SK_CMSG_WELCOME,
                         .welcome = {.incarnation = test_rand() | 1,
                                     .total.amount = {(1 + (int64_t)test_below(3)) * SK_RES_UNIT},

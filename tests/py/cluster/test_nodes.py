@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import sys
 import threading
 
 import numpy as np
@@ -454,12 +455,28 @@ def test_an_actor_that_starts_again_keeps_its_name():
 
 
 def test_an_actor_takes_its_resources_until_it_is_dead():
-    free = skate.available_resources()["CPU"]
+    wait_until(lambda: skate.available_resources().get("CPU") == 2)
     a = Dies.options(num_cpus=1).remote()
     assert skate.get(a.get.remote()) == 1
-    assert skate.available_resources()["CPU"] == free - 1
+    assert skate.available_resources()["CPU"] == 1
     os.kill(skate.get(a.pid.remote()), 9)
-    wait_until(lambda: skate.available_resources()["CPU"] == free)
+    wait_until(lambda: skate.available_resources()["CPU"] == 2)
     # the driver itself counts on that, too
     kept = [Dies.options(num_cpus=1).remote() for _ in range(2)]
     assert skate.get([k.get.remote() for k in kept]) == [1, 1]
+
+
+# ---- prints ----
+
+
+def test_prints_are_there_when_get_returns(capsys):
+    @skate.remote
+    def says(i):
+        print("said", i)
+        print("an error", i, file=sys.stderr)
+        return i
+
+    for i in range(20):
+        assert skate.get(says.remote(i)) == i
+        out, err = capsys.readouterr()
+        assert out.endswith(f") said {i}\n") and err.endswith(f") an error {i}\n")

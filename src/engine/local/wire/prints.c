@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -37,6 +38,10 @@
 #define READ_MOST (64u << 10)
 #define AT_ONCE 64
 
+struct hello {
+    uint32_t slot;
+    int32_t pid;
+};
 struct source {
     int fd, to;
     struct sk_fd_id id;
@@ -55,6 +60,12 @@ struct sk_prints {
     const uint8_t *ctl;
     size_t ctl_size;
     SK_VEC(struct source *) sources;
+    struct { /* lines that were handed in: of each text `to`, its length (4 bytes each), its bytes
+              */
+        pthread_mutex_t mu;
+        SK_VEC(char) text;
+        _Atomic uint32_t n; /* the counter for `news`, where there is no control segment */
+    } in;
     char buf[READ_MOST];
 };
 
@@ -84,6 +95,8 @@ sk_rc sk_prints_open(bool none, struct sk_prints **out, struct sk_err *err) {
         sk_prints_close(p);
         return rc;
     }
+    pthread_mutex_init(&p->in.mu, NULL);
+    p->news.now = &p->in.n;
     for (int i = 0; i < 2; i++) p->hand_id[i] = sk_fd_id(p->hand[i]);
     p->ep_id = sk_fd_id(p->ep);
     p->wake_id = sk_fd_id(p->wake);
@@ -141,6 +154,7 @@ void sk_prints_close(struct sk_prints *p) {
     while (p->sources.n) forget(p, p->sources.p[0]);
     SK_DCHECK(!p->sources.n);
     sk_vec_free(&p->sources);
+    sk_vec_free(&p->in.text);
     close_all(p);
     if (p->ctl) (void)munmap((void *)(uintptr_t)p->ctl, p->ctl_size);
     sk_free(p);
@@ -173,12 +187,40 @@ bool sk_prints_wait(struct sk_prints *p, int pause_ms) {
     return !ended(p, 0);
 }
 
+void sk_prints_hand_in(struct sk_prints *p, int to, const char *text, size_t n) {
+    uint32_t head[2] = {(uint32_t)to, (uint32_t)n};
+    struct hello none = {0};
+    if (!n || p->none || sk_prints_lost(p)) return;
+    pthread_mutex_lock(&p->in.mu);
+    bool room = n <= UINT32_MAX &&
+                sk_vec_reserve(&p->in.text, SK_TAG_ENGINE, p->in.text.n + sizeof head + n);
+    if (room) {
+        memcpy(p->in.text.p + p->in.text.n, head, sizeof head);
+        memcpy(p->in.text.p + p->in.text.n + sizeof head, text, n);
+        p->in.text.n += (uint32_t)(sizeof head + n);
+        atomic_fetch_add_explicit(&p->in.n, 1, memory_order_release);
+    }
+    pthread_mutex_unlock(&p->in.mu);
+    /* wakes the thread that shows lines, as a new worker does */
+    (void)send(p->hand[1], &none, sizeof none, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void take_handed(struct sk_prints *p, sk_prints_line *line, void *ctx) {
+    pthread_mutex_lock(&p->in.mu);
+    char *text = p->in.text.p;
+    uint32_t n = p->in.text.n, head[2];
+    memset(&p->in.text, 0, sizeof p->in.text);
+    pthread_mutex_unlock(&p->in.mu);
+    for (uint32_t at = 0; at < n; at += (uint32_t)sizeof head + head[1]) {
+        memcpy(head, text + at, sizeof head);
+        SK_DCHECK(head[1] && text[at + sizeof head + head[1] - 1] == '\n');
+        line(ctx, (int)head[0], "", text + at + sizeof head, head[1] - 1);
+    }
+    sk_free(text);
+}
+
 /* ---- new workers ----------------------------------------------------------------------------- */
 
-struct hello {
-    uint32_t slot;
-    int32_t pid;
-};
 union rights {
     struct cmsghdr align;
     char bytes[CMSG_SPACE(2 * sizeof(int))];
@@ -311,6 +353,7 @@ void sk_prints_take(struct sk_prints *p, bool last, sk_prints_line *line, void *
     /* taken before reading, so that text printed later counts as new */
     p->news.seen = atomic_load_explicit(p->news.now, memory_order_acquire);
     welcome(p);
+    take_handed(p, line, ctx);
     for (uint32_t left = last ? 0 : p->sources.n; left;) {
         struct epoll_event ev[AT_ONCE];
         int n = epoll_wait(p->ep, ev, AT_ONCE, 0);
