@@ -386,7 +386,7 @@ def _job_facts(
         "temp_dir": a._temp_dir,
         "runtime_env": {k: v for k, v in runtime_env.items() if k != "worker_process_setup_hook"},
     }
-    if conf["engine"] == "local":
+    if conf["engine"] in engine.HERE:
         job["metrics"] = metrics_board.create()
     logging = a.logging_config or job_config.py_logging_config
     if logging:

@@ -86,6 +86,9 @@ if TYPE_CHECKING:
 # What starts the nodes of the engine `cluster`, as module:Class.
 STARTERS = {"cluster": "skate.engine.nodes:Here", "ray": "skate.engine.ray:Nodes"}
 
+# The engines whose workers are processes of this machine.
+HERE = ("local", "cluster")
+
 # The nodes of the engine that is open, as long as this process has started them.
 _nodes: Any = None
 

@@ -101,6 +101,12 @@ def test_page(start, capsys):
         assert ("a page shows this program: http://127.0.0.1:" in said) is opened
 
 
+@pytest.mark.parametrize("by_env", [False, True])
+def test_nodes(start, by_env):
+    start(by_env, nodes=2)
+    assert _skate.engine() == "cluster" and len(skate.nodes()) == 2
+
+
 def test_address(start):
     for by_env in (False, True):
         with pytest.raises(ConnectionError, match="address='nowhere'.*HOST:PORT"):
@@ -447,6 +453,7 @@ HEARD = {
 # them.
 OF_THE_ENGINE = {
     "address",
+    "nodes",
     "memory_usage_threshold",
     "spin_us",
     "idle_reap_s",
