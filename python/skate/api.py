@@ -388,6 +388,7 @@ def _job_facts(
     }
     if conf["engine"] in engine.HERE:
         job["metrics"] = metrics_board.create()
+        job["address"] = "127.0.0.1"
     logging = a.logging_config or job_config.py_logging_config
     if logging:
         job["logging"] = vars(logging)
@@ -803,7 +804,7 @@ def _node_of_cluster(
     return {
         "NodeID": own,
         "Alive": alive,
-        "NodeManagerAddress": name,
+        "NodeManagerAddress": _job.facts().get("address", name),
         "NodeManagerHostname": name,
         "NodeName": name,
         "alive": alive,

@@ -7,8 +7,8 @@
  * arguments, and the order of events. The guest runs tasks whose arguments exist, and keeps
  * values behind handles of its own: the host drops a handle when the value has no reference any
  * more. One thread of the host makes all calls but `fetch`, `let_go`, `drop`, `join` and `drain`,
- * which come from any thread (and `nodes`, see nodes_now). No lock of the host is held during any call, so a guest may take
- * locks of its language. */
+ * which come from any thread (and `nodes`, see nodes_now). No lock of the host is held during any
+ * call, so a guest may take locks of its language. */
 #ifndef SK_GUEST_H
 #define SK_GUEST_H
 
@@ -57,6 +57,12 @@ struct sk_guest_task {
     bool no_wait;
     const struct sk_guest_value *args;
     uint32_t n_args;
+};
+enum sk_guest_end {
+    SK_GUEST_KILL,    /* at once */
+    SK_GUEST_RESTART, /* as KILL, and it starts again if it may */
+    /* No handle of it is left, and no call: it ends in order, as when a program ends. */
+    SK_GUEST_LEAVE
 };
 struct sk_guest_event {
     enum sk_event_kind kind; /* STARTED, YIELDED, DONE, FAILED */
@@ -129,7 +135,7 @@ struct sk_guest_ops {
     /* Cancels a task, which still ends with an event. flags: SK_CANCEL_*. */
     void (*cancel)(void *ctx, uint64_t task, uint32_t flags);
     /* Ends an actor now; its calls that are under way end with events. */
-    void (*actor_end)(void *ctx, uint64_t actor, bool restart);
+    void (*actor_end)(void *ctx, uint64_t actor, enum sk_guest_end how);
     /* The environment (envs.h) with this number, before the first task that needs it. NULL: the
      * guest has none. */
     void (*env)(void *ctx, uint32_t number, struct sk_bytes env);

@@ -92,8 +92,8 @@ static void g_cancel(void *ctx, uint64_t task, uint32_t flags) {
     for (uint32_t i = 0; i < f.told.n; i++)
         if (f.told.p[i].task == task) f.told.p[i].cancelled = true;
 }
-static void g_actor_end(void *ctx, uint64_t actor, bool restart) {
-    (void)ctx, (void)restart;
+static void g_actor_end(void *ctx, uint64_t actor, enum sk_guest_end how) {
+    (void)ctx, (void)how;
     f.n_ended++;
     for (uint32_t i = 0; i < f.told.n; i++)
         if (f.told.p[i].actor == actor) f.told.p[i].cancelled = true;

@@ -431,9 +431,9 @@ static void g_cancel(void *ctx, uint64_t task, uint32_t flags) {
     (void)unlock(c, SK_OK, true);
 }
 
-static void g_actor_end(void *ctx, uint64_t actor, bool restart) {
+static void g_actor_end(void *ctx, uint64_t actor, enum sk_guest_end how) {
     struct sk_cluster *c = lock(ctx);
-    sk_book_actor_end(c->book, actor, restart);
+    sk_book_actor_end(c->book, actor, how);
     (void)unlock(c, SK_OK, true);
 }
 

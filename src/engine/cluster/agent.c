@@ -777,7 +777,8 @@ static void actor_free(struct sk_agent *a, struct aactor *x) {
     sk_free(x);
 }
 
-static void end_actor(struct sk_agent *a, uint64_t id, bool restart) {
+static void end_actor(struct sk_agent *a, uint64_t id, uint32_t flags) {
+    bool restart = (flags & SK_RUN_RESTART) != 0;
     struct aactor *x = sk_map_get(&a->actors, id);
     SK_LIST_EACH_SAFE (it, tmp, &a->waiting) { /* its constructor may still wait */
         struct atask *t = sk_container_of(it, struct atask, link);
@@ -785,7 +786,8 @@ static void end_actor(struct sk_agent *a, uint64_t id, bool restart) {
             task_fail(a, t, SK_EACTOR, "the actor was ended before it began");
     }
     if (!x) return;
-    (void)!a->e->ops->actor_end(a->e, x->aid, !restart, NULL); /* it may have ended by itself */
+    if (!(flags & SK_RUN_LEAVE)) /* else it ends as its last handle goes */
+        (void)!a->e->ops->actor_end(a->e, x->aid, !restart, NULL); /* it may have ended by itself */
     if (!restart) actor_free(a, x);
 }
 
@@ -1124,9 +1126,7 @@ sk_rc sk_agent_message(struct sk_agent *a, uint32_t from, const struct sk_cmsg *
     case SK_CMSG_ENV: env(a, m); return SK_OK;
     case SK_CMSG_RUN: return run(a, m, err);
     case SK_CMSG_CANCEL: cancel(a, m); return SK_OK;
-    case SK_CMSG_END_ACTOR:
-        end_actor(a, m->end.id, (m->end.flags & SK_RUN_RESTART) != 0);
-        return SK_OK;
+    case SK_CMSG_END_ACTOR: end_actor(a, m->end.id, m->end.flags); return SK_OK;
     case SK_CMSG_PUT: put(a, m); return SK_OK;
     case SK_CMSG_FETCH: answer(a, 0, m); return SK_OK;
     case SK_CMSG_BRING: bring(a, m); return SK_OK;
@@ -1233,7 +1233,7 @@ void sk_agent_destroy(struct sk_agent *a) {
     a->closing = true;
     for (uint32_t i = 0; sk_map_next(&a->actors, &i, &key, &val);)
         if (!sk_vec_push(&ids, TAG, key)) abort();
-    for (uint32_t i = 0; i < ids.n; i++) end_actor(a, ids.p[i], false);
+    for (uint32_t i = 0; i < ids.n; i++) end_actor(a, ids.p[i], 0);
     ids.n = 0;
     for (uint32_t i = 0; sk_map_next(&a->tasks, &i, &key, &val);)
         if (!sk_vec_push(&ids, TAG, key)) abort();

@@ -72,7 +72,7 @@ void sk_book_env(struct sk_book *b, uint32_t number, struct sk_bytes env);
 sk_rc sk_book_submit(struct sk_book *b, const struct sk_guest_task *t,
                      struct sk_err *err) SK_MUST_USE;
 void sk_book_cancel(struct sk_book *b, uint64_t task, uint32_t flags); /* SK_CANCEL_* */
-void sk_book_actor_end(struct sk_book *b, uint64_t actor, bool restart);
+void sk_book_actor_end(struct sk_book *b, uint64_t actor, enum sk_guest_end how);
 /* Takes the reference of `blob` over, on failure, too. */
 sk_rc sk_book_put(struct sk_book *b, struct sk_bblob *blob, struct sk_bval **out,
                   struct sk_err *err) SK_MUST_USE;

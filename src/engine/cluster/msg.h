@@ -79,8 +79,8 @@ enum sk_cmsg_type {
 };
 
 enum { SK_ROLE_DRIVER = 1, SK_ROLE_NODE = 2 };
-/* flags of RUN, and (the first two, NO_WAIT) of CALL; of CANCEL: SK_RUN_FORCE,
- * SK_RUN_CHILDREN; of END_ACTOR and KILL: SK_RUN_RESTART */
+/* flags of RUN, and (the first two, NO_WAIT) of CALL; of CANCEL: SK_RUN_FORCE, SK_RUN_CHILDREN; of
+ * END_ACTOR: SK_RUN_RESTART, SK_RUN_LEAVE; of KILL: SK_RUN_RESTART */
 enum {
     SK_RUN_INIT = 1,
     SK_RUN_RETRY_ERRORS = 2,
@@ -90,7 +90,8 @@ enum {
     SK_RUN_NO_WAIT = 32, /* of a call: sk_task_opts.no_wait */
     /* of a call: the first one after the calls of its actor came back as MISSING */
     SK_RUN_RESUME = 64,
-    SK_RUN_CHILDREN = 128
+    SK_RUN_CHILDREN = 128,
+    SK_RUN_LEAVE = 256 /* the actor ends in order */
 };
 
 struct sk_cmsg_arg { /* an argument of RUN */

@@ -790,16 +790,21 @@ bool sk_bactor_move(struct sk_book *b, struct sk_bactor *a) {
     return true;
 }
 
-void sk_book_actor_end(struct sk_book *b, uint64_t actor, bool restart) {
+void sk_book_actor_end(struct sk_book *b, uint64_t actor, enum sk_guest_end how) {
     struct sk_bactor *a = sk_map_get(&b->actors, actor);
     if (!a || a->ended) return;
     struct sk_bnode *n = sk_bnode_of(b, a->node);
+    bool lives = how == SK_GUEST_RESTART && (n || a->init->retries);
     if (n) {
         struct sk_cmsg m = {.type = SK_CMSG_END_ACTOR,
-                            .end = {a->id, restart ? SK_RUN_RESTART : 0u}};
+                            .end = {a->id, how == SK_GUEST_RESTART ? SK_RUN_RESTART
+                                           : how == SK_GUEST_LEAVE ? SK_RUN_LEAVE
+                                                                   : 0u}};
         sk_bnode_send(n, &m);
+    } else if (lives && a->init->retries > 0) {
+        a->init->retries--; /* it has no process yet, and the kill costs a restart all the same */
     }
-    if (restart) return;
+    if (lives) return;
     a->ended = true;
     if (a->init->state == SK_B_READY || a->init->state == SK_B_BLOCKED) {
         a->n_calls++;

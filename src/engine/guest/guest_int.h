@@ -124,11 +124,12 @@ enum sk_gorder_kind {
 };
 struct sk_gorder { /* an order to the guest, carried out by the host's thread */
     enum sk_gorder_kind kind;
-    bool flag;      /* ACTOR_END: restart. KILL: no restart */
-    uint32_t flags; /* CANCEL: SK_CANCEL_* */
-    uint64_t id;    /* id of the function, task or actor; number of the environment */
-    void *handle;   /* DROP: the handle to be dropped */
-    char *name;     /* DEFINE: owned by the order, as are the bytes, also of ENV */
+    bool flag;             /* KILL: no restart */
+    enum sk_guest_end how; /* ACTOR_END */
+    uint32_t flags;        /* CANCEL: SK_CANCEL_* */
+    uint64_t id;           /* id of the function, task or actor; number of the environment */
+    void *handle;          /* DROP: the handle to be dropped */
+    char *name;            /* DEFINE: owned by the order, as are the bytes, also of ENV */
     void *def;
     size_t def_n;
     uint32_t node;       /* THERE, ENDED; id is the node's name of the object */

@@ -108,7 +108,7 @@ static void carry_out(struct sk_ghost *x, struct sk_gorder *o) {
         break;
     case SK_GORDER_SUBMIT: submit(x, o->id); break;
     case SK_GORDER_CANCEL: g->cancel(x->g.ctx, o->id, o->flags); break;
-    case SK_GORDER_ACTOR_END: g->actor_end(x->g.ctx, o->id, o->flag); break;
+    case SK_GORDER_ACTOR_END: g->actor_end(x->g.ctx, o->id, o->how); break;
     case SK_GORDER_DROP: g->drop(x->g.ctx, o->handle); break;
     case SK_GORDER_HOLD:
     case SK_GORDER_UNHOLD:

@@ -402,7 +402,9 @@ void sk_gactor_let_go(struct sk_ghost *x, struct sk_gactor *a) {
 
 void sk_gactor_maybe_end(struct sk_ghost *x, struct sk_gactor *a) {
     if (a->n_handles || !a->ready_gone || a->n_calls) return;
-    if (!a->ended) sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_ACTOR_END, .id = a->id});
+    if (!a->ended)
+        sk_ghost_order(
+            x, (struct sk_gorder){.kind = SK_GORDER_ACTOR_END, .id = a->id, .how = SK_GUEST_LEAVE});
     sk_map_del(&x->actors, a->id);
     sk_gactor_free(x, a);
 }
@@ -415,12 +417,13 @@ sk_rc sk_gactor_end(struct sk_ghost *x, uint64_t id, bool no_restart, struct sk_
     }
     if (!a) return SK_ERR(err, SK_ENOENT, "no such actor");
     if (a->ended) return SK_OK;
-    sk_ghost_order(
-        x, (struct sk_gorder){.kind = SK_GORDER_ACTOR_END, .id = a->id, .flag = !no_restart});
+    sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_ACTOR_END,
+                                         .id = a->id,
+                                         .how = no_restart ? SK_GUEST_KILL : SK_GUEST_RESTART});
     if (!no_restart) return SK_OK;
     /* this count keeps `a` alive: the calls that end with the actor may hold its last references */
     a->n_calls++;
-    sk_gactor_die(x, a, sk_gval_error(SK_EACTOR, "the actor is dead: it was killed by skate.kill"));
+    sk_gactor_die(x, a, sk_gval_error(SK_EACTOR, "the actor is dead: it was killed by `ray.kill`"));
     a->n_calls--;
     sk_gactor_maybe_end(x, a);
     return SK_OK;

@@ -4,8 +4,8 @@
  * makes no objects.
  *
  * Invariant: called with the GIL, outside the engine. Cost: nothing in a wait of under a second;
- * then a list of the actors and, if one of them waits for resources, a collection, both together at
- * most 2 % of the time. */
+ * then a list of the actors and, if one of them waits for resources (or the engine has no such
+ * list), a collection, both together at most 2 % of the time. */
 #include "base/clock.h"
 #include "base/wire.h"
 #include "py/call/call.h"
@@ -48,10 +48,10 @@ int py_between_slices(struct py_state *st, int64_t began_ns) {
     if (PyErr_CheckSignals() < 0) return -1;
     int64_t now = sk_now_ns();
     if (now - began_ns < WAIT_NS || now < st->garbage_ns || !st->driver || !st->engine ||
-        st->closing || !st->engine->state)
+        st->closing || !(st->engine->state || st->engine->actors))
         return 0;
     st->garbage_ns = INT64_MAX; /* keeps other threads from collecting at the same time */
-    int waits = actor_waits(st), rc = waits > 0 ? collect() : waits;
+    int waits = st->engine->state ? actor_waits(st) : 1, rc = waits > 0 ? collect() : waits;
     int64_t after = sk_now_ns();
     st->garbage_ns = after + SK_MAX(SHARE * (after - now), WAIT_NS);
     return rc;

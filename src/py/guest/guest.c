@@ -249,11 +249,11 @@ static void g_cancel(void *ctx, uint64_t task, uint32_t flags) {
     PyGILState_Release(s);
 }
 
-static void g_actor_end(void *ctx, uint64_t actor, bool restart) {
+static void g_actor_end(void *ctx, uint64_t actor, enum sk_guest_end how) {
     struct guest *g = ctx;
     PyGILState_STATE s = PyGILState_Ensure();
     PyObject *r = PyObject_CallMethod(g->engine, "actor_end", "KO", (unsigned long long)actor,
-                                      restart ? Py_True : Py_False);
+                                      how == SK_GUEST_RESTART ? Py_True : Py_False);
     if (!r) PyErr_WriteUnraisable(g->engine);
     Py_XDECREF(r);
     PyGILState_Release(s);

@@ -1223,7 +1223,7 @@ static void run_one(int how) {
     CHECK(!c.refs);
     for (uint32_t i = 0; i < N_TASKS; i++) {
         for (uint32_t k = 0; k < MAX_VALUES; k++) value_let_go(&c.task[i].v[k]);
-        if (c.task[i].is_init) sk_book_actor_end(c.book, 1000 + c.task[i].actor, false);
+        if (c.task[i].is_init) sk_book_actor_end(c.book, 1000 + c.task[i].actor, SK_GUEST_KILL);
     }
     for (int quiet = 0; quiet < 3;) {
         bool any = false;

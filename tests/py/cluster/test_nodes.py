@@ -451,6 +451,38 @@ def test_an_actor_that_starts_again_keeps_its_name():
     assert skate.util.list_named_actors() == ["again"]
 
 
+def test_an_actor_whose_handles_go_ends_in_order(tmp_path):
+    note = tmp_path / "note"
+
+    @skate.remote
+    class Notes:
+        def get(self):
+            return 1
+
+        def __ray_shutdown__(self):
+            note.write_text("shut down")
+
+    a = Notes.remote()
+    assert skate.get(a.get.remote()) == 1
+    del a
+    wait_until(lambda: note.exists() and note.read_text() == "shut down")
+
+
+def test_a_kill_before_there_is_a_process_costs_a_restart():
+    kept = [Dies.options(num_cpus=1).remote() for _ in range(2)]
+    assert skate.get([k.get.remote() for k in kept]) == [1, 1]
+    waits = [Dies.options(num_cpus=1, max_restarts=n).remote() for n in (0, 1)]
+    for a in waits:
+        skate.kill(a, no_restart=False)
+    with pytest.raises(skate.exceptions.ActorDiedError):
+        skate.get(waits[0].get.remote())
+    skate.kill(kept[0])
+    assert skate.get(waits[1].get.remote()) == 1
+    os.kill(skate.get(waits[1].pid.remote()), 9)
+    with pytest.raises(skate.exceptions.ActorDiedError):
+        skate.get(waits[1].get.remote())
+
+
 # ---- what is free ----
 
 
