@@ -120,7 +120,7 @@ def main(tell: int) -> None:
         port = open_node(pickle.load(sys.stdin.buffer))
     except Exception as e:
         os.write(tell, f"{type(e).__name__}: {' '.join(str(e).split())}\n".encode())
-        raise
+        sys.exit(1)  # the driver raises it
     os.write(tell, b"%d\n" % port)
     os.close(tell)
     sys.exit(1 if serve() else 0)
