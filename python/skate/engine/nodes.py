@@ -52,7 +52,8 @@ class Here:
         try:
             for i in range(n):
                 custom = {name: 0.0 if i else x for name, x in conf["resources"].items()}
-                self._start(self._given(_share(conf, i, n), custom))
+                share = _share(conf, i, n)
+                self._start(self._given(share, custom), _gpus(conf, i, n))
             until = time.monotonic() + START_S
             self.conf["addresses"] = [self._address(*x, until) for x in self._started]
         except BaseException:
@@ -84,7 +85,7 @@ class Here:
             self._path,
         )
 
-    def _start(self, given: node.Given) -> None:
+    def _start(self, given: node.Given, gpus: dict[str, str] | None = None) -> None:
         told, tell = os.pipe()
         try:
             process = subprocess.Popen(
@@ -93,6 +94,7 @@ class Here:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 pass_fds=(tell,),
+                env={**os.environ, **(gpus or {})},
             )
         except BaseException:
             os.close(told)
@@ -136,6 +138,16 @@ class Here:
         for show in self._shown:
             show.join(END_S)
         self._started.clear()
+
+
+def _gpus(conf: dict[str, Any], i: int, n: int) -> dict[str, str]:
+    """What tells node i of n which GPUs of this machine are its own."""
+    of = [int(_share(conf, k, n)["num_gpus"]) for k in range(i + 1)]
+    if not conf["num_gpus"]:
+        return {}
+    seen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = [x.strip() for x in seen.split(",")] if seen else [str(k) for k in range(sum(of))]
+    return {"CUDA_VISIBLE_DEVICES": ",".join(names[sum(of[:i]) : sum(of)])}
 
 
 def _share(conf: dict[str, Any], i: int, n: int) -> dict[str, Any]:

@@ -1,21 +1,21 @@
 """A pytest plugin: `-p on_ray` runs tests that were written for the local engine over a Ray of two
 raylets with one CPU each. Tests that cannot run there are skipped with a reason."""
 
-import fnmatch
 import os
 
-import pytest
+from on_nodes import LEFT_OUT as OVER_NODES
+from on_nodes import NESTED, leave_out
 
-NESTED = "it uses skate inside a task"
 PROGRAM = "it starts a program of its own, which has no Ray in it"
 SPLIT = "streaming_split wants concurrency within an actor"
 WHO_DIED = "it wants the signal, exit code or rows of a dead worker, which Ray does not tell"
 STORE = "it reads the status or rows of state of the local engine"
 PACKAGES = "its packages are not in build/ray"
 
-# Names of tests (of one file, or all its tests) with shell wildcards. docs/design/ray_engine.md
+# Besides those that are left out over nodes in general (on_nodes.py), since the engine is the same:
+# names of tests (of one file, or all its tests) with shell wildcards. docs/design/ray_engine.md
 # gives the same list in words.
-LEFT_OUT = {
+LEFT_OUT = OVER_NODES | {
     "test_api_memory.py::*": STORE,
     "test_as_in_ray.py::test_constructors_and_calls_are_tried_again": NESTED,
     "test_as_in_ray.py::test_limits_of_cpus_hold[[]limit[]]": NESTED,
@@ -62,18 +62,7 @@ LEFT_OUT = {
 
 
 def pytest_collection_modifyitems(items):
-    used = set()
-    for item in items:
-        name = f"{item.path.name}::{item.name}"
-        for pattern, why in LEFT_OUT.items():
-            if fnmatch.fnmatchcase(name, pattern):
-                used.add(pattern)
-                item.add_marker(pytest.mark.skip(reason=why))
-    files = {item.path.name for item in items}
-    if len(files) > 1 and (
-        old := [p for p in LEFT_OUT if p.partition("::")[0] in files and p not in used]
-    ):
-        raise pytest.UsageError(f"on_ray.py leaves out what is not there: {old}")
+    leave_out(items, LEFT_OUT, "on_ray.py")
 
 
 def pytest_configure(config):

@@ -512,3 +512,21 @@ def test_prints_are_there_when_get_returns(capsys):
         assert skate.get(says.remote(i)) == i
         out, err = capsys.readouterr()
         assert out.endswith(f") said {i}\n") and err.endswith(f") an error {i}\n")
+
+
+# ---- GPUs ----
+
+
+def test_each_node_has_gpus_of_its_own():
+    @skate.remote(num_gpus=1, num_cpus=0)
+    class Sees:
+        def sees(self):
+            return os.environ["CUDA_VISIBLE_DEVICES"]
+
+    skate.shutdown()
+    skate.init(num_cpus=2, num_gpus=2, _system_config={"nodes": 2})
+    actors = [Sees.remote() for _ in range(2)]
+    assert sorted(skate.get([a.sees.remote() for a in actors])) == ["0", "1"]
+    del actors
+    skate.shutdown()
+    skate.init(num_cpus=2, _system_config={"nodes": 2})
