@@ -988,6 +988,11 @@ bool sk_agent_step(struct sk_agent *a) {
     memset(&a->dead, 0, sizeof a->dead);
     pthread_mutex_unlock(&a->mu);
     if (a->conf.prints && sk_prints_due(a->conf.prints)) sk_agent_prints(a);
+    uint32_t n_ends = 0;
+    for (uint32_t i = 0; i < n; i++)
+        n_ends += p[i]->ev.kind == SK_EV_DONE || p[i]->ev.kind == SK_EV_FAILED;
+    /* The last tasks have ended: who waits for them may ask next what is free. */
+    if (n_ends && n_ends >= a->tasks.n) sk_agent_beat(a);
     for (uint32_t i = 0; i < n; i++) {
         if (p[i].event) take(a, &p[i].event->ev);
         else sk_arefs_news(a->refs, p[i].news);
