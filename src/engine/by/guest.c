@@ -32,6 +32,7 @@ static sk_rc begin(struct sk_ghost *x, struct sk_err *err) {
 }
 
 static sk_rc end(struct sk_ghost *x, sk_rc rc) {
+    SK_DCHECK(!x->draining); /* whoever drains objects comes back before the lock is dropped */
     pthread_mutex_unlock(&x->mu);
     return rc;
 }

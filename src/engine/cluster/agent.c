@@ -990,7 +990,8 @@ bool sk_agent_step(struct sk_agent *a) {
     if (a->conf.prints && sk_prints_due(a->conf.prints)) sk_agent_prints(a);
     uint32_t n_ends = 0;
     for (uint32_t i = 0; i < n; i++)
-        n_ends += p[i]->ev.kind == SK_EV_DONE || p[i]->ev.kind == SK_EV_FAILED;
+        n_ends += p[i].event &&
+                  (p[i].event->ev.kind == SK_EV_DONE || p[i].event->ev.kind == SK_EV_FAILED);
     /* The last tasks have ended: who waits for them may ask next what is free. */
     if (n_ends && n_ends >= a->tasks.n) sk_agent_beat(a);
     for (uint32_t i = 0; i < n; i++) {
@@ -1006,6 +1007,7 @@ bool sk_agent_step(struct sk_agent *a) {
             say_failed(a, x->init, 0, SK_EACTOR, "the actor is dead");
     }
     sk_free(dead);
+    SK_DCHECK(n_ends <= n);
     return n || n_dead;
 }
 

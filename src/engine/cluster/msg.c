@@ -318,6 +318,15 @@ static void read_hello(struct sk_rd *r, struct sk_cmsg *m) {
     m->hello.number = sk_rd_u32(r);
 }
 
+static void read_state(struct sk_rd *r, struct sk_cmsg *m) {
+    m->state.free = read_res(r);
+    m->state.resident_bytes = sk_rd_u64(r);
+    m->state.disk_bytes = sk_rd_u64(r);
+    m->state.promised_bytes = sk_rd_u64(r);
+    m->state.disk_limit_bytes = sk_rd_u64(r);
+    m->state.n_runs = sk_rd_u64(r);
+}
+
 static void read_body(struct sk_rd *r, struct sk_cmsg *m) {
     switch (m->type) {
     case SK_CMSG_HELLO: read_hello(r, m); break;
@@ -386,14 +395,7 @@ static void read_body(struct sk_rd *r, struct sk_cmsg *m) {
         m->value.kind = sk_rd_u32(r);
         m->value.bytes = sk_rd_bytes(r);
         break;
-    case SK_CMSG_STATE:
-        m->state.free = read_res(r);
-        m->state.resident_bytes = sk_rd_u64(r);
-        m->state.disk_bytes = sk_rd_u64(r);
-        m->state.promised_bytes = sk_rd_u64(r);
-        m->state.disk_limit_bytes = sk_rd_u64(r);
-        m->state.n_runs = sk_rd_u64(r);
-        break;
+    case SK_CMSG_STATE: read_state(r, m); break;
     case SK_CMSG_MISSING:
         m->missing.task = sk_rd_u64(r);
         m->missing.id = sk_rd_u64(r);

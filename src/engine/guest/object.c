@@ -64,6 +64,7 @@ void sk_gobj_say_there(struct sk_ghost *x, uint32_t node, uint64_t name, struct 
 }
 
 void sk_gobj_came(struct sk_ghost *x, uint64_t id, struct sk_gobj *o) {
+    SK_DCHECK(sk_gobj_there(o));
     struct sk_gwaits *w = o->waits, *next;
     o->waits = NULL;
     for (; w; w = next) {
