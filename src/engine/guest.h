@@ -43,6 +43,9 @@ struct sk_guest_task {
     /* The process ends after this many runs of fn; 0: no limit. A guest that cannot do that
      * returns SK_ENOSYS from submit. Not for methods. */
     uint32_t max_calls;
+    /* Of a stream: how many yields may wait to be taken (`taken`); then the task waits. 0: no
+     * limit, also of a guest without `taken`. */
+    uint32_t window;
     /* number of the row of nodes() where the task or actor should be; 0: anywhere */
     uint32_t node;
     /* the task runs on that node only: when the node goes away, the task ends with
@@ -134,6 +137,8 @@ struct sk_guest_ops {
     sk_rc (*submit)(void *ctx, const struct sk_guest_task *t, struct sk_err *err);
     /* Cancels a task, which still ends with an event. flags: SK_CANCEL_*. */
     void (*cancel)(void *ctx, uint64_t task, uint32_t flags);
+    /* The first n yields of a stream with a window were taken. May be NULL. */
+    void (*taken)(void *ctx, uint64_t task, uint32_t n);
     /* Ends an actor now; its calls that are under way end with events. */
     void (*actor_end)(void *ctx, uint64_t actor, enum sk_guest_end how);
     /* The environment (envs.h) with this number, before the first task that needs it. NULL: the

@@ -19,6 +19,9 @@ struct sk_streams_ops {
     /* Says that the rest of the stream will not be read: later yields are released when they
      * arrive. */
     void (*drop)(struct sk_engine *e, sk_tid t);
+    /* Says that n more yields of a stream that was submitted with a sink and a window were taken.
+     * Streams without a sink count what next() takes. NULL: such a stream has no window here. */
+    void (*taken)(struct sk_engine *e, sk_tid t, uint32_t n);
 };
 
 #endif

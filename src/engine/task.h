@@ -34,8 +34,8 @@ struct sk_task_opts {
     /* Not NULL: the reason why this task can never run here. All its returns become this error
      * (SK_EINFEASIBLE) at once. Not for methods. */
     const char *refused;
-    /* For a stream without a sink: the number of yields that may wait to be taken; then the task
-     * waits. 0: no limit. */
+    /* For a stream: the number of yields that may wait to be taken (with a sink: streams.h, taken);
+     * then the task waits. 0: no limit. */
     uint32_t stream_window;
     uint32_t group; /* for a method call: index into sk_actor_opts.groups */
     /* For a method call: submit fails with SK_EPENDING when this many calls of this process are

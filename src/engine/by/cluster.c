@@ -431,6 +431,12 @@ static void g_cancel(void *ctx, uint64_t task, uint32_t flags) {
     (void)unlock(c, SK_OK, true);
 }
 
+static void g_taken(void *ctx, uint64_t task, uint32_t n) {
+    struct sk_cluster *c = lock(ctx);
+    sk_book_taken(c->book, task, n);
+    (void)unlock(c, SK_OK, true);
+}
+
 static void g_actor_end(void *ctx, uint64_t actor, enum sk_guest_end how) {
     struct sk_cluster *c = lock(ctx);
     sk_book_actor_end(c->book, actor, how);
@@ -576,6 +582,7 @@ static const struct sk_guest_ops guest_ops = {
     .env = g_env,
     .submit = g_submit,
     .cancel = g_cancel,
+    .taken = g_taken,
     .actor_end = g_actor_end,
     .put = g_put,
     .poll = g_poll,

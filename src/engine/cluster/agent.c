@@ -16,6 +16,7 @@
 #include "engine/envs.h"
 #include "engine/host.h"
 #include "engine/inner.h"
+#include "engine/streams.h"
 #include "engine/watch.h"
 
 #define TAG SK_TAG_ENGINE
@@ -53,6 +54,7 @@ struct atask {
     bool *whole;        /* own[i] is the whole value, whatever part of it is the argument */
     uint32_t n_missing; /* arguments that are being read */
     bool given;         /* the engine has the task */
+    uint32_t taken;     /* yields of which the engine knows that they were taken */
     bool refused;       /* it made a value that does not travel, so it fails when it has ended */
     uint32_t attempt;   /* number of the driver for the engine's attempt 0 */
     bool is_init;
@@ -337,12 +339,16 @@ static sk_rc await_ready(struct sk_agent *a, struct atask *t, struct sk_err *err
     return rc;
 }
 
+/* Whether tasks of the engine wait until what they yielded is taken. */
+static bool may_wait(const struct sk_agent *a) { return a->e->streams && a->e->streams->taken; }
+
 static sk_rc give(struct sk_agent *a, struct atask *t, struct sk_arg *args, struct sk_err *err) {
     const struct sk_cmsg *m = &t->run;
     char name[256];
     snprintf(name, sizeof name, "%.*s", (int)SK_MIN(m->run.name.n, sizeof name - 1),
              (const char *)m->run.name.p);
-    struct sk_task_opts opts = {.max_calls = m->run.max_calls,
+    struct sk_task_opts opts = {.stream_window = may_wait(a) ? m->run.window : 0,
+                                .max_calls = m->run.max_calls,
                                 .group = m->run.group,
                                 .no_wait = (m->run.flags & SK_RUN_NO_WAIT) != 0};
     struct sk_task_spec s = {.fn = {m->run.fn},
@@ -389,6 +395,15 @@ static sk_rc give(struct sk_agent *a, struct atask *t, struct sk_arg *args, stru
     return await_ready(a, t, err);
 }
 
+/* The first n yields of a stream with a window were taken. */
+static void were_taken(struct sk_agent *a, struct atask *t, uint32_t n) {
+    n = SK_MIN(n, SK_CLUSTER_VALUES);
+    if (!t->given) t->run.run.taken = SK_MAX(t->run.run.taken, n);
+    if (!t->given || !t->run.run.window || n <= t->taken || !may_wait(a)) return;
+    a->e->streams->taken(a->e, t->tid, n - t->taken);
+    t->taken = n;
+}
+
 /* Gives a task, whose arguments are here, to the engine. */
 static void start(struct sk_agent *a, struct atask *t) {
     SK_ASSERT(!t->n_missing && !t->given && t->body);
@@ -410,6 +425,7 @@ static void start(struct sk_agent *a, struct atask *t) {
     t->whole = NULL;
     t->body = NULL;
     t->given = true;
+    were_taken(a, t, t->run.run.taken);
 }
 
 static void start_calls(struct sk_agent *a, struct aactor *x) {
@@ -1133,6 +1149,11 @@ sk_rc sk_agent_message(struct sk_agent *a, uint32_t from, const struct sk_cmsg *
     case SK_CMSG_ENV: env(a, m); return SK_OK;
     case SK_CMSG_RUN: return run(a, m, err);
     case SK_CMSG_CANCEL: cancel(a, m); return SK_OK;
+    case SK_CMSG_TAKEN: {
+        struct atask *t = sk_map_get(&a->tasks, m->taken.task);
+        if (t) were_taken(a, t, m->taken.n);
+        return SK_OK;
+    }
     case SK_CMSG_END_ACTOR: end_actor(a, m->end.id, m->end.flags); return SK_OK;
     case SK_CMSG_PUT: put(a, m); return SK_OK;
     case SK_CMSG_FETCH: answer(a, 0, m); return SK_OK;

@@ -71,6 +71,8 @@ sk_rc sk_book_define(struct sk_book *b, sk_fid fn, const char *name, struct sk_b
 void sk_book_env(struct sk_book *b, uint32_t number, struct sk_bytes env);
 sk_rc sk_book_submit(struct sk_book *b, const struct sk_guest_task *t,
                      struct sk_err *err) SK_MUST_USE;
+/* The first n yields of a stream with a window were taken. */
+void sk_book_taken(struct sk_book *b, uint64_t task, uint32_t n);
 void sk_book_cancel(struct sk_book *b, uint64_t task, uint32_t flags); /* SK_CANCEL_* */
 void sk_book_actor_end(struct sk_book *b, uint64_t actor, enum sk_guest_end how);
 /* Takes the reference of `blob` over, on failure, too. */

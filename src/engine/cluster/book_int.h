@@ -68,7 +68,8 @@ struct sk_btask {
     char *name;
     struct sk_bactor *actor;
     uint32_t n_returns, n_args, max_calls, group, env, wish, shape;
-    int32_t retries; /* left */
+    uint32_t window, n_taken; /* of a stream: as in RUN */
+    int32_t retries;          /* left */
     struct sk_barg *args;
     /* of a stream: number of yields that the host was told of, and a hash of the note of each */
     SK_VEC(uint64_t) notes;

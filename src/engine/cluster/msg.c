@@ -68,6 +68,8 @@ static void write_run(struct sk_wr *w, const struct sk_cmsg *m) {
     sk_wr_u32(w, m->run.n_returns);
     sk_wr_u32(w, (uint32_t)m->run.max_retries);
     sk_wr_u32(w, m->run.max_calls);
+    sk_wr_u32(w, m->run.window);
+    sk_wr_u32(w, m->run.taken);
     sk_wr_u32(w, m->run.n_args);
     sk_wr_u32(w, m->run.group);
     sk_wr_u32(w, m->run.env);
@@ -88,6 +90,8 @@ static void read_run(struct sk_rd *r, struct sk_cmsg *m) {
     m->run.n_returns = sk_rd_u32(r);
     m->run.max_retries = (int32_t)sk_rd_u32(r);
     m->run.max_calls = sk_rd_u32(r);
+    m->run.window = sk_rd_u32(r);
+    m->run.taken = sk_rd_u32(r);
     m->run.n_args = sk_rd_u32(r);
     m->run.group = sk_rd_u32(r);
     m->run.env = sk_rd_u32(r);
@@ -305,6 +309,10 @@ static void write_body(struct sk_wr *w, const struct sk_cmsg *m) {
         sk_wr_u32(w, m->prints.to);
         bytes(w, m->prints.text);
         break;
+    case SK_CMSG_TAKEN:
+        sk_wr_u64(w, m->taken.task);
+        sk_wr_u32(w, m->taken.n);
+        break;
     }
 }
 
@@ -418,6 +426,10 @@ static void read_body(struct sk_rd *r, struct sk_cmsg *m) {
         m->prints.text = sk_rd_bytes(r);
         r->bad = r->bad || m->prints.to < 1 || m->prints.to > 2 || !m->prints.text.n ||
                  ((const char *)m->prints.text.p)[m->prints.text.n - 1] != '\n';
+        break;
+    case SK_CMSG_TAKEN:
+        m->taken.task = sk_rd_u64(r);
+        m->taken.n = sk_rd_u32(r);
         break;
     default: r->bad = true;
     }

@@ -5,7 +5,7 @@
  * give SK_ECORRUPT and never a crash; what a message borrows lives as long as its frame.
  *
  *     both ways        HELLO, WELCOME, BEAT, BYE
- *     driver -> node   PEER, ENV, RUN, CANCEL, END_ACTOR, PUT, DROP, FETCH, BRING
+ *     driver -> node   PEER, ENV, RUN, CANCEL, END_ACTOR, PUT, DROP, FETCH, BRING, TAKEN
  *     node -> driver   EVENT, VALUE, STATE, MISSING, BROUGHT, WANT, PRINTS
  *     references       DEFINE, HOLD, UNHOLD, THERE, CALL, ENDED, KILL: both ways between a driver
  *                      and a node
@@ -76,6 +76,7 @@ enum sk_cmsg_type {
     SK_CMSG_BRING,
     SK_CMSG_BROUGHT,
     SK_CMSG_PRINTS,
+    SK_CMSG_TAKEN,
 };
 
 enum { SK_ROLE_DRIVER = 1, SK_ROLE_NODE = 2 };
@@ -149,6 +150,9 @@ struct sk_cmsg {
             uint32_t attempt, flags, n_returns;
             int32_t max_retries;
             uint32_t max_calls, group, env; /* group: of a call; env 0: the job's */
+            /* of a stream: how many yields may wait to be taken (0: any number), and how many of
+             * the first ones were taken of an earlier run */
+            uint32_t window, taken;
             /* of a constructor: retries of its calls, and as many groups of 4 bytes, maybe not
              * aligned */
             int32_t max_task_retries;
@@ -242,6 +246,10 @@ struct sk_cmsg {
             uint32_t to; /* 1: stdout, 2: stderr */
             struct sk_bytes text;
         } prints;
+        struct { /* of a stream with a window: how many yields were taken so far */
+            uint64_t task;
+            uint32_t n;
+        } taken;
     };
 };
 

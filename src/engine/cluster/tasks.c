@@ -109,6 +109,7 @@ sk_rc sk_book_submit(struct sk_book *b, const struct sk_guest_task *g, struct sk
                            .fn = g->fn,
                            .n_returns = g->n_returns,
                            .max_calls = g->max_calls,
+                           .window = g->window,
                            .wish = g->node,
                            .retries = g->max_retries,
                            .shape = shape_of(b, &need, g->is_init)};
@@ -252,6 +253,8 @@ static void send(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n) {
                                 .n_returns = t->n_returns,
                                 .max_retries = t->retries,
                                 .max_calls = t->max_calls,
+                                .window = t->over ? 0 : t->window, /* else nobody takes any */
+                                .taken = t->n_taken,
                                 .group = t->group,
                                 .env = t->env,
                                 .need = s->need,
@@ -728,6 +731,15 @@ void sk_btask_missing(struct sk_book *b, struct sk_bnode *n, const struct sk_cms
     sk_btask_unsend(b, t);
     if (t->cancelled) sk_btask_fail(b, t, SK_ECANCEL, "the task was cancelled");
     else sk_btask_queue(b, t, true);
+}
+
+void sk_book_taken(struct sk_book *b, uint64_t task, uint32_t n) {
+    struct sk_btask *t = sk_map_get(&b->tasks, task);
+    if (!t || n <= t->n_taken) return;
+    t->n_taken = n;
+    if (t->state != SK_B_SENT) return;
+    struct sk_cmsg m = {.type = SK_CMSG_TAKEN, .taken = {t->seq, n}};
+    sk_bnode_send(sk_bnode_of(b, t->node), &m);
 }
 
 void sk_book_cancel(struct sk_book *b, uint64_t task, uint32_t flags) {

@@ -83,7 +83,7 @@ struct sk_gtask {
     struct sk_list call; /* of a call that waits: in `calls` of its actor */
     uint64_t id, first, actor;
     sk_fid fn;
-    uint32_t n_returns, n_args, n_lacking, max_calls, group;
+    uint32_t n_returns, n_args, n_lacking, max_calls, group, window;
     bool is_init, told, retry_exceptions, node_only, no_wait;
     uint32_t node;
     int32_t max_retries;
@@ -103,6 +103,7 @@ struct sk_gstream { /* a stream without a sink; its key is the id of its task */
     SK_VEC(uint64_t) yields;
     uint32_t n_taken, end_kind;
     bool over, dropped, why_taken;
+    bool window;         /* the guest is told what was taken */
     struct sk_gval *why; /* its task has failed */
     uint64_t end;        /* the object that exists when it is over; 0: nobody has asked for it */
 };
@@ -112,6 +113,7 @@ enum sk_gorder_kind {
     SK_GORDER_ENV,
     SK_GORDER_SUBMIT,
     SK_GORDER_CANCEL,
+    SK_GORDER_TAKEN,
     SK_GORDER_ACTOR_END,
     SK_GORDER_DROP,
     /* of foreign.c */
@@ -126,7 +128,7 @@ struct sk_gorder { /* an order to the guest, carried out by the host's thread */
     enum sk_gorder_kind kind;
     bool flag;             /* KILL: no restart */
     enum sk_guest_end how; /* ACTOR_END */
-    uint32_t flags;        /* CANCEL: SK_CANCEL_* */
+    uint32_t flags;        /* CANCEL: SK_CANCEL_*; TAKEN: how many yields */
     uint64_t id;           /* id of the function, task or actor; number of the environment */
     void *handle;          /* DROP: the handle to be dropped */
     char *name;            /* DEFINE: owned by the order, as are the bytes, also of ENV */
@@ -251,7 +253,7 @@ void sk_gref_carry_out(struct sk_ghost *x, struct sk_gorder *o);
 void sk_gref_forget(struct sk_ghost *x);
 
 /* ---- stream.c: streams that have no sink */
-sk_rc sk_gstream_new(struct sk_ghost *x, uint64_t task, struct sk_err *err);
+sk_rc sk_gstream_new(struct sk_ghost *x, uint64_t task, bool window, struct sk_err *err);
 void sk_gstream_free(struct sk_ghost *x, struct sk_gstream *s);
 void sk_gstream_yielded(struct sk_ghost *x, uint64_t task, struct sk_gstream *s, uint64_t oid);
 /* Says that the task has ended: well, or (why) with a failure. */

@@ -72,6 +72,7 @@ static void submit(struct sk_ghost *x, uint64_t id) {
                               .max_retries = t->max_retries,
                               .retry_exceptions = t->retry_exceptions,
                               .max_calls = t->max_calls,
+                              .window = t->window,
                               .node = t->node,
                               .node_only = t->node_only,
                               .opts = a ? &opts : NULL,
@@ -108,6 +109,7 @@ static void carry_out(struct sk_ghost *x, struct sk_gorder *o) {
         break;
     case SK_GORDER_SUBMIT: submit(x, o->id); break;
     case SK_GORDER_CANCEL: g->cancel(x->g.ctx, o->id, o->flags); break;
+    case SK_GORDER_TAKEN: g->taken(x->g.ctx, o->id, o->flags); break;
     case SK_GORDER_ACTOR_END: g->actor_end(x->g.ctx, o->id, o->how); break;
     case SK_GORDER_DROP: g->drop(x->g.ctx, o->handle); break;
     case SK_GORDER_HOLD:

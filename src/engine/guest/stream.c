@@ -7,8 +7,9 @@
 
 #include <stdlib.h>
 
-sk_rc sk_gstream_new(struct sk_ghost *x, uint64_t task, struct sk_err *err) {
+sk_rc sk_gstream_new(struct sk_ghost *x, uint64_t task, bool window, struct sk_err *err) {
     struct sk_gstream *s = sk_calloc(TAG, sizeof *s);
+    if (s) s->window = window;
     if (s && sk_map_put(&x->streams, task, s) == SK_OK) return SK_OK;
     sk_free(s);
     return SK_ERR(err, SK_ENOMEM, "stream");
@@ -54,11 +55,18 @@ void sk_gstream_over(struct sk_ghost *x, uint64_t task, struct sk_gval *why) {
     maybe_free(x, task, s);
 }
 
+static void tell_taken(struct sk_ghost *x, uint64_t task, const struct sk_gstream *s, uint32_t n) {
+    if (!s->window || s->over) return;
+    sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_TAKEN, .id = task, .flags = n});
+}
+
 sk_rc sk_gstream_take(struct sk_ghost *x, uint64_t task, sk_oid *out, struct sk_err *err) {
     struct sk_gstream *s = sk_map_get(&x->streams, task);
     if (!s || s->dropped) return SK_EDONE;
     if (s->n_taken < s->yields.n) {
-        if (out) out->v = s->yields.p[s->n_taken++];
+        if (!out) return SK_OK;
+        out->v = s->yields.p[s->n_taken++];
+        tell_taken(x, task, s, s->n_taken);
         return SK_OK;
     }
     if (!s->over) return SK_EAGAIN;
@@ -90,6 +98,9 @@ void sk_gstream_drop(struct sk_ghost *x, uint64_t task) {
     struct sk_gstream *s = sk_map_get(&x->streams, task);
     if (!s || s->dropped) return;
     s->dropped = true; /* the task runs to its end, for its side effects */
+    struct sk_gtask *t = sk_map_get(&x->tasks, task);
+    if (t && !t->told) t->window = 0; /* the guest does not know it yet */
+    tell_taken(x, task, s, UINT32_MAX);
     while (s->n_taken < s->yields.n) sk_gobj_unref(x, s->yields.p[s->n_taken++]);
     sk_gwatch_tell(x, task); /* somebody else may wait for the next yield */
     pthread_cond_broadcast(&x->moved);

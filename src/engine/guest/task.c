@@ -69,26 +69,27 @@ sk_rc sk_gtask_make(struct sk_ghost *x, const struct sk_task_spec *s, uint64_t i
     if (s->shape > x->shapes.n) return SK_ERR(err, SK_EINVAL, "no such shape");
     struct sk_gtask *t = sk_calloc(TAG, sizeof *t);
     if (!t) return SK_ERR(err, SK_ENOMEM, "task");
-    *t = (struct sk_gtask){.id = id,
-                           .first = first,
-                           .actor = s->actor.v,
-                           .fn = s->fn,
-                           .n_returns = s->n_returns,
-                           .max_calls = s->actor.v ? 0 : sk_task_opts_of(s)->max_calls,
-                           .group = sk_task_opts_of(s)->group,
-                           .no_wait = sk_task_opts_of(s)->no_wait,
-                           .retry_exceptions = s->retry_exceptions,
-                           .max_retries = s->max_retries == SK_RETRIES_DEFAULT ? x->task_retries
-                                                                               : s->max_retries,
-                           .sink = s->sink,
-                           .sink_tag = s->sink_tag};
+    *t = (struct sk_gtask){
+        .id = id,
+        .first = first,
+        .actor = s->actor.v,
+        .fn = s->fn,
+        .n_returns = s->n_returns,
+        .max_calls = s->actor.v ? 0 : sk_task_opts_of(s)->max_calls,
+        .group = sk_task_opts_of(s)->group,
+        .window = x->g.ops->taken && !s->sink ? sk_task_opts_of(s)->stream_window : 0,
+        .no_wait = sk_task_opts_of(s)->no_wait,
+        .retry_exceptions = s->retry_exceptions,
+        .max_retries = s->max_retries == SK_RETRIES_DEFAULT ? x->task_retries : s->max_retries,
+        .sink = s->sink,
+        .sink_tag = s->sink_tag};
     sk_list_init(&t->link);
     sk_list_init(&t->call);
     if (s->shape) t->need = x->shapes.p[s->shape - 1];
     else if (!s->actor.v) t->need.res.amount[SK_RES_CPU] = SK_RES_UNIT;
     sk_rc rc = fill(x, t, s, err);
     if (rc == SK_OK) rc = sk_map_put(&x->tasks, id, t);
-    if (rc == SK_OK && has_stream(t)) rc = sk_gstream_new(x, id, err);
+    if (rc == SK_OK && has_stream(t)) rc = sk_gstream_new(x, id, t->window > 0, err);
     if (rc != SK_OK) {
         sk_gtask_free(x, t);
         return rc;

@@ -183,6 +183,8 @@ static size_t make(uint8_t *p, size_t cap) {
             m = (struct sk_cmsg){.type = SK_CMSG_VALUE,
                                  .value = {.ask = word(), .bytes = {"abc", 3}}};
         if (other == 2) m = (struct sk_cmsg){.type = SK_CMSG_STATE};
+        if (other == 6)
+            m = (struct sk_cmsg){.type = SK_CMSG_TAKEN, .taken = {task, (uint32_t)next()}};
         if (other == 5)
             m = (struct sk_cmsg){.type = SK_CMSG_PRINTS,
                                  .prints = {(uint32_t)(next() % 4), {"(f) a\n", next() % 7}}};

@@ -14,7 +14,6 @@ LOCAL = "it is about the processes of the local engine: their memory, descriptor
 GROUPS = "there are no placement groups over nodes"
 LABELS = "labels of nodes are not handed on"
 IDS = "ids of tasks and actors differ between a task and the driver"
-WINDOW = "a generator does not wait for its reader (stream_window)"
 TERMINAL = "a task of a node has no terminal for its debugger"
 CHANNELS = "a compiled graph is called from its driver only"
 
@@ -31,7 +30,6 @@ LEFT_OUT = {
     "test_await.py::test_callers_do_not_wait_for_each_others_arguments*": NESTED,
     "test_await.py::test_max_pending_calls_is_exact*": NESTED,
     "test_await.py::test_reference_counts*": STATE,
-    "test_await.py::test_waiting_for_an_item_takes_none*": WINDOW,
     "test_await.py::test_what_a_dead_worker_put_stays*": NESTED,
     "test_breakpoint.py::*": TERMINAL,
     "test_compiled.py::test_executed_from_several_processes*": CHANNELS,

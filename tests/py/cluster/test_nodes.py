@@ -11,7 +11,7 @@ import pytest
 import skate
 import skate.util.queue
 
-from engine.waits import wait_until
+from engine.waits import wait_at, wait_until
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -351,6 +351,40 @@ def test_generators_of_tasks_and_actors():
     assert len(list(g)) == 3
     first = next(upto.remote(1000, 10_000))  # the others are dropped with their generator
     assert skate.get(first) == bytes(10_000)
+
+
+def test_a_generator_waits_for_its_reader(tmp_path):
+    @skate.remote(num_returns="streaming", _generator_backpressure_num_objects=2)
+    def upto(folder, n, after=None):
+        for i in range(n):
+            open(f"{folder}/{i}", "w").close()
+            yield i
+
+    @skate.remote
+    def made(folder):
+        return len(os.listdir(folder))
+
+    g = upto.remote(str(tmp_path), 7)
+    wait_until(lambda: skate.get(made.remote(str(tmp_path))) >= 2)
+    assert [skate.get(made.remote(str(tmp_path))) for _ in range(20)] == [2] * 20
+    assert skate.get(next(g)) == 0
+    wait_until(lambda: skate.get(made.remote(str(tmp_path))) == 3)
+    assert [skate.get(made.remote(str(tmp_path))) for _ in range(20)] == [3] * 20
+    assert [skate.get(r) for r in g] == list(range(1, 7))
+    other = tmp_path / "dropped"
+    other.mkdir()
+    g = upto.remote(str(other), 7)
+    assert skate.get(next(g)) == 0
+    del g  # the task runs to its end
+    wait_until(lambda: len(os.listdir(other)) == 7)
+    later = tmp_path / "later"
+    later.mkdir()
+    os.mkfifo(tmp_path / "gate")
+    g = upto.remote(str(later), 7, skate.remote(wait_at).remote(str(tmp_path / "gate")))
+    del g  # before the task can begin
+    with open(tmp_path / "gate", "wb") as gate:
+        gate.write(b"g")
+    wait_until(lambda: len(os.listdir(later)) == 7)
 
 
 def test_references_in_yields():

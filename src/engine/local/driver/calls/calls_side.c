@@ -76,8 +76,19 @@ static void l_stream_drop(struct sk_engine *e, sk_tid t) {
     sk_driver_unlock(e);
 }
 
-const struct sk_streams_ops sk_driver_streams = {
-    .next = l_stream_next, .wait = l_stream_wait, .end = l_stream_end, .drop = l_stream_drop};
+static void l_stream_taken(struct sk_engine *e, sk_tid t, uint32_t n) {
+    struct sk_local *l = sk_local_of(e);
+    sk_driver_lock(e);
+    struct sk_ltask *k = l->closing ? NULL : sk_map_get(&l->tasks, t.v);
+    if (k && sk_ltask_is_stream(k) && k->sink) sk_stream_release(l, k, n);
+    sk_driver_unlock(e);
+}
+
+const struct sk_streams_ops sk_driver_streams = {.next = l_stream_next,
+                                                 .wait = l_stream_wait,
+                                                 .end = l_stream_end,
+                                                 .drop = l_stream_drop,
+                                                 .taken = l_stream_taken};
 
 /* ---- watch.h ---- */
 

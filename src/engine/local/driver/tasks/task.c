@@ -422,8 +422,6 @@ sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t 
     }
     if (!sk_place_shape_known(&l->place, t->spec.shape)) t->spec.shape = 0;
     if (t->spec.max_retries == SK_RETRIES_DEFAULT) t->spec.max_retries = l->task_retries;
-    /* a sink takes yields as they arrive, so no window is needed */
-    if (sink) t->spec.stream_window = 0;
     t->id = base;
     t->first = base + 1;
     t->sink = sink;
