@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-NESTED = "references and actors inside values, arguments and tasks do not travel yet"
+NAMES = "code on a node cannot look for the names of actors"
+CALLS = "calls of actors of the other side are neither cancelled nor counted"
 STATE = "it reads numbers or rows of state, which nodes do not tell the driver"
 SHARE = "it wants all CPUs or all memory on one node, or an error that names their sum"
 DRIVER = "values that the driver puts stay in its own memory, not in a store with a limit"
@@ -15,30 +16,57 @@ GROUPS = "there are no placement groups over nodes"
 LABELS = "labels of nodes are not handed on"
 IDS = "ids of tasks and actors differ between a task and the driver"
 TERMINAL = "a task of a node has no terminal for its debugger"
+CAPTURES = "what functions capture goes with each stage, not by the store"
+SERVED = "serve_ranks works in the driver of a local engine only"
 CHANNELS = "a compiled graph is called from its driver only"
 
 # Names of tests (of one file, or all its tests) with shell wildcards.
 LEFT_OUT = {
+    "test_await.py::test_callers_do_not_wait_for_each_others_arguments*": CALLS,
+    "test_await.py::test_max_pending_calls_is_exact*": CALLS,
+    "test_like_ray.py::test_cancel_from_who_was_given_the_ref*": CALLS,
+    "test_ray_names.py::test_weak_handles*": NAMES,
+    "test_side_by_side.py::test_names": NAMES,
+    "test_util.py::test_bars_of_workers": NAMES,
+    # tests/py/data
+    "test_api_memory.py::*": STATE,
+    "test_arrays_in_store.py::test_a_block_is_the_array": STATE,
+    "test_arrays_in_store.py::test_a_killed_worker_leaves_no_lease": STATE,
+    "test_as_in_ray.py::test_limits_of_cpus_hold[[]*": SHARE,
+    "test_as_in_ray.py::test_placement_groups_and_environments": GROUPS,
+    "test_asks.py::test_5_a_slow_consumer_throttles*": STATE,
+    "test_asks.py::test_8_same_seed_same_sequence": STATE,
+    "test_attach.py::*": SERVED,
+    "test_e2e_ops.py::test_a_cancel_does_not_interrupt_what_closes_a_reader": SHARE,
+    "test_e2e_ops.py::test_a_description_stays_small_and_what_is_carried_goes_with_the_run": STATE,
+    "test_e2e_ops.py::test_arguments_of_functions_and_classes_are_shared_too": CAPTURES,
+    "test_e2e_ops.py::test_what_a_function_captures_is_loaded_once_a_worker_and_shared": CAPTURES,
+    "test_e2e_stats.py::test_a_stall_is_named_within_five_seconds": STATE,
+    "test_e2e_stats.py::test_the_timeline_has_an_arrow_for_each_block_that_a_task_took": STATE,
+    "test_error_texts.py::test_a_get_that_is_too_late_says_for_what": STATE,
+    "test_error_texts.py::test_tasks_of_datasets_are_named_after_their_operators": STATE,
+    "test_error_texts.py::test_without_cloudpickle_the_package_is_named": LOCAL,
+    "test_examples.py::test_docstrings": SHARE,
+    "test_examples.py::test_of_the_gallery[[]large_sort*": STATE,
+    "test_exchange_disk.py::test_the_disk_fills_in_the_middle*": STATE,
+    "test_groupby.py::test_classes_run_in_actors*": SHARE,
+    "test_images.py::test_bad_files_and_their_paths": "which of two errors comes first differs",
+    "test_in_workers.py::test_a_task_that_stops_early_or_dies_stops_its_run": NAMES,
+    "test_in_workers.py::test_the_driver_never_knew_of_one": GROUPS,
+    "test_metrics.py::*": STATE,
+    "test_own_strategy.py::test_what_a_strategy_is_told_and_one_copy_for_each_input": STATE,
+    "test_row_hash.py::test_operators_check_a_label_selector": LABELS,
+    "test_streaming_shuffle.py::test_a_pack_or_a_state_that_is_lost_is_made_again": STATE,
+    "test_worker_start.py::test_workers_import_nothing_that_the_fork_server_could": LOCAL,
+    # tests/py/engine
     "test_actors.py::test_a_constructor_that_raises*": IDS,
     "test_actors.py::test_actors_that_want_a_worker_get_one_in_the_order*": SHARE,
-    "test_actors.py::test_an_actor_made_in_a_task_lives_with_its_handle*": NESTED,
-    "test_actors.py::test_arguments_of_the_constructor*": NESTED,
-    "test_actors.py::test_handles_in_tasks_and_actors*": NESTED,
-    "test_actors.py::test_methods_return_their_own_arguments*": NESTED,
     "test_actors.py::test_resources_of_actors*": SHARE,
     "test_ambient_environment.py::test_another_list_for_sys_path*": SHARE,
-    "test_await.py::test_callers_do_not_wait_for_each_others_arguments*": NESTED,
-    "test_await.py::test_max_pending_calls_is_exact*": NESTED,
     "test_await.py::test_reference_counts*": STATE,
-    "test_await.py::test_what_a_dead_worker_put_stays*": NESTED,
     "test_breakpoint.py::*": TERMINAL,
     "test_compiled.py::test_executed_from_several_processes*": CHANNELS,
-    "test_compiled.py::test_results_are_passed_on*": NESTED,
-    "test_dag.py::test_a_graph_that_was_changed_after_bind*": NESTED,
-    "test_dag.py::test_nodes_inside_of_values*": NESTED,
-    "test_dag.py::test_random_graphs_are_plain_calls*": NESTED,
     "test_empty.py::test_a_task_that_fails_after_a_result*": STATE,
-    "test_empty.py::test_an_actor_keeps_what_it_returned*": NESTED,
     "test_empty.py::test_dropped_unsealed*": STATE,
     "test_empty.py::test_full_store*": DRIVER,
     "test_empty.py::test_killed_while_it_writes*": STATE,
@@ -63,9 +91,6 @@ LEFT_OUT = {
     "test_labels.py::test_placement_groups*": LABELS,
     "test_labels.py::test_tasks_and_actors*": LABELS,
     "test_light.py::test_no_port_and_no_name": LOCAL,
-    "test_like_ray.py::test_a_cancelled_parent_hears_that_first*": NESTED,
-    "test_like_ray.py::test_cancel_from_who_was_given_the_ref*": NESTED,
-    "test_like_ray.py::test_dynamic_generator_runs_again*": NESTED,
     "test_like_ray.py::test_memory_is_whole_bytes*": SHARE,
     "test_memory.py::test_a_little_that_is_free_in_the_store_keeps_no_process*": LOCAL,
     "test_memory.py::test_arrow_gives_back*": LOCAL,
@@ -87,21 +112,15 @@ LEFT_OUT = {
     "test_placement_groups.py::test_wrong_uses*": GROUPS,
     "test_ray_names.py::test_cluster": STATE,
     "test_ray_names.py::test_context*": IDS,
-    "test_ray_names.py::test_dynamic_and_fixed_generators*": NESTED,
     "test_ray_names.py::test_free*": STATE,
-    "test_ray_names.py::test_methods_travel_with_their_signature*": NESTED,
     "test_ray_names.py::test_names_of_ray_inside*": STATE,
     "test_ray_names.py::test_ref_belongs_to_its_task*": IDS,
     "test_ray_names.py::test_resources_and_labels*": LABELS,
-    "test_ray_names.py::test_weak_handles*": NESTED,
     "test_side_by_side.py::test_async_calls": IDS,
-    "test_side_by_side.py::test_names": NESTED,
-    "test_side_by_side.py::test_threads": NESTED,
     "test_spill.py::test_a_dataset_larger_than_the_store": STATE,
     "test_spill.py::test_a_full_directory_is_passed_over": DRIVER,
     "test_spill.py::test_a_put_that_waits_can_be_interrupted": DRIVER,
     "test_spill.py::test_a_task_whose_arguments_are_all_of_the_store*": SHARE,
-    "test_spill.py::test_actors": NESTED,
     "test_spill.py::test_after_a_refusal_of_the_disk_tasks_run": DRIVER,
     "test_spill.py::test_directories_in_turn": DRIVER,
     "test_spill.py::test_disk_follows_what_is_alive": STATE,
@@ -128,16 +147,10 @@ LEFT_OUT = {
     "test_state.py::test_the_task_of_a_ref_from_another_process*": STATE,
     "test_state.py::test_timeline*": STATE,
     "test_state.py::test_workers_that_have_ended*": STATE,
-    "test_tasks.py::test_a_long_error_arrives_whole*": NESTED,
     "test_tasks.py::test_resources_that_can_never_be_had*": SHARE,
     "test_usage.py::test_lineage_bytes_bounds_what_is_kept*": STATE,
     "test_user_metrics.py::test_slots_are_taken_over*": SHARE,
-    "test_util.py::test_bars_of_workers": NESTED,
-    "test_util.py::test_dask": NESTED,
     "test_util.py::test_object_locations": STATE,
-    "test_util.py::test_queue": NESTED,
-    "test_values.py::test_a_reference_as_result*": NESTED,
-    "test_values.py::test_references_*": NESTED,
     "test_values.py::test_store_full*": DRIVER,
     "test_view.py::test_counts_*": STATE,
     "test_view.py::test_keeps_the_last_runs_and_the_last_errors*": STATE,

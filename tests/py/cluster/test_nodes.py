@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import skate
 import skate.util.queue
-
 from engine.waits import wait_at, wait_until
 
 
