@@ -75,6 +75,13 @@ static void again(struct sk_book *b, struct sk_btask *t, int32_t retries) {
     sk_btask_queue(b, t, true);
 }
 
+/* A value that is needed will be made: if a stream under way has passed it, that runs once more. */
+static void passed(struct sk_book *b, uint64_t id) {
+    struct sk_btask *maker = sk_lineage_maker(b->lineage, id);
+    if (maker && maker->state == SK_B_SENT && (id & (SK_CLUSTER_VALUES - 1)) < maker->n_seen)
+        maker->lacks = true;
+}
+
 void sk_blost_value(struct sk_book *b, struct sk_bval *v) {
     SK_ASSERT(!sk_bval_there(v) && v->refs > 0);
     enum sk_lost_why why = v->why;
@@ -86,6 +93,7 @@ void sk_blost_value(struct sk_book *b, struct sk_bval *v) {
     while (sk_lineage_next_object(b->lineage, &oid)) {
         SK_ASSERT(!sk_bval_of(b, oid));
         sk_bval_new(b, oid)->why = SK_LOST_EVICTED;
+        passed(b, oid);
         if (!sk_vec_push(&back, TAG, oid)) abort();
     }
     SK_VEC(struct sk_btask *) run = {0};
@@ -104,9 +112,7 @@ void sk_blost_value(struct sk_book *b, struct sk_bval *v) {
     sk_vec_free(&run);
     sk_vec_free(&left);
     sk_blost_drain(b);
-    struct sk_btask *maker = made ? sk_lineage_maker(b->lineage, id) : NULL;
-    if (maker && maker->state == SK_B_SENT && (id & (SK_CLUSTER_VALUES - 1)) < maker->n_seen)
-        maker->lacks = true; /* a stream under way has passed it, so it runs once more */
+    if (made) passed(b, id);
     if (made || !(v = sk_bval_of(b, id))) return;
     char text[250];
     snprintf(text, sizeof text, "a value is lost with its node and cannot be made again: %s",
