@@ -53,13 +53,18 @@ class Once:
     def __init__(self, folder, pid, n):
         self.folder, self.pid, self.n = str(folder), pid, n
 
-    def __call__(self):
-        name = os.path.join(self.folder, str(len(os.listdir(self.folder))))
+    def takes(self, i):
         try:
-            os.close(os.open(name, os.O_CREAT | os.O_EXCL))
+            os.close(os.open(os.path.join(self.folder, str(i)), os.O_CREAT | os.O_EXCL))
         except FileExistsError:
-            return
-        if name.endswith(f"/{self.n}"):
+            return False
+        return True
+
+    def __call__(self):
+        i = len(os.listdir(self.folder))
+        while not self.takes(i):  # several processes call at once
+            i += 1
+        if i == self.n:
             with contextlib.suppress(ProcessLookupError):  # an idle worker has ended by itself
                 os.kill(self.pid, signal.SIGKILL)
 
@@ -70,6 +75,9 @@ def pipelines(tmp_path):
 
     def wide(batch):
         return {**batch, "key": batch["id"] * 7919 % 97, "pad": np.zeros((len(batch["id"]), 40))}
+
+    def pool(f):
+        return type("Pool", (), {"__call__": lambda self, batch: f(batch)})
 
     def written(ds):
         out = str(tmp_path / "out")
@@ -99,10 +107,12 @@ def pipelines(tmp_path):
             .take_all()
         ),
         "write": lambda f: written(numbers().map_batches(wide).map_batches(f)),
-        "pool": lambda f: rows(
-            numbers().map_batches(
-                type("Pool", (), {"__call__": lambda self, b: f(b)}), concurrency=3, num_cpus=0.5
-            )
+        "pool": lambda f: rows(numbers().map_batches(pool(f), concurrency=3, num_cpus=0.5)),
+        "after a pool": lambda f: rows(  # which has ended, but its blocks may be lost
+            numbers()
+            .map_batches(pool(wide), concurrency=3, num_cpus=0.5)
+            .random_shuffle(seed=5)
+            .map_batches(f, batch_size=1000)
         ),
     }
 
