@@ -1109,6 +1109,132 @@ TEST(cluster_makes_values_of_a_killed_node_again) {
     cluster_close(1u << 1);
 }
 
+/* An actor of a pool: what its calls make follows from the arguments of its constructor, a blob,
+ * and of the call. Word 10 counts constructors. */
+TASK(cl_pool) {
+    gate_add(10, 1);
+    state = t->args[0].data[0];
+    return ret_i64(t, 0, 0, err);
+}
+TASK(cl_pooled) {
+    return ret_blob(t, 0, (size_t)arg_i64(t, 0), (uint8_t)(state + arg_i64(t, 1)), err);
+}
+TASK(cl_pooled_next) {
+    return ret_blob(t, 0, t->args[0].len, (uint8_t)(state + t->args[0].data[0]), err);
+}
+TASK(cl_pooled_stream) {
+    for (int64_t i = 0; i < arg_i64(t, 0); i++)
+        SK_TRY(yield_blob(t, 20000, (uint8_t)(state + i), err));
+    return SK_OK;
+}
+static void check_blob(sk_oid o, size_t n, uint8_t fill) {
+    struct sk_view v;
+    struct sk_err err;
+    CHECK_OK_ERR(eng->ops->get(eng, &o, 1, INT64_MAX, &v, &err), &err);
+    CHECK(view_is(&v, n, fill));
+    eng->ops->view_release(eng, &v);
+}
+static sk_shape shape_with(int64_t cpus) {
+    struct sk_need n = {.res.amount = {cpus * SK_RES_UNIT}};
+    sk_shape out;
+    CHECK_OK(eng->ops->shape(eng, &n, &out, NULL));
+    return out;
+}
+
+/* The calls of an actor have retries, and what they made is lost, with the argument of its
+ * constructor, when the actor lives, when it was ended, and when its handle was given back. */
+TEST(cluster_makes_values_of_a_pool_again) {
+    enum { LIVES, ENDED, LET_GO };
+    for (int how = LIVES; how <= LET_GO; how++) {
+        cluster_open(2, &(struct eng_opt){.cpus = 1});
+        struct job base = {.fn = "cl_blob",
+                           .a = {VAL(30000), VAL(40)},
+                           .n_a = 2,
+                           .retries = 3,
+                           .node = 2,
+                           .shape = shape_with(0)};
+        sk_oid arg = eng_job(&base), made[4], next, ready, full = {0};
+        struct job init = {
+            .fn = "cl_pool", .a = {REF(arg)}, .n_a = 1, .node = 2, .shape = shape_with(1)};
+        struct sk_actor_spec s = {.init = spec_of(&init), .max_restarts = -1};
+        sk_aid a, other;
+        CHECK_OK(eng->ops->actor_create(eng, &s, &a, &ready, NULL));
+        for (int64_t i = 0; i < 4; i++) {
+            struct job j = {.fn = "cl_pooled",
+                            .a = {VAL(100000 + i), VAL(i)},
+                            .n_a = 2,
+                            .retries = 3,
+                            .actor = a};
+            made[i] = eng_job(&j);
+        }
+        struct job k = {
+            .fn = "cl_pooled_next", .a = {REF(made[3])}, .n_a = 1, .retries = 3, .actor = a};
+        next = eng_job(&k);
+        struct heard h = {.sink = {on_events}};
+        struct job stream = {.fn = "cl_pooled_stream",
+                             .a = {VAL(3)},
+                             .n_a = 1,
+                             .n_returns = SK_STREAMING,
+                             .retries = 3,
+                             .sink = &h.sink,
+                             .actor = a};
+        sk_tid t;
+        CHECK_OK(job_on(eng, &stream, NULL, &t, NULL));
+        CHECK(eng_drive_until(is_over, &h));
+        CHECK_EQ(h.n_yields, 3);
+        CHECK_EQ(gate->w[10], 1);
+        eng_release(made[3]); /* needed only to make `next` again */
+        eng_release(arg);
+        if (how == ENDED) CHECK_OK(eng->ops->actor_end(eng, a, true, NULL));
+        if (how != LIVES) { /* and all CPUs that will be left are taken for ever */
+            eng_release(ready);
+            sk_actor_release(eng, a);
+            init = (struct job){
+                .fn = "cl_counter", .a = {VAL(0)}, .n_a = 1, .node = 1, .shape = shape_with(1)};
+            s = (struct sk_actor_spec){.init = spec_of(&init)};
+            CHECK_OK(eng->ops->actor_create(eng, &s, &other, &full, NULL));
+            CHECK_EQ(eng_i64(full), 0);
+        }
+        CHECK(kill(cl.pid[1], SIGKILL) == 0);
+        for (uint32_t i = 0; i < 3; i++) check_blob(made[i], 100000 + i, (uint8_t)(40 + i));
+        check_blob(next, 100003, 83);
+        for (uint32_t i = 0; i < 3; i++) check_blob(h.oid[i], 20000, (uint8_t)(40 + i));
+        CHECK_EQ(gate->w[10], 2);
+        for (uint32_t i = 0; i < 3; i++) {
+            eng_release(made[i]);
+            eng_release(h.oid[i]);
+        }
+        eng_release(next);
+        eng_release(how == LIVES ? ready : full);
+        sk_actor_release(eng, how == LIVES ? a : other);
+        cluster_settle(1u << 1);
+        cluster_close(1u << 1);
+    }
+}
+
+/* What a call without retries made, which may have changed the actor, is not made again. */
+TEST(cluster_does_not_repeat_calls_without_retries) {
+    cluster_open(2, &(struct eng_opt){.cpus = 1});
+    struct job init = {.fn = "cl_counter", .a = {VAL(7)}, .n_a = 1, .node = 2};
+    struct sk_actor_spec s = {.init = spec_of(&init), .max_restarts = -1};
+    sk_aid a;
+    sk_oid ready;
+    bool there;
+    CHECK_OK(eng->ops->actor_create(eng, &s, &a, &ready, NULL));
+    sk_oid o =
+        eng_job(&(struct job){.fn = "cl_pooled", .a = {VAL(100000), VAL(1)}, .n_a = 2, .actor = a});
+    CHECK_OK(eng->ops->wait(eng, &o, 1, 1, INT64_MAX, &there, NULL));
+    CHECK(kill(cl.pid[1], SIGKILL) == 0);
+    struct sk_view v;
+    struct sk_err err;
+    CHECK_EQ(eng->ops->get(eng, &o, 1, INT64_MAX, &v, &err), SK_ELOST);
+    CHECK_MSG(strstr(err.msg, "a call of an actor without retries"), "%s", err.msg);
+    eng_release(o);
+    eng_release(ready);
+    sk_actor_release(eng, a);
+    cluster_close(1u << 1);
+}
+
 /* The nodes are killed while large values are on their way from and to them. */
 TEST(cluster_survives_kills_while_values_move) {
     for (uint32_t victim = 0; victim < 2; victim++) {

@@ -262,6 +262,26 @@ TEST(lineage_budget) {
     sk_lineage_destroy(l);
 }
 
+TEST(lineage_counts_what_tasks_share) {
+    struct sk_lineage *l = make(350);
+    add(l, 1, IDS(0), IDS(11, 0));
+    add(l, 2, IDS(0), IDS(21, 0));
+    sk_lineage_charge(l, 150);
+    CHECK(sk_lineage_check(l));
+    CHECK_EQ(sk_lineage_bytes(l), 350);
+    freed(l, IDS(0));
+    sk_lineage_charge(l, 1); /* the oldest task goes */
+    CHECK(sk_lineage_check(l));
+    freed(l, IDS(1, 0));
+    CHECK_EQ(sk_lineage_bytes(l), 251);
+    gone(l, 21);
+    freed(l, IDS(2, 0));
+    sk_lineage_charge(l, -151);
+    CHECK(sk_lineage_check(l));
+    CHECK_EQ(sk_lineage_bytes(l), 0);
+    sk_lineage_destroy(l);
+}
+
 TEST(lineage_evicts_downstream_of_what_is_gone) {
     struct sk_lineage *l = make(350);
     add(l, 1, IDS(0), IDS(11, 0));

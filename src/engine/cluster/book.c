@@ -128,7 +128,7 @@ void sk_book_lost(struct sk_book *b, uint32_t number, const char *why) {
             if (t->begun && t->retries > 0) t->retries--;
             t->attempt += t->begun;
             b->n_again++;
-            sk_btask_queue(b, t, true);
+            sk_btask_back(b, t);
         }
     }
     SK_VEC(uint64_t) actors = {0}; /* the end of one may free it */
@@ -139,10 +139,14 @@ void sk_book_lost(struct sk_book *b, uint32_t number, const char *why) {
     for (uint32_t i = 0; i < actors.n; i++) {
         struct sk_bactor *a = sk_map_get(&b->actors, actors.p[i]);
         if (!a) continue;
+        bool closing = a->closing;
         a->node = 0;
-        if (a->ended || a->dead) sk_bactor_maybe_free(b, a);
-        else if (!a->init->retries) sk_bactor_die(b, a, text);
-        else {
+        a->closing = false;
+        if (a->dead || closing || (a->ended && !a->n_calls)) sk_bactor_settle(b, a);
+        else if (!a->init->retries) {
+            sk_bactor_die(b, a, text);
+            sk_bactor_settle(b, a);
+        } else {
             if (a->init->retries > 0) a->init->retries--;
             b->n_again++;
             sk_btask_queue(b, a->init, true);
@@ -415,6 +419,8 @@ struct sk_book_stats sk_book_stats(const struct sk_book *b) {
                                   .n_values = b->values.n,
                                   .n_again = b->n_again,
                                   .n_remade = b->n_remade,
+                                  .n_actors = b->actors.n,
+                                  .n_revived = b->n_revived,
                                   .n_moved = b->n_moved,
                                   .n_moved_actors = b->n_moved_actors};
 }
@@ -423,13 +429,19 @@ bool sk_book_check(const struct sk_book *b) {
     uint64_t key;
     void *val;
     struct sk_map refs; /* value -> number of references + 1 */
+    struct sk_map kept; /* actor -> number of its calls that lineage keeps */
     sk_map_init(&refs, SK_TAG_TEST);
+    sk_map_init(&kept, SK_TAG_TEST);
     bool good = sk_lineage_check(b->lineage);
     for (uint32_t i = 0; sk_map_next(&b->seqs, &i, &key, &val);) {
         const struct sk_btask *t = val;
         const struct sk_bnode *n = sk_bnode_of(b, t->node);
         good = good && t->seq == key && (t->state == SK_B_SENT) == (t->node != 0) &&
                (!n || n->alive) && (t->over || sk_map_get(&b->tasks, t->id) == t);
+        if (t->kept && t->actor) {
+            uintptr_t r = (uintptr_t)sk_map_get(&kept, t->actor->id);
+            good = good && sk_map_put(&kept, t->actor->id, (void *)(r + 1)) == SK_OK; /* NOLINT */
+        }
         if (t->state == SK_B_KEPT && !t->is_init) continue; /* holds nothing */
         for (uint32_t k = 0; k < t->n_args; k++)
             if (t->args[k].id) {
@@ -438,6 +450,12 @@ bool sk_book_check(const struct sk_book *b) {
                     good && sk_map_put(&refs, t->args[k].id, (void *)(r + 1)) == SK_OK; /* NOLINT */
             }
     }
+    for (uint32_t i = 0; sk_map_next(&b->actors, &i, &key, &val);) {
+        const struct sk_bactor *a = val;
+        good = good && a->n_kept == (uintptr_t)sk_map_get(&kept, key) &&
+               (!a->ended || a->n_calls || a->n_kept || a->init->state == SK_B_SENT);
+    }
+    sk_map_deinit(&kept);
     good = sk_brefs_count(b, &refs) && good;
     for (uint32_t i = 0; sk_map_next(&b->values, &i, &key, &val);) {
         const struct sk_bval *v = val;

@@ -14,7 +14,11 @@
  *     begins anew, and values that were told before are not told again.
  *  3. A task is told to the host as over exactly once, and each of its yields once, in order.
  *  4. A value is kept while the host has its handle, or a task takes it that has not ended.
- *  5. A node that drains gets no new task, and nothing of it runs twice, unless the node is lost
+ *  5. A call of an actor runs again for a lost value as a task does, if it has retries and its
+ *     actor restarts: at any place among the actor's calls, or, if the host has ended the actor, on
+ *     one that is started again for it. That one costs no restart and takes no CPU, since the tasks
+ *     that need what it makes may have them all, and it ends when nothing is left to be made again.
+ *  6. A node that drains gets no new task, and nothing of it runs twice, unless the node is lost
  *     before it is empty.
  *
  * Thread-safety: none; the caller's lock guards it. */
@@ -108,7 +112,8 @@ struct sk_book_stats {
      * loss because they were under way, and because a value of theirs was lost; values and actors
      * that were moved off nodes that drained */
     uint64_t n_tasks, n_kept, n_values, n_again, n_remade, n_moved, n_moved_actors;
-    uint64_t n_asked, n_lent; /* objects of nodes that the host holds, and the other way */
+    uint64_t n_actors, n_revived; /* actors; starts of ended ones for lost values */
+    uint64_t n_asked, n_lent;     /* objects of nodes that the host holds, and the other way */
 };
 struct sk_book_stats sk_book_stats(const struct sk_book *b);
 /* Recounts everything. For tests. */

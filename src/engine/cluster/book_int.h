@@ -78,16 +78,21 @@ struct sk_btask {
 
 struct sk_bactor {
     uint64_t id;
-    uint32_t node;             /* 0: nowhere now */
-    bool started, ended, dead; /* ended: the host has ended it; dead: it cannot be started again */
+    uint32_t node; /* 0: nowhere now */
+    /* ended: the host has ended it, so it is there only to make lost values again; dead: it cannot
+     * be started again */
+    bool started, ended, dead;
+    bool sweep;   /* a call that waits is needed no more */
+    bool closing; /* it was ended where it is, and what was under way there has not ended yet */
     /* A call came back from its node as MISSING: those behind it come back, too, and none is sent
      * until none is there. Not if the calls may begin in any order. */
     bool settling;
     bool moving;           /* its node is draining and another has room: its calls are held back */
-    struct sk_btask *init; /* kept as long as the actor */
+    struct sk_btask *init; /* kept as long as the actor, or a call of it that lineage keeps */
     struct sk_list calls;  /* that wait until it has started, in order */
     uint32_t n_calls;      /* all calls that have not ended */
     uint32_t n_sent;       /* those that its node has */
+    uint32_t n_kept;       /* those that lineage keeps */
     /* of the constructor's RUN; n_groups not 0: the calls may begin in any order */
     bool is_async;
     int32_t max_task_retries;
@@ -165,7 +170,7 @@ struct sk_book {
     SK_VEC(struct sk_btold) told;
     uint64_t next_seq;
     bool recheck; /* a value has come to exist that a blocked task may wait for */
-    uint64_t n_again, n_remade, n_moved, n_moved_actors, n_orders;
+    uint64_t n_again, n_remade, n_revived, n_moved, n_moved_actors, n_orders;
 };
 
 static inline struct sk_bnode *sk_bnode_of(const struct sk_book *b, uint32_t number) {
@@ -217,6 +222,8 @@ void sk_btasks_send(struct sk_book *b);
 void sk_btask_free(struct sk_book *b, struct sk_btask *t);
 /* Queues a task: as ready, or as blocked if an argument is missing. front: before all others. */
 void sk_btask_queue(struct sk_book *b, struct sk_btask *t, bool front);
+/* Queues a task that has come off its node, or ends it if nobody needs it any more. */
+void sk_btask_back(struct sk_book *b, struct sk_btask *t);
 /* Takes the task off the node that has it, with the resources that it took there. */
 void sk_btask_unsend(struct sk_book *b, struct sk_btask *t);
 /* Stops a task that makes values again which nobody needs any more. */
@@ -227,7 +234,10 @@ sk_rc sk_btask_event(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg
                      struct sk_err *err);
 void sk_btask_missing(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m);
 void sk_bactor_die(struct sk_book *b, struct sk_bactor *a, const char *why);
-void sk_bactor_maybe_free(struct sk_book *b, struct sk_bactor *a);
+/* Does what is due of an actor that the host has ended: starts it again for calls that make lost
+ * values again, ends it when there are none, and frees it when lineage keeps none either. */
+void sk_bactor_settle(struct sk_book *b, struct sk_bactor *a);
+/* Sends the calls that can begin. It may free an actor that the host has ended. */
 void sk_bactor_flush(struct sk_book *b, struct sk_bactor *a);
 /* Has an actor, whose node is draining, start again elsewhere, if it may and another node has room;
  * its calls are held back until those under way have ended. True: it is queued now. */

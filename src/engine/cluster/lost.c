@@ -5,8 +5,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Memory of a constructor that is kept for the calls of its actor. */
+static int64_t cost_of_init(const struct sk_bactor *a) {
+    uint64_t bytes = sizeof *a + sizeof *a->init;
+    for (uint32_t i = 0; i < a->init->n_args; i++)
+        bytes += sizeof *a->init->args + (a->init->args[i].blob ? a->init->args[i].blob->len : 0);
+    return (int64_t)bytes;
+}
+
 void sk_blost_keep(struct sk_book *b, struct sk_btask *t, const uint64_t *returns, uint32_t n) {
-    if (t->actor || !t->retries) return;
+    struct sk_bactor *a = t->actor;
+    if (!t->retries || t->is_init || (a && !a->init->retries)) return;
     SK_ASSERT(n > 0 && t->state == SK_B_SENT);
     if (t->kept) {
         for (uint32_t i = 0; i < n; i++)
@@ -34,6 +43,7 @@ void sk_blost_keep(struct sk_book *b, struct sk_btask *t, const uint64_t *return
                                 .open = true,
                                 .data = t};
     t->kept = sk_lineage_add(b->lineage, &l, NULL) == SK_OK;
+    if (t->kept && a && !a->n_kept++) sk_lineage_charge(b->lineage, cost_of_init(a));
     if (args != few) sk_free(args);
     for (uint32_t i = 0; i < n; i++) sk_bval_of(b, returns[i])->why = SK_LOST_EVICTED;
     sk_blost_drain(b);
@@ -45,17 +55,24 @@ void sk_blost_drain(struct sk_book *b) {
     while (sk_lineage_next_free(b->lineage, &id, &data)) {
         struct sk_btask *t = data;
         SK_ASSERT(t->seq == id && t->kept);
+        struct sk_bactor *a = t->actor;
         t->kept = false;
-        if (!t->over || t->ending) continue;
-        if (t->state == SK_B_KEPT) sk_btask_free(b, t);
-        else sk_btask_unneeded(b, t); /* it was to make values that nobody needs any more */
+        if (t->over && !t->ending) {
+            if (t->state == SK_B_KEPT) sk_btask_free(b, t);
+            else sk_btask_unneeded(b, t); /* it was to make values that nobody needs any more */
+        }
+        if (!a) continue;
+        SK_ASSERT(a->n_kept > 0);
+        if (!--a->n_kept) sk_lineage_charge(b->lineage, -cost_of_init(a));
+        sk_bactor_settle(b, a);
     }
 }
 
 static const char *reason(enum sk_lost_why why) {
     switch (why) {
     case SK_LOST_PUT: return "it was put by the program";
-    case SK_LOST_ACTOR: return "a call of an actor made it, which is not repeated";
+    case SK_LOST_ACTOR:
+        return "a call of an actor without retries or restarts made it, which is not repeated";
     case SK_LOST_RETRIES: return "the task that made it has no retries left";
     case SK_LOST_EVICTED: return "the task that made it is no longer kept";
     case SK_LOST_NEEDS: return "an argument of the task that made it is gone, too";
@@ -101,7 +118,10 @@ void sk_blost_value(struct sk_book *b, struct sk_bval *v) {
     while (sk_lineage_next_task(b->lineage, &oid, &data, &retries))
         if (!sk_vec_push(&run, TAG, (struct sk_btask *)data) || !sk_vec_push(&left, TAG, retries))
             abort();
-    for (uint32_t i = 0; i < run.n; i++) run.p[i]->ending = true; /* nobody frees it meanwhile */
+    for (uint32_t i = 0; i < run.n; i++) { /* nobody frees it, or its actor, meanwhile */
+        run.p[i]->ending = true;
+        if (run.p[i]->actor) run.p[i]->actor->n_calls++;
+    }
     for (uint32_t i = 0; i < run.n; i++) again(b, run.p[i], left.p[i]);
     for (uint32_t i = 0; i < back.n; i++) { /* its taker has failed at once */
         struct sk_bval *x = sk_bval_of(b, back.p[i]);

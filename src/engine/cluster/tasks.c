@@ -160,7 +160,7 @@ void sk_btask_queue(struct sk_book *b, struct sk_btask *t, bool front) {
         sk_btask_fail(b, t, SK_ELOST, text);
         return;
     }
-    if (t->actor && (t->actor->ended || t->actor->dead)) {
+    if (t->actor && (t->actor->dead || (t->actor->ended && !t->over))) {
         sk_btask_fail(b, t, SK_EACTOR, t->actor->why ? t->actor->why : "the actor was ended");
         return;
     }
@@ -179,6 +179,18 @@ void sk_btask_queue(struct sk_book *b, struct sk_btask *t, bool front) {
         sk_list_insert_before(at, &t->link);
     }
     if (call) sk_bactor_flush(b, t->actor);
+}
+
+void sk_btask_back(struct sk_book *b, struct sk_btask *t) {
+    struct sk_bactor *a = t->actor;
+    SK_ASSERT(!t->node && t->state == SK_B_BLOCKED);
+    if (!a || !t->is_init || !a->ended || !t->over) {
+        sk_btask_queue(b, t, true);
+        return;
+    }
+    t->state = SK_B_KEPT; /* it is started once more if a call waits for it */
+    a->closing = false;
+    sk_bactor_settle(b, a);
 }
 
 /* ---- to nodes -------------------------------------------------------------------------------- */
@@ -341,25 +353,61 @@ static struct sk_bnode *node_for(struct sk_book *b, const struct sk_btask *t, bo
     return at == UINT32_MAX ? NULL : b->nodes.p[at];
 }
 
+/* True if the task was to make values again that nobody needs any more. */
+static bool unneeded(const struct sk_btask *t) { return t->over && !t->kept && !t->is_init; }
+
+static void fail_unneeded(struct sk_book *b, struct sk_btask *t) {
+    SK_DCHECK(unneeded(t));
+    sk_btask_fail(b, t, SK_ECANCEL, "nobody needs it");
+}
+
 /* The next call that can begin; NULL: there is none now. */
 static struct sk_btask *next_call(const struct sk_book *b, const struct sk_bactor *a,
                                   struct sk_bval **failed) {
     SK_LIST_EACH (it, &a->calls) {
         struct sk_btask *t = sk_container_of(it, struct sk_btask, link);
-        if (arguments_there(b, t, failed) || *failed) return t;
+        if (unneeded(t) || arguments_there(b, t, failed) || *failed) return t;
         if (!a->n_groups) return NULL; /* those behind it keep their order */
     }
     return NULL;
 }
 
-void sk_bactor_flush(struct sk_book *b, struct sk_bactor *a) {
+static void flush(struct sk_book *b, struct sk_bactor *a) {
+    a->n_calls++; /* keeps it while calls of it end */
     while (a->started && a->node && !a->moving) {
-        struct sk_bval *failed;
+        struct sk_bval *failed = NULL;
         struct sk_btask *t = next_call(b, a, &failed);
-        if (!t || (a->settling && a->n_sent)) return;
-        if (failed) sk_btask_queue(b, t, true); /* fails it */
+        if (!t || (a->settling && a->n_sent)) break;
+        if (unneeded(t)) fail_unneeded(b, t);
+        else if (failed) sk_btask_queue(b, t, true); /* fails it */
         else send(b, t, sk_bnode_of(b, a->node));
     }
+    a->n_calls--;
+}
+
+void sk_bactor_flush(struct sk_book *b, struct sk_bactor *a) {
+    SK_DCHECK(a->init);
+    flush(b, a);
+    sk_bactor_settle(b, a);
+}
+
+/* Finds a call that waits; NULL: there is none. */
+static struct sk_btask *waiting(const struct sk_bactor *a, bool (*is)(const struct sk_btask *t)) {
+    SK_LIST_EACH (it, &a->calls) {
+        struct sk_btask *t = sk_container_of(it, struct sk_btask, link);
+        if (is(t)) return t;
+    }
+    return NULL;
+}
+
+/* Looks at the calls that wait again: some may begin now, and some may be needed no more. */
+static void recheck_calls(struct sk_book *b, struct sk_bactor *a) {
+    struct sk_btask *t;
+    a->n_calls++; /* keeps it while calls of it end */
+    while (a->sweep && (t = waiting(a, unneeded))) fail_unneeded(b, t);
+    a->sweep = false;
+    a->n_calls--;
+    sk_bactor_flush(b, a);
 }
 
 void sk_btasks_recheck(struct sk_book *b) {
@@ -369,10 +417,13 @@ void sk_btasks_recheck(struct sk_book *b) {
     sk_list_splice(&b->todo, &b->blocked);
     for (struct sk_list *it; (it = sk_list_first(&b->todo));)
         sk_btask_queue(b, sk_container_of(it, struct sk_btask, link), false);
-    SK_VEC(struct sk_bactor *) all = {0}; /* a flush may end an actor, but frees none */
+    SK_VEC(uint64_t) all = {0}; /* a flush may free actors */
     for (uint32_t i = 0; sk_map_next(&b->actors, &i, &key, &val);)
-        if (!sk_vec_push(&all, TAG, (struct sk_bactor *)val)) abort();
-    for (uint32_t i = 0; i < all.n; i++) sk_bactor_flush(b, all.p[i]);
+        if (!sk_vec_push(&all, TAG, key)) abort();
+    for (uint32_t i = 0; i < all.n; i++) {
+        struct sk_bactor *a = sk_map_get(&b->actors, all.p[i]);
+        if (a) recheck_calls(b, a);
+    }
     sk_vec_free(&all);
 }
 
@@ -387,8 +438,8 @@ void sk_btasks_send(struct sk_book *b) {
             if (head && (!t || head->seq < t->seq)) t = head;
         }
         if (!t) return;
-        if (t->over && !t->kept && !t->is_init) { /* nobody needs it any more */
-            sk_btask_fail(b, t, SK_ECANCEL, "nobody needs it");
+        if (unneeded(t)) {
+            fail_unneeded(b, t);
             continue;
         }
         struct sk_bval *failed;
@@ -453,12 +504,12 @@ static void finish(struct sk_book *b, struct sk_btask *t, bool well, const char 
     if (sk_map_get(&b->tasks, t->id) == t) sk_map_del(&b->tasks, t->id);
     if (a && t->is_init) {
         t->state = SK_B_KEPT;
-        if (!well && !a->dead && was_over)
+        bool ended = was_over && a->closing; /* so it may have failed for that */
+        if (!well && !ended && !a->dead && was_over)
             sk_bactor_die(b, a, "its constructor failed when the actor was started again");
-        else if (!well) a->dead = true;
-        a->started = well;
-        if (well) sk_bactor_flush(b, a);
-        sk_bactor_maybe_free(b, a);
+        else if (!well && !ended) a->dead = true;
+        a->started = well && !a->closing;
+        sk_bactor_flush(b, a);
         return;
     }
     if (was_over || t->notes.n) fail_lost(b, t, text);
@@ -472,7 +523,7 @@ static void finish(struct sk_book *b, struct sk_btask *t, bool well, const char 
     if (call) {
         SK_ASSERT(a->n_calls > 0);
         a->n_calls--;
-        sk_bactor_maybe_free(b, a);
+        sk_bactor_settle(b, a);
     }
 }
 
@@ -482,7 +533,9 @@ void sk_btask_unneeded(struct sk_book *b, struct sk_btask *t) {
         struct sk_cmsg m = {.type = SK_CMSG_CANCEL, .end = {t->seq, 0}};
         sk_bnode_send(sk_bnode_of(b, t->node), &m);
         t->cancelled = true;
-    } else if (t->state == SK_B_BLOCKED) { /* the next launch finds it */
+    } else if (t->actor) { /* the next launch finds it */
+        t->actor->sweep = b->recheck = true;
+    } else if (t->state == SK_B_BLOCKED) { /* so does it here */
         sk_list_del(&t->link);
         sk_list_push_front(&b->shapes.p[t->shape]->ready, &t->link);
         t->state = SK_B_READY;
@@ -661,6 +714,12 @@ static void failed(struct sk_book *b, struct sk_btask *t, const struct sk_cmsg *
     struct sk_cmsg_value v = {0};
     if (m->event.n_values) v = sk_cmsg_value_next(&r);
     t->actor_lives = m->event.actor_lives;
+    if (t->over && t->kept && t->actor && t->actor->closing && !t->cancelled) {
+        t->attempt++; /* the host has ended its actor, so it runs on another one */
+        sk_btask_unsend(b, t);
+        sk_btask_queue(b, t, true);
+        return;
+    }
     char text[600];
     snprintf(text, sizeof text, "%.*s", (int)SK_MIN(m->event.text.n, sizeof text - 1),
              (const char *)m->event.text.p);
@@ -730,7 +789,7 @@ void sk_btask_missing(struct sk_book *b, struct sk_bnode *n, const struct sk_cms
     if (t->actor && !t->is_init && !t->actor->n_groups) t->actor->settling = true;
     sk_btask_unsend(b, t);
     if (t->cancelled) sk_btask_fail(b, t, SK_ECANCEL, "the task was cancelled");
-    else sk_btask_queue(b, t, true);
+    else sk_btask_back(b, t);
 }
 
 void sk_book_taken(struct sk_book *b, uint64_t task, uint32_t n) {
@@ -757,17 +816,59 @@ void sk_book_cancel(struct sk_book *b, uint64_t task, uint32_t flags) {
 
 /* ---- actors ---------------------------------------------------------------------------------- */
 
-/* Frees an actor that the host has ended, or that is dead, and has no calls. */
-void sk_bactor_maybe_free(struct sk_book *b, struct sk_bactor *a) {
-    if (!a->ended || a->n_calls || a->init->state != SK_B_KEPT) return;
-    SK_ASSERT(sk_list_empty(&a->calls) && a->init->is_init);
-    if (a->node && !a->gone) give_back(b, a->init, a->node);
+static void free_actor(struct sk_book *b, struct sk_bactor *a) {
+    SK_ASSERT(sk_list_empty(&a->calls) && a->init->is_init && !a->node && !a->n_kept);
     sk_map_del(&b->actors, a->id);
     unref_arguments(b, a->init);
     sk_btask_free(b, a->init);
     sk_free(a->groups);
     sk_free(a->why);
     sk_free(a);
+}
+
+static void off_node(struct sk_book *b, struct sk_bactor *a) {
+    if (a->node && !a->gone) give_back(b, a->init, a->node);
+    a->node = 0;
+    a->started = a->closing = a->moving = a->gone = false;
+}
+
+static void send_end(struct sk_book *b, const struct sk_bactor *a, uint32_t flags) {
+    struct sk_bnode *n = sk_bnode_of(b, a->node);
+    struct sk_cmsg m = {.type = SK_CMSG_END_ACTOR, .end = {a->id, flags}};
+    if (n) sk_bnode_send(n, &m);
+}
+
+/* Starts an actor that the host has ended once more. */
+static void revive(struct sk_book *b, struct sk_bactor *a) {
+    struct sk_res need = b->shapes.p[a->init->shape]->need;
+    SK_ASSERT(a->ended && !a->dead && !a->node && a->init->over);
+    need.amount[SK_RES_CPU] = 0; /* see book.h */
+    uint32_t shape = shape_of(b, &need, true);
+    if (shape != UINT32_MAX) a->init->shape = shape;
+    a->init->attempt++;
+    b->n_revived++;
+    sk_btask_queue(b, a->init, true);
+}
+
+void sk_bactor_settle(struct sk_book *b, struct sk_bactor *a) {
+    if (!a->ended || a->init->state == SK_B_SENT || (a->closing && a->n_sent)) return;
+    if (a->closing) off_node(b, a);
+    bool idle = !a->node && a->init->state == SK_B_KEPT;
+    if (idle && !a->dead && !sk_list_empty(&a->calls)) {
+        if (a->init->retries) {
+            revive(b, a); /* it may be freed now */
+            return;
+        }
+        sk_bactor_die(b, a, "its actor has no restarts left to make a lost value again");
+    }
+    if (a->n_calls) return;
+    if (a->init->state != SK_B_KEPT) { /* it waits to be started */
+        sk_list_del(&a->init->link);
+        a->init->state = SK_B_KEPT;
+    }
+    send_end(b, a, 0);
+    off_node(b, a);
+    if (!a->n_kept) free_actor(b, a);
 }
 
 /* The actor cannot run again: its calls end. */
@@ -779,7 +880,7 @@ void sk_bactor_die(struct sk_book *b, struct sk_bactor *a, const char *why) {
     a->n_calls++; /* keeps it while its calls end */
     while (!sk_list_empty(&a->calls))
         sk_btask_fail(b, sk_container_of(sk_list_first(&a->calls), struct sk_btask, link),
-                      SK_EACTOR, a->why);
+                      SK_EACTOR, why);
     a->n_calls--;
 }
 
@@ -789,41 +890,44 @@ bool sk_bactor_move(struct sk_book *b, struct sk_bactor *a) {
     SK_ASSERT(n && n->draining && a->init->is_init);
     if (!a->started || a->ended || a->dead || !a->init->retries) return false;
     a->moving = node_for(b, a->init, &never) != NULL;
-    if (!a->moving) sk_bactor_flush(b, a);
+    if (!a->moving) flush(b, a);
     if (!a->moving || a->n_sent) return false;
-    struct sk_cmsg m = {.type = SK_CMSG_END_ACTOR, .end = {a->id, 0}};
-    sk_bnode_send(n, &m);
-    give_back(b, a->init, a->node);
-    a->node = 0;
-    a->started = a->moving = false;
+    send_end(b, a, 0);
+    off_node(b, a);
     if (a->init->retries > 0) a->init->retries--;
     b->n_moved_actors++;
     sk_btask_queue(b, a->init, true);
     return true;
 }
 
+/* True unless the call makes lost values again. */
+static bool of_host(const struct sk_btask *t) { return !t->over; }
+
 void sk_book_actor_end(struct sk_book *b, uint64_t actor, enum sk_guest_end how) {
     struct sk_bactor *a = sk_map_get(&b->actors, actor);
     if (!a || a->ended) return;
-    struct sk_bnode *n = sk_bnode_of(b, a->node);
-    bool lives = how == SK_GUEST_RESTART && (n || a->init->retries);
-    if (n) {
-        struct sk_cmsg m = {.type = SK_CMSG_END_ACTOR,
-                            .end = {a->id, how == SK_GUEST_RESTART ? SK_RUN_RESTART
-                                           : how == SK_GUEST_LEAVE ? SK_RUN_LEAVE
-                                                                   : 0u}};
-        sk_bnode_send(n, &m);
-    } else if (lives && a->init->retries > 0) {
-        a->init->retries--; /* it has no process yet, and the kill costs a restart all the same */
+    send_end(b, a,
+             how == SK_GUEST_RESTART ? SK_RUN_RESTART
+             : how == SK_GUEST_LEAVE ? SK_RUN_LEAVE
+                                     : 0u);
+    if (how == SK_GUEST_RESTART && a->node) return;
+    if (how == SK_GUEST_RESTART && a->init->retries) {
+        /* it has no process yet, and the kill costs a restart all the same */
+        if (a->init->retries > 0) a->init->retries--;
+        return;
     }
-    if (lives) return;
+    static const char why[] = "the actor was ended";
+    bool waits = a->init->state == SK_B_READY || a->init->state == SK_B_BLOCKED;
     a->ended = true;
-    if (a->init->state == SK_B_READY || a->init->state == SK_B_BLOCKED) {
-        a->n_calls++;
-        if (a->init->over) finish(b, a->init, false, "");
-        else sk_btask_fail(b, a->init, SK_EACTOR, "the actor was ended before it began");
-        a->n_calls--;
-    }
-    sk_bactor_die(b, a, "the actor was ended");
-    sk_bactor_maybe_free(b, a);
+    a->closing = a->node != 0;
+    a->started = a->moving = false;
+    if (!a->why) a->why = kept(why, strlen(why));
+    a->n_calls++; /* keeps it while calls of it end */
+    if (waits && a->init->over) {
+        sk_list_del(&a->init->link);
+        a->init->state = SK_B_KEPT;
+    } else if (waits) sk_btask_fail(b, a->init, SK_EACTOR, "the actor was ended before it began");
+    for (struct sk_btask *t; (t = waiting(a, of_host));) sk_btask_fail(b, t, SK_EACTOR, why);
+    a->n_calls--;
+    sk_bactor_settle(b, a);
 }

@@ -67,6 +67,7 @@ struct sk_lineage {
     struct task *free_head, *free_tail;
     struct obj *back_head, *back_tail; /* objects that are in scope again */
     uint64_t budget, bytes, n_evicted;
+    uint64_t charged; /* part of `bytes` that is of no single task */
     uint64_t freed_culprit;
     uint8_t freed_why;
 };
@@ -336,6 +337,13 @@ void sk_lineage_done(struct sk_lineage *l, uint64_t id, int32_t retries) {
     evict(l);
 }
 
+void sk_lineage_charge(struct sk_lineage *l, int64_t bytes) {
+    SK_ASSERT(bytes >= 0 || l->charged >= (uint64_t)-bytes);
+    l->charged += (uint64_t)bytes;
+    l->bytes += (uint64_t)bytes;
+    evict(l);
+}
+
 void sk_lineage_gone(struct sk_lineage *l, uint64_t oid, enum sk_lost_why why) {
     struct obj *o = sk_map_get(&l->objs, oid);
     if (!o || !o->alive) return;
@@ -452,7 +460,7 @@ bool sk_lineage_each(const struct sk_lineage *l, uint32_t *cursor, uint64_t *id,
 }
 
 bool sk_lineage_check(const struct sk_lineage *l) {
-    uint64_t bytes = 0, n_edges = 0, n_uses = 0;
+    uint64_t bytes = l->charged, n_edges = 0, n_uses = 0;
     bool ok = !l->doomed, movable = false;
     void *val;
     for (uint32_t i = 0; sk_map_next(&l->tasks, &i, NULL, &val);) {

@@ -90,6 +90,10 @@ bool sk_lineage_next_task(struct sk_lineage *l, uint64_t *id, void **data, int32
 /* Gives tasks that are no longer kept. */
 bool sk_lineage_next_free(struct sk_lineage *l, uint64_t *id, void **data);
 
+/* Adds bytes that several kept tasks need, which count against the budget as well; a negative
+ * number takes bytes away that were added so. */
+void sk_lineage_charge(struct sk_lineage *l, int64_t bytes);
+
 /* Why the task that next_free gave last is no longer kept; SK_LOST_EVICTED also when nobody
  * needed it. *culprit: 0, or the object whose absence is the reason. */
 enum sk_lost_why sk_lineage_freed_why(const struct sk_lineage *l, uint64_t *culprit);

@@ -97,6 +97,9 @@ struct toy {
 
 /* True if nodes were lost: a run that makes lost values again may look at what is gone. */
 static bool may_be_gone(void);
+/* True if the task has begun before, so it may be a call that makes a lost value again: it need not
+ * keep its place. */
+static bool may_run_again(const struct ttask *t);
 static void t_release(struct sk_engine *e, sk_oid o);
 static struct toy *toy_of(struct sk_engine *e) { return sk_container_of(e, struct toy, e); }
 
@@ -284,7 +287,8 @@ static sk_rc t_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid 
         if (!t->plan.n_groups)
             SK_LIST_EACH (it, &x->tasks) { /* they are given in the order of their submission */
                 const struct ttask *y = sk_container_of(it, struct ttask, link);
-                CHECK(y->actor != t->actor || y->init || y == t || y->plan.serial < t->plan.serial);
+                CHECK(y->actor != t->actor || y->init || y == t ||
+                      y->plan.serial < t->plan.serial || may_run_again(y) || may_run_again(t));
             }
     }
     uint32_t n = s->n_returns == SK_STREAMING ? 0 : s->n_returns;
@@ -507,7 +511,9 @@ static struct {
     uint32_t n_over, n_submitted, n_lost, n_fetched, n_failed, n_cancelled;
     uint32_t n_drained, n_late;
     uint64_t n_again, n_remade, n_moved, n_moved_actors, n_met, n_looked, n_relayed;
-    bool lost_any;
+    uint64_t n_revived;
+    bool lost_any, killed_any; /* killed: an actor was ended while it had calls */
+    bool strict;  /* what is lost can be made again, and puts are kept, so nothing fails */
     struct gone { /* what a node holds that the host does not have any more */
         uint32_t node;
         uint64_t id;
@@ -529,6 +535,9 @@ static bool looked_well(const struct ttask *t, const struct tobj *o) {
     bool well = o->n == t->plan.peek_size && !memcmp(o->p, p, o->n);
     sk_free(p);
     return well;
+}
+static bool may_run_again(const struct ttask *t) {
+    return c.task[t->plan.index].n_begun > t->begun;
 }
 static void began(const struct plan *p) { c.task[p->index].n_begun++; }
 
@@ -725,7 +734,8 @@ static void program(bool hard) {
             t->plan.inner_size = test_below(2) ? 64 : 20000;
         }
         t->plan.peek = !t->is_put && !t->is_init && !test_below(3); /* chosen when it begins */
-        if (t->actor && hard) t->retries = c.task[actor_task[t->actor - 1]].retries;
+        if (t->actor && hard && test_below(4))
+            t->retries = c.task[actor_task[t->actor - 1]].retries;
         t->n_args = t->is_put || !i ? 0 : (uint32_t)test_below(MAX_ARGS + 1);
         for (uint32_t k = 0; k < t->n_args; k++) {
             uint32_t a = (uint32_t)test_below(i);
@@ -774,6 +784,11 @@ static void ref_gone(struct want *w) {
             *at = w->next;
             break;
         }
+    for (uint32_t i = 1; i <= N_NODES; i++) { /* held by tasks that run again for lost values */
+        if (!w->holder[i] || !w->tell[i]) continue;
+        CHECK(may_be_gone() && c.n_gone < SK_COUNT(c.gone));
+        c.gone[c.n_gone++] = (struct gone){i, w->id};
+    }
     value_let_go(w);
     sk_book_unhold(c.book, w->id);
     sk_free(w);
@@ -828,11 +843,12 @@ static void taker_gone(struct htask *t) {
     struct want *at = t->looks_at;
     t->looks_at = NULL;
     if (at && at->foreign) ref_gone(at);
-    else if (at && !--at->n_takers && test_below(2)) value_let_go(at);
+    else if (at && !--at->n_takers && test_below(2) && !c.strict) value_let_go(at);
     for (uint32_t i = 0; i < t->n_args; i++) {
         struct want *w = &c.task[t->arg[i]].v[t->value[i]];
         CHECK(w->n_takers > 0);
-        if (!--w->n_takers && test_below(2)) value_let_go(w);
+        if (!--w->n_takers && test_below(2) && !(c.strict && c.task[t->arg[i]].is_put))
+            value_let_go(w);
     }
 }
 
@@ -1032,10 +1048,12 @@ static void told(void *host, const struct sk_guest_event *ev) {
     }
     if (ev->kind == SK_EV_FAILED) {
         /* only for a reason: it was cancelled, or a node was lost and it may not run again */
-        CHECK_MSG(t->cancelled || (c.lost_any && (ev->code == SK_EDEAD || ev->code == SK_ELOST ||
-                                                  ev->code == SK_EACTOR)),
+        CHECK_MSG(t->cancelled || (c.killed_any && t->actor) ||
+                      (c.lost_any && !c.strict &&
+                       (ev->code == SK_EDEAD || ev->code == SK_ELOST || ev->code == SK_EACTOR)),
                   "task %llu failed: %s", (unsigned long long)ev->task, ev->text);
-        CHECK(t->cancelled || t->retries >= 0 || ev->code == SK_ELOST || ev->code == SK_EACTOR);
+        CHECK(t->cancelled || c.killed_any || t->retries >= 0 || ev->code == SK_ELOST ||
+              ev->code == SK_EACTOR);
         t->failed = true;
         c.n_failed++;
     }
@@ -1072,11 +1090,13 @@ static void fetch_step(void) {
         if (inner) ref_found(fetches, b->data, b->len);
         sk_free(p);
         c.n_fetched++;
-    } else CHECK_MSG(rc == SK_ELOST && c.lost_any, "fetch: %s", err.msg);
+    } else
+        CHECK_MSG(rc == SK_ELOST && c.lost_any && (!c.strict || fetching->foreign), "fetch: %s",
+                  err.msg);
     sk_bblob_unref(b);
     sk_book_fetch_end(fetching->handle);
     if (fetching->foreign) ref_gone(fetching);
-    else if (!--fetching->n_takers) value_let_go(fetching);
+    else if (!--fetching->n_takers && !c.strict) value_let_go(fetching);
     fetching = NULL;
 }
 
@@ -1165,13 +1185,30 @@ static bool step(void) {
     return false;
 }
 
-enum { LOSSES = 1, HARD = 2, DRAINS = 4 };
+/* STRICT: what is lost can be made again: no retries are used up, and nothing is cancelled or cut
+ */
+enum { LOSSES = 1, HARD = 2, DRAINS = 4, STRICT = 8 };
+
+/* Ends an actor as its owner does: when its calls are over, or, if `kills`, at any time. */
+static void end_actor(bool kills) {
+    uint32_t i = (uint32_t)test_below(N_TASKS), actor = c.task[i].actor;
+    bool busy = false;
+    if (!c.task[i].is_init || !c.task[i].submitted) return;
+    for (uint32_t k = 0; k < N_TASKS; k++)
+        busy = busy || (c.task[k].actor == actor && !c.task[k].over);
+    if (busy && !kills) return;
+    c.killed_any = c.killed_any || busy;
+    sk_book_actor_end(c.book, 1000 + actor, false);
+}
 
 static void run_one(int how) {
     bool faults = (how & LOSSES) != 0, drains = (how & DRAINS) != 0;
     memset(&c, 0, sizeof c);
     fetching = NULL;
-    CHECK_OK(sk_book_create(&c.book, 1 << 20, NULL));
+    c.strict = (how & STRICT) != 0;
+    /* with the smaller one, tasks are evicted, and constructors with them */
+    uint64_t lineage = c.strict || test_below(4) ? 1 << 20 : 20000;
+    CHECK_OK(sk_book_create(&c.book, lineage, NULL));
     for (uint32_t i = 0; i <= N_NODES; i++)
         for (uint32_t k = 0; k <= N_NODES; k++) sk_list_init(&c.link[i][k]);
     program((how & HARD) != 0);
@@ -1185,6 +1222,7 @@ static void run_one(int how) {
         CHECK_MSG(idle < 20000 && steps < 2000000, "the run stands still: %u of %u tasks are over",
                   c.n_over, N_TASKS);
         if (++steps % 64 == 0) CHECK(sk_book_check(c.book));
+        if (!test_below(20)) end_actor(!c.strict && faults && !test_below(50));
         if (!how) continue;
         uint64_t r = test_below(1500);
         uint32_t i = 1 + (uint32_t)test_below(n_started);
@@ -1203,6 +1241,7 @@ static void run_one(int how) {
             if (n_up() == 1) node_start(++n_started);
             lose(i, test_below(2));
         }
+        if (c.strict) continue;
         if (r == 5) {
             uint32_t k = 1 + (uint32_t)test_below(n_started);
             c.lost_any = true;
@@ -1254,9 +1293,11 @@ static void run_one(int how) {
     c.n_remade = s.n_remade;
     c.n_moved = s.n_moved;
     c.n_moved_actors = s.n_moved_actors;
+    c.n_revived = s.n_revived;
     CHECK_EQ(s.n_tasks, 0);
     CHECK_EQ(s.n_values, 0);
     CHECK_EQ(s.n_kept, 0);
+    CHECK_EQ(s.n_actors, 0);
     CHECK_EQ(s.n_asked, 0);
     CHECK_EQ(s.n_lent, 0);
     for (uint32_t i = 1; i <= n_started; i++) {
@@ -1308,6 +1349,28 @@ TEST_SLOW(nodes_sim_with_drains, 300) {
            (unsigned long long)drained, (unsigned long long)moved, (unsigned long long)actors,
            (unsigned long long)fetched);
     CHECK(drained > 100 && moved > 500 && actors > 20);
+}
+
+/* Nodes are lost, and actors are ended when their calls are over, as those of a pool: each value is
+ * right, whoever made it, and nothing fails. */
+TEST_SLOW(nodes_sim_makes_all_that_is_lost_again, 300) {
+    uint64_t lost = 0, remade = 0, calls = 0, revived = 0, fetched = 0;
+    for (int i = 0; i < test_rounds(100); i++) {
+        run_one(LOSSES | STRICT | (i % 3 ? 0 : DRAINS));
+        CHECK_EQ(c.n_failed, 0);
+        lost += c.n_lost;
+        remade += c.n_remade;
+        revived += c.n_revived;
+        fetched += c.n_fetched;
+        for (uint32_t k = 0; k < N_TASKS; k++)
+            calls += c.task[k].actor && !c.task[k].is_init && c.task[k].n_begun > 1;
+    }
+    printf(
+        "# %llu nodes lost, %llu tasks run again for lost values, %llu calls run more than once, "
+        "%llu ended actors started again, %llu values fetched\n",
+        (unsigned long long)lost, (unsigned long long)remade, (unsigned long long)calls,
+        (unsigned long long)revived, (unsigned long long)fetched);
+    CHECK(lost > 50 && remade > 50 && calls > 50 && revived > 20 && fetched > 50);
 }
 
 TEST_SLOW(nodes_sim_with_lost_nodes, 300) {
