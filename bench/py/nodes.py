@@ -87,10 +87,12 @@ def jobs(data, core, scale):
         "no-op tasks": (tasks, noop, tasks),
         "two map stages, 64 KB blocks": (
             blocks,
-            lambda: rows_of(
+            lambda: (
                 data.range(blocks, override_num_blocks=blocks)
                 .map_batches(padded, batch_size=None)
                 .map_batches(same, batch_size=None, num_cpus=0.5)
+                .materialize()
+                .count()
             ),
             blocks,
         ),

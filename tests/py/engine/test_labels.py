@@ -1,6 +1,5 @@
 """Labels of the node, and what their selectors let run: tasks, actors, groups, operators."""
 
-import types
 
 import pytest
 from skate import _labels
@@ -118,6 +117,6 @@ def test_the_kind_of_gpu(tmp_path):
 
 
 def test_over_a_cluster(monkeypatch):
-    monkeypatch.setattr(_labels, "_skate", types.SimpleNamespace(engine=lambda: "guest"))
+    monkeypatch.setattr(_labels._job, "on_nodes", lambda: True)
     with pytest.raises(NotImplementedError, match="Ray cluster"):
         _labels.unfit({"zone": "a"})
