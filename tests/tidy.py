@@ -66,6 +66,8 @@ def main():
     CLEAN.mkdir(parents=True, exist_ok=True)
     known = commands()
     wanted = [str(Path(a).resolve().relative_to(ROOT)) for a in sys.argv[1:]] or sorted(known)
+    if unknown := [w for w in wanted if w not in known]:
+        raise SystemExit(f"not among the sources under src/ of build/dev: {' '.join(unknown)}")
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         said = list(pool.map(lambda source: look(tool, source, *known[source], common), wanted))
     print("\n".join(filter(None, said)), end="")
