@@ -41,13 +41,17 @@ static struct sk_bytes error_value(uint8_t *room, sk_rc code, const char *text) 
 
 /* ---- news for the host ----------------------------------------------------------------------- */
 
+static struct sk_btold *tell(struct sk_book *b, uint32_t node, const struct sk_guest_news *w) {
+    /* kind: means nothing beside news */
+    struct sk_guest_event ev = {.kind = SK_EV_STARTED, .node = node, .news = w};
+    return sk_book_told(b, ev);
+}
 static struct sk_guest_news *news(struct sk_book *b, const struct sk_bnode *n,
                                   enum sk_guest_news_kind kind, uint64_t id,
                                   struct sk_btold **told) {
     struct sk_guest_news *w = zeros(sizeof *w);
     *w = (struct sk_guest_news){.kind = kind, .id = id, .place = n ? n->place : sk_id_place(id)};
-    struct sk_btold *t =
-        sk_book_told(b, (struct sk_guest_event){.node = n ? n->number : 0, .news = w});
+    struct sk_btold *t = tell(b, n ? n->number : 0, w);
     t->keep[0] = w;
     if (told) *told = t;
     return w;
@@ -295,8 +299,7 @@ static sk_rc called(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg 
         struct sk_task_spec spec;
         struct sk_task_opts opts;
     } *all = zeros(sizeof *all);
-    struct sk_btold *t =
-        sk_book_told(b, (struct sk_guest_event){.node = n->number, .news = &all->news});
+    struct sk_btold *t = tell(b, n->number, &all->news);
     t->keep[0] = all;
     size_t at_args = (m->call.n_contains) * sizeof(sk_oid);
     uint8_t *block = t->keep[1] = zeros(at_args + (m->call.n_args + 1) * sizeof(struct sk_arg));

@@ -281,6 +281,7 @@ static void tell(struct sk_ghost *x, const struct sk_gorder *o) {
     pthread_mutex_unlock(&x->mu);
     if (!val && !handle) return; /* it was let go of meanwhile */
     if (!handle && val->len > SK_INLINE_MAX && !SK_KIND_IS_ERROR(val->kind)) {
+        SK_ASSERT(obj); /* what an order says itself is an error */
         sk_rc rc = x->g.ops->put(x->g.ctx, val->kind, (struct sk_bytes){val->data, val->len},
                                  &handle, &err);
         if (rc == SK_OK) {

@@ -202,6 +202,7 @@ static sk_rc l_bring(struct sk_engine *e, sk_oid id, const struct sk_payload *p,
     else if (o->state != SK_O_PENDING) rc = SK_ERR(err, SK_EEXIST, "the object has a value");
     else rc = sk_own_hold(l->own, id.v, err); /* its last waiter may be its last holder */
     if (rc == SK_OK) {
+        SK_ASSERT(o);
         rc = fill(l, o, p, buf, len, err);
         sk_own_unhold(l->own, id.v);
         sk_obj_drain(l);
