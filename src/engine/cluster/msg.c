@@ -1,6 +1,7 @@
 /* msg.c - messages of a cluster as bytes, and back. Pure. */
 #include "engine/cluster/msg.h"
 
+#include "base/crc32c.h"
 #include "base/mem.h"
 
 static void bytes(struct sk_wr *w, struct sk_bytes b) { sk_wr_bytes(w, b.p, b.n); }
@@ -435,8 +436,13 @@ static void read_body(struct sk_rd *r, struct sk_cmsg *m) {
     }
 }
 
-/* Makes room for a frame, and writes its head. The length of a body counts units of 8 bytes, and so
- * reaches 32 GiB. */
+struct head {
+    uint32_t units, type, crc, zero;
+};
+_Static_assert(sizeof(struct head) == SK_CMSG_HEAD, "head of a frame");
+
+/* Makes room for a frame, and writes its head but for the checksum. The length of a body counts
+ * units of 8 bytes, and so reaches 32 GiB. */
 static sk_rc begin_frame(struct sk_outbox *o, const struct sk_cmsg *m, size_t own, size_t body,
                          struct sk_err *err) {
     SK_DCHECK(o->n <= o->cap && m->type && body % 8 == 0);
@@ -448,9 +454,14 @@ static sk_rc begin_frame(struct sk_outbox *o, const struct sk_cmsg *m, size_t ow
         o->p = p;
         o->cap = cap;
     }
-    uint32_t head[2] = {(uint32_t)(body / 8), m->type};
-    memcpy(o->p + o->n, head, sizeof head);
+    struct head head = {.units = (uint32_t)(body / 8), .type = m->type};
+    memcpy(o->p + o->n, &head, sizeof head);
     return SK_OK;
+}
+
+/* Writes the checksum into the head of the last frame. */
+static void end_frame(struct sk_outbox *o, uint32_t crc) {
+    memcpy(o->p + o->n + offsetof(struct head, crc), &crc, sizeof crc);
 }
 
 sk_rc sk_cmsg_put(struct sk_outbox *o, const struct sk_cmsg *m, struct sk_err *err) {
@@ -462,6 +473,7 @@ sk_rc sk_cmsg_put(struct sk_outbox *o, const struct sk_cmsg *m, struct sk_err *e
     write_body(&w, m);
     sk_wr_align(&w, 8);
     SK_ASSERT(w.n == body);
+    end_frame(o, sk_crc32c(0, o->p + o->n + SK_CMSG_HEAD, body));
     o->n += SK_CMSG_HEAD + body;
     return SK_OK;
 }
@@ -480,6 +492,9 @@ sk_rc sk_cmsg_put_apart(struct sk_outbox *o, const struct sk_cmsg *m, struct sk_
     SK_ASSERT(w.n == SK_CMSG_VALUE_HEAD); /* m has no bytes; their number is the last field */
     memcpy(at + SK_CMSG_VALUE_HEAD - sizeof n, &n, sizeof n);
     memcpy(at + SK_CMSG_VALUE_HEAD, zero, pad);
+    uint32_t crc = sk_crc32c(0, at, SK_CMSG_VALUE_HEAD);
+    crc = sk_crc32c(crc, apart.bytes.p, apart.bytes.n);
+    end_frame(o, sk_crc32c(crc, zero, pad));
     apart.at = o->n + SK_CMSG_HEAD + SK_CMSG_VALUE_HEAD;
     SK_ASSERT(sk_vec_push(&o->apart, SK_TAG_ENGINE, apart)); /* there is room */
     o->n += SK_CMSG_HEAD + own;
@@ -508,10 +523,16 @@ bool sk_cmsg_read_value_head(uint32_t type, const uint8_t *head, uint64_t body,
 }
 
 void sk_cmsg_head(const uint8_t head[SK_CMSG_HEAD], uint64_t *body, uint32_t *type) {
-    uint32_t n;
-    memcpy(&n, head, 4);
-    memcpy(type, head + 4, 4);
-    *body = (uint64_t)n * 8;
+    struct head h;
+    memcpy(&h, head, sizeof h);
+    *type = h.type;
+    *body = (uint64_t)h.units * 8;
+}
+
+bool sk_cmsg_whole(const uint8_t head[SK_CMSG_HEAD], struct sk_bytes start, struct sk_bytes rest) {
+    struct head h;
+    memcpy(&h, head, sizeof h);
+    return sk_crc32c(sk_crc32c(0, start.p, start.n), rest.p, rest.n) == h.crc;
 }
 
 sk_rc sk_cmsg_read(uint32_t type, struct sk_bytes body, struct sk_cmsg *out, struct sk_err *err) {

@@ -1,8 +1,9 @@
 /* msg.h - the messages between the driver of a cluster and its nodes, and between nodes. Pure.
  *
- * A message is a frame: a head of 8 bytes (length of the body, type), then the body, padded to a
- * multiple of 8 bytes. Numbers are little-endian. A reader checks every length, so damaged bytes
- * give SK_ECORRUPT and never a crash; what a message borrows lives as long as its frame.
+ * A message is a frame: a head of 16 bytes (length of the body, type, CRC-32C of the body), then
+ * the body, padded to a multiple of 8 bytes. Numbers are little-endian. A reader checks every
+ * length, so damaged bytes give SK_ECORRUPT and never a crash; what a message borrows lives as long
+ * as its frame.
  *
  *     both ways        HELLO, WELCOME, BEAT, BYE
  *     driver -> node   PEER, ENV, RUN, CANCEL, END_ACTOR, PUT, DROP, FETCH, BRING, TAKEN
@@ -32,8 +33,8 @@
 #include "engine/task.h"
 
 enum {
-    SK_CMSG_VERSION = 5,
-    SK_CMSG_HEAD = 8,
+    SK_CMSG_VERSION = 6,
+    SK_CMSG_HEAD = 16,
     /* longest body of a peer whose HELLO has not been accepted yet */
     SK_CMSG_STRANGER = 1024,
     /* what a body of VALUE, DATA or PUT has in front of its bytes, which are its end */
@@ -286,6 +287,9 @@ void sk_cmsg_value_put(struct sk_wr *w, const struct sk_cmsg_value *v);
 
 /* Reads the head of a frame: *body is the length of what follows it, *type its type. */
 void sk_cmsg_head(const uint8_t head[SK_CMSG_HEAD], uint64_t *body, uint32_t *type);
+/* True if the body, which is `start` and then `rest`, has the checksum that the head says. */
+bool sk_cmsg_whole(const uint8_t head[SK_CMSG_HEAD], struct sk_bytes start,
+                   struct sk_bytes rest) SK_MUST_USE;
 /* Reads a body. SK_ECORRUPT: it is damaged, or of an unknown type. */
 sk_rc sk_cmsg_read(uint32_t type, struct sk_bytes body, struct sk_cmsg *out,
                    struct sk_err *err) SK_MUST_USE;

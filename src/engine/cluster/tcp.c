@@ -321,6 +321,12 @@ static bool deliver(struct sk_tcp *t, struct conn *c, struct sk_bytes body, void
     struct sk_err err = {0};
     uint32_t id = c->id;
     sk_rc rc = SK_OK;
+    struct sk_bytes start = {c->start, owner ? sizeof c->start : 0},
+                    rest = {body.p, body.n - start.n};
+    if (!sk_cmsg_whole(c->head, start, rest)) {
+        fail(t, c, "a message came with a wrong checksum");
+        return false;
+    }
     if (owner) {
         SK_ASSERT(sk_cmsg_read_value_head(c->type, c->start, c->body_n, &m)); /* as before */
         m.value.bytes.p = body.p;
