@@ -40,7 +40,7 @@ class MapBatches(Operator):
             # kept for the later tasks of this process
             size = params.setdefault("sizer", Sizer())
             call = measured
-        elif coroutines.is_async(params["fn"]):
+        elif coroutines.wanted(params):
             return _side_by_side(params, rebatch.rebatch(batches, size), task)
         return _in_turn(params, rebatch.rebatch(batches, size), task, call)
 

@@ -32,6 +32,14 @@ def is_async(fn: Any) -> bool:
     return inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn)
 
 
+def wanted(params: dict[str, Any]) -> bool:
+    """Whether the function of an operator, params["fn"], is async. It is looked at once a process."""
+    known: bool | None = params.get("is_async")
+    if known is None:
+        known = params["is_async"] = is_async(params["fn"])
+    return known
+
+
 class Call:
     """A call that has begun: its items that nobody has taken, its exception, and whether it has
     ended. `about` is the caller's."""

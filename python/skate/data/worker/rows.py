@@ -117,7 +117,7 @@ def by_row(
     limit = params.get("max_concurrency") or coroutines.ROWS
     if task.careful:
         fn = _row_by_row(fn, params, task, again := [""])
-    ahead = _Ahead(fn, limit) if coroutines.is_async(params["fn"]) else None
+    ahead = _Ahead(fn, limit) if coroutines.wanted(params) else None
 
     def begin(rb: pa.RecordBatch) -> None:
         said = task.at_hand(params, ROWS, base[0], rb if ahead is None else ahead.in_reach(rb))
