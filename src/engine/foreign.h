@@ -31,10 +31,15 @@ struct sk_foreign {
      * and brings the values of first.v to first.v + s->n_returns - 1, each when it is wanted; all
      * of these are held from now on. The server owns a reference (of the driver's process) to each
      * s->args[i].ref and s->contains[i], and releases them when the call has ended. s->shape, sink
-     * and node are not set. def: the definition of s->fn, which the other engine may not know;
-     * empty if it is not known here. Not for streams, which end with SK_ENOSYS. */
+     * and node are not set; opts->caller is the process that makes the call. def: the definition of
+     * s->fn, which the other engine may not know; empty if it is not known here. Not for streams,
+     * which end with SK_ENOSYS. */
     void (*called)(struct sk_foreign *f, const struct sk_task_spec *s, struct sk_bytes def,
                    sk_oid first);
+    /* The task that makes the foreign object, or the call whose first return it is (also one
+     * without returns), is to be cancelled. flags: SK_CANCEL_*. It may have ended, or be unknown.
+     */
+    void (*cancelled)(struct sk_foreign *f, sk_oid o, uint32_t flags);
     /* A foreign actor is killed (actor_end). */
     void (*killed)(struct sk_foreign *f, sk_aid a, bool no_restart);
 };
@@ -48,6 +53,8 @@ struct sk_foreign_ops {
      * already. Others: as put(); the object stays without a value, and the caller brings an error
      * instead. */
     sk_rc (*bring)(struct sk_engine *e, sk_oid o, const struct sk_payload *p, struct sk_err *err);
+    /* A call of `called` with this first return has ended. */
+    void (*ended)(struct sk_engine *e, sk_oid first);
 };
 
 #endif

@@ -58,6 +58,8 @@ struct sk_guest_task {
     int32_t max_task_retries;
     uint32_t group;
     bool no_wait;
+    /* of a call: whoever makes it; those of one caller keep their order */
+    uint64_t caller;
     const struct sk_guest_value *args;
     uint32_t n_args;
 };
@@ -99,12 +101,14 @@ enum sk_guest_news_kind {
     SK_NEWS_CALLED,  /* the node calls the actor spec->actor; its returns are named first, ... */
     SK_NEWS_ENDED,   /* the call of an actor there, with the first return `id`, has ended */
     SK_NEWS_KILLED,  /* the node kills actor `id` */
+    SK_NEWS_STOPPED, /* the node cancels its call `id`, or the task that makes object `id` */
     /* the node is lost, with its references, and the objects and actors of its place */
     SK_NEWS_LOST,
 };
 struct sk_guest_news {
     enum sk_guest_news_kind kind;
     bool no_restart; /* KILLED */
+    uint32_t flags;  /* STOPPED: SK_CANCEL_* */
     uint64_t id, size;
     uint64_t place;              /* of the node's ids (foreign.h) */
     struct sk_guest_value value; /* taken over by the host */
@@ -123,6 +127,9 @@ struct sk_guest_ref_ops {
     sk_rc (*call)(void *ctx, const struct sk_task_spec *s, uint64_t first, struct sk_err *err);
     /* The call of a node, whose first return it named so, has ended. */
     void (*ended)(void *ctx, uint32_t node, uint64_t first);
+    /* Cancels the task that makes object `id` of a node, or the call with the first return `id`.
+     * `of` is an id of that node: the object, or the actor. */
+    void (*stop)(void *ctx, uint64_t of, uint64_t id, uint32_t flags);
     void (*kill)(void *ctx, uint64_t actor, bool no_restart);
 };
 struct sk_guest_ops {

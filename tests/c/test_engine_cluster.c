@@ -966,6 +966,136 @@ TEST(cluster_actors_that_tasks_make) {
     cluster_close(0);
 }
 
+/* Waits in the list of calls behind call_count(late): calls of others need not. */
+static void others_go_on(struct handle *h, uint32_t node) {
+    sk_oid late = eng_job(&(struct job){.fn = "cl_late", .a = {VAL(1)}, .n_a = 1, .node = 1}), r[2];
+    gate->w[5] = 0;
+    r[0] = call_count(h, REF(late));
+    r[1] = call_count(h, (struct sk_arg)VAL(1));
+    CHECK_EQ(eng_take(calls("cl_calls", h, 1, node)), 1003);
+    gate_add(5, 1);
+    CHECK_EQ(eng_take(r[1]), 1005);
+    eng_release(r[0]);
+    eng_release(late);
+}
+
+TEST(cluster_callers_wait_for_their_own_arguments_only) {
+    cluster_open(2, &(struct eng_opt){.cpus = 4});
+    struct sk_actor_spec s = {
+        .init = spec_of(&(struct job){.fn = "cl_counter", .a = {VAL(1000)}, .n_a = 1})};
+    sk_aid a;
+    sk_oid ready;
+    CHECK_OK(eng->ops->actor_create(eng, &s, &a, &ready, NULL));
+    struct handle h = {a.v, ready.v};
+    others_go_on(&h, 1);
+    handle_release(&h);
+    /* calls of an actor that a task has made, by the driver and by the other node */
+    h = handle_of(eng_job(&(struct job){.fn = "cl_makes", .node = 1, .node_only = true}));
+    others_go_on(&h, 2);
+    handle_release(&h);
+    cluster_settle(0);
+    cluster_close(0);
+}
+
+/* Cancels what makes object arg 0, with the flags arg 1. */
+TASK(cl_cancels) {
+    sk_oid in = {(uint64_t)arg_i64(t, 0)};
+    t->engine->ops->retain(t->engine, in);
+    SK_TRY(t->engine->ops->cancel(t->engine, (sk_tid){in.v}, (uint32_t)arg_i64(t, 1), err));
+    t->engine->ops->release(t->engine, in);
+    return ret_i64(t, 0, 0, err);
+}
+static void cancelled_by_a_task(sk_oid in, uint32_t flags, uint32_t node) {
+    CHECK_EQ(eng_take(eng_job(&(struct job){.fn = "cl_cancels",
+                                            .a = {VAL((int64_t)in.v), VAL(flags)},
+                                            .n_a = 2,
+                                            .contains = &in,
+                                            .n_contains = 1,
+                                            .node = node,
+                                            .node_only = true})),
+             0);
+}
+/* Calls the actor that is its argument 0, with a limit of two calls; cancels the second, and gives
+ * the error of what it returns. Its third call has to be refused. */
+TASK(cl_limit) {
+    struct handle h;
+    const struct sk_engine_ops *ops = t->engine->ops;
+    memcpy(&h, t->args[0].data, sizeof h);
+    ops->retain(t->engine, (sk_oid){h.ready});
+    ops->retain(t->engine, (sk_oid){h.aid});
+    SK_TRY(t->engine->ops->define(t->engine, fid_of("cl_count"), "cl_count",
+                                  (struct sk_bytes){"cl_count", 8}, err));
+    struct job j = {
+        .fn = "cl_count", .a = {VAL(1)}, .n_a = 1, .actor = {h.aid}, .opts.max_pending = 2};
+    sk_oid r[3];
+    sk_tid tid;
+    int64_t x;
+    for (int i = 0; i < 2; i++) SK_TRY(job_on(t->engine, &j, &r[i], &tid, err));
+    if (job_on(t->engine, &j, &r[2], NULL, err) != SK_EPENDING)
+        return SK_ERR(err, SK_EINVAL, "there is no limit");
+    SK_TRY(ops->cancel(t->engine, arg_i64(t, 1) ? tid : (sk_tid){r[1].v}, 0, err));
+    struct sk_view v;
+    int32_t code = 0;
+    SK_TRY(ops->get(t->engine, &r[1], 1, INT64_MAX, &v, err));
+    if (v.kind == SK_KIND_ENGINE_ERROR) memcpy(&code, v.data, 4);
+    ops->view_release(t->engine, &v);
+    SK_TRY(job_on(t->engine, &j, &r[2], NULL, err)); /* there is room now */
+    gate_add(5, 1);
+    SK_TRY(get_i64(t->engine, r[2], &x, err));
+    for (int i = 0; i < 3; i++) ops->release(t->engine, r[i]);
+    ops->release(t->engine, (sk_oid){h.aid});
+    ops->release(t->engine, (sk_oid){h.ready});
+    return ret_i64(t, 0, code, err);
+}
+
+TEST(cluster_cancels_what_other_sides_make) {
+    cluster_open(2, &(struct eng_opt){.cpus = 4});
+    char text[400];
+    /* a task of the driver that runs on one node, cancelled by a task on the other */
+    sk_oid late = eng_job(&(struct job){.fn = "cl_child", .node = 1, .node_only = true});
+    CHECK(gate_wait(6, 1));
+    cancelled_by_a_task(late, SK_CANCEL_FORCE, 2);
+    CHECK_EQ(eng_error(late, text, sizeof text), SK_ECANCEL);
+    for (int made = 0; made < 2; made++) { /* an actor of the driver; one that a task has made */
+        struct sk_actor_spec s = {
+            .init = spec_of(&(struct job){.fn = "cl_counter", .a = {VAL(1000)}, .n_a = 1})};
+        sk_aid a;
+        sk_oid ready, r[2];
+        struct handle h;
+        if (!made) {
+            CHECK_OK(eng->ops->actor_create(eng, &s, &a, &ready, NULL));
+            h = (struct handle){a.v, ready.v};
+        } else
+            h = handle_of(eng_job(&(struct job){.fn = "cl_makes", .node = 1, .node_only = true}));
+        gate->w[5] = 0;
+        late = eng_job(&(struct job){.fn = "cl_late", .a = {VAL(1)}, .n_a = 1, .node = 1});
+        for (int i = 0; i < 2; i++) r[i] = call_count(&h, REF(late));
+        CHECK_OK(eng->ops->cancel(eng, (sk_tid){r[0].v}, 0, NULL));
+        CHECK_EQ(eng_error(r[0], text, sizeof text), SK_ECANCEL);
+        cancelled_by_a_task(r[1], 0, 2);
+        CHECK_EQ(eng_error(r[1], text, sizeof text), SK_ECANCEL);
+        gate_add(5, 1);
+        CHECK_EQ(eng_take(late), 1);
+        cancelled_by_a_task(ready, 0, 1); /* nothing to cancel */
+        /* calls of a task: counted, and cancelled by it */
+        gate->w[5] = 0;
+        struct job busy = {.fn = "cl_late", .a = {VAL(1)}, .n_a = 1, .actor = {h.aid}};
+        sk_oid b = eng_job(&busy);
+        CHECK_EQ(eng_take(calls("cl_limit", &h, made, 2)), SK_ECANCEL);
+        CHECK_EQ(eng_take(b), 1);
+        /* the driver's calls are counted, too */
+        gate->w[5] = 0;
+        busy.opts.max_pending = 2;
+        for (int i = 0; i < 2; i++) r[i] = eng_job(&busy);
+        CHECK_EQ(job_on(eng, &busy, &b, NULL, NULL), SK_EPENDING);
+        gate_add(5, 1);
+        for (int i = 0; i < 2; i++) CHECK_EQ(eng_take(r[i]), 1);
+        handle_release(&h);
+    }
+    cluster_settle(0);
+    cluster_close(0);
+}
+
 TEST(cluster_references_of_a_killed_node) {
     cluster_open(3, &(struct eng_opt){.cpus = 2});
     char text[2000];

@@ -16,7 +16,9 @@ enum { THERE = 5, ACTOR = 9, MOST = 64 };
 static struct {
     struct sk_foreign f;
     sk_oid held[MOST], wanted[MOST], dropped[MOST];
-    _Atomic uint32_t n_held, n_wanted, n_dropped, n_called, n_killed;
+    _Atomic uint32_t n_held, n_wanted, n_dropped, n_called, n_killed, n_cancelled;
+    sk_oid cancelled;
+    uint32_t flags;
     sk_oid first, arg, inner; /* of the last call: its first return, argument 1, reference inside */
     int64_t value;            /* its argument 0 */
     uint32_t n_returns;
@@ -54,6 +56,12 @@ static void called(struct sk_foreign *f, const struct sk_task_spec *t, struct sk
     snprintf(s.name, sizeof s.name, "%s", t->name);
     s.n_called++;
 }
+static void cancelled(struct sk_foreign *f, sk_oid o, uint32_t flags) {
+    (void)f;
+    s.cancelled = o;
+    s.flags = flags;
+    s.n_cancelled++;
+}
 static void killed(struct sk_foreign *f, sk_aid a, bool no_restart) {
     (void)f;
     CHECK(a.v == ACTOR && no_restart);
@@ -64,7 +72,7 @@ static void open_served(const struct eng_opt *o) {
     struct sk_err err;
     struct eng_opt own = *o;
     memset(&s, 0, sizeof s);
-    s.f = (struct sk_foreign){held, wanted, dropped, called, killed};
+    s.f = (struct sk_foreign){held, wanted, dropped, called, cancelled, killed};
     own.id_base = SK_ID_RANGE;
     eng_open(&own);
     CHECK_OK_ERR(eng->foreign->serve(eng, &s.f, &err), &err);
@@ -281,6 +289,56 @@ TEST(foreign_actors_are_called_by_the_server) {
     char text[2000];
     CHECK_EQ(eng_error(r, text, sizeof text), SK_ETASK);
     CHECK(s.n_called == 1);
+    eng_settle();
+    eng_close();
+}
+
+TASK(fo_limit) { /* calls ACTOR until it must not, and cancels one call, and what makes THERE */
+    struct sk_engine *e = t->engine;
+    int64_t n = 0, x;
+    sk_oid first, more;
+    e->ops->retain(e, (sk_oid){ACTOR});
+    e->ops->retain(e, there);
+    struct sk_task_spec call = {.fn = t->fn,
+                                .name = "method",
+                                .args = (const struct sk_arg[]){VAL(41), VAL(1)},
+                                .n_args = 2,
+                                .contains = &there,
+                                .n_contains = 1,
+                                .n_returns = 1,
+                                .actor = {ACTOR},
+                                .opts = &(struct sk_task_opts){.max_pending = 1}};
+    SK_TRY(e->ops->submit(e, &call, &first, NULL, err));
+    if (e->ops->submit(e, &call, &more, NULL, err) != SK_EPENDING) return SK_EINVAL;
+    SK_TRY(e->ops->cancel(e, (sk_tid){first.v}, SK_CANCEL_FORCE, err));
+    SK_TRY(get_i64(e, first, &x, err)); /* it has a value, but has not ended */
+    if (e->ops->submit(e, &call, &more, NULL, err) != SK_EPENDING) return SK_EINVAL;
+    SK_TRY(e->ops->cancel(e, (sk_tid){THERE}, 0, err));
+    SK_TRY(get_i64(e, there, &n, err));
+    SK_TRY(e->ops->submit(e, &call, &more, NULL, err));
+    e->ops->release(e, first);
+    e->ops->release(e, more);
+    e->ops->release(e, there);
+    e->ops->release(e, (sk_oid){ACTOR});
+    return ret_i64(t, 0, n, err);
+}
+static bool is_cancelled(void *arg) { return s.n_cancelled >= *(uint32_t *)arg; }
+
+TEST(foreign_calls_are_counted_and_cancelled) {
+    OPEN();
+    sk_oid r = eng_job(&(struct job){.fn = "fo_limit"});
+    UNTIL(is_cancelled, 1);
+    CHECK(s.n_called == 1 && s.cancelled.v == s.first.v && s.flags == SK_CANCEL_FORCE);
+    sk_oid first = s.first;
+    CHECK_OK(bring_i64(first, 1));
+    UNTIL(is_cancelled, 2);
+    CHECK(s.cancelled.v == THERE && !s.flags);
+    eng->foreign->ended(eng, first);
+    CHECK_OK(bring_i64(there, 9));
+    UNTIL(is_called, 2);
+    CHECK_EQ(eng_take(r), 9);
+    for (int i = 0; i < 2; i++) eng_release(there); /* of the calls */
+    eng->foreign->ended(eng, s.first);
     eng_settle();
     eng_close();
 }

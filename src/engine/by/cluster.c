@@ -537,13 +537,19 @@ static void g_kill(void *ctx, uint64_t actor, bool no_restart) {
     sk_book_kill(c->book, actor, no_restart);
     (void)unlock(c, SK_OK, false);
 }
+static void g_stop(void *ctx, uint64_t of, uint64_t id, uint32_t flags) {
+    struct sk_cluster *c = lock(ctx);
+    sk_book_stop(c->book, of, id, flags);
+    (void)unlock(c, SK_OK, false);
+}
 
 static const struct sk_guest_ref_ops ref_ops = {.hold = g_hold,
                                                 .unhold = g_unhold,
                                                 .there = g_there,
                                                 .call = g_call,
                                                 .ended = g_ended,
-                                                .kill = g_kill};
+                                                .kill = g_kill,
+                                                .stop = g_stop};
 static sk_rc g_join(void *ctx, const char *address, uint32_t *number, struct sk_err *err) {
     struct sk_cluster *c = ctx;
     struct joining j = {.deadline_ns = sk_deadline_ns(c->conf.patience_ns)};

@@ -174,14 +174,7 @@ static sk_rc op_cancel(struct sk_engine *e, sk_tid tid, uint32_t flags, struct s
     struct sk_ghost *x = of(e);
     sk_rc rc = begin(x, err);
     if (rc != SK_OK) return end(x, rc);
-    struct sk_gtask *t = sk_map_get(&x->tasks, tid.v);
-    const struct sk_gobj *o = t ? NULL : sk_own_get(x->own, tid.v);
-    if (o && o->task) t = sk_map_get(&x->tasks, o->task);
-    if (t && !t->told && !t->is_init)
-        sk_gtask_fail(x, t, SK_ECANCEL, "the task was cancelled before it began");
-    else if (t)
-        sk_ghost_order(x,
-                       (struct sk_gorder){.kind = SK_GORDER_CANCEL, .id = t->id, .flags = flags});
+    sk_gtask_cancel(x, tid.v, flags);
     return end(x, SK_OK);
 }
 
@@ -223,7 +216,7 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
                             .n_calls = 1,
                             .max_task_retries = o.max_task_retries,
                             .is_async = o.is_async};
-    sk_list_init(&a->calls);
+    sk_list_init(&a->callers);
     SK_GO(sk_names_add(&x->actor_names, "actor", o.space, o.name, o.meta, a, &a->name, err));
     if (x->g.actors && o.n_groups) {
         if (!(a->groups = sk_memdup(TAG, o.groups, o.n_groups * sizeof *o.groups)))

@@ -29,6 +29,7 @@ struct given { /* a call that the driver has made here; its key is its tag */
     uint64_t first;
     uint32_t n_returns;
     sk_aid actor;
+    sk_tid task;
 };
 
 struct owed { /* an object of another engine to which there are references here */
@@ -47,12 +48,13 @@ struct made { /* a call of an actor of another engine, until it has ended; its k
     struct sk_outbox say; /* the messages */
 };
 
-enum what { HELD = 1, WANTED, DROPPED, CALLED, KILLED, EXISTS, OVER };
+enum what { HELD = 1, WANTED, DROPPED, CALLED, KILLED, CANCELLED, EXISTS, OVER };
 struct news {
     enum what what;
     uint64_t id; /* object; EXISTS: name; OVER: tag */
     uint64_t serial;
-    bool flag; /* KILLED: no restart */
+    bool flag;      /* KILLED: no restart */
+    uint32_t flags; /* CANCELLED */
     struct made *call;
     sk_oid oid; /* OVER: the error object, with a reference */
 };
@@ -109,6 +111,10 @@ static void f_killed(struct sk_foreign *f, sk_aid a, bool no_restart) {
     queue(of(f), (struct news){.what = KILLED, .id = a.v, .flag = no_restart});
 }
 
+static void f_cancelled(struct sk_foreign *f, sk_oid o, uint32_t flags) {
+    queue(of(f), (struct news){.what = CANCELLED, .id = o.v, .flags = flags});
+}
+
 static void *args_of(const struct sk_task_spec *s, struct sk_wr *w) {
     void *p = NULL;
     for (int round = 0; round < 2; round++) {
@@ -140,6 +146,7 @@ static void f_called(struct sk_foreign *f, const struct sk_task_spec *s, struct 
                         .call = {.actor = s->actor.v,
                                  .first = first.v,
                                  .fn = s->fn.v,
+                                 .caller = o->caller,
                                  .n_returns = s->n_returns,
                                  .flags = (s->retry_exceptions ? SK_RUN_RETRY_ERRORS : 0u) |
                                           (o->no_wait ? SK_RUN_NO_WAIT : 0u),
@@ -265,6 +272,7 @@ static sk_rc call(struct sk_arefs *r, const struct sk_cmsg *m, struct sk_err *er
     snprintf(name, sizeof name, "%.*s", (int)SK_MIN(m->call.name.n, sizeof name - 1),
              (const char *)m->call.name.p);
     struct sk_task_opts o = {.group = m->call.group,
+                             .caller = m->call.caller,
                              .no_wait = (m->call.flags & SK_RUN_NO_WAIT) != 0};
     struct sk_task_spec s = {.fn = {m->call.fn},
                              .name = name,
@@ -284,7 +292,7 @@ static sk_rc call(struct sk_arefs *r, const struct sk_cmsg *m, struct sk_err *er
         .first = m->call.first, .n_returns = m->call.n_returns, .actor = {m->call.actor}};
     put(&r->given, s.sink_tag, g);
     sk_oid first = {0};
-    sk_rc rc = e->ops->submit(e, &s, &first, NULL, &why);
+    sk_rc rc = e->ops->submit(e, &s, &first, &g->task, &why);
     for (uint32_t i = 0; rc == SK_OK && i < m->call.n_returns; i++)
         (void)lend(r, m->call.first + i, (sk_oid){first.v + i});
     sk_free(args);
@@ -294,6 +302,17 @@ static sk_rc call(struct sk_arefs *r, const struct sk_cmsg *m, struct sk_err *er
     sk_free(g);
     refuse(r, m, rc, why.msg);
     return SK_OK;
+}
+
+/* Cancels a call of the driver, or the task that makes an object of this engine. */
+static void stop(struct sk_arefs *r, uint64_t id, uint32_t flags) {
+    const struct lent *l = sk_map_get(&r->lent, id);
+    sk_tid task = {l ? l->oid.v : 0};
+    uint64_t key;
+    void *val;
+    for (uint32_t i = 0; !task.v && sk_map_next(&r->given, &i, &key, &val);)
+        if (((const struct given *)val)->first == id) task = ((const struct given *)val)->task;
+    if (task.v) (void)!r->h.e->ops->cancel(r->h.e, task, sk_cmsg_cancel_of(flags), NULL);
 }
 
 static void over(struct sk_arefs *r, const struct news *n) {
@@ -432,6 +451,7 @@ static void ended(struct sk_arefs *r, uint64_t first) {
         o->call = NULL;
         if (o->dropped) let_go(r, first + i, o);
     }
+    r->h.e->foreign->ended(r->h.e, (sk_oid){first});
     made_free(r, c);
 }
 
@@ -461,6 +481,11 @@ void sk_arefs_news(struct sk_arefs *r, void *news) {
         else if (o) let_go(r, n->id, o);
         break;
     case CALLED: called(r, n->call); break;
+    case CANCELLED:
+        if (o || sk_map_get(&r->made, n->id))
+            say(r, SK_CMSG_STOP, o && o->call ? o->call->first : n->id,
+                sk_cmsg_of_cancel(n->flags));
+        break;
     case KILLED: say(r, SK_CMSG_KILL, n->id, n->flag ? 0 : SK_RUN_RESTART); break;
     case EXISTS:
         l = sk_map_get(&r->lent, n->id);
@@ -483,6 +508,7 @@ sk_rc sk_arefs_message(struct sk_arefs *r, const struct sk_cmsg *m, struct sk_er
     case SK_CMSG_THERE: there(r, m); return SK_OK;
     case SK_CMSG_CALL: return call(r, m, err);
     case SK_CMSG_ENDED: ended(r, m->end.id); return SK_OK;
+    case SK_CMSG_STOP: stop(r, m->end.id, m->end.flags); return SK_OK;
     case SK_CMSG_KILL: /* it may have ended by itself */
         (void)!r->h.e->ops->actor_end(r->h.e, (sk_aid){m->end.id}, !(m->end.flags & SK_RUN_RESTART),
                                       NULL);
@@ -505,8 +531,9 @@ sk_rc sk_arefs_create(struct sk_arefs **out, const struct sk_arefs_host *h, stru
         return SK_ERR(err, SK_ENOSYS, "this engine knows no objects of others");
     struct sk_arefs *r = sk_calloc(TAG, sizeof *r);
     if (!r) return SK_ERR(err, SK_ENOMEM, "references of a node");
-    *r = (struct sk_arefs){
-        .f = {f_held, f_wanted, f_dropped, f_called, f_killed}, .sink = {on_events}, .h = *h};
+    *r = (struct sk_arefs){.f = {f_held, f_wanted, f_dropped, f_called, f_cancelled, f_killed},
+                           .sink = {on_events},
+                           .h = *h};
     sk_map_init(&r->lent, TAG);
     sk_map_init(&r->given, TAG);
     sk_map_init(&r->owed, TAG);

@@ -270,7 +270,7 @@ static sk_rc make_args(struct sk_agent *a, struct atask *t, struct sk_arg *args,
             args[i] = (struct sk_arg){
                 .ref = v->oid, .part = m.part, .offset = m.offset, .length = m.length};
         else
-            return SK_ERR(err, SK_ELOST, "argument %u: %s", i,
+            return SK_ERR(err, v && v->err ? v->err->code : SK_ELOST, "argument %u: %s", i,
                           v && v->err ? v->err->msg : "it is not here");
     }
     return SK_OK;
@@ -1085,8 +1085,7 @@ void sk_agent_beat(struct sk_agent *a) {
 
 static void cancel(struct sk_agent *a, const struct sk_cmsg *m) {
     struct atask *t = sk_map_get(&a->tasks, m->end.id);
-    uint32_t flags = (m->end.flags & SK_RUN_FORCE ? SK_CANCEL_FORCE : 0u) |
-                     (m->end.flags & SK_RUN_CHILDREN ? SK_CANCEL_CHILDREN : 0u);
+    uint32_t flags = sk_cmsg_cancel_of(m->end.flags);
     if (t && t->given) (void)!a->e->ops->cancel(a->e, t->tid, flags, NULL); /* it may have ended */
     else if (t) fail_waiting(a, t, SK_ECANCEL, "the task was cancelled before it began");
 }
@@ -1167,6 +1166,7 @@ sk_rc sk_agent_message(struct sk_agent *a, uint32_t from, const struct sk_cmsg *
     case SK_CMSG_CALL:
     case SK_CMSG_ENDED:
     case SK_CMSG_KILL:
+    case SK_CMSG_STOP:
         return a->refs ? sk_arefs_message(a->refs, m, err)
                        : SK_ERR(err, SK_ECORRUPT, "references do not travel to this node");
     default:

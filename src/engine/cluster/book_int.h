@@ -55,6 +55,7 @@ enum sk_bstate {
 struct sk_btask {
     struct sk_list link; /* by state: b->blocked, shape->ready, or actor->calls; node->sent */
     uint64_t id, seq;    /* number of the host; number in messages */
+    uint64_t caller;     /* of a call */
     enum sk_bstate state;
     uint32_t attempt, node;
     bool over;   /* the host was told that it is over */
@@ -87,6 +88,8 @@ struct sk_bactor {
     /* A call came back from its node as MISSING: those behind it come back, too, and none is sent
      * until none is there. Not if the calls may begin in any order. */
     bool settling;
+    /* Not only the driver calls it: a call that waits holds back those of its caller only. */
+    bool mixed;
     bool moving;           /* its node is draining and another has room: its calls are held back */
     struct sk_btask *init; /* kept as long as the actor, or a call of it that lineage keeps */
     struct sk_list calls;  /* that wait until it has started, in order */

@@ -135,6 +135,7 @@ static void write_call(struct sk_wr *w, const struct sk_cmsg *m) {
     sk_wr_u64(w, m->call.actor);
     sk_wr_u64(w, m->call.first);
     sk_wr_u64(w, m->call.fn);
+    sk_wr_u64(w, m->call.caller);
     sk_wr_u32(w, m->call.n_returns);
     sk_wr_u32(w, m->call.flags);
     sk_wr_u32(w, m->call.group);
@@ -151,6 +152,7 @@ static void read_call(struct sk_rd *r, struct sk_cmsg *m) {
     m->call.actor = sk_rd_u64(r);
     m->call.first = sk_rd_u64(r);
     m->call.fn = sk_rd_u64(r);
+    m->call.caller = sk_rd_u64(r);
     m->call.n_returns = sk_rd_u32(r);
     m->call.flags = sk_rd_u32(r);
     m->call.group = sk_rd_u32(r);
@@ -216,16 +218,18 @@ static void write_welcome(struct sk_wr *w, const struct sk_cmsg *m) {
     bytes(w, m->welcome.why);
 }
 
+static void write_hello(struct sk_wr *w, const struct sk_cmsg *m) {
+    sk_wr_u32(w, m->hello.version);
+    sk_wr_u32(w, m->hello.role);
+    sk_wr_u64(w, m->hello.job);
+    sk_wr_raw(w, m->hello.secret, SK_SECRET);
+    sk_wr_u64(w, m->hello.incarnation);
+    sk_wr_u32(w, m->hello.number);
+}
+
 static void write_body(struct sk_wr *w, const struct sk_cmsg *m) {
     switch (m->type) {
-    case SK_CMSG_HELLO:
-        sk_wr_u32(w, m->hello.version);
-        sk_wr_u32(w, m->hello.role);
-        sk_wr_u64(w, m->hello.job);
-        sk_wr_raw(w, m->hello.secret, SK_SECRET);
-        sk_wr_u64(w, m->hello.incarnation);
-        sk_wr_u32(w, m->hello.number);
-        break;
+    case SK_CMSG_HELLO: write_hello(w, m); break;
     case SK_CMSG_WELCOME: write_welcome(w, m); break;
     case SK_CMSG_BEAT:
     case SK_CMSG_BYE: break;
@@ -253,6 +257,7 @@ static void write_body(struct sk_wr *w, const struct sk_cmsg *m) {
     case SK_CMSG_WANT:
     case SK_CMSG_ENDED:
     case SK_CMSG_KILL:
+    case SK_CMSG_STOP:
         sk_wr_u64(w, m->end.id);
         sk_wr_u32(w, m->end.flags);
         break;
@@ -336,19 +341,21 @@ static void read_state(struct sk_rd *r, struct sk_cmsg *m) {
     m->state.n_runs = sk_rd_u64(r);
 }
 
+static void read_welcome(struct sk_rd *r, struct sk_cmsg *m) {
+    m->welcome.version = sk_rd_u32(r);
+    m->welcome.incarnation = sk_rd_u64(r);
+    m->welcome.total = read_res(r);
+    m->welcome.store_bytes = sk_rd_u64(r);
+    m->welcome.disk_limit_bytes = sk_rd_u64(r);
+    m->welcome.id_base = sk_rd_u64(r);
+    m->welcome.name = sk_rd_bytes(r);
+    m->welcome.why = sk_rd_bytes(r);
+}
+
 static void read_body(struct sk_rd *r, struct sk_cmsg *m) {
     switch (m->type) {
     case SK_CMSG_HELLO: read_hello(r, m); break;
-    case SK_CMSG_WELCOME:
-        m->welcome.version = sk_rd_u32(r);
-        m->welcome.incarnation = sk_rd_u64(r);
-        m->welcome.total = read_res(r);
-        m->welcome.store_bytes = sk_rd_u64(r);
-        m->welcome.disk_limit_bytes = sk_rd_u64(r);
-        m->welcome.id_base = sk_rd_u64(r);
-        m->welcome.name = sk_rd_bytes(r);
-        m->welcome.why = sk_rd_bytes(r);
-        break;
+    case SK_CMSG_WELCOME: read_welcome(r, m); break;
     case SK_CMSG_BEAT:
     case SK_CMSG_BYE: break;
     case SK_CMSG_PEER:
@@ -375,6 +382,7 @@ static void read_body(struct sk_rd *r, struct sk_cmsg *m) {
     case SK_CMSG_WANT:
     case SK_CMSG_ENDED:
     case SK_CMSG_KILL:
+    case SK_CMSG_STOP:
         m->end.id = sk_rd_u64(r);
         m->end.flags = sk_rd_u32(r);
         break;

@@ -8,8 +8,8 @@
  *     both ways        HELLO, WELCOME, BEAT, BYE
  *     driver -> node   PEER, ENV, RUN, CANCEL, END_ACTOR, PUT, DROP, FETCH, BRING, TAKEN
  *     node -> driver   EVENT, VALUE, STATE, MISSING, BROUGHT, WANT, PRINTS
- *     references       DEFINE, HOLD, UNHOLD, THERE, CALL, ENDED, KILL: both ways between a driver
- *                      and a node
+ *     references       DEFINE, HOLD, UNHOLD, THERE, CALL, ENDED, KILL, STOP: both ways between a
+ *                      driver and a node
  *     node <-> node    READ, DATA
  *
  * Ids. The driver numbers tasks; value i of a task (a return, or a yield) has the id
@@ -21,9 +21,10 @@
  * "there are references to it here"; the owner keeps the object until UNHOLD, and says THERE once,
  * as soon as it has a value. CALL calls an actor of the other side; its returns are named by the
  * caller, count as held, and are let go by UNHOLD after ENDED, which comes after the last THERE.
- * Until then the caller keeps the arguments. WANT: the value could not be read from where THERE
- * said that it is; the driver sends it by PUT, and says THERE once more. All of these travel on the
- * one connection between the two, in order. */
+ * Until then the caller keeps the arguments. STOP cancels a call of the sender (by the name of its
+ * first return), or the task that makes an object of the receiver. WANT: the value could not be
+ * read from where THERE said that it is; the driver sends it by PUT, and says THERE once more. All
+ * of these travel on the one connection between the two, in order. */
 #ifndef SK_CLUSTER_MSG_H
 #define SK_CLUSTER_MSG_H
 
@@ -78,11 +79,13 @@ enum sk_cmsg_type {
     SK_CMSG_BROUGHT,
     SK_CMSG_PRINTS,
     SK_CMSG_TAKEN,
+    SK_CMSG_STOP,
 };
+#define SK_CMSG_LAST SK_CMSG_STOP
 
 enum { SK_ROLE_DRIVER = 1, SK_ROLE_NODE = 2 };
-/* flags of RUN, and (the first two, NO_WAIT) of CALL; of CANCEL: SK_RUN_FORCE, SK_RUN_CHILDREN; of
- * END_ACTOR: SK_RUN_RESTART, SK_RUN_LEAVE; of KILL: SK_RUN_RESTART */
+/* flags of RUN, and (the first two, NO_WAIT) of CALL; of CANCEL and STOP: SK_RUN_FORCE,
+ * SK_RUN_CHILDREN; of END_ACTOR: SK_RUN_RESTART, SK_RUN_LEAVE; of KILL: SK_RUN_RESTART */
 enum {
     SK_RUN_INIT = 1,
     SK_RUN_RETRY_ERRORS = 2,
@@ -163,7 +166,7 @@ struct sk_cmsg {
             uint32_t n_args;
             struct sk_bytes args; /* read by sk_cmsg_arg_next */
         } run;
-        struct { /* CANCEL, END_ACTOR, HOLD, UNHOLD, WANT, ENDED, KILL */
+        struct { /* CANCEL, END_ACTOR, HOLD, UNHOLD, WANT, ENDED, KILL, STOP */
             uint64_t id;
             uint32_t flags;
         } end;
@@ -220,6 +223,7 @@ struct sk_cmsg {
         } there;
         struct {                       /* a call of an actor of the receiver */
             uint64_t actor, first, fn; /* first: the caller's name of the first return */
+            uint64_t caller;           /* sk_task_opts.caller */
             uint32_t n_returns, flags, group;
             int32_t max_retries;
             struct sk_bytes name;
@@ -266,6 +270,16 @@ struct sk_outbox { /* frames that wait to be sent to one peer */
     size_t n, cap;
     SK_VEC(struct sk_apart) apart; /* by `at` */
 };
+
+/* Flags of CANCEL and STOP for SK_CANCEL_*, and the other way. */
+static inline uint32_t sk_cmsg_of_cancel(uint32_t flags) {
+    return (flags & SK_CANCEL_FORCE ? SK_RUN_FORCE : 0u) |
+           (flags & SK_CANCEL_CHILDREN ? SK_RUN_CHILDREN : 0u);
+}
+static inline uint32_t sk_cmsg_cancel_of(uint32_t flags) {
+    return (flags & SK_RUN_FORCE ? SK_CANCEL_FORCE : 0u) |
+           (flags & SK_RUN_CHILDREN ? SK_CANCEL_CHILDREN : 0u);
+}
 
 static inline uint64_t sk_value_id(uint64_t task, uint32_t index) {
     return task << 24 | (index & (SK_CLUSTER_VALUES - 1));

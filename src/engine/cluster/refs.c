@@ -185,6 +185,7 @@ sk_rc sk_book_call(struct sk_book *b, const struct sk_task_spec *s, uint64_t fir
                         .call = {.actor = s->actor.v,
                                  .first = first,
                                  .fn = s->fn.v,
+                                 .caller = o->caller,
                                  .n_returns = s->n_returns,
                                  .flags = (s->retry_exceptions ? SK_RUN_RETRY_ERRORS : 0u) |
                                           (o->no_wait ? SK_RUN_NO_WAIT : 0u),
@@ -204,6 +205,11 @@ sk_rc sk_book_call(struct sk_book *b, const struct sk_task_spec *s, uint64_t fir
 void sk_book_ended(struct sk_book *b, uint32_t node, uint64_t first) {
     struct sk_bnode *n = sk_bnode_of(b, node);
     if (n) say(n, SK_CMSG_ENDED, first, 0);
+}
+
+void sk_book_stop(struct sk_book *b, uint64_t of, uint64_t id, uint32_t flags) {
+    struct sk_bnode *n = node_of(b, of);
+    if (n) say(n, SK_CMSG_STOP, id, sk_cmsg_of_cancel(flags));
 }
 
 void sk_book_kill(struct sk_book *b, uint64_t actor, bool no_restart) {
@@ -315,6 +321,7 @@ static sk_rc called(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg 
         args[i] = (struct sk_arg){.ref = {a.id}, .kind = a.kind, .bytes = a.bytes};
     }
     all->opts = (struct sk_task_opts){.group = m->call.group,
+                                      .caller = m->call.caller,
                                       .no_wait = (m->call.flags & SK_RUN_NO_WAIT) != 0};
     all->spec =
         (struct sk_task_spec){.fn = {m->call.fn},
@@ -344,6 +351,9 @@ sk_rc sk_brefs_message(struct sk_book *b, struct sk_bnode *n, const struct sk_cm
     case SK_CMSG_THERE: return there(b, n, m, err);
     case SK_CMSG_CALL: return called(b, n, m, err);
     case SK_CMSG_ENDED: (void)news(b, n, SK_NEWS_ENDED, m->end.id, NULL); return SK_OK;
+    case SK_CMSG_STOP:
+        news(b, n, SK_NEWS_STOPPED, m->end.id, NULL)->flags = sk_cmsg_cancel_of(m->end.flags);
+        return SK_OK;
     case SK_CMSG_KILL:
         news(b, n, SK_NEWS_KILLED, m->end.id, NULL)->no_restart = !(m->end.flags & SK_RUN_RESTART);
         return SK_OK;

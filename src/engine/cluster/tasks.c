@@ -104,6 +104,7 @@ sk_rc sk_book_submit(struct sk_book *b, const struct sk_guest_task *g, struct sk
                            .retry_errors = g->retry_exceptions,
                            .node_only = g->node_only,
                            .no_wait = g->no_wait,
+                           .caller = g->caller,
                            .group = g->group,
                            .env = env,
                            .fn = g->fn,
@@ -142,7 +143,10 @@ sk_rc sk_book_submit(struct sk_book *b, const struct sk_guest_task *g, struct sk
         return rc;
     }
     t->actor = a;
-    if (a && !t->is_init) a->n_calls++;
+    if (a && !t->is_init) {
+        a->n_calls++;
+        a->mixed = a->mixed || t->caller;
+    }
     sk_btask_queue(b, t, false);
     return SK_OK;
 }
@@ -364,10 +368,17 @@ static void fail_unneeded(struct sk_book *b, struct sk_btask *t) {
 /* The next call that can begin; NULL: there is none now. */
 static struct sk_btask *next_call(const struct sk_book *b, const struct sk_bactor *a,
                                   struct sk_bval **failed) {
+    uint64_t behind[8]; /* callers whose next call waits */
+    uint32_t n = 0;
     SK_LIST_EACH (it, &a->calls) {
         struct sk_btask *t = sk_container_of(it, struct sk_btask, link);
+        uint32_t i = 0;
+        while (i < n && behind[i] != t->caller) i++;
+        if (i < n) continue;
         if (unneeded(t) || arguments_there(b, t, failed) || *failed) return t;
-        if (!a->n_groups) return NULL; /* those behind it keep their order */
+        if (a->n_groups) continue;
+        if (!a->mixed || n == SK_COUNT(behind)) return NULL;
+        behind[n++] = t->caller; /* those behind it keep their order */
     }
     return NULL;
 }
@@ -806,10 +817,7 @@ void sk_book_cancel(struct sk_book *b, uint64_t task, uint32_t flags) {
     if (!t || t->over) return;
     t->cancelled = true;
     if (t->state == SK_B_SENT) {
-        struct sk_cmsg m = {
-            .type = SK_CMSG_CANCEL,
-            .end = {t->seq, (flags & SK_CANCEL_FORCE ? SK_RUN_FORCE : 0u) |
-                                (flags & SK_CANCEL_CHILDREN ? SK_RUN_CHILDREN : 0u)}};
+        struct sk_cmsg m = {.type = SK_CMSG_CANCEL, .end = {t->seq, sk_cmsg_of_cancel(flags)}};
         sk_bnode_send(sk_bnode_of(b, t->node), &m);
     } else sk_btask_fail(b, t, SK_ECANCEL, "the task was cancelled before it began");
 }

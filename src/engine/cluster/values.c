@@ -151,7 +151,7 @@ void sk_bnode_send_drops(struct sk_bnode *n) {
 
 void sk_bnode_send(struct sk_bnode *n, const struct sk_cmsg *m) {
     if (!n->alive) return;
-    SK_DCHECK(m->type >= SK_CMSG_HELLO && m->type <= SK_CMSG_TAKEN);
+    SK_DCHECK(m->type >= SK_CMSG_HELLO && m->type <= SK_CMSG_LAST);
     sk_bnode_send_drops(n); /* first: a task that is sent now may have the value read again */
     if (sk_cmsg_put(&n->out, m, NULL) != SK_OK) abort();
 }

@@ -97,6 +97,16 @@ static void unheld(struct sk_ghost *x, uint32_t node, uint64_t name) {
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
+/* Number of calls of a node's actor by this process that have not ended. */
+static uint32_t n_abroad(const struct sk_ghost *x, uint64_t actor) {
+    uint64_t first;
+    void *val;
+    uint32_t n = 0;
+    for (uint32_t i = 0; sk_map_next(&x->abroad, &i, &first, &val);)
+        n += ((const struct sk_gtask *)val)->actor == actor && !((struct sk_gtask *)val)->who;
+    return n;
+}
+
 static sk_rc call_node(struct sk_ghost *x, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid,
                        struct sk_err *err) {
     struct sk_gtask *t;
@@ -109,7 +119,9 @@ static sk_rc call_node(struct sk_ghost *x, const struct sk_task_spec *s, sk_oid 
     for (uint32_t i = 0; i < s->n_args; i++)
         if (s->args[i].part)
             return SK_ERR(err, SK_ENOSYS, "%s: a part of a value for an actor of a node", name);
-    SK_TRY(sk_call_check(sk_own_has(x->own, s->actor.v), 0, 0, err));
+    uint32_t max = sk_task_opts_of(s)->max_pending;
+    SK_TRY(
+        sk_call_check(sk_own_has(x->own, s->actor.v), max ? n_abroad(x, s->actor.v) : 0, max, err));
     uint32_t n = s->n_returns, made = 0;
     uint64_t base = x->next_id, id = base + n;
     sk_rc rc = SK_OK;
@@ -124,6 +136,7 @@ static sk_rc call_node(struct sk_ghost *x, const struct sk_task_spec *s, sk_oid 
     for (uint32_t i = 0; i < t->n_args; i++) sk_list_del(&t->args[i].lack); /* it waits there */
     t->n_lacking = 0;
     t->abroad = t->told = true;
+    t->who = sk_task_opts_of(s)->caller;
     t->max_retries = s->max_retries;
     sk_list_del(&t->link);
     sk_list_push_back(&x->told, &t->link);
@@ -144,12 +157,15 @@ sk_rc sk_gref_submit(struct sk_ghost *x, const struct sk_task_spec *s, sk_oid *f
 
 /* A node calls an actor of this process, or of another node. */
 static void called(struct sk_ghost *x, uint32_t node, const struct sk_guest_news *w) {
-    const struct sk_task_spec *s = w->spec;
+    struct sk_task_opts opts = *sk_task_opts_of(w->spec);
+    struct sk_task_spec spec = *w->spec, *s = &spec;
     struct sk_err err = {0};
     sk_rc rc = SK_OK;
     sk_oid first = {0};
     sk_tid tid = {0};
     SK_VEC(uint64_t) taken = {0};
+    opts.caller = (uint64_t)node << 32 | (opts.caller & UINT32_MAX);
+    spec.opts = &opts;
     for (uint32_t i = 0; rc == SK_OK && i < s->n_args; i++) {
         uint64_t id = s->args[i].ref.v;
         if (id && !take(x, id))
@@ -171,6 +187,25 @@ static void called(struct sk_ghost *x, uint32_t node, const struct sk_guest_news
         sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_ENDED, .id = w->id, .node = node});
     for (uint32_t i = 0; i < taken.n; i++) sk_gref_release(x, taken.p[i]);
     sk_vec_free(&taken);
+}
+
+/* The call of a node with this first return; NULL: it has ended. */
+static struct sk_gtask *call_of(const struct sk_ghost *x, uint32_t node, uint64_t first) {
+    const struct sk_list *lists[] = {&x->waiting, &x->told};
+    const struct sk_gobj *o = sk_own_get(x->own, sk_gobj_held_as(x, node, first));
+    if (o) return sk_map_get(&x->tasks, o->task);
+    for (uint32_t i = 0; i < SK_COUNT(lists); i++) /* a call that returns nothing */
+        SK_LIST_EACH (it, lists[i]) {
+            struct sk_gtask *t = sk_container_of(it, struct sk_gtask, link);
+            if (t->caller == node && t->caller_first == first) return t;
+        }
+    return NULL;
+}
+
+static void stopped(struct sk_ghost *x, uint32_t node, const struct sk_guest_news *w) {
+    const struct sk_gtask *t = sk_id_place(w->id) == w->place ? call_of(x, node, w->id) : NULL;
+    if (t) sk_gtask_cancel(x, t->id, w->flags);
+    else if (sk_id_place(w->id) != w->place) sk_gtask_cancel(x, w->id, w->flags);
 }
 
 static void ended(struct sk_ghost *x, const struct sk_guest_news *w) {
@@ -260,6 +295,7 @@ void sk_gref_news(struct sk_ghost *x, const struct sk_guest_event *ev) {
     case SK_NEWS_CALLED: called(x, ev->node, w); break;
     case SK_NEWS_ENDED: ended(x, w); break;
     case SK_NEWS_KILLED: (void)!sk_gactor_end(x, w->id, w->no_restart, NULL); break;
+    case SK_NEWS_STOPPED: stopped(x, ev->node, w); break;
     case SK_NEWS_LOST: lost(x, ev->node, w); break;
     }
     sk_gobj_drain(x); /* watches may have had the last references */
@@ -307,7 +343,7 @@ static void call(struct sk_ghost *x, uint64_t id) {
     pthread_mutex_unlock(&x->mu);
     if (!t) return;
     struct sk_arg *args = sk_calloc(TAG, (t->n_args + 1) * sizeof *args);
-    struct sk_task_opts opts = {.group = t->group, .no_wait = t->no_wait};
+    struct sk_task_opts opts = {.group = t->group, .no_wait = t->no_wait, .caller = t->who};
     struct sk_task_spec s = {.fn = t->fn,
                              .name = t->name,
                              .args = args,
@@ -344,6 +380,7 @@ void sk_gref_carry_out(struct sk_ghost *x, struct sk_gorder *o) {
     case SK_GORDER_THERE: tell(x, o); break;
     case SK_GORDER_CALL: call(x, o->id); break;
     case SK_GORDER_ENDED: r->ended(x->g.ctx, o->node, o->id); break;
+    case SK_GORDER_STOP: r->stop(x->g.ctx, o->of, o->id, o->flags); break;
     default: r->kill(x->g.ctx, o->id, o->flag); break;
     }
     sk_gval_unref(x, o->val);

@@ -64,6 +64,13 @@ struct sk_garg {
     uint64_t offset, length;
 };
 
+struct sk_gcaller { /* who has made calls of an actor that have not ended */
+    struct sk_list link;
+    uint64_t who;         /* 0: this process; else a process of a node */
+    uint32_t n;           /* calls that have not ended */
+    struct sk_list calls; /* those that wait, in order */
+};
+
 struct sk_gactor {
     uint64_t id, ready; /* ready + 1 == id */
     uint32_t n_handles, n_calls;
@@ -74,13 +81,14 @@ struct sk_gactor {
     bool is_async;
     uint32_t n_groups; /* not 0: its calls begin in any order */
     uint32_t *groups;
-    struct sk_list calls; /* that wait, in order */
-    struct sk_gval *why;  /* of a failed actor: the error with which its calls end */
+    struct sk_list callers;
+    struct sk_gval *why; /* of a failed actor: the error with which its calls end */
 };
 
 struct sk_gtask {
-    struct sk_list link; /* in `waiting` until the task is given to the guest, then in `told` */
-    struct sk_list call; /* of a call that waits: in `calls` of its actor */
+    struct sk_list link;   /* in `waiting` until the task is given to the guest, then in `told` */
+    struct sk_list call;   /* of a call that waits: in `calls` of its caller */
+    struct sk_gcaller *by; /* of a call of an actor of this process */
     uint64_t id, first, actor;
     sk_fid fn;
     uint32_t n_returns, n_args, n_lacking, max_calls, group, window;
@@ -94,9 +102,9 @@ struct sk_gtask {
     uint64_t sink_tag;
     uint64_t *contains; /* held references inside arguments */
     uint32_t n_contains;
-    bool abroad;     /* a call of an actor of a node: it is in x->abroad, too */
-    uint32_t caller; /* node that has made the call; 0: this process */
-    uint64_t caller_first;
+    bool abroad;                /* a call of an actor of a node: it is in x->abroad, too */
+    uint32_t caller;            /* node that has made the call; 0: this process */
+    uint64_t caller_first, who; /* who: of a call abroad: sk_task_opts.caller */
 };
 
 struct sk_gstream { /* a stream without a sink; its key is the id of its task */
@@ -122,13 +130,15 @@ enum sk_gorder_kind {
     SK_GORDER_THERE,
     SK_GORDER_CALL,
     SK_GORDER_ENDED,
-    SK_GORDER_KILL
+    SK_GORDER_KILL,
+    SK_GORDER_STOP
 };
 struct sk_gorder { /* an order to the guest, carried out by the host's thread */
     enum sk_gorder_kind kind;
     bool flag;             /* KILL: no restart */
     enum sk_guest_end how; /* ACTOR_END */
-    uint32_t flags;        /* CANCEL: SK_CANCEL_*; TAKEN: how many yields */
+    uint32_t flags;        /* CANCEL, STOP: SK_CANCEL_*; TAKEN: how many yields */
+    uint64_t of;           /* STOP */
     uint64_t id;           /* id of the function, task or actor; number of the environment */
     void *handle;          /* DROP: the handle to be dropped */
     char *name;            /* DEFINE: owned by the order, as are the bytes, also of ENV */
@@ -214,6 +224,8 @@ uint32_t sk_gtask_node(const struct sk_ghost *x, const struct sk_task_spec *s);
 sk_rc sk_gtask_submit(struct sk_ghost *x, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid,
                       struct sk_err *err);
 sk_rc sk_gactor_end(struct sk_ghost *x, uint64_t id, bool no_restart, struct sk_err *err);
+/* cancel() of engine.h: of a task, or of what makes an object. */
+void sk_gtask_cancel(struct sk_ghost *x, uint64_t id, uint32_t flags);
 /* The task is over: its returns exist. */
 void sk_gtask_over(struct sk_ghost *x, struct sk_gtask *t);
 sk_rc sk_gtask_make(struct sk_ghost *x, const struct sk_task_spec *s, uint64_t id, uint64_t first,

@@ -79,6 +79,7 @@ static void submit(struct sk_ghost *x, uint64_t id) {
                               .max_task_retries = a ? a->max_task_retries : 0,
                               .group = t->group,
                               .no_wait = t->no_wait,
+                              .caller = t->by ? t->by->who : 0,
                               .args = args,
                               .n_args = t->n_args};
     sk_rc rc = args ? SK_OK : SK_ERR(&err, SK_ENOMEM, "arguments of %s", t->name);
@@ -117,7 +118,8 @@ static void carry_out(struct sk_ghost *x, struct sk_gorder *o) {
     case SK_GORDER_THERE:
     case SK_GORDER_CALL:
     case SK_GORDER_ENDED:
-    case SK_GORDER_KILL: sk_gref_carry_out(x, o); break;
+    case SK_GORDER_KILL:
+    case SK_GORDER_STOP: sk_gref_carry_out(x, o); break;
     }
 }
 

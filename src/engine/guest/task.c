@@ -105,16 +105,51 @@ uint32_t sk_gtask_node(const struct sk_ghost *x, const struct sk_task_spec *s) {
     return 0;
 }
 
+static struct sk_gcaller *caller_of(const struct sk_gactor *a, uint64_t who) {
+    SK_LIST_EACH (it, &a->callers) {
+        struct sk_gcaller *c = sk_container_of(it, struct sk_gcaller, link);
+        if (c->who == who) return c;
+    }
+    return NULL;
+}
+
+static struct sk_gcaller *caller_new(struct sk_gactor *a, uint64_t who) {
+    struct sk_gcaller *c = sk_calloc(TAG, sizeof *c);
+    if (!c) abort(); /* as sk_ghost_order */
+    c->who = who;
+    sk_list_init(&c->link);
+    sk_list_init(&c->calls);
+    sk_list_push_back(&a->callers, &c->link);
+    return c;
+}
+
+static void caller_free(struct sk_gcaller *c) {
+    SK_ASSERT(sk_list_empty(&c->calls));
+    sk_list_del(&c->link);
+    sk_free(c);
+}
+
+/* Takes a call that ends off its caller. The last caller stays for its next call. */
+static void call_over(const struct sk_gactor *a, struct sk_gtask *t) {
+    struct sk_gcaller *c = t->by;
+    SK_ASSERT(a && c->n > 0);
+    t->by = NULL;
+    if (!--c->n && a->callers.next != a->callers.prev) caller_free(c);
+}
+
 sk_rc sk_gtask_submit(struct sk_ghost *x, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid,
                       struct sk_err *err) {
     struct sk_gtask *t;
     uint32_t n = s->n_returns == SK_STREAMING ? 0 : s->n_returns, made = 0;
     sk_rc rc = SK_OK;
     uint64_t base = x->next_id, id = base + n;
+    struct sk_gcaller *by = NULL;
     struct sk_gactor *a = s->actor.v ? sk_map_get(&x->actors, s->actor.v) : NULL;
     const struct sk_task_opts *opts = sk_task_opts_of(s);
-    if (s->actor.v)
-        SK_GO(sk_call_check(a, a ? a->n_calls - !a->started : 0, opts->max_pending, err));
+    if (s->actor.v) {
+        by = a ? caller_of(a, opts->caller) : NULL;
+        SK_GO(sk_call_check(a, by ? by->n : 0, opts->max_pending, err));
+    }
     uint32_t node = a ? 0 : sk_gtask_node(x, s);
     SK_GO(sk_spec_check(s, node, err));
     x->next_id += n + 1;
@@ -124,7 +159,11 @@ sk_rc sk_gtask_submit(struct sk_ghost *x, const struct sk_task_spec *s, sk_oid *
     t->node_only = s->node_only;
     if (first) first->v = base;
     if (tid) tid->v = id;
-    if (a) a->n_calls++;
+    if (a) {
+        a->n_calls++;
+        t->by = by ? by : caller_new(a, opts->caller);
+        t->by->n++;
+    }
     if (a && !t->max_retries && x->g.actors) t->max_retries = a->max_task_retries;
     if (opts->refused) sk_gtask_fail(x, t, SK_EINFEASIBLE, opts->refused);
     else if (a && a->why) sk_gtask_fail(x, t, SK_EACTOR, "its actor is dead");
@@ -165,16 +204,17 @@ static void tell(struct sk_ghost *x, struct sk_gtask *t) {
 /* Gives the calls that can begin to the guest. */
 static void flush(struct sk_ghost *x, struct sk_gactor *a) {
     if (!a->started || a->ended) return;
-    SK_LIST_EACH_SAFE (it, tmp, &a->calls) {
-        struct sk_gtask *t = sk_container_of(it, struct sk_gtask, call);
-        if (!t->n_lacking) tell(x, t);
-        else if (!a->n_groups) return; /* those behind it keep their order */
-    }
+    SK_LIST_EACH (by, &a->callers)
+        SK_LIST_EACH_SAFE (it, tmp, &sk_container_of(by, struct sk_gcaller, link)->calls) {
+            struct sk_gtask *t = sk_container_of(it, struct sk_gtask, call);
+            if (!t->n_lacking) tell(x, t);
+            else if (!a->n_groups) break; /* those behind it keep their order */
+        }
 }
 
 void sk_gtask_try(struct sk_ghost *x, struct sk_gtask *t) {
     struct sk_gactor *a = t->actor && !t->is_init ? sk_map_get(&x->actors, t->actor) : NULL;
-    if (a && sk_list_empty(&t->call)) sk_list_push_back(&a->calls, &t->call);
+    if (a && sk_list_empty(&t->call)) sk_list_push_back(&t->by->calls, &t->call);
     if (t->n_lacking) return;
     if (!a) tell(x, t);
     else if (!a->n_groups) flush(x, a);
@@ -255,6 +295,8 @@ static void finish(struct sk_ghost *x, struct sk_gtask *t) {
         sk_ghost_order(x, (struct sk_gorder){
                               .kind = SK_GORDER_ENDED, .id = t->caller_first, .node = t->caller});
     if (t->abroad) sk_map_del(&x->abroad, first);
+    sk_list_del(&t->call);
+    if (t->by) call_over(a, t);
     sk_gtask_free(x, t);
     for (uint32_t i = 0; i < n; i++) /* returns that were released before the call had ended */
         if (!sk_own_has(x->own, first + i))
@@ -383,11 +425,31 @@ void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev) {
     }
 }
 
+void sk_gtask_cancel(struct sk_ghost *x, uint64_t id, uint32_t flags) {
+    struct sk_gtask *t = sk_map_get(&x->tasks, id);
+    const struct sk_gobj *o = t ? NULL : sk_own_get(x->own, id);
+    if (o && o->task) t = sk_map_get(&x->tasks, o->task);
+    struct sk_gorder stop = {.kind = SK_GORDER_STOP, .flags = flags, .of = id, .id = id};
+    if (o && o->foreign && !sk_gobj_there(o)) sk_ghost_order(x, stop);
+    if (!t) return;
+    if (t->abroad) {
+        stop.of = t->actor;
+        stop.id = t->first;
+        sk_ghost_order(x, stop);
+    } else if (!t->told && !t->is_init)
+        sk_gtask_fail(x, t, SK_ECANCEL, "the task was cancelled before it began");
+    else
+        sk_ghost_order(x,
+                       (struct sk_gorder){.kind = SK_GORDER_CANCEL, .id = t->id, .flags = flags});
+}
+
 /* ---- actors ---------------------------------------------------------------------------------- */
 
 void sk_gactor_free(struct sk_ghost *x, struct sk_gactor *a) {
     if (!a) return;
     sk_name_free(&a->name);
+    while (!sk_list_empty(&a->callers))
+        caller_free(sk_container_of(sk_list_first(&a->callers), struct sk_gcaller, link));
     sk_gval_unref(x, a->why);
     sk_free(a->groups);
     sk_free(a);
@@ -430,6 +492,15 @@ sk_rc sk_gactor_end(struct sk_ghost *x, uint64_t id, bool no_restart, struct sk_
     return SK_OK;
 }
 
+/* A call that waits; NULL: there is none. */
+static struct sk_gtask *waiting(const struct sk_gactor *a) {
+    SK_LIST_EACH (by, &a->callers) {
+        struct sk_list *it = sk_list_first(&sk_container_of(by, struct sk_gcaller, link)->calls);
+        if (it) return sk_container_of(it, struct sk_gtask, call);
+    }
+    return NULL;
+}
+
 /* Ends an actor together with its waiting calls; the guest ends the calls that it was given. The
  * caller has to count itself as a call, or the last of these calls would free the actor. */
 void sk_gactor_die(struct sk_ghost *x, struct sk_gactor *a, struct sk_gval *why) {
@@ -441,7 +512,6 @@ void sk_gactor_die(struct sk_ghost *x, struct sk_gactor *a, struct sk_gval *why)
     a->why = why;
     a->ended = true;
     sk_gactor_let_go(x, a); /* the caller's count keeps it */
-    for (struct sk_list *it; (it = sk_list_first(&a->calls));)
-        failed(x, sk_container_of(it, struct sk_gtask, call), sk_gval_ref(why),
-               (struct sk_event){.kind = SK_EV_FAILED});
+    for (struct sk_gtask *t; (t = waiting(a));)
+        failed(x, t, sk_gval_ref(why), (struct sk_event){.kind = SK_EV_FAILED});
 }

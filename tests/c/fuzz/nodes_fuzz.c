@@ -109,7 +109,7 @@ static int fuzz_one(const uint8_t *data, size_t n) { /* 1: nothing of it was tak
 static struct sk_cmsg about_refs(uint8_t *room, size_t cap) {
     static const enum sk_cmsg_type types[] = {SK_CMSG_HOLD,  SK_CMSG_UNHOLD, SK_CMSG_WANT,
                                               SK_CMSG_ENDED, SK_CMSG_KILL,   SK_CMSG_THERE,
-                                              SK_CMSG_CALL,  SK_CMSG_DEFINE};
+                                              SK_CMSG_CALL,  SK_CMSG_DEFINE, SK_CMSG_STOP};
     static const uint64_t inside[] = {OURS, THEIRS};
     uint64_t ours = OURS + next() % N_OURS, theirs = THEIRS + next() % N_THEIRS;
     if (next() % 8 == 0) ours = word();

@@ -39,6 +39,7 @@ struct plan { /* what a task does; its bytes are the first argument */
     uint32_t n_groups, group;
     uint32_t env;    /* of a task or actor: the environment in which it runs */
     uint32_t serial; /* of a call: how many of its actor were submitted before it */
+    uint32_t caller; /* of a call: calls of one caller keep their order */
     uint32_t size[MAX_VALUES];
 };
 
@@ -288,7 +289,8 @@ static sk_rc t_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid 
             SK_LIST_EACH (it, &x->tasks) { /* they are given in the order of their submission */
                 const struct ttask *y = sk_container_of(it, struct ttask, link);
                 CHECK(y->actor != t->actor || y->init || y == t ||
-                      y->plan.serial < t->plan.serial || may_run_again(y) || may_run_again(t));
+                      y->plan.caller != t->plan.caller || y->plan.serial < t->plan.serial ||
+                      may_run_again(y) || may_run_again(t));
             }
     }
     uint32_t n = s->n_returns == SK_STREAMING ? 0 : s->n_returns;
@@ -726,6 +728,7 @@ static void program(bool hard) {
         if (!t->actor || t->is_init) t->plan.env = test_below(3) ? 0 : (uint32_t)test_below(5);
         if (t->actor && !t->is_init) {
             t->plan.n_groups = c.task[actor_task[t->actor - 1]].plan.n_groups;
+            t->plan.caller = (uint32_t)test_below(3);
             t->plan.group = t->plan.n_groups ? (uint32_t)test_below(t->plan.n_groups) : 0;
         }
         if (!t->is_put && !t->is_init && !test_below(5)) {
@@ -932,6 +935,7 @@ static void submit(uint32_t i) {
                               .max_task_retries = (int32_t)t->plan.n_groups,
                               .group = t->plan.group,
                               .no_wait = t->plan.group == 1,
+                              .caller = t->plan.caller,
                               .args = args,
                               .n_args = t->n_args + 1};
     sk_rc rc = sk_book_submit(c.book, &g, &err);

@@ -22,9 +22,6 @@ CHANNELS = "a compiled graph is called from its driver only"
 
 # Names of tests (of one file, or all its tests) with shell wildcards.
 LEFT_OUT = {
-    "test_await.py::test_callers_do_not_wait_for_each_others_arguments*": CALLS,
-    "test_await.py::test_max_pending_calls_is_exact*": CALLS,
-    "test_like_ray.py::test_cancel_from_who_was_given_the_ref*": CALLS,
     "test_ray_names.py::test_weak_handles*": NAMES,
     "test_side_by_side.py::test_names": NAMES,
     "test_util.py::test_bars_of_workers": NAMES,
@@ -129,7 +126,6 @@ LEFT_OUT = {
     "test_spill.py::test_a_dataset_larger_than_the_store": STATE,
     "test_spill.py::test_a_full_directory_is_passed_over": DRIVER,
     "test_spill.py::test_a_put_that_waits_can_be_interrupted": DRIVER,
-    "test_spill.py::test_a_task_whose_arguments_are_all_of_the_store*": SHARE,
     "test_spill.py::test_after_a_refusal_of_the_disk_tasks_run": DRIVER,
     "test_spill.py::test_directories_in_turn": DRIVER,
     "test_spill.py::test_disk_follows_what_is_alive": STATE,

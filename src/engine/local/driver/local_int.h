@@ -21,6 +21,7 @@
 
 #include "base/containers/list.h"
 #include "base/containers/map.h"
+#include "engine/local/driver/loop/abroad.h"
 #include "engine/local/driver/actors/actor.h"
 #include "engine/local/driver/loop/death.h"
 #include "engine/local/driver/values/extent.h"
@@ -107,11 +108,12 @@ struct sk_local {
     struct sk_moves moves;
     struct sk_lgraphs graphs; /* of the part extent */
     struct sk_list promises;
-    struct { /* objects of other engines; of the part object */
+    struct {                       /* objects of other engines; of the part object */
         struct sk_foreign *server; /* NULL: nobody brings them */
         /* foreign objects whose entry is new: each has a reference of the driver until the next
          * drain, so that it lives until whoever met it has taken its own */
         SK_VEC(uint64_t) met;
+        struct sk_map calls; /* first return -> struct sk_abroad */
     } foreign;
     struct sk_lmem mem;
     struct sk_history past; /* of the part state */

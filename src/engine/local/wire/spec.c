@@ -10,6 +10,7 @@ void sk_spec_write(struct sk_wr *w, const struct sk_task_spec *s) {
     sk_wr_u64(w, s->actor.v);
     sk_wr_u64(w, s->sink_tag);
     sk_wr_u64(w, o->parent.v);
+    sk_wr_u64(w, o->caller);
     sk_wr_u32(w, o->group);
     sk_wr_u32(w, o->max_calls);
     sk_wr_u32(w, s->n_args);
@@ -47,6 +48,7 @@ bool sk_spec_read(struct sk_rd *r, struct sk_spec *out) {
     out->actor = sk_rd_u64(r);
     out->sink_tag = sk_rd_u64(r);
     out->parent = sk_rd_u64(r);
+    out->caller = sk_rd_u64(r);
     out->group = sk_rd_u32(r);
     out->max_calls = sk_rd_u32(r);
     out->n_args = sk_rd_u32(r);

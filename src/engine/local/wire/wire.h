@@ -301,7 +301,7 @@ struct sk_msg_done {
 /* The spec of a task on the wire (SUBMIT, and the driver's own copy): written and read by
  * spec.c. */
 struct sk_spec { /* decoded; points into the bytes */
-    uint64_t fid, actor, sink_tag, parent;
+    uint64_t fid, actor, sink_tag, parent, caller;
     uint32_t group, max_calls;
     struct sk_bytes name, refused;
     uint32_t n_args, n_contains, n_returns, stream_window;

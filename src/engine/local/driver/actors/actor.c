@@ -39,10 +39,14 @@ static struct sk_ltask *call_of(struct sk_list *it) {
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static struct sk_lcaller *caller_of(const struct sk_lactor *a, uint32_t proc) {
+#define OTHERS (UINT64_C(1) << 63)
+static uint64_t who(const struct sk_ltask *t) {
+    return t->spec.caller ? t->spec.caller | OTHERS : t->owner;
+}
+static struct sk_lcaller *caller_of(const struct sk_lactor *a, uint64_t by) {
     SK_LIST_EACH (it, &a->callers) {
         struct sk_lcaller *c = sk_container_of(it, struct sk_lcaller, link);
-        if (c->proc == proc) return c;
+        if (c->who == by) return c;
     }
     return NULL;
 }
@@ -68,10 +72,10 @@ static void let_on(struct sk_lactor *a, struct sk_lcaller *c) {
 }
 
 bool sk_actor_call(struct sk_lactor *a, struct sk_ltask *t) {
-    struct sk_lcaller *c = caller_of(a, t->owner);
+    struct sk_lcaller *c = caller_of(a, who(t));
     if (!c) {
         if (!(c = sk_calloc(SK_TAG_ENGINE, sizeof *c))) return false;
-        c->proc = t->owner;
+        c->who = who(t);
         sk_list_init(&c->link);
         sk_list_init(&c->held);
         sk_list_push_back(&a->callers, &c->link);
@@ -305,7 +309,8 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
         a->n_sent++;
     }
     /* callers whose calls have to wait, because an earlier call of theirs is not ready any more */
-    uint32_t held_up[8], n_held_up = 0, n_passed = 0;
+    const struct sk_lcaller *held_up[8];
+    uint32_t n_held_up = 0, n_passed = 0;
     for (struct sk_list *it = a->queue.next;
          a->state != SK_A_DEAD && it != &a->queue && a->n_sent < a->depth && a->worker;) {
         /* calls may be sent behind the constructor: the ring keeps the order */
@@ -317,11 +322,11 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
             return;
         }
         bool behind = false;
-        for (uint32_t i = 0; i < n_held_up; i++) behind |= held_up[i] == t->owner;
+        for (uint32_t i = 0; i < n_held_up; i++) behind |= held_up[i] == t->caller;
         if (t->state != SK_T_READY || behind) {
             if (!a->n_groups && !behind) {
                 if (a->n_callers == 1 || n_held_up == SK_COUNT(held_up)) return;
-                held_up[n_held_up++] = t->owner;
+                held_up[n_held_up++] = t->caller;
             }
             if (++n_passed == PASS_MAX) return;
             it = it->next;

@@ -17,11 +17,12 @@ struct sk_lworker;
 struct sk_inl;
 struct sk_err;
 
-struct sk_lcaller { /* a process that has made calls of an actor */
+struct sk_lcaller { /* who has made calls of an actor */
     struct sk_list link;
-    /* calls by this process that wait for an argument, and the calls behind them, in order */
+    /* its calls that wait for an argument, and the calls behind them, in order */
     struct sk_list held;
-    uint32_t proc, n; /* n: number of calls by this process that are not finished */
+    uint64_t who; /* a process here, or (OTHERS) sk_task_opts.caller */
+    uint32_t n;   /* number of its calls that are not finished */
 };
 
 enum { SK_A_STARTING, SK_A_ALIVE, SK_A_DEAD };

@@ -169,10 +169,14 @@ static void nobody_called(struct sk_foreign *f, const struct sk_task_spec *s, st
 static void nobody_killed(struct sk_foreign *f, sk_aid a, bool no_restart) {
     (void)f, (void)a, (void)no_restart;
 }
+static void nobody_cancelled(struct sk_foreign *f, sk_oid o, uint32_t flags) {
+    (void)f, (void)o, (void)flags;
+}
 static struct sk_foreign no_server = {.held = nobody,
                                       .wanted = nobody,
                                       .dropped = nobody,
                                       .called = nobody_called,
+                                      .cancelled = nobody_cancelled,
                                       .killed = nobody_killed};
 
 static sk_rc l_serve(struct sk_engine *e, struct sk_foreign *f, struct sk_err *err) {
@@ -213,7 +217,14 @@ static sk_rc l_bring(struct sk_engine *e, sk_oid id, const struct sk_payload *p,
     return rc;
 }
 
-const struct sk_foreign_ops sk_driver_foreign = {.serve = l_serve, .bring = l_bring};
+static void l_ended(struct sk_engine *e, sk_oid first) {
+    sk_driver_lock(e);
+    sk_abroad_ended(sk_local_of(e), first.v);
+    sk_driver_unlock(e);
+}
+
+const struct sk_foreign_ops sk_driver_foreign = {
+    .serve = l_serve, .bring = l_bring, .ended = l_ended};
 
 struct get_wait {
     struct sk_local *l;

@@ -9,6 +9,29 @@
 #include "base/mem.h"
 #include "engine/local/driver/local_int.h"
 
+void sk_abroad_init(struct sk_local *l) { sk_map_init(&l->foreign.calls, SK_TAG_ENGINE); }
+
+void sk_abroad_free(struct sk_local *l) {
+    uint64_t first;
+    void *call;
+    for (uint32_t i = 0; sk_map_next(&l->foreign.calls, &i, &first, &call);) sk_free(call);
+    sk_map_deinit(&l->foreign.calls);
+}
+
+sk_rc sk_abroad_may_call(const struct sk_local *l, uint64_t actor, uint32_t proc, uint32_t max,
+                         struct sk_err *err) {
+    uint64_t first;
+    void *call;
+    uint32_t n = 0;
+    for (uint32_t i = 0; sk_map_next(&l->foreign.calls, &i, &first, &call);)
+        n += ((struct sk_abroad *)call)->actor == actor && ((struct sk_abroad *)call)->proc == proc;
+    return sk_call_check(true, n, max, err);
+}
+
+void sk_abroad_ended(struct sk_local *l, uint64_t first) {
+    sk_free(sk_map_del(&l->foreign.calls, first));
+}
+
 /* Takes a reference for the server, which gives it back when the call has ended. */
 static sk_rc take(struct sk_local *l, uint64_t id, struct sk_err *err) {
     sk_obj_meet(l, &id, 1);
@@ -46,32 +69,39 @@ sk_rc sk_abroad_call(struct sk_local *l, uint32_t proc, uint64_t base, struct sk
     if (!l->foreign.server || !sk_spec_read(&r, &s)) return SK_EAGAIN;
     if (!sk_obj_is_foreign(l, s.actor) || s.n_returns == SK_STREAMING || s.parts) return SK_EAGAIN;
     struct sk_arg *args = sk_calloc(SK_TAG_ENGINE, (s.n_args + 1) * sizeof *args);
-    if (!args) return SK_ERR(err, SK_ENOMEM, "no memory for a call");
+    struct sk_abroad *call = sk_calloc(SK_TAG_ENGINE, sizeof *call);
+    sk_rc rc = !args || !call ? SK_ENOMEM : sk_map_put(&l->foreign.calls, base + 1, call);
+    if (rc != SK_OK) {
+        sk_free(args);
+        sk_free(call);
+        return SK_ERR(err, rc, "no memory for a call");
+    }
+    *call = (struct sk_abroad){s.actor, s.parent, proc};
     SK_DCHECK(s.actor && !sk_obj_get(l, base + 1));
-    sk_rc rc = SK_OK;
     for (; rc == SK_OK && made < s.n_returns; made += rc == SK_OK)
         rc = sk_obj_new_foreign(l, base + 1 + made, proc, err);
     if (rc == SK_OK) rc = take_all(l, &s, args, err);
     if (rc == SK_OK) {
         snprintf(name, sizeof name, "%.*s", (int)SK_MIN(s.name.n, sizeof name - 1),
                  (const char *)s.name.p);
-        const struct sk_task_opts opts = {.group = s.group, .no_wait = s.no_wait};
-        const struct sk_task_spec call = {.fn = {s.fid},
-                                          .name = name,
-                                          .args = args,
-                                          .n_args = s.n_args,
-                                          .contains = (const sk_oid *)(const void *)s.contains,
-                                          .n_contains = s.n_contains,
-                                          .n_returns = s.n_returns,
-                                          .actor = {s.actor},
-                                          .max_retries = s.max_retries,
-                                          .retry_exceptions = s.retry_exceptions,
-                                          .opts = &opts};
+        const struct sk_task_opts opts = {.group = s.group, .no_wait = s.no_wait, .caller = proc};
+        const struct sk_task_spec spec_of = {.fn = {s.fid},
+                                             .name = name,
+                                             .args = args,
+                                             .n_args = s.n_args,
+                                             .contains = (const sk_oid *)(const void *)s.contains,
+                                             .n_contains = s.n_contains,
+                                             .n_returns = s.n_returns,
+                                             .actor = {s.actor},
+                                             .max_retries = s.max_retries,
+                                             .retry_exceptions = s.retry_exceptions,
+                                             .opts = &opts};
         const struct sk_fn *f = sk_map_get(&l->fns, s.fid);
-        l->foreign.server->called(l->foreign.server, &call,
+        l->foreign.server->called(l->foreign.server, &spec_of,
                                   f ? (struct sk_bytes){f->def, f->len} : (struct sk_bytes){0},
                                   (sk_oid){base + 1});
     }
+    if (rc != SK_OK) sk_abroad_ended(l, base + 1);
     while (rc != SK_OK && made) SK_IGNORE(sk_own_unref(l->own, base + made--, proc, 1, NULL));
     sk_free(args);
     return rc;

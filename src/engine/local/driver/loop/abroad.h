@@ -13,5 +13,12 @@ struct sk_local;
  * SK_EAGAIN: it is not, or the call is one that ends here with an error (a stream). */
 sk_rc sk_abroad_call(struct sk_local *l, uint32_t proc, uint64_t base, struct sk_bytes spec,
                      struct sk_err *err) SK_MUST_USE;
+/* Checks whether process `proc` may make a call of a foreign actor. SK_EPENDING: `max` of its calls
+ * have not ended. */
+sk_rc sk_abroad_may_call(const struct sk_local *l, uint64_t actor, uint32_t proc, uint32_t max,
+                         struct sk_err *err) SK_MUST_USE;
+void sk_abroad_ended(struct sk_local *l, uint64_t first); /* the call is over */
+void sk_abroad_init(struct sk_local *l);
+void sk_abroad_free(struct sk_local *l);
 
 #endif

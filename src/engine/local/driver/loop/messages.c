@@ -244,7 +244,8 @@ static sk_rc may_call(struct sk_local *l, const struct sk_lworker *w, struct sk_
     struct sk_spec s;
     struct sk_rd r = sk_rd_init(spec.p, spec.n);
     if (!sk_spec_read(&r, &s)) return SK_ERR(err, SK_ECORRUPT, "a task specification is damaged");
-    return sk_actor_may_call(l, s.actor, w->proc, max, err);
+    return sk_obj_is_foreign(l, s.actor) ? sk_abroad_may_call(l, s.actor, w->proc, max, err)
+                                         : sk_actor_may_call(l, s.actor, w->proc, max, err);
 }
 
 /* ---- a function a message -------------------------------------------------------------------- */

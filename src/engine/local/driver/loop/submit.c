@@ -4,7 +4,6 @@
  * Invariant: once sk_ltask_submit has returned SK_OK, the task has its return objects, and
  * getting them tells how it ended. Cost: about 0.5 us a task. */
 #include "engine/local/driver/local_int.h"
-#include "engine/local/driver/loop/abroad.h"
 
 /* Submits a call: it waits with its caller for its turn, unless the actor is dead or dies before
  * the call could begin. */

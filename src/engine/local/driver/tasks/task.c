@@ -11,6 +11,7 @@
 
 #include "base/mem.h"
 #include "base/containers/vec.h"
+#include "engine/foreign.h"
 #include "engine/local/driver/local_int.h"
 
 #define TO(state) (1u << SK_T_##state)
@@ -557,12 +558,33 @@ static void descendants(struct sk_local *l, uint64_t tid, struct sk_obj_id_vec *
     }
 }
 
+/* Has what other engines run for this engine cancelled: the task that makes object `tid`, call
+ * `tid`, and calls that task `tid`, or one of its descendants, has made. */
+static void cancel_abroad(struct sk_local *l, uint64_t tid, const struct sk_obj_id_vec *ids,
+                          uint32_t flags) {
+    struct sk_foreign *f = l->foreign.server;
+    const struct sk_obj *o = sk_obj_get(l, tid);
+    uint64_t first;
+    void *call;
+    if (!f) return;
+    if (o && o->foreign && o->state == SK_O_PENDING) f->cancelled(f, (sk_oid){tid}, flags);
+    else if (sk_map_get(&l->foreign.calls, tid + 1)) f->cancelled(f, (sk_oid){tid + 1}, flags);
+    if (!(flags & SK_CANCEL_CHILDREN)) return;
+    for (uint32_t i = 0; sk_map_next(&l->foreign.calls, &i, &first, &call);) {
+        uint64_t parent = ((const struct sk_abroad *)call)->parent;
+        bool child = parent == tid;
+        for (uint32_t k = 0; parent && !child && k < ids->n; k++) child = ids->p[k] == parent;
+        if (child) f->cancelled(f, (sk_oid){first}, flags);
+    }
+}
+
 void sk_ltask_cancel_by(struct sk_local *l, uint64_t tid, uint32_t flags) {
     struct sk_obj_id_vec ids = {0};
     const struct sk_obj *o = sk_map_get(&l->tasks, tid) ? NULL : sk_obj_get(l, tid);
     /* tid may be the id of a return of the task: some callers know only that */
     if (o && o->state == SK_O_PENDING && o->maker) tid = o->maker->id;
     if (flags & SK_CANCEL_CHILDREN) descendants(l, tid, &ids);
+    cancel_abroad(l, tid, &ids, flags);
     struct sk_ltask *t = sk_map_get(&l->tasks, tid);
     if (t) sk_ltask_cancel(l, t, flags & SK_CANCEL_FORCE);
     /* each task is looked up again, since the end of one may end others */

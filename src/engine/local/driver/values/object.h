@@ -23,6 +23,10 @@ struct sk_inl { /* an inline value; counted, because views may outlive the objec
 };
 
 enum { SK_O_PENDING, SK_O_READY, SK_O_ACTOR };
+struct sk_abroad { /* a call of a foreign actor that has not ended, see loop/abroad.h */
+    uint64_t actor, parent;
+    uint32_t proc;
+};
 struct sk_obj {
     uint64_t id;
     uint8_t state, where; /* where: of a READY object, SK_V_INLINE, SK_V_STORE or SK_V_DISK */
