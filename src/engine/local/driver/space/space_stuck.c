@@ -29,8 +29,10 @@ bool sk_space_at_work(const struct sk_lworker *w) {
 
 /* True if the user's code or a task is running that may release memory by itself. */
 static bool others_may_release(const struct sk_local *l) {
-    if (l->space.n_inside == 0 || l->place.n_starting)
-        return true; /* the driver's own code may release memory */
+    /* The driver's own code may release memory. Not that of a node of a cluster: what it holds for
+     * others can be spilled, but for a part of the store. */
+    bool driver = l->space.n_inside == 0 && !l->foreign.server;
+    if (driver || l->place.n_starting) return true;
     for (uint32_t i = 0; i < l->pool.n_used; i++) {
         const struct sk_lworker *w = l->pool.workers[i];
         if (w && sk_space_at_work(w)) return true;
