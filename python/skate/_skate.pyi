@@ -122,7 +122,7 @@ def resources(
 def nodes(
     custom_names: list[str],
 ) -> list[
-    tuple[int, str, bool, dict[str, float], int]
+    tuple[int, str, bool, dict[str, float], int, bytes]
 ]: ...  # for each node: number, name, whether the node is alive, its resources, bytes for objects
 def status() -> dict[str, int | str]: ...
 def references() -> (
@@ -599,6 +599,7 @@ class Plan:
         group: int = 0,  # number of a placement group
         bundle: int = -1,  # number of a bundle of that group; -1: any
         env: bytes = ...,  # a checked runtime_env, pickled
+        where: bytes = ...,  # nodes that may run it (src/engine/cluster/wheres.h)
         strategy: str | Told = ...,  # the strategy of an exchange; not given: "auto"
         parts: list[int] = ...,  # of joins, for each input its rows in a round; not given: 1
         shortest: bool = False,  # of joins with parts: the first input that ends ends the operator

@@ -739,7 +739,7 @@ def _resources(which):
     if there:
         store = sum(node[4] for node in there if node[2])
     out["object_store_memory"] = float(store)
-    out |= {f"node:{name}": 1.0 for _, name, alive, _, _ in there if alive} or {
+    out |= {f"node:{name}": 1.0 for _, name, alive, *_ in there if alive} or {
         "node:127.0.0.1": 1.0,
         "node:__internal_head__": 1.0,
     }
@@ -798,7 +798,7 @@ def nodes() -> list[dict[str, Any]]:
 
 
 def _node_of_cluster(
-    number: int, name: str, alive: bool, has: dict[str, float], store: int
+    number: int, name: str, alive: bool, has: dict[str, float], store: int, labels: bytes
 ) -> dict[str, Any]:
     own = ids.NodeID._of(number).hex()
     return {
@@ -815,7 +815,7 @@ def _node_of_cluster(
         }
         if alive
         else {},
-        "Labels": {"ray.io/node-id": own},
+        "Labels": {_labels.ID: own, **_labels.of(labels)},
     }
 
 

@@ -81,6 +81,11 @@ KNOBS = {
         "SKATE_NODES",
         "node processes to start on this machine, which share its CPUs and memory, at most one a CPU; 0: none, the workers are this program's own",
     ),
+    "node_labels": (
+        "",
+        "SKATE_NODE_LABELS",
+        "labels of these nodes besides those of init(): label=value, by commas, for each node, by semicolons",
+    ),
     "address": (
         "",
         "SKATE_ADDRESS",

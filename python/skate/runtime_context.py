@@ -97,7 +97,7 @@ class RuntimeContext:
         return ids.JOB.hex()
 
     def get_node_id(self):
-        return ids.NODE.hex()
+        return _labels.node_id().hex()
 
     def get_worker_id(self):
         return ids.WorkerID._of(os.getpid()).hex()
@@ -161,7 +161,7 @@ class RuntimeContext:
     def get(self):
         """A dict of job_id, node_id, namespace and, inside of tasks and actors, task_id and
         actor_id, as id objects."""
-        out = {"job_id": ids.JOB, "node_id": ids.NODE, "namespace": self.namespace}
+        out = {"job_id": ids.JOB, "node_id": _labels.node_id(), "namespace": self.namespace}
         t = self._task()
         if t:
             out["task_id"] = ids.TaskID._of(t[0])
@@ -177,7 +177,7 @@ class RuntimeContext:
     @property
     def node_id(self):
         _deprecated("get_node_id")
-        return ids.NODE
+        return _labels.node_id()
 
     @property
     def task_id(self):

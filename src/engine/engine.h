@@ -109,6 +109,7 @@ struct sk_engine {
     const struct sk_custom_ops *custom;
     const struct sk_groups_ops *groups;
     const struct sk_envs_ops *envs;
+    const struct sk_wheres_ops *wheres;
     const struct sk_state_ops *state;
     const struct sk_progress_ops *progress;
     const struct sk_usage_ops *usage;

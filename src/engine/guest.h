@@ -148,8 +148,8 @@ struct sk_guest_ops {
     void (*taken)(void *ctx, uint64_t task, uint32_t n);
     /* Ends an actor now; its calls that are under way end with events. */
     void (*actor_end)(void *ctx, uint64_t actor, enum sk_guest_end how);
-    /* The environment (envs.h) with this number, before the first task that needs it. NULL: the
-     * guest has none. */
+    /* The environment (envs.h) or where (cluster/wheres.h) with this number, before the first task
+     * that needs it. NULL: the guest has none. */
     void (*env)(void *ctx, uint32_t number, struct sk_bytes env);
     sk_rc (*put)(void *ctx, uint32_t kind, struct sk_bytes bytes, void **handle,
                  struct sk_err *err);
@@ -177,6 +177,7 @@ struct sk_guest {
      * gives such actors names; a call that fails with SK_EACTOR, and without actor_lives, says that
      * its actor is dead, and so does FAILED of a constructor that was DONE. */
     bool actors;
+    bool wheres; /* its nodes have labels, and a task may say on which of them it runs */
     /* Not NULL: references inside values travel between the host and the nodes, and between nodes
      * through the host. NULL: values with references inside are refused. */
     const struct sk_guest_ref_ops *refs;

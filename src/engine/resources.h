@@ -25,6 +25,7 @@ struct sk_need {
     uint64_t group; /* placement group, 0: none */
     int32_t bundle; /* index of the bundle in the group; -1: any */
     uint32_t env;   /* environment of the process (envs.h), 0: the job's */
+    uint32_t where; /* nodes that it may run on (cluster/wheres.h), 0: any */
     /* not 0: tasks that this task submits run in the same group. The engine passes this to the
      * task; the code that submits tasks has to set their group. */
     uint32_t capture;
@@ -49,6 +50,7 @@ struct sk_node {
     uint64_t resident_bytes, disk_bytes, promised_bytes;
     /* most bytes of objects on disk; UINT64_MAX: no limit but the disk's size */
     uint64_t disk_limit_bytes;
+    struct sk_bytes labels; /* (cluster/wheres.h); they stay where they are until the engine ends */
 };
 
 #endif

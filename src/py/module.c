@@ -157,9 +157,11 @@ static PyObject *m_nodes(PyObject *module, PyObject *names) {
     PyObject *list = rc == SK_OK ? PyList_New(0) : py_raise(st, rc, &err);
     for (size_t i = 0; list && i < n; i++) {
         PyObject *has = py_amounts(&node[i].total, names);
-        PyObject *row = has ? Py_BuildValue("(IsONK)", node[i].number, node[i].name,
+        struct sk_bytes l = node[i].labels;
+        PyObject *row = has ? Py_BuildValue("(IsONKy#)", node[i].number, node[i].name,
                                             node[i].alive ? Py_True : Py_False, has,
-                                            (unsigned long long)node[i].capacity_bytes)
+                                            (unsigned long long)node[i].capacity_bytes,
+                                            l.n ? l.p : "", (Py_ssize_t)l.n)
                             : NULL;
         if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
         Py_XDECREF(row);
@@ -316,7 +318,8 @@ static PyMethodDef methods[] = {
     {"engine", m_engine, METH_NOARGS,
      "The name of the engine of this process: local, inline, guest, cluster; None: none is open."},
     {"nodes", m_nodes, METH_O,
-     "nodes(custom names): [(number, name, alive, {resource: amount}, bytes for objects)]."},
+     "nodes(custom names): [(number, name, alive, {resource: amount}, bytes for objects, "
+     "labels)]."},
     {"resources", m_resources, METH_O, "resources(custom names): (total, available)."},
     {"status", m_status, METH_NOARGS, "Counters of the engine and its store."},
     {"references", m_references, METH_NOARGS,

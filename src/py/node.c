@@ -9,7 +9,7 @@
 
 struct given_node { /* the fields of the dict; borrowed */
     const char *listen, *name;
-    struct sk_bytes secret;
+    struct sk_bytes secret, node_labels;
     uint64_t job, store, id_base;
     PyObject *labels;
 };
@@ -23,6 +23,7 @@ static const struct py_field field[] = {
     F("object_store_memory", U64, store),
     F("id_base", U64, id_base),
     F("print_labels", OBJECT, labels),
+    F("node_labels", BYTES, node_labels),
 };
 static const struct py_fields fields = {"node_open", SK_COUNT(field), 4, field};
 
@@ -45,6 +46,7 @@ static PyObject *m_node_open(PyObject *module, PyObject *dict) {
                              .prints = st->prints,
                              .labels = !g.labels || PyObject_IsTrue(g.labels),
                              .store_bytes = g.store,
+                             .node_labels = g.node_labels,
                              .id_base = g.id_base};
     sk_rc rc = sk_node_open(&c, &st->node, &port, &err);
     return rc == SK_OK ? PyLong_FromLong(port) : py_raise(st, rc, &err);

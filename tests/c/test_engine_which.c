@@ -1,7 +1,8 @@
 /* test_engine_which.c - the node for a task: sizes, places of arguments, load, and limits. And the
  * messages of a cluster, written and read. */
 #include "engine/cluster/msg.h"
-#include "engine/cluster/which.h"
+#include "engine/cluster/which/where.h"
+#include "engine/cluster/which/which.h"
 #include "test.h"
 
 static struct sk_which_node node(double cpus, double used, uint64_t local) {
@@ -55,6 +56,67 @@ TEST(which_knows_what_no_node_can_run) {
     CHECK(!sk_which_ever(&need, n, 2));
     struct sk_which_task t = task(4, 0, 0);
     CHECK_EQ(sk_which_node(&t, n, 2), UINT32_MAX);
+}
+
+TEST(which_spreads_by_turns_wherever_the_bytes_are) {
+    struct sk_which_node n[] = {node(4, 3, 100000000), node(4, 0, 0), node(4, 4, 0)};
+    struct sk_which_task t = task(1, 100000000, 1000000000);
+    t.spread = true;
+    for (uint64_t i = 1; i < 7; i++) {
+        uint32_t at = sk_which_node(&t, n, 3);
+        CHECK_EQ(at, (i - 1) % 2); /* the third would have to wait */
+        n[at].spread = i;
+    }
+}
+
+#define BYTES(s) ((struct sk_bytes){(s), sizeof(s) - 1})
+
+TEST(where_reads_choices_and_refuses_what_is_none) {
+    struct sk_bytes a = BYTES("zone\0a\0tier\0gold\0none\0\0");
+    CHECK(sk_labels_good(a) && sk_labels_good(BYTES("")));
+    CHECK(!sk_labels_good(BYTES("zone\0")) && !sk_labels_good(BYTES("\0x\0")) &&
+          !sk_labels_good(BYTES("zone\0a")));
+    static const struct {
+        struct sk_bytes where;
+        uint32_t n, rank;
+    } row[] = {
+        {BYTES("\0|"), 1, 0},
+        {BYTES("\0|=zone\0=b\0=a\0\0"), 1, 0},
+        {BYTES("\0|=zone\0=b\0\0"), 1, UINT32_MAX},
+        {BYTES("\0|=zone\0=\0\0"), 1, UINT32_MAX},
+        {BYTES("\0|=none\0=\0\0"), 1, 0},
+        {BYTES("\0|!zone\0=b\0\0!other\0=x\0\0"), 1, 0},
+        {BYTES("\0|!zone\0=b\0=a\0\0"), 1, UINT32_MAX},
+        {BYTES("\0|+zone\0-other\0"), 1, 0},
+        {BYTES("\0|-zone\0|=zone\0=a\0\0=tier\0=tin\0\0|=tier\0=gold\0\0"), 3, 2},
+        {BYTES("\3|=zone\0=b\0\0||"), 3, 1},
+        /* these are none */
+        {BYTES(""), 0, 0},
+        {BYTES("\0"), 0, 0},
+        {BYTES("\4|"), 0, 0},
+        {BYTES("\0=zone\0=a\0\0"), 0, 0},
+        {BYTES("\0|=zone\0=a\0"), 0, 0},
+        {BYTES("\0|=zone\0a\0\0"), 0, 0},
+        {BYTES("\0|=\0=a\0\0"), 0, 0},
+        {BYTES("\0|?zone\0"), 0, 0},
+        {BYTES("\0|+zone"), 0, 0},
+        {BYTES("\0|||||||||||||||||||||||||||||||||"), 0, 0},
+    };
+    for (uint32_t i = 0; i < SK_COUNT(row); i++) {
+        CHECK_MSG(sk_where_n(row[i].where) == row[i].n, "row %u", i);
+        if (row[i].n) CHECK_MSG(sk_where_rank(row[i].where, a) == row[i].rank, "row %u", i);
+    }
+    for (int i = 0; i < 20000; i++) { /* damaged in any way */
+        uint8_t b[40];
+        uint32_t n = (uint32_t)test_below(sizeof b), k = (uint32_t)test_below(10);
+        struct sk_bytes w = row[k].where;
+        n = SK_MIN(n, (uint32_t)w.n);
+        memcpy(b, w.p, n);
+        if (n) b[test_below(n)] = (uint8_t)"|=!+-\0a\1"[test_below(8)];
+        struct sk_bytes x = {b, n};
+        if (sk_where_n(x))
+            CHECK(sk_where_rank(x, a) == UINT32_MAX || sk_where_rank(x, a) < sk_where_n(x));
+    }
 }
 
 TEST(cluster_messages_round_trip) {

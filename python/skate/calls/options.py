@@ -310,17 +310,19 @@ def is_async(fn):
 
 
 def group_of(o, default_cpus, what):
-    """The placement group that options name, and what no node may fulfil, as keywords of a
-    Template."""
+    """The placement group that options name, the nodes that they allow, and what no node may
+    fulfil, as keywords of a Template."""
     strategy, selector = o.get("scheduling_strategy"), o.get("label_selector")
+    if strategy is None and o.get("placement_group") is None and not selector:
+        return {}
     group = {}
     if strategy is not None or o.get("placement_group") is not None:
         group = of_options(o, default_cpus, what)
-    unfit = getattr(strategy, "_unfit", None)
+    unfit, others = getattr(strategy, "_unfit", None), o.get("fallback_strategy")
+    nodes = _labels.where(strategy, selector, others)
     if selector:
-        others = o.get("fallback_strategy")
         unfit = _either(unfit, functools.partial(_labels.unfit, selector, others))
-    return {**group, **({"unfit": unfit} if unfit else {})}
+    return {**group, **({"unfit": unfit} if unfit else {}), **({"where": nodes} if nodes else {})}
 
 
 def _either(one, other):

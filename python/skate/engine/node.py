@@ -12,7 +12,7 @@ import sys
 import time
 from typing import Any, NamedTuple
 
-from skate import _job, _skate, config
+from skate import _job, _labels, _skate, config
 from skate.engine import local
 from skate.terminal import prints
 
@@ -35,9 +35,11 @@ class Given(NamedTuple):
     # have their numbers.
     resources: dict[str, float]
     # 1 to 1,023, another for each node that the job ever has: the part of all ids (engine/foreign.h)
-    # that this node's engine takes its ids from. The driver's are below.
+    # that this node's engine takes its ids from. The driver's are below. It is also the node's number
+    # in the driver, since nodes join in the order of their places.
     place: int = 1
     path: list[str] | None = None  # sys.path of the driver, if it is on the same machine
+    labels: dict[str, str] | None = None  # of this node, besides those of its devices
 
 
 def id_base(place: int) -> int:
@@ -65,7 +67,10 @@ def open_node(given: Given) -> int:
         "store": int(conf["object_store_memory"]),
         "gpus": conf["num_gpus"],
         "on_node": True,
+        "node": given.place,
     }
+    devices = _labels.of_devices() if conf["num_gpus"] else {}
+    job["labels"] = {**devices, **(given.labels or {})}
     local.prepare(conf, given.runtime_env, job)
     _job.hand(given.job)
     _job.tell(job)
@@ -81,6 +86,7 @@ def open_node(given: Given) -> int:
             "object_store_memory": int(conf["object_store_memory"]),
             "id_base": conf["id_base"],
             "print_labels": labels,
+            "node_labels": _labels.told({_labels.ID: _labels.node_id().hex(), **job["labels"]}),
         }
     )
 

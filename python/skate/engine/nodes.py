@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import _pickle as pickle  # without re and struct
 import os
 import subprocess
 import sys
@@ -39,6 +40,7 @@ class Here:
             raise ValueError(
                 "the engine cluster needs nodes: say how many to start on this machine by SKATE_NODES or _system_config={'nodes': N}"
             )
+        labels = node_labels(conf["node_labels"], n)
         self._about = conf, job, runtime_env
         # Workers begin with the sys.path and the folder of the program, as those of a local engine.
         self._path = ambient_environment.path_now()
@@ -53,23 +55,25 @@ class Here:
             for i in range(n):
                 custom = {name: 0.0 if i else x for name, x in conf["resources"].items()}
                 share = _share(conf, i, n)
-                self._start(self._given(share, custom), _gpus(conf, i, n))
+                self._start(self._given(share, custom, labels[i]), _gpus(conf, i, n))
             until = time.monotonic() + START_S
             self.conf["addresses"] = [self._address(*x, until) for x in self._started]
         except BaseException:
             self.close(0)
             raise
 
-    def add(self, num_cpus: int = 1) -> int:
-        """Starts one more node while the engine is open: with so many CPUs, and with the memory of
-        the smallest share. Returns its number."""
+    def add(self, num_cpus: int = 1, labels: dict[str, str] | None = None) -> int:
+        """Starts one more node while the engine is open: with so many CPUs, these labels besides
+        those of init(), and the memory of the smallest share. Returns its number."""
         conf = self._about[0]
         share = _share(conf, 0, max(int(conf["nodes"]), 1)) | {"num_cpus": num_cpus, "num_gpus": 0}
-        self._start(self._given(share, dict.fromkeys(conf["resources"], 0.0)))
+        self._start(self._given(share, dict.fromkeys(conf["resources"], 0.0), labels or {}))
         address = self._address(*self._started[-1], time.monotonic() + START_S)
         return _skate.node_join(address)
 
-    def _given(self, share: dict[str, Any], custom: dict[str, float]) -> node.Given:
+    def _given(
+        self, share: dict[str, Any], custom: dict[str, float], labels: dict[str, str]
+    ) -> node.Given:
         self._n += 1
         _, job, runtime_env = self._about
         return node.Given(
@@ -83,6 +87,7 @@ class Here:
             custom,
             self._n,
             self._path,
+            {**pickle.loads(job)["labels"], **labels},
         )
 
     def _start(self, given: node.Given, gpus: dict[str, str] | None = None) -> None:
@@ -138,6 +143,22 @@ class Here:
         for show in self._shown:
             show.join(END_S)
         self._started.clear()
+
+
+def node_labels(said: str, n: int) -> list[dict[str, str]]:
+    """The labels of each of n nodes that the knob node_labels says: "a=1,b=2;a=3". ValueError for
+    anything else, and for more nodes than there are."""
+    out: list[dict[str, str]] = []
+    for one in said.split(";") if said else []:
+        pairs = [pair.strip().partition("=") for pair in one.split(",") if pair.strip()]
+        if bad := next((k for k, equals, _ in pairs if not k or not equals), None):
+            raise ValueError(
+                f"node_labels={said!r}: {bad!r} is no label=value; labels of a node are separated by commas, nodes by semicolons"
+            )
+        out.append({k: v for k, _, v in pairs})
+    if len(out) > n:
+        raise ValueError(f"node_labels={said!r} has labels of {len(out)} nodes, and there are {n}")
+    return out + [{}] * (n - len(out))
 
 
 def _gpus(conf: dict[str, Any], i: int, n: int) -> dict[str, str]:

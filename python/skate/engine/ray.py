@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 
-from skate import _skate
+from skate import _labels, _skate
 from skate.calls import ambient_environment, by_value
 from skate.engine import node
 
@@ -224,11 +224,21 @@ class Nodes:
         while not self._closed.wait(LOOK_S):
             try:
                 for n in self._new():
-                    until = time.monotonic() + 3 * CONNECT_S
-                    _skate.node_join(self._answer(n, *self._open(n), until))
+                    self._join(n)
             except Exception as e:
                 if not self._closed.is_set():
                     logging.getLogger("skate").warning("%s", e)
+
+    def _join(self, n: dict[str, Any]) -> None:
+        """Lets a node join; one that cannot leaves its place, which is its number, to the next."""
+        actor, opened = self._open(n)
+        try:
+            until = time.monotonic() + 3 * CONNECT_S
+            _skate.node_join(self._answer(n, actor, opened, until))
+        except BaseException:
+            self._actors.remove(actor)
+            self._ray.kill(actor)
+            raise
 
     def _open(self, n: dict[str, Any]) -> tuple[Any, Any]:
         """Starts the actor of a node of Ray's, and asks it to open: (actor, its answer)."""
@@ -250,6 +260,7 @@ class Nodes:
             {**_settings(conf), **knobs},
             {k: has.get(k, 0.0) for k in self._names},
             1 + len(self._actors),
+            labels={k: v for k, v in n.get("Labels", {}).items() if k != _labels.ID},
         )
         at = importlib.import_module(
             "ray.util.scheduling_strategies"

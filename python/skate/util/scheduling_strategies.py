@@ -1,5 +1,5 @@
-"""Strategies that choose the node of a task or actor: options(scheduling_strategy=...). There is
-one node; a strategy that requires another node is an error."""
+"""Strategies that choose the node of a task or actor: options(scheduling_strategy=...). A strategy
+that requires a node which does not exist is an error."""
 
 from skate import _labels, ids
 
@@ -58,9 +58,20 @@ class NodeAffinitySchedulingStrategy:
 
     def _unfit(self):
         """The reason why the node does not exist; None if it exists."""
-        if self.node_id == ids.NODE.hex() or self.soft:
+        if self.soft:
             return None
-        return f"the node {self.node_id} is asked for, and there is only {ids.NODE.hex()}; leave scheduling_strategy out or use soft=True"
+        there = [labels[_labels.ID] for labels in _labels.nodes()]
+        if self.node_id in there:
+            return None
+        more = f" ({_labels.ON_ITS_NODE})" if _labels.on_node() else ""
+        return f"the node {self.node_id} is asked for, and there is only {' and '.join(there)}{more}; leave scheduling_strategy out or use soft=True"
+
+    def _nodes(self):
+        """(flags, conditions of the first choice, conditions of all choices); see _labels.where."""
+        own = [("=", _labels.ID, [self.node_id])]
+        if not self.soft:
+            return 0, own, own
+        return 0 if self._spill_on_unavailable else _labels.STAYS, own, []
 
 
 class _Values:
@@ -117,17 +128,26 @@ class NodeLabelSchedulingStrategy:
         self.hard, self.soft = hard or {}, soft or {}
 
     def _unfit(self):
-        """The label that the one node lacks; None if it lacks none."""
-        labels = _labels.node()
-        for key, op in self.hard.items():
-            have = labels.get(key)
-            fits = (
-                have in op.values
-                if isinstance(op, In)
-                else have not in op.values
-                if isinstance(op, NotIn)
-                else (have is not None) == isinstance(op, Exists)
-            )
-            if not fits:
-                return f"label {key!r} of the one node is {have!r}, which the scheduling strategy does not allow"
-        return None
+        """The label that each node lacks; None if one node lacks none."""
+        for labels in (there := _labels.nodes()):
+            if all(_fits(labels.get(key), op) for key, op in self.hard.items()):
+                return None
+        have = [{key: labels.get(key) for key in self.hard} for labels in there]
+        return f"labels of the nodes are {', '.join(map(str, have))}, which the scheduling strategy does not allow"
+
+    def _nodes(self):
+        """(flags, conditions of the first choice, conditions of all choices); see _labels.where."""
+        hard = [_condition(key, op) for key, op in self.hard.items()]
+        return 0, hard + [_condition(key, op) for key, op in self.soft.items()], hard
+
+
+def _fits(have, op):
+    if isinstance(op, _Values):
+        return (have in op.values) == isinstance(op, In)
+    return (have is not None) == isinstance(op, Exists)
+
+
+def _condition(key, op):
+    if isinstance(op, _Values):
+        return "=" if isinstance(op, In) else "!", key, op.values
+    return "+" if isinstance(op, Exists) else "-", key, []

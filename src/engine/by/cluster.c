@@ -43,6 +43,7 @@ struct link {              /* to a node */
     bool gone, answered;
     struct sk_cmsg welcome; /* its answer; the name is in `name` */
     char name[64];
+    void *labels;
 };
 
 struct sk_cluster {
@@ -123,6 +124,9 @@ static sk_rc welcomed(struct link *l, const struct sk_cmsg *m, struct sk_err *er
     l->welcome = *m;
     l->welcome.welcome.name.n = SK_MIN(m->welcome.name.n, sizeof l->name);
     memcpy(l->name, m->welcome.name.p, l->welcome.welcome.name.n);
+    struct sk_bytes b = m->welcome.labels;
+    if (!(l->labels = sk_memdup(TAG, b.n ? b.p : "", b.n + !b.n))) abort();
+    l->welcome.welcome.labels.p = l->labels;
     return SK_OK;
 }
 
@@ -389,6 +393,7 @@ static void g_end(void *ctx) {
     }
     sk_book_destroy(c->book);
     sk_tcp_close(c->tcp);
+    for (uint32_t i = 0; i < c->links.n; i++) sk_free(c->links.p[i].labels);
     sk_vec_free(&c->links);
     sk_vec_free(&c->joins);
     sk_vec_free(&c->drains);
@@ -656,6 +661,7 @@ static sk_rc open_cluster(const struct sk_engine_conf *conf, struct sk_engine **
                              .parts = true,
                              .nodes_now = true,
                              .actors = true,
+                             .wheres = true,
                              .refs = &ref_ops};
     struct sk_engine_conf host = *conf;
     host.guest = &guest;
@@ -666,6 +672,7 @@ static sk_rc open_cluster(const struct sk_engine_conf *conf, struct sk_engine **
     }
     if (c->tcp) sk_tcp_close(c->tcp);
     if (c->book) sk_book_destroy(c->book);
+    for (uint32_t i = 0; i < c->links.n; i++) sk_free(c->links.p[i].labels);
     sk_vec_free(&c->links);
     pthread_mutex_destroy(&c->mu);
     pthread_cond_destroy(&c->moved);

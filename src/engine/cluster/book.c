@@ -18,10 +18,13 @@ sk_rc sk_book_joined(struct sk_book *b, const struct sk_cmsg *w, struct sk_bytes
                       (unsigned long long)w->welcome.id_base);
     struct sk_bnode *n = sk_calloc(TAG, sizeof *n);
     char *at = sk_alloc(TAG, address.n + 1);
-    if (!n || !at || !sk_vec_push(&b->which, TAG, (struct sk_which_node){0}) ||
+    struct sk_bytes l = w->welcome.labels;
+    void *labels = sk_memdup(TAG, l.n ? l.p : "", l.n + !l.n);
+    if (!n || !at || !labels || !sk_vec_push(&b->which, TAG, (struct sk_which_node){0}) ||
         !sk_vec_push(&b->nodes, TAG, n)) {
         sk_free(n);
         sk_free(at);
+        sk_free(labels);
         return SK_ERR(err, SK_ENOMEM, "node");
     }
     memcpy(at, address.p, address.n);
@@ -30,6 +33,7 @@ sk_rc sk_book_joined(struct sk_book *b, const struct sk_cmsg *w, struct sk_bytes
                            .alive = true,
                            .incarnation = w->welcome.incarnation,
                            .address = at,
+                           .labels = {labels, l.n},
                            .total = w->welcome.total,
                            .free = w->welcome.total,
                            .capacity = w->welcome.store_bytes,
@@ -72,6 +76,7 @@ struct sk_node sk_book_node(const struct sk_book *b, uint32_t number) {
     struct sk_node out = {.number = number,
                           .alive = n->alive,
                           .draining = n->alive && n->draining,
+                          .labels = n->labels,
                           .total = n->total,
                           .capacity_bytes = n->capacity,
                           .resident_bytes = n->resident,
@@ -392,9 +397,13 @@ void sk_book_destroy(struct sk_book *b) {
         sk_vec_free(&n->leaving);
         sk_outbox_free(&n->out);
         sk_free(n->address);
+        sk_free((void *)(uintptr_t)n->labels.p); /* joined's copy */
         sk_free(n);
     }
-    for (uint32_t i = 0; i < b->shapes.n; i++) sk_free(b->shapes.p[i]);
+    for (uint32_t i = 0; i < b->shapes.n; i++) {
+        sk_vec_free(&b->shapes.p[i]->rank);
+        sk_free(b->shapes.p[i]);
+    }
     sk_lineage_destroy(b->lineage);
     sk_map_deinit(&b->fns);
     sk_map_deinit(&b->tasks);

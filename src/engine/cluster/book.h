@@ -71,7 +71,8 @@ struct sk_node sk_book_node(const struct sk_book *b, uint32_t number);
 /* ---- what the host orders */
 sk_rc sk_book_define(struct sk_book *b, sk_fid fn, const char *name, struct sk_bytes def,
                      struct sk_err *err) SK_MUST_USE;
-/* Environment `number`: one more than the last, beginning with 1. No memory: its tasks fail. */
+/* Environment or where `number`: one more than the last, beginning with 1. No memory: its tasks
+ * fail. */
 void sk_book_env(struct sk_book *b, uint32_t number, struct sk_bytes env);
 sk_rc sk_book_submit(struct sk_book *b, const struct sk_guest_task *t,
                      struct sk_err *err) SK_MUST_USE;

@@ -6,7 +6,8 @@
 #include "base/containers/map.h"
 #include "base/containers/vec.h"
 #include "engine/cluster/book.h"
-#include "engine/cluster/which.h"
+#include "engine/cluster/which/where.h"
+#include "engine/cluster/which/which.h"
 #include <stdlib.h>
 
 #include "engine/own/lineage.h"
@@ -109,6 +110,9 @@ struct sk_bactor {
 struct sk_bshape {
     struct sk_res need;
     bool keeps;
+    uint32_t where, where_flags, n_choices; /* where: number in b->envs, or 0 */
+    /* with a where: index: node - 1; the first choice that the node fulfils, UINT32_MAX: none */
+    SK_VEC(uint32_t) rank;
     int64_t avg_ns;
     struct sk_list ready;
     bool stuck; /* within a launch: no node may have its next task now */
@@ -120,6 +124,8 @@ struct sk_bnode {
     uint64_t incarnation;
     char name[64];
     char *address;
+    struct sk_bytes labels;
+    uint64_t spread; /* as in struct sk_which_node */
     struct sk_res total, used, free;
     /* What is free on the node although `used` may say that it is full, since tasks there wait for
      * objects (they, or others, may be what these tasks wait for); 0: not known. n_runs: number of
@@ -163,7 +169,7 @@ struct sk_book {
     SK_VEC(struct sk_bnode *) nodes; /* number - 1 */
     SK_VEC(struct sk_which_node) which;
     SK_VEC(struct sk_bshape *) shapes;
-    SK_VEC(struct sk_bblob *) envs; /* number - 1 */
+    SK_VEC(struct sk_bblob *) envs; /* number - 1; wheres, too */
     struct sk_map fns, tasks, seqs, actors, values;
     struct sk_map asked; /* object of a node that the host holds -> struct basked (refs.c) */
     uint32_t n_wanted;   /* lent objects that are wanted */
@@ -173,6 +179,7 @@ struct sk_book {
     SK_VEC(struct sk_btold) told;
     uint64_t next_seq;
     bool recheck; /* a value has come to exist that a blocked task may wait for */
+    uint64_t n_spread;
     uint64_t n_again, n_remade, n_revived, n_moved, n_moved_actors, n_orders;
 };
 

@@ -1,5 +1,6 @@
 /* msg.c - messages of a cluster as bytes, and back. Pure. */
 #include "engine/cluster/msg.h"
+#include "engine/cluster/which/where.h"
 
 #include "base/crc32c.h"
 #include "base/mem.h"
@@ -207,6 +208,15 @@ static void read_event(struct sk_rd *r, struct sk_cmsg *m) {
              m->event.index >= SK_CLUSTER_VALUES;
 }
 
+static void write_hello(struct sk_wr *w, const struct sk_cmsg *m) {
+    sk_wr_u32(w, m->hello.version);
+    sk_wr_u32(w, m->hello.role);
+    sk_wr_u64(w, m->hello.job);
+    sk_wr_raw(w, m->hello.secret, SK_SECRET);
+    sk_wr_u64(w, m->hello.incarnation);
+    sk_wr_u32(w, m->hello.number);
+}
+
 static void write_welcome(struct sk_wr *w, const struct sk_cmsg *m) {
     sk_wr_u32(w, m->welcome.version);
     sk_wr_u64(w, m->welcome.incarnation);
@@ -216,15 +226,7 @@ static void write_welcome(struct sk_wr *w, const struct sk_cmsg *m) {
     sk_wr_u64(w, m->welcome.id_base);
     bytes(w, m->welcome.name);
     bytes(w, m->welcome.why);
-}
-
-static void write_hello(struct sk_wr *w, const struct sk_cmsg *m) {
-    sk_wr_u32(w, m->hello.version);
-    sk_wr_u32(w, m->hello.role);
-    sk_wr_u64(w, m->hello.job);
-    sk_wr_raw(w, m->hello.secret, SK_SECRET);
-    sk_wr_u64(w, m->hello.incarnation);
-    sk_wr_u32(w, m->hello.number);
+    bytes(w, m->welcome.labels);
 }
 
 static void write_body(struct sk_wr *w, const struct sk_cmsg *m) {
@@ -332,15 +334,6 @@ static void read_hello(struct sk_rd *r, struct sk_cmsg *m) {
     m->hello.number = sk_rd_u32(r);
 }
 
-static void read_state(struct sk_rd *r, struct sk_cmsg *m) {
-    m->state.free = read_res(r);
-    m->state.resident_bytes = sk_rd_u64(r);
-    m->state.disk_bytes = sk_rd_u64(r);
-    m->state.promised_bytes = sk_rd_u64(r);
-    m->state.disk_limit_bytes = sk_rd_u64(r);
-    m->state.n_runs = sk_rd_u64(r);
-}
-
 static void read_welcome(struct sk_rd *r, struct sk_cmsg *m) {
     m->welcome.version = sk_rd_u32(r);
     m->welcome.incarnation = sk_rd_u64(r);
@@ -350,6 +343,17 @@ static void read_welcome(struct sk_rd *r, struct sk_cmsg *m) {
     m->welcome.id_base = sk_rd_u64(r);
     m->welcome.name = sk_rd_bytes(r);
     m->welcome.why = sk_rd_bytes(r);
+    m->welcome.labels = sk_rd_bytes(r);
+    r->bad = r->bad || !sk_labels_good(m->welcome.labels);
+}
+
+static void read_state(struct sk_rd *r, struct sk_cmsg *m) {
+    m->state.free = read_res(r);
+    m->state.resident_bytes = sk_rd_u64(r);
+    m->state.disk_bytes = sk_rd_u64(r);
+    m->state.promised_bytes = sk_rd_u64(r);
+    m->state.disk_limit_bytes = sk_rd_u64(r);
+    m->state.n_runs = sk_rd_u64(r);
 }
 
 static void read_body(struct sk_rd *r, struct sk_cmsg *m) {

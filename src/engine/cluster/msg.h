@@ -134,7 +134,7 @@ struct sk_cmsg {
             struct sk_res total;
             uint64_t store_bytes, disk_limit_bytes;
             uint64_t id_base; /* of the node's engine (conf.h); 0: references do not travel */
-            struct sk_bytes name, why;
+            struct sk_bytes name, why, labels; /* labels: as in wheres.h */
         } welcome;
         struct { /* where a node can be reached; the first one tells the receiver its own number */
             uint32_t number;

@@ -15,6 +15,7 @@
 #include "base/containers/map.h"
 #include "engine/cluster/agent.h"
 #include "engine/cluster/tcp.h"
+#include "engine/cluster/which/where.h"
 
 #define TAG SK_TAG_ENGINE
 #define BEAT_NS (SK_SEC / 2)
@@ -26,6 +27,7 @@ struct sk_cluster_node {
     struct sk_node_conf conf;
     uint8_t secret[SK_SECRET];
     char *name;
+    struct sk_bytes labels;
     struct sk_engine *e;
     struct sk_agent *agent;
     struct sk_tcp *tcp;
@@ -85,7 +87,8 @@ static void welcome(struct sk_cluster_node *n, uint32_t conn, const char *why) {
                                     .disk_limit_bytes = sum.disk_limit_bytes,
                                     .id_base = n->conf.id_base,
                                     .name = {n->name, strlen(n->name)},
-                                    .why = {why, strlen(why)}}};
+                                    .why = {why, strlen(why)},
+                                    .labels = n->labels}};
     send_now(n, conn, &m);
 }
 
@@ -242,6 +245,7 @@ static void forget(struct sk_cluster_node *n) {
     pthread_mutex_destroy(&n->mu);
     pthread_cond_destroy(&n->over_cond);
     sk_free(n->name);
+    sk_free((void *)(uintptr_t)n->labels.p); /* node_open's copy */
     sk_free(n);
 }
 
@@ -271,6 +275,10 @@ sk_rc sk_node_open(const struct sk_node_conf *conf, struct sk_cluster_node **out
     sk_rc rc = (n->name = sk_strdup(TAG, conf->name ? conf->name : "node"))
                    ? SK_OK
                    : SK_ERR(err, SK_ENOMEM, "node");
+    struct sk_bytes l = conf->node_labels;
+    n->labels = (struct sk_bytes){sk_memdup(TAG, l.n ? l.p : "", l.n + !l.n), l.n};
+    if (rc == SK_OK && !n->labels.p) rc = SK_ERR(err, SK_ENOMEM, "node");
+    if (rc == SK_OK && !sk_labels_good(l)) rc = SK_ERR(err, SK_EINVAL, "labels of a node");
     if (rc == SK_OK && getrandom(&n->incarnation, sizeof n->incarnation, 0) < 0)
         rc = SK_ERR_SYS(err, "getrandom");
     n->incarnation |= 1; /* 0 means any */

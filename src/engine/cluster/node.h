@@ -16,7 +16,8 @@ struct sk_node_conf {
     struct sk_prints *prints;
     bool labels; /* its lines have labels */
     uint64_t store_bytes;
-    uint64_t id_base; /* of the engine (conf.h); no other node of the job has the same */
+    struct sk_bytes node_labels; /* (wheres.h) */
+    uint64_t id_base;            /* of the engine (conf.h); no other node of the job has the same */
     /* The node ends if it has heard nothing of the driver for this long; 0: 5 s. */
     int64_t lease_ns;
     /* How long it waits for the driver at the start; 0: 60 s. */

@@ -11,10 +11,12 @@
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
-static uint32_t shape_of(struct sk_book *b, const struct sk_res *need, bool keeps) {
-    for (uint32_t i = 0; i < b->shapes.n; i++)
-        if (b->shapes.p[i]->keeps == keeps && !memcmp(&b->shapes.p[i]->need, need, sizeof *need))
+static uint32_t shape_of(struct sk_book *b, const struct sk_res *need, uint32_t where, bool keeps) {
+    for (uint32_t i = 0; i < b->shapes.n; i++) {
+        const struct sk_bshape *s = b->shapes.p[i];
+        if (s->keeps == keeps && s->where == where && !memcmp(&s->need, need, sizeof *need))
             return i;
+    }
     struct sk_bshape *s = sk_calloc(TAG, sizeof *s);
     if (!s || !sk_vec_push(&b->shapes, TAG, s)) {
         sk_free(s);
@@ -22,6 +24,13 @@ static uint32_t shape_of(struct sk_book *b, const struct sk_res *need, bool keep
     }
     s->need = *need;
     s->keeps = keeps;
+    s->where = where;
+    s->n_choices = 1;
+    if (where) {
+        const struct sk_bblob *x = b->envs.p[where - 1];
+        s->where_flags = sk_where_flags((struct sk_bytes){x->data, x->len});
+        s->n_choices = sk_where_n((struct sk_bytes){x->data, x->len});
+    }
     sk_list_init(&s->ready);
     return b->shapes.n - 1;
 }
@@ -83,6 +92,11 @@ static sk_rc fill(struct sk_btask *t, const struct sk_guest_task *g, struct sk_e
     return SK_OK;
 }
 
+/* True if the bytes of this number are here. */
+static bool interned(const struct sk_book *b, uint32_t number) {
+    return !number || (number <= b->envs.n && b->envs.p[number - 1]);
+}
+
 sk_rc sk_book_submit(struct sk_book *b, const struct sk_guest_task *g, struct sk_err *err) {
     struct sk_bactor *a = g->actor ? sk_map_get(&b->actors, g->actor) : NULL;
     if (!sk_map_get(&b->fns, g->fn.v))
@@ -90,8 +104,8 @@ sk_rc sk_book_submit(struct sk_book *b, const struct sk_guest_task *g, struct sk
     if (g->actor && !g->is_init && (!a || a->dead || a->ended))
         return SK_ERR(err, SK_EACTOR, "%s: %s", g->name,
                       a && a->why ? a->why : "its actor is dead");
-    uint32_t env = g->need ? g->need->env : 0;
-    if (env && (env > b->envs.n || !b->envs.p[env - 1]))
+    uint32_t env = g->need ? g->need->env : 0, where = g->need ? g->need->where : 0;
+    if (!interned(b, env) || !interned(b, where))
         return SK_ERR(err, SK_ENOMEM, "the environment of %s", g->name);
     /* the highest bit of a value's id is that of sk_foreign_value */
     if (b->next_seq >> 39) return SK_ERR(err, SK_ERANGE, "a job has at most 2^39 tasks");
@@ -113,7 +127,7 @@ sk_rc sk_book_submit(struct sk_book *b, const struct sk_guest_task *g, struct sk
                            .window = g->window,
                            .wish = g->node,
                            .retries = g->max_retries,
-                           .shape = shape_of(b, &need, g->is_init)};
+                           .shape = shape_of(b, &need, where, g->is_init)};
     sk_list_init(&t->link);
     sk_rc rc = t->shape == UINT32_MAX ? SK_ERR(err, SK_ENOMEM, "shape") : fill(t, g, err);
     if (rc == SK_OK &&
@@ -297,6 +311,7 @@ static void send(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n) {
         return;
     }
     add(&n->used, &s->need, 1);
+    if (s->where_flags & SK_WHERE_SPREAD) n->spread = ++b->n_spread;
     for (int i = 0; i < SK_RES_MAX; i++)
         n->idle.amount[i] = SK_MAX(n->idle.amount[i] - s->need.amount[i], 0);
 }
@@ -317,18 +332,24 @@ void sk_btask_unsend(struct sk_book *b, struct sk_btask *t) {
     t->state = SK_B_BLOCKED; /* until it is queued or freed */
 }
 
-/* Gives the node for a task; NULL: none may have it now. */
-static struct sk_bnode *node_for(struct sk_book *b, const struct sk_btask *t, bool *never) {
-    const struct sk_bshape *s = b->shapes.p[t->shape];
-    struct sk_which_task w = {.need = s->need, .avg_ns = s->avg_ns, .keeps = s->keeps};
-    struct sk_bnode *wish = sk_bnode_of(b, t->wish);
+/* Says which choice of its where each node fulfils first. */
+static const uint32_t *ranks(struct sk_book *b, struct sk_bshape *s) {
+    const struct sk_bblob *x = b->envs.p[s->where - 1];
+    while (s->rank.n < b->nodes.n) {
+        uint32_t r =
+            sk_where_rank((struct sk_bytes){x->data, x->len}, b->nodes.p[s->rank.n]->labels);
+        if (!sk_vec_push(&s->rank, TAG, r)) abort();
+    }
+    return s->rank.p;
+}
+
+/* Fills b->which: what each node has, and what it has of the task's arguments. */
+static void look(struct sk_book *b, const struct sk_btask *t, struct sk_which_task *w) {
     SK_ASSERT(b->which.n == b->nodes.n);
     for (uint32_t i = 0; i < b->nodes.n; i++) {
         const struct sk_bnode *n = b->nodes.p[i];
-        b->which.p[i] = (struct sk_which_node){
-            .alive = n->alive && (!t->node_only || (n->number == t->wish && !n->draining)),
-            .total = n->total,
-            .used = n->used};
+        b->which.p[i] =
+            (struct sk_which_node){.total = n->total, .used = n->used, .spread = n->spread};
         for (int k = 0; k < SK_RES_MAX; k++)
             if (n->idle.amount[k] > 0)
                 b->which.p[i].used.amount[k] =
@@ -339,22 +360,43 @@ static struct sk_bnode *node_for(struct sk_book *b, const struct sk_btask *t, bo
         const struct sk_bval *v = a->id ? sk_bval_of(b, a->id) : NULL;
         if (!v) continue;
         uint64_t n = a->part ? a->length : v->size;
-        w.bytes += n;
+        w->bytes += n;
         if (v->node) b->which.p[v->node - 1].local_bytes += n;
         for (uint32_t k = 0; k < v->copies.n; k++) b->which.p[v->copies.p[k] - 1].local_bytes += n;
     }
-    *never = !sk_which_ever(&s->need, b->which.p, b->nodes.n);
-    if (*never) return NULL;
-    /* while a node drains, what only it could run waits for another one to join */
-    for (uint32_t i = 0; i < b->nodes.n; i++)
-        if (b->nodes.p[i]->draining) b->which.p[i].alive = false;
-    if (wish && wish->alive && !wish->draining) {
-        uint32_t at = sk_which_node(&w, &b->which.p[t->wish - 1], 1);
-        if (at == 0) return wish;
-        if (t->node_only) return NULL;
+}
+
+/* Gives the node for a task; NULL: none may have it now. */
+static struct sk_bnode *node_for(struct sk_book *b, const struct sk_btask *t, bool *never) {
+    struct sk_bshape *s = b->shapes.p[t->shape];
+    struct sk_which_task w = {.need = s->need,
+                              .avg_ns = s->avg_ns,
+                              .keeps = s->keeps,
+                              .spread = (s->where_flags & SK_WHERE_SPREAD) != 0};
+    const uint32_t *rank = s->where ? ranks(b, s) : NULL;
+    bool stays = s->where_flags & SK_WHERE_STAYS;
+    look(b, t, &w);
+    *never = true;
+    for (uint32_t choice = 0; choice < s->n_choices; choice++) {
+        uint32_t at = UINT32_MAX;
+        bool ever = false, wished = false;
+        for (uint32_t i = 0; i < b->nodes.n; i++) {
+            const struct sk_bnode *n = b->nodes.p[i];
+            struct sk_which_node *x = &b->which.p[i];
+            x->alive = n->alive && (!rank || rank[i] == choice) &&
+                       (!t->node_only || (n->number == t->wish && !n->draining));
+            ever = ever || sk_which_ever(&s->need, x, 1);
+            /* while a node drains, what only it could run waits for another one to join */
+            x->alive = x->alive && !n->draining;
+            if (n->number == t->wish && sk_which_node(&w, x, 1) == 0) wished = true;
+        }
+        *never = *never && !ever;
+        if (wished) return sk_bnode_of(b, t->wish);
+        if (!t->node_only) at = sk_which_node(&w, b->which.p, b->nodes.n);
+        if (at != UINT32_MAX) return b->nodes.p[at];
+        if (ever && stays) return NULL;
     }
-    uint32_t at = sk_which_node(&w, b->which.p, b->nodes.n);
-    return at == UINT32_MAX ? NULL : b->nodes.p[at];
+    return NULL;
 }
 
 /* True if the task was to make values again that nobody needs any more. */
@@ -851,7 +893,7 @@ static void revive(struct sk_book *b, struct sk_bactor *a) {
     struct sk_res need = b->shapes.p[a->init->shape]->need;
     SK_ASSERT(a->ended && !a->dead && !a->node && a->init->over);
     need.amount[SK_RES_CPU] = 0; /* see book.h */
-    uint32_t shape = shape_of(b, &need, true);
+    uint32_t shape = shape_of(b, &need, b->shapes.p[a->init->shape]->where, true);
     if (shape != UINT32_MAX) a->init->shape = shape;
     a->init->attempt++;
     b->n_revived++;

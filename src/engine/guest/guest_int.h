@@ -170,7 +170,7 @@ struct sk_ghost {
     SK_VEC(struct sk_gorder) orders;
     SK_VEC(struct sk_gout) out;
     SK_VEC(struct sk_need) shapes; /* index: shape - 1 */
-    SK_VEC(struct sk_gval *) envs; /* index: number - 1 */
+    SK_VEC(struct sk_gval *) envs; /* index: number - 1; wheres (cluster/wheres.h), too */
     SK_VEC(struct sk_node) nodes;
     struct sk_res_names names; /* of custom resources; the nodes number them in the same order */
     SK_VEC(struct sk_map) holders; /* index: node - 1; the node's name -> object or actor here */

@@ -202,6 +202,7 @@ int py_template_prepare(struct py_state *st, struct tmpl *t) {
                                .bundle = t->o.bundle,
                                .capture = t->capture == CAPTURES};
         if (t->env && py_env(st, t->env, &need.env) < 0) return -1;
+        if (t->where && py_where(st, t->where, &need.where) < 0) return -1;
         t->env_number = need.env;
         PY_ERR(err);
         sk_rc rc;
@@ -217,6 +218,7 @@ int py_template_prepare(struct py_state *st, struct tmpl *t) {
     }
     t->gen = st->gen;
     d->tick = t->tick = st->ambient.tick;
+    if (t->unfit && t->refused) t->tick--; /* asked again: a node that fits may join */
     return 0;
 }
 

@@ -6,7 +6,7 @@ struct given { /* the arguments of Template(); borrowed */
     struct opts o;
     const char *kind;
     PyObject *target, *name, *returns, *resources, *func, *groups, *actor_name, *space, *meta, *env,
-        *unfit;
+        *unfit, *where;
     int64_t cpus, gpus, memory; /* -1: not set */
     int32_t capture;
 };
@@ -42,6 +42,7 @@ static const struct py_field field[] = {
     F("bundle", I32, o.bundle, .otherwise = -1),
     F("capture", I32, capture, .otherwise = AS_IT_COMES),
     F("unfit", OBJECT, unfit),
+    F("where", OBJECT, where, .of = &PyBytes_Type),
 };
 static const struct py_fields fields = {"Template", SK_COUNT(field), 3, field};
 
@@ -54,7 +55,7 @@ static int tmpl_resources(struct tmpl *t, const struct given *g) {
         return -1;
     /* a task that takes 0 of each resource needs a shape, too, since shape 0 stands for one CPU */
     t->has_shape = t->kind == ACTOR || g->cpus >= 0 || g->gpus >= 0 || g->memory >= 0 ||
-                   t->custom || t->o.pg || t->env;
+                   t->custom || t->o.pg || t->env || t->where;
     return 0;
 }
 
@@ -162,6 +163,7 @@ static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw) {
     t->meta = Py_XNewRef(g.meta);
     t->env = Py_XNewRef(g.env);
     t->unfit = Py_XNewRef(g.unfit);
+    t->where = Py_XNewRef(g.where);
     if (tmpl_groups(t, g.groups) < 0 || tmpl_returns(t, g.returns) < 0 ||
         tmpl_resources(t, &g) < 0 || tmpl_target(st, t, g.target) < 0)
         return -1;
@@ -204,6 +206,7 @@ static int tmpl_clear(PyObject *self) {
     Py_CLEAR(t->meta);
     Py_CLEAR(t->env);
     Py_CLEAR(t->unfit);
+    Py_CLEAR(t->where);
     Py_CLEAR(t->refused);
     Py_CLEAR(t->sig.func);
     Py_CLEAR(t->sig.names);

@@ -59,7 +59,8 @@ struct tmpl {
     uint32_t env_number; /* number of `env`; 0: the environment of the task that submits it */
     PyObject *env;       /* bytes for the apply_env hook, or NULL */
     /* NULL, or a callable that returns why no node is allowed by the options (a str), or None */
-    PyObject *unfit;
+    PyObject *unfit; /* says why no node fits, or None */
+    PyObject *where; /* bytes (cluster/wheres.h), or NULL */
     /* a str: why the call can never run in this engine; NULL: it may */
     PyObject *refused;
     PyObject *actor_name, *space, *meta; /* str, str, bytes or NULL */

@@ -244,6 +244,7 @@ int py_shape(struct py_state *st, const struct sk_need *base, PyObject *custom, 
  * an exception of another kind. */
 int py_find_shape(struct py_state *st, const struct sk_need *base, PyObject *custom,
                   const char *what, sk_shape *out, sk_rc *rc, struct sk_err *err);
+int py_where(struct py_state *st, PyObject *where, uint32_t *out);
 int py_env(struct py_state *st, PyObject *env, uint32_t *out); /* interns a pickled runtime_env */
 int py_add_custom(struct py_state *st, PyObject *custom, struct sk_res *r, uint32_t *more,
                   struct sk_err *err, sk_rc *rc);

@@ -2,6 +2,7 @@
  * amounts, custom resources, environment. */
 #include "engine/custom.h"
 #include "engine/envs.h"
+#include "engine/cluster/wheres.h"
 #include "py/core/core.h"
 
 static int by_index(const void *a, const void *b) {
@@ -66,8 +67,9 @@ int py_find_shape(struct py_state *st, const struct sk_need *base, PyObject *cus
     struct sk_need n = *base;
     if (py_gone(st, st->gen) || py_add_custom(st, custom, &n.res, &n.more, err, rc) < 0) return -1;
     if (*rc == SK_OK)
-        *rc = n.group || n.env || n.more ? st->engine->ops->shape(st->engine, &n, out, err)
-                                         : sk_shape_of(st->engine, &n.res, out, err);
+        *rc = n.group || n.env || n.more || n.where
+                  ? st->engine->ops->shape(st->engine, &n, out, err)
+                  : sk_shape_of(st->engine, &n.res, out, err);
     if (*rc != SK_OK) sk_err_prefix(err, "%s can never run here", what);
     return 0;
 }
@@ -104,6 +106,17 @@ int py_env(struct py_state *st, PyObject *env, uint32_t *out) {
     Py_DECREF(whole);
     if (rc == SK_OK) return 0;
     py_raise(st, rc, &err);
+    return -1;
+}
+
+/* Interns a choice of nodes (wheres.h), if the engine has several nodes. */
+int py_where(struct py_state *st, PyObject *where, uint32_t *out) {
+    PY_ERR(err);
+    struct sk_bytes b = {PyBytes_AS_STRING(where), (size_t)PyBytes_GET_SIZE(where)};
+    if (py_gone(st, st->gen)) return -1;
+    if (!st->engine->wheres) return 0;
+    if (st->engine->wheres->define(st->engine, b, out, &err) == SK_OK) return 0;
+    py_raise(st, err.code, &err);
     return -1;
 }
 

@@ -172,7 +172,7 @@ static int parse_strategy(struct plan *p, PyObject *o, struct sk_node_desc *d) {
 struct given { /* the arguments of add(); borrowed */
     const char *op, *label;
     struct sk_bytes params, what;
-    PyObject *inputs, *parts, *resources, *pool, *units, *blocks, *env, *strategy;
+    PyObject *inputs, *parts, *resources, *pool, *units, *blocks, *env, *where, *strategy;
     int64_t cpus, gpus, memory, limit, batch_rows;
     int32_t max_restarts, max_task_retries, max_retries; /* INT32_MIN: not set */
     uint32_t max_in_flight, max_tasks, max_calls, n_partitions, spread, tells;
@@ -210,6 +210,7 @@ static const struct py_field field[] = {
     F("group", U64, group),
     F("bundle", I32, bundle, .otherwise = -1),
     F("env", OBJECT, env, .of = &PyBytes_Type),
+    F("where", OBJECT, where, .of = &PyBytes_Type),
     F("source", BOOL, source),
     F("one_to_one", BOOL, one_to_one),
     F("no_more", BOOL, no_more),
@@ -249,8 +250,9 @@ static int add_shape(struct py_state *st, const struct given *g, struct sk_node_
         .group = g->group,
         .bundle = g->bundle};
     if (g->env && py_env(st, g->env, &need.env) < 0) return -1;
+    if (g->where && py_where(st, g->where, &need.where) < 0) return -1;
     bool plain = g->cpus == SK_RES_UNIT && !g->gpus && !g->memory && !d->pool_max && !g->group &&
-                 !g->env && !g->resources;
+                 !g->env && !g->resources && !need.where;
     if (plain) return 0;
     if (py_shape(st, &need, g->resources, d->label, &d->shape) < 0) return -1;
     if (!d->pool_max) return 0;

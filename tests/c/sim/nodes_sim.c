@@ -38,6 +38,7 @@ struct plan { /* what a task does; its bytes are the first argument */
     /* of an actor and its calls: number of concurrency groups; not 0: calls run in any order */
     uint32_t n_groups, group;
     uint32_t env;    /* of a task or actor: the environment in which it runs */
+    uint32_t where;  /* the same: what it asks of its node (wheres below); 0: nothing */
     uint32_t serial; /* of a call: how many of its actor were submitted before it */
     uint32_t caller; /* of a call: calls of one caller keep their order */
     uint32_t size[MAX_VALUES];
@@ -98,6 +99,8 @@ struct toy {
 
 /* True if nodes were lost: a run that makes lost values again may look at what is gone. */
 static bool may_be_gone(void);
+/* True if a task with this `where` may run on the node of that engine. */
+static bool may_be_at(uint32_t where, const struct toy *x);
 /* True if the task has begun before, so it may be a call that makes a lost value again: it need not
  * keep its place. */
 static bool may_run_again(const struct ttask *t);
@@ -262,6 +265,7 @@ static struct ttask *t_task(struct toy *x, const struct sk_task_spec *s) {
     CHECK(s->args[0].bytes.n >= sizeof t->plan);
     memcpy(&t->plan, s->args[0].bytes.p, sizeof t->plan);
     CHECK_EQ(s->shape, s->actor.v ? 0 : 1 + t->plan.env);
+    CHECK(s->actor.v || may_be_at(t->plan.where, x));
     for (uint32_t i = 1; i < s->n_args; i++) {
         const struct sk_arg *a = &s->args[i];
         if (a->ref.v) t_retain(&x->e, a->ref);
@@ -514,6 +518,7 @@ static struct {
     uint32_t n_drained, n_late;
     uint64_t n_again, n_remade, n_moved, n_moved_actors, n_met, n_looked, n_relayed;
     uint64_t n_revived;
+    bool lacked[2];            /* there was no node with label p=a, p=b at some time */
     bool lost_any, killed_any; /* killed: an actor was ended while it had calls */
     bool strict;  /* what is lost can be made again, and puts are kept, so nothing fails */
     struct gone { /* what a node holds that the host does not have any more */
@@ -526,6 +531,27 @@ static struct {
 } c;
 
 static bool may_be_gone(void) { return c.lost_any; }
+
+enum { N_ENVS = 4 };
+/* Numbers N_ENVS + 1 and on. Node i has the label p: a if i is even, else b. */
+#define W(s) {(s), sizeof(s) - 1}
+static const struct sk_bytes wheres[] = {
+    W("\1|=p\0=a\0\0|"),                           /* p is a; any node, if there is none such */
+    W("\1|!p\0=a\0=2\0\0+p\0|"),                   /* p is not a; the same */
+    W("\0|=p\0=b\0\0|=p\0=a\0=7\0\0"),             /* p is b; another, if these are busy */
+    W("\2|-q\0"),                                  /* any, by turns */
+    W("\0|=q\0=b\0\0|-p\0|=p\0=b\0\0|!p\0=b\0\0"), /* the same as the third */
+};
+static bool may_be_at(uint32_t where, const struct toy *x) {
+    uint32_t p = (uint32_t)(x->id_base / SK_ID_RANGE % 2);
+    return !where || where > N_ENVS + 2 || p == where - N_ENVS - 1 || c.lacked[where - N_ENVS - 1];
+}
+static void look_at_labels(void) {
+    bool there[2] = {false, false};
+    for (uint32_t i = 1; i <= N_NODES; i++)
+        if (c.node[i].up && !c.node[i].fenced) there[i % 2] = true;
+    for (int p = 0; p < 2; p++) c.lacked[p] = c.lacked[p] || !there[p];
+}
 static bool looked_well(const struct ttask *t, const struct tobj *o) {
     CHECK(o && !o->pending);
     c.n_looked++;
@@ -568,7 +594,8 @@ static void node_start(uint32_t i) {
                                     .total.amount = {(1 + (int64_t)test_below(3)) * SK_RES_UNIT},
                                     .store_bytes = test_below(3) ? test_below(2) << 20 : 50000,
                                     .id_base = x->id_base,
-                                    .name = {"n", 1}}};
+                                    .name = {"n", 1},
+                                    .labels = {i % 2 ? "p\0b" : "p\0a", 4}}};
     CHECK_OK(sk_book_joined(c.book, &w, (struct sk_bytes){"addr", 4}, &n->number, NULL));
     CHECK_EQ(n->number, i);
 }
@@ -663,6 +690,7 @@ static void lose(uint32_t i, bool zombie) {
         for (uint32_t k = 0; k <= N_NODES; k++) sever(i, k);
     }
     n->fenced = zombie;
+    look_at_labels();
     sk_book_lost(c.book, n->number, zombie ? "no sign of life" : "its connection ended");
     link_clear(0, i);
 }
@@ -678,6 +706,7 @@ static void end_drains(uint64_t steps) {
             c.n_drained++;
             node_free(n);
             for (uint32_t k = 0; k <= N_NODES; k++) sever(i, k);
+            look_at_labels();
             sk_book_lost(c.book, n->number, "it was drained");
             link_clear(0, i);
             CHECK(sk_book_check(c.book));
@@ -725,7 +754,10 @@ static void program(bool hard) {
             t->plan.n_groups = test_below(2) ? (uint32_t)test_below(4) : 0;
             actor_task[n_actors - 1] = i;
         } else if (n_actors && !test_below(5)) t->actor = 1 + (uint32_t)test_below(n_actors);
-        if (!t->actor || t->is_init) t->plan.env = test_below(3) ? 0 : (uint32_t)test_below(5);
+        if (!t->actor || t->is_init) {
+            t->plan.env = test_below(3) ? 0 : (uint32_t)test_below(N_ENVS + 1);
+            if (!test_below(3)) t->plan.where = N_ENVS + 1 + (uint32_t)test_below(SK_COUNT(wheres));
+        }
         if (t->actor && !t->is_init) {
             t->plan.n_groups = c.task[actor_task[t->actor - 1]].plan.n_groups;
             t->plan.caller = (uint32_t)test_below(3);
@@ -920,7 +952,8 @@ static void submit(uint32_t i) {
     struct sk_need need = {.res.amount = {t->is_init || t->plan.peek ? 0
                                           : test_below(8)            ? SK_RES_UNIT
                                                                      : SK_RES_UNIT / 2},
-                           .env = t->plan.env};
+                           .env = t->plan.env,
+                           .where = t->plan.where};
     struct sk_actor_opts opts = {
         .is_async = t->plan.n_groups == 3, .n_groups = t->plan.n_groups, .groups = groups};
     struct sk_guest_task g = {.task = i + 1,
@@ -1217,9 +1250,11 @@ static void run_one(int how) {
         for (uint32_t k = 0; k <= N_NODES; k++) sk_list_init(&c.link[i][k]);
     program((how & HARD) != 0);
     CHECK_OK(sk_book_define(c.book, (sk_fid){FN}, "f", (struct sk_bytes){"abc", 3}, NULL));
-    for (uint32_t i = 1; i <= 4; i++) sk_book_env(c.book, i, (struct sk_bytes){"envs", i});
+    for (uint32_t i = 1; i <= N_ENVS; i++) sk_book_env(c.book, i, (struct sk_bytes){"envs", i});
+    for (uint32_t i = 0; i < SK_COUNT(wheres); i++) sk_book_env(c.book, N_ENVS + 1 + i, wheres[i]);
     uint32_t n_started = 0, n_first = 2 + (uint32_t)test_below(3);
     while (n_started < n_first) node_start(++n_started);
+    look_at_labels();
     uint64_t steps = 0, idle = 0;
     while (c.n_over < N_TASKS || fetching) {
         idle = step() ? 0 : idle + 1;

@@ -13,7 +13,6 @@ SHARE = "it wants all CPUs or all memory on one node, or an error that names the
 DRIVER = "values that the driver puts stay in its own memory, not in a store with a limit"
 LOCAL = "it is about the processes of the local engine: their memory, descriptors and ports"
 GROUPS = "there are no placement groups over nodes"
-LABELS = "labels of nodes are not handed on"
 IDS = "ids of tasks and actors differ between a task and the driver"
 TERMINAL = "a task of a node has no terminal for its debugger"
 CAPTURES = "what functions capture goes with each stage, not by the store"
@@ -61,7 +60,6 @@ LEFT_OUT = {
     "test_metrics.py::test_the_users_metrics_are_included": STATE,
     "test_metrics.py::test_values_of_metrics": STATE,
     "test_own_strategy.py::test_what_a_strategy_is_told_and_one_copy_for_each_input": STATE,
-    "test_row_hash.py::test_operators_check_a_label_selector": LABELS,
     "test_streaming_shuffle.py::test_a_pack_or_a_state_that_is_lost_is_made_again": STATE,
     "test_worker_start.py::test_workers_import_nothing_that_the_fork_server_could": LOCAL,
     # tests/py/engine
@@ -90,12 +88,7 @@ LEFT_OUT = {
     "test_knobs.py::test_spilling": STATE,
     "test_knobs.py::test_trace*": STATE,
     "test_knobs.py::test_what_there_is*": STATE,
-    "test_labels.py::test_a_fallback*": LABELS,
-    "test_labels.py::test_labels_of_the_node*": LABELS,
-    "test_labels.py::test_operators*": LABELS,
-    "test_labels.py::test_over_a_cluster": LABELS,
-    "test_labels.py::test_placement_groups*": LABELS,
-    "test_labels.py::test_tasks_and_actors*": LABELS,
+    "test_labels.py::test_placement_groups*": GROUPS,
     "test_light.py::test_no_port_and_no_name": LOCAL,
     "test_like_ray.py::test_memory_is_whole_bytes*": SHARE,
     "test_memory.py::test_a_little_that_is_free_in_the_store_keeps_no_process*": LOCAL,
@@ -121,7 +114,7 @@ LEFT_OUT = {
     "test_ray_names.py::test_free*": STATE,
     "test_ray_names.py::test_names_of_ray_inside*": STATE,
     "test_ray_names.py::test_ref_belongs_to_its_task*": IDS,
-    "test_ray_names.py::test_resources_and_labels*": LABELS,
+    "test_ray_names.py::test_resources_and_labels*": SHARE,
     "test_side_by_side.py::test_async_calls": IDS,
     "test_spill.py::test_a_dataset_larger_than_the_store": STATE,
     "test_spill.py::test_a_full_directory_is_passed_over": DRIVER,

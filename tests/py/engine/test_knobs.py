@@ -103,8 +103,9 @@ def test_page(start, capsys):
 
 @pytest.mark.parametrize("by_env", [False, True])
 def test_nodes(start, by_env):
-    start(by_env, nodes=2)
+    start(by_env, nodes=2, node_labels="a=1;a=2")
     assert _skate.engine() == "cluster" and len(skate.nodes()) == 2
+    assert [n["Labels"]["a"] for n in skate.nodes()] == ["1", "2"]
 
 
 def test_address(start):
@@ -454,6 +455,7 @@ HEARD = {
 OF_THE_ENGINE = {
     "address",
     "nodes",
+    "node_labels",
     "memory_usage_threshold",
     "spin_us",
     "idle_reap_s",

@@ -1,5 +1,6 @@
 """Labels of the node, and what their selectors let run: tasks, actors, groups, operators."""
 
+import types
 
 import pytest
 from skate import _labels
@@ -116,7 +117,7 @@ def test_the_kind_of_gpu(tmp_path):
     assert _labels.of_devices(tmp_path / "none") == {}
 
 
-def test_over_a_cluster(monkeypatch):
-    monkeypatch.setattr(_labels._job, "on_nodes", lambda: True)
-    with pytest.raises(NotImplementedError, match="Ray cluster"):
+def test_over_an_engine_without_labels(monkeypatch):
+    monkeypatch.setattr(_labels, "_skate", types.SimpleNamespace(engine=lambda: "guest"))
+    with pytest.raises(NotImplementedError, match="the nodes of this engine have no labels"):
         _labels.unfit({"zone": "a"})

@@ -20,10 +20,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from skate import _skate
+from skate import _labels, _skate
 from skate.data import expressions
 from skate.data.plan.node import Node
-from skate.data.plan.resources import as_input
+from skate.data.plan.resources import ON_NODES, as_input
 from skate.data.values.unify import few
 
 T = TypeVar("T")
@@ -308,8 +308,11 @@ def add(plan: Any, n: Node, params: bytes, inputs: tuple[int, ...], options: dic
     "exchange" of an exchange is a dict {"cut": bool, "n_partitions": int, "spread": int, "tells":
     int, "tables": bool} (struct sk_exchange_desc in src/plan/plan.h)."""
     given = {**options, **options.get("exchange", {})}
-    for name in ("exchange", "label_selector", "fallback_strategy"):
-        given.pop(name, None)
+    given.pop("exchange", None)
+    strategy, selector, others = (given.pop(name, None) for name in ON_NODES)
+    nodes = _labels.where(strategy, selector, others)
+    if nodes:
+        given["where"] = nodes
     made: int = plan.add(n.op, n.label, params, inputs, **n.operator.plan_facts(), **given)
     return made
 

@@ -114,7 +114,8 @@ def _meant(keyword: str) -> str:
 
 
 def group(given: dict[str, Any]) -> dict[str, Any]:
-    """The placement group for tasks, as keyword arguments of Plan.add."""
+    """The placement group for tasks as keyword arguments of Plan.add, and a strategy that names
+    nodes as an option of ON_NODES."""
     # labels are compared when the Dataset runs, since the engine may not be open yet
     g = group_of(
         {k: v for k, v in given.items() if v is not None and k != "label_selector"}, 1, "a stage"
@@ -122,7 +123,12 @@ def group(given: dict[str, Any]) -> dict[str, Any]:
     why = g["unfit"]() if "unfit" in g else None
     if why is not None:
         raise TaskUnschedulableError(why)
-    return {"group": g["pg"], "bundle": g["bundle"]} if "pg" in g else {}
+    out = {"group": g["pg"], "bundle": g["bundle"]} if "pg" in g else {}
+    return {**out, "node_strategy": given["scheduling_strategy"]} if "where" in g else out
+
+
+# options of an operator that say which nodes may run it
+ON_NODES = ("node_strategy", "label_selector", "fallback_strategy")
 
 
 def as_input(node: Node) -> dict[str, Any]:
@@ -143,8 +149,7 @@ def as_input(node: Node) -> dict[str, Any]:
             "group",
             "bundle",
             "env",
-            "label_selector",
-            "fallback_strategy",
+            *ON_NODES,
         )
         if k in node.options
     }

@@ -10,6 +10,7 @@ struct sk_which_node {
     struct sk_res total;
     struct sk_res used; /* needs of the tasks and actors that were sent there and have not ended */
     uint64_t local_bytes; /* bytes of the task's arguments that lie there */
+    uint64_t spread;      /* number of the last task with `spread` that it got; 0: none */
 };
 
 struct sk_which_task {
@@ -17,6 +18,8 @@ struct sk_which_task {
     uint64_t bytes; /* bytes of all arguments that lie on nodes */
     int64_t avg_ns; /* mean time of the tasks of this shape; 0: not known */
     bool keeps;     /* an actor: it keeps what it takes, so it never waits at a node */
+    bool spread;    /* it goes to the node that has waited longest for such a task, of those with
+                     * room; the places of its arguments do not count */
 };
 
 /* The number of tasks of this shape that a node may have beyond those that can run, so that it has

@@ -1,5 +1,5 @@
 /* which.c - the node for a task, by the time at which it is likely to end. Pure. */
-#include "engine/cluster/which.h"
+#include "engine/cluster/which/which.h"
 
 #define AHEAD_NS 5e6    /* work that waits at a node; a round trip takes 0.1 to 1 ms */
 #define AHEAD_MOST 1000 /* tasks */
@@ -50,8 +50,9 @@ uint32_t sk_which_node(const struct sk_which_task *t, const struct sk_which_node
         SK_DCHECK(over >= 0 && can > 0);
         if (over > sk_which_ahead(t, &n[i].total)) continue;
         double each = t->avg_ns > 0 ? (double)t->avg_ns : UNKNOWN_NS;
-        double ns = over * each / can + (double)(t->bytes - SK_MIN(t->bytes, n[i].local_bytes));
-        double part = part_used(t, &n[i]);
+        uint64_t far = t->spread ? 0 : t->bytes - SK_MIN(t->bytes, n[i].local_bytes);
+        double ns = over * each / can + (double)far;
+        double part = t->spread ? (double)n[i].spread : part_used(t, &n[i]);
         if (best != UINT32_MAX && (ns > best_ns || (ns >= best_ns && part >= best_part))) continue;
         best = i;
         best_ns = ns;
