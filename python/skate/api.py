@@ -169,7 +169,9 @@ def init(
 
     Args:
         address: "local": this machine. "HOST:PORT": a Ray cluster, which needs `pip install
-            "skate[ray]"`; see skate.engine.ray. None or "auto": $SKATE_ADDRESS, or this machine.
+            "skate[ray]"`; see skate.engine.ray. "skate://HOST:PORT,HOST:PORT": nodes that listen
+            there, or "skate://HOST:PORT?nodes=N": N nodes that connect to this process there; see
+            `skate node`. None or "auto": $SKATE_ADDRESS, or this machine.
         num_cpus: CPUs that tasks can ask for. Default: those that this process may use (affinity,
             quota of the cgroup).
         num_gpus: GPUs that tasks can ask for. Default: those of CUDA_VISIBLE_DEVICES, or of the
@@ -223,7 +225,7 @@ def init(
 
     Raises:
         RuntimeError: An engine runs already, or a keyword is unknown.
-        ConnectionError: There is no Ray cluster at the address, or it does not answer.
+        ConnectionError: There is no cluster and no node at the address, or it does not answer.
         TypeError, ValueError: A value has a wrong type, or is out of its range.
 
     Example:

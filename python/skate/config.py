@@ -89,7 +89,7 @@ KNOBS = {
     "address": (
         "",
         "SKATE_ADDRESS",
-        'HOST:PORT of a Ray cluster, for an init() that is given no address, or "auto"; none: this machine',
+        'HOST:PORT of a Ray cluster, or skate://HOST:PORT,... of nodes, for an init() that is given no address, or "auto"; none: this machine',
     ),
     "num_cpus": (cpus, "SKATE_NUM_CPUS", "CPUs to give to tasks"),
     "num_gpus": (gpus, "SKATE_NUM_GPUS", "GPUs to give to tasks"),
@@ -238,8 +238,8 @@ def _cast(name, default, text):
         ) from None
 
 
-# Environment variables that are no knobs: skate's processes pass them to each other, or tests and
-# benchmarks set them.
+# Environment variables that are no knobs: skate's processes pass them to each other, tests and
+# benchmarks set them, or they are secret.
 _OWN_ENV = (
     "SKATE_CTL",
     "SKATE_DEVICES",
@@ -250,6 +250,8 @@ _OWN_ENV = (
     "SKATE_GPUS",
     "SKATE_LIVE_FD",
     "SKATE_MEASURE",
+    "SKATE_SECRET",
+    "SKATE_SECRET_FILE",
     "SKATE_VIEW",
 )
 _told = set()  # the names about which a warning was logged

@@ -16,6 +16,7 @@ from skate._deps import importlib
 # name: what it does, in the order in which they are shown
 COMMANDS = {
     "run": "run a program written for Ray, on skate",
+    "node": "this machine as a node of a program that runs on several",
     "top": "a program that runs, live: operators, workers, store, time left",
     "stack": "what each process does: its task, what the driver waits for, its Python stacks",
     "memory": "memory of each process, and of the object store",

@@ -111,7 +111,7 @@ def arguments(parser: Parser) -> None:
         "--address",
         metavar="HOST:PORT",
         help="run on this Ray cluster a program that imports skate: `import ray` stays Ray itself "
-        "(SKATE_ADDRESS; needs the extra skate[ray])",
+        "(SKATE_ADDRESS; needs the extra skate[ray]); or on nodes: skate://HOST:PORT,... (skate node)",
     )
     parser.add_argument(
         "--page", action="store_true", help="serve a live page of the run (SKATE_PAGE)"
@@ -167,7 +167,8 @@ def program(args: argparse.Namespace) -> int:
     """Runs the program that the arguments name; returns the exit status. Exceptions of the program
     are passed on."""
     kind, what, rest = _what(args.program)
-    if not os.environ.get("SKATE_ADDRESS"):  # the engine over a cluster needs Ray's own package
+    address = os.environ.get("SKATE_ADDRESS", "")
+    if not address or address.startswith("skate://"):  # a Ray cluster needs Ray's own package
         as_ray.as_ray()
     space: dict[str, Any] = {
         "__name__": "__main__",

@@ -82,9 +82,40 @@ if TYPE_CHECKING:
         def close(self) -> None:
             """Stops the engine; it is the last call."""
 
+    class Starter(Protocol):
+        """What starts the nodes of an engine `cluster`, or finds those that others have started. A
+        node is a process that calls node.open_node() and node.serve().
 
-# What starts the nodes of the engine `cluster`, as module:Class.
-STARTERS = {"cluster": "skate.engine.nodes:Here", "ray": "skate.engine.ray:Nodes"}
+        Attributes:
+            conf: What the engine has to know: addresses ("host:port" of each node, by which the
+                driver and the other nodes reach it), job_number, job_secret, and resources (the
+                custom ones of all nodes).
+        """
+
+        conf: dict[str, Any]
+
+        def __init__(
+            self,
+            conf: dict[str, Any],
+            job: bytes,
+            runtime_env: dict[str, Any],
+            address: str | None,
+            num_cpus: float | None,
+        ) -> None:
+            """Has all nodes open and listening; the arguments are those of open_processes(). An
+            error has to come soon, and leaves nothing that runs."""
+
+        def close(self) -> None:
+            """Waits for what it has started; nodes end with the driver's engine, which is closed by
+            then. It is the last call."""
+
+
+# The Starters, as module:Class. Programs may enter their own.
+STARTERS = {
+    "cluster": "skate.engine.nodes:Here",
+    "hosts": "skate.engine.hosts:Hosts",
+    "ray": "skate.engine.ray:Nodes",
+}
 
 # The engines whose workers are processes of this machine.
 HERE = ("local", "cluster")
@@ -135,6 +166,8 @@ def close_processes() -> None:
 def of_address(address: str, name: str | None) -> str:
     """The name of the engine for an address of another machine. ConnectionError if no engine takes
     it."""
+    if address.startswith("skate://"):
+        return name or "hosts"
     if address.startswith("ray://"):
         raise ConnectionError(
             f"skate.init(address={address!r}): Ray Client has no streaming tasks, which skate needs; run this program on a node of the cluster, with the address "
@@ -142,7 +175,7 @@ def of_address(address: str, name: str | None) -> str:
         )
     if not address.rpartition(":")[2].isdigit():
         raise ConnectionError(
-            f'skate.init(address={address!r}): "HOST:PORT" of a Ray cluster is wanted, or nothing for this machine'
+            f'skate.init(address={address!r}): "HOST:PORT" of a Ray cluster or "skate://HOST:PORT,..." is wanted, or nothing for this machine'
         )
     return name or "ray"
 

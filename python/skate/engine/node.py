@@ -1,6 +1,6 @@
 """A node of the engine `cluster`: a process with a local engine, which serves one driver and ends
-with it. nodes.py starts such processes on this machine; ray.py does so on the nodes of a Ray
-cluster."""
+with it. nodes.py starts such processes on this machine, ray.py does so on the nodes of a Ray
+cluster, and hosts.py lets others start them."""
 
 from __future__ import annotations
 
@@ -91,12 +91,22 @@ def open_node(given: Given) -> int:
     )
 
 
-def serve() -> str:
+def settings(conf: dict[str, Any]) -> dict[str, Any]:
+    """The driver's knobs that do not depend on its machine."""
+    own = ("trace", "page", "spill_dir")
+    return {
+        name: conf[name]
+        for name, (default, _, _) in KNOBS.items()
+        if not callable(default) and name not in own
+    }
+
+
+def serve(with_parent: bool = True) -> str:
     """Serves the driver until it has ended, then ends the engine. Returns "", or what happened to
-    the driver."""
+    the driver. with_parent: it ends with the process that has started it, too."""
     parent = os.getppid()
     while (said := _skate.node_wait(LOOK_S)) is None:
-        if os.getppid() != parent:
+        if with_parent and os.getppid() != parent:
             said = "the process that started this node has ended"
             break
     _skate.shutdown()

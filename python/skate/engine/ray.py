@@ -257,7 +257,7 @@ class Nodes:
             n["NodeManagerAddress"],
             job,
             runtime_env,
-            {**_settings(conf), **knobs},
+            {**node.settings(conf), **knobs},
             {k: has.get(k, 0.0) for k in self._names},
             1 + len(self._actors),
             labels={k: v for k, v in n.get("Labels", {}).items() if k != _labels.ID},
@@ -318,13 +318,3 @@ class Nodes:
 
 def _is_users(resource: str) -> bool:
     return resource not in OF_RAY and not resource.startswith("node:")
-
-
-def _settings(conf: dict[str, Any]) -> dict[str, Any]:
-    """The knobs that do not depend on the machine."""
-    own = ("trace", "page", "spill_dir")
-    return {
-        name: conf[name]
-        for name, (default, _, _) in node.KNOBS.items()
-        if not callable(default) and name not in own
-    }

@@ -5,9 +5,10 @@
 #    source ~/.local/share/bash_completion/skate
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
-_shtab_skate_subparsers=(run top stack memory store timeline page explain replay doctor sort bench docs completion)
+_shtab_skate_subparsers=(run node top stack memory store timeline page explain replay doctor sort bench docs completion)
 
 _shtab_skate_run_option_strings=(-h --help --cpus --memory --address --page --trace -m -c)
+_shtab_skate_node_option_strings=(-h --help --listen --connect --secret-file --num-cpus --num-gpus --resources --wait)
 _shtab_skate_top_option_strings=(-h --help --once --interval --json)
 _shtab_skate_stack_option_strings=(-h --help --timeout --json)
 _shtab_skate_memory_option_strings=(-h --help --json)
@@ -25,6 +26,7 @@ _shtab_skate_option_strings=(-h --help --version)
 
 _shtab_skate_run_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_skate_run___trace_COMPGEN=_shtab_compgen_files
+_shtab_skate_node___secret_file_COMPGEN=_shtab_compgen_files
 _shtab_skate_timeline_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_skate_page_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_skate_explain_pos_0_COMPGEN=_shtab_compgen_files
@@ -35,11 +37,13 @@ _shtab_skate_bench___plot_COMPGEN=_shtab_compgen_files
 
 _shtab_skate_sort___format_choices=(csv json parquet)
 _shtab_skate_completion_pos_0_choices=(bash zsh fish)
-_shtab_skate_pos_0_choices=(run top stack memory store timeline page explain replay doctor sort bench docs completion)
+_shtab_skate_pos_0_choices=(run node top stack memory store timeline page explain replay doctor sort bench docs completion)
 
 _shtab_skate_run__h_nargs=0
 _shtab_skate_run___help_nargs=0
 _shtab_skate_run___page_nargs=0
+_shtab_skate_node__h_nargs=0
+_shtab_skate_node___help_nargs=0
 _shtab_skate_top__h_nargs=0
 _shtab_skate_top___help_nargs=0
 _shtab_skate_top___once_nargs=0

@@ -50,8 +50,8 @@ function _shtab_skate_using
   test "$_shtab_skate_cmdpath" = "$argv"
 end
 
-set -g _shtab_skate_commands run top stack memory store timeline page explain replay doctor sort bench docs completion
-set -g _shtab_skate_opts_with_value --address --by --cpus --engines --format --interval --memory --only --output --plot --port --rounds --rows --socket --timeout --trace -c -m -o
+set -g _shtab_skate_commands run node top stack memory store timeline page explain replay doctor sort bench docs completion
+set -g _shtab_skate_opts_with_value --address --by --connect --cpus --engines --format --interval --listen --memory --num-cpus --num-gpus --only --output --plot --port --resources --rounds --rows --secret-file --socket --timeout --trace --wait -c -m -o
 
 complete -c skate -e
 complete -c skate -f
@@ -62,12 +62,21 @@ complete -c skate -n '_shtab_skate_using; and test $_shtab_skate_npos -eq 0' -a 
 complete -c skate -n '_shtab_skate_using run' -s h -l help -d 'show this help message and exit'
 complete -c skate -n '_shtab_skate_using run' -l cpus -x -d 'CPUs to give to tasks (SKATE_NUM_CPUS; default: those that the process may use)'
 complete -c skate -n '_shtab_skate_using run' -l memory -x -d 'memory of the object store and of the workers together, such as 8g: 30 % of it for the store, 70 % for tasks (SKATE_OBJECT_STORE_MEMORY, SKATE_MEMORY; default: that of the machine or of its cgroup)'
-complete -c skate -n '_shtab_skate_using run' -l address -x -d 'run on this Ray cluster a program that imports skate: `import ray` stays Ray itself (SKATE_ADDRESS; needs the extra skate[ray])'
+complete -c skate -n '_shtab_skate_using run' -l address -x -d 'run on this Ray cluster a program that imports skate: `import ray` stays Ray itself (SKATE_ADDRESS; needs the extra skate[ray]); or on nodes: skate://HOST:PORT,... (skate node)'
 complete -c skate -n '_shtab_skate_using run' -l page -d 'serve a live page of the run (SKATE_PAGE)'
 complete -c skate -n '_shtab_skate_using run' -l trace -xka "(__fish_complete_path (commandline -ct))" -d 'write a record of the run into FILE, for `skate timeline` and `skate page` (SKATE_TRACE)'
 complete -c skate -n '_shtab_skate_using run' -s m -x -d 'run a module'
 complete -c skate -n '_shtab_skate_using run' -s c -x -d 'run a text as a program'
 complete -c skate -n '_shtab_skate_using run; and test $_shtab_skate_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the program, then its arguments'
+complete -c skate -n '_shtab_skate_using; and test $_shtab_skate_npos -eq 0' -a node -d 'this machine as a node of a program that runs on several'
+complete -c skate -n '_shtab_skate_using node' -s h -l help -d 'show this help message and exit'
+complete -c skate -n '_shtab_skate_using node' -l listen -x -d 'an address of this machine, at which the program finds it; port 0: a free one, which is printed'
+complete -c skate -n '_shtab_skate_using node' -l connect -x -d 'where the program listens, or will; the node tries until it is there'
+complete -c skate -n '_shtab_skate_using node' -l secret-file -xka "(__fish_complete_path (commandline -ct))" -d 'a file with the secret (default: SKATE_SECRET_FILE, or the text of SKATE_SECRET)'
+complete -c skate -n '_shtab_skate_using node' -l num-cpus -x -d 'CPUs to give to tasks (default: all)'
+complete -c skate -n '_shtab_skate_using node' -l num-gpus -x -d 'GPUs to give to tasks (default: all)'
+complete -c skate -n '_shtab_skate_using node' -l resources -x -d 'custom resources that tasks can ask for, such as '"'"'{"disk": 2}'"'"''
+complete -c skate -n '_shtab_skate_using node' -l wait -x -d 'seconds to wait for the program (default: 600)'
 complete -c skate -n '_shtab_skate_using; and test $_shtab_skate_npos -eq 0' -a top -d 'a program that runs, live: operators, workers, store, time left'
 complete -c skate -n '_shtab_skate_using top' -s h -l help -d 'show this help message and exit'
 complete -c skate -n '_shtab_skate_using top' -l once -d 'print the present state, and end'

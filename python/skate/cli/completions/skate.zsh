@@ -16,6 +16,7 @@ _shtab_skate_commands() {
     doctor:'whether this machine suits skate, and what to change'
     explain:'the plans of a program'"'"'s Datasets, instead of their runs'
     memory:'memory of each process, and of the object store'
+    node:'this machine as a node of a program that runs on several'
     page:'a page for the browser of a run, while it goes on or after it'
     replay:'run the batch that made a function of a Dataset fail again, under pdb'
     run:'run a program written for Ray, on skate'
@@ -99,6 +100,20 @@ _shtab_skate_memory_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_skate_memory_defaults_added=0
 
+_shtab_skate_node_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--listen[an address of this machine, at which the program finds it\; port 0\: a free one, which is printed]:HOST:PORT:"
+  "--connect[where the program listens, or will\; the node tries until it is there]:HOST:PORT:"
+  "--secret-file[a file with the secret (default\: SKATE_SECRET_FILE, or the text of SKATE_SECRET)]:FILE:_files"
+  "--num-cpus[CPUs to give to tasks (default\: all)]:N:"
+  "--num-gpus[GPUs to give to tasks (default\: all)]:N:"
+  "--resources[custom resources that tasks can ask for, such as \'\{\"disk\"\: 2\}\']:JSON:"
+  "--wait[seconds to wait for the program (default\: 600)]:S:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_skate_node_defaults_added=0
+
 _shtab_skate_page_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--port[the port at 127.0.0.1 (default\: any that is free)]:N:"
@@ -123,7 +138,7 @@ _shtab_skate_run_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--cpus[CPUs to give to tasks (SKATE_NUM_CPUS\; default\: those that the process may use)]:N:"
   "--memory[memory of the object store and of the workers together, such as 8g\: 30 \% of it for the store, 70 \% for tasks (SKATE_OBJECT_STORE_MEMORY, SKATE_MEMORY\; default\: that of the machine or of its cgroup)]:SIZE:"
-  "--address[run on this Ray cluster a program that imports skate\: \`import ray\` stays Ray itself (SKATE_ADDRESS\; needs the extra skate\[ray\])]:HOST:PORT:"
+  "--address[run on this Ray cluster a program that imports skate\: \`import ray\` stays Ray itself (SKATE_ADDRESS\; needs the extra skate\[ray\])\; or on nodes\: skate\:\/\/HOST\:PORT,... (skate node)]:HOST:PORT:"
   "--page[serve a live page of the run (SKATE_PAGE)]"
   "--trace[write a record of the run into FILE, for \`skate timeline\` and \`skate page\` (SKATE_TRACE)]:FILE:_files"
   "-m[run a module]:MODULE:"
@@ -212,6 +227,7 @@ _shtab_skate() {
         doctor) _arguments -C -s $_shtab_skate_doctor_options ;;
         explain) _arguments -C -s $_shtab_skate_explain_options ;;
         memory) _arguments -C -s $_shtab_skate_memory_options ;;
+        node) _arguments -C -s $_shtab_skate_node_options ;;
         page) _arguments -C -s $_shtab_skate_page_options ;;
         replay) _arguments -C -s $_shtab_skate_replay_options ;;
         run) _arguments -C -s $_shtab_skate_run_options ;;
