@@ -158,9 +158,9 @@ def open_processes(
 def close_processes() -> None:
     """Waits for the end of the processes that open_processes() has started. The engine is closed."""
     global _nodes
-    if _nodes is not None:
-        _nodes.close()
-        _nodes = None
+    nodes, _nodes = _nodes, None
+    if nodes is not None:
+        nodes.close()
 
 
 def of_address(address: str, name: str | None) -> str:
