@@ -472,7 +472,6 @@ def get_actor(name, namespace=None):
     if namespace is not None:
         options._name("namespace", namespace)
     space = _space(namespace)
-    _knows_names(space)
     found = _skate.actor_find(name, space)
     if found is None:
         raise ValueError(
@@ -485,20 +484,11 @@ def get_actor(name, namespace=None):
 def list_named_actors(all_namespaces=False):
     """Names of the living actors of this job's namespace; with all_namespaces=True a list of
     {"name":, "namespace":}."""
-    _knows_names(None)
     rows = _skate.actor_names()
     if all_namespaces:
         return [{"name": n, "namespace": s} for s, n in rows]
     here = _space(None)
     return [n for s, n in rows if s == here]
-
-
-def _knows_names(space):
-    """Raises an error if the names of actors in the namespace are not known here."""
-    if _job.facts().get("on_node") and not (space or "").startswith(_job.SERVED):
-        raise NotImplementedError(
-            "the names of actors are known to the driver only: code that runs on a node of the engine cluster cannot look for them or give them"
-        )
 
 
 def _space(namespace):
@@ -590,7 +580,6 @@ class ActorClass:
         if o.get("name") is not None:
             more["actor_name"] = o["name"]
             more["space"] = o.get("namespace") or space
-            _knows_names(more["space"])
             more["meta"] = cloudpickle.dumps(self._meta, protocol=5)
         init = cls.__init__ if hasattr(cls.__init__, "__code__") else None
         unfit = options.parts_of_units(o)

@@ -15,6 +15,21 @@
 #define SK_ID_PLACES 1023u
 static inline uint64_t sk_id_place(uint64_t id) { return id / SK_ID_RANGE; }
 
+/* What is asked of the server about names of actors, which all engines of a cluster share. */
+enum sk_name_what {
+    SK_NAME_FIND = 1, /* which actor has the name? */
+    SK_NAME_LIST,     /* all names */
+    SK_NAME_CLAIM,    /* `actor`, which is about to be made here, wants the name */
+    /* without an answer: the name of `actor` is free; the actor of the answer `ask` is held */
+    SK_NAME_FREE,
+    SK_NAME_GOT,
+};
+struct sk_foreign_name {
+    uint32_t what; /* enum sk_name_what */
+    sk_aid actor;                      /* CLAIM, FREE */
+    struct sk_bytes space, name, meta; /* FIND, CLAIM (with meta) */
+};
+
 /* The server. Its functions are called with the engine's lock held: they must neither block nor
  * call the engine. Of one object they are called in the order in which things happen, but that
  * `dropped` may come late: after `held` and `wanted` of the next time that the object is met, which
@@ -40,6 +55,8 @@ struct sk_foreign {
      * without returns), is to be cancelled. flags: SK_CANCEL_*. It may have ended, or be unknown.
      */
     void (*cancelled)(struct sk_foreign *f, sk_oid o, uint32_t flags);
+    /* To be answered by `answer`, but for FREE (ask 0). The server copies what it needs. */
+    void (*asked)(struct sk_foreign *f, uint64_t ask, const struct sk_foreign_name *n);
     /* A foreign actor is killed (actor_end). */
     void (*killed)(struct sk_foreign *f, sk_aid a, bool no_restart);
 };
@@ -55,6 +72,10 @@ struct sk_foreign_ops {
     sk_rc (*bring)(struct sk_engine *e, sk_oid o, const struct sk_payload *p, struct sk_err *err);
     /* A call of `called` with this first return has ended. */
     void (*ended)(struct sk_engine *e, sk_oid first);
+    /* Answers `asked`. rc not SK_OK: `bytes` says why. FIND: the actor, and its meta; the id of its
+     * `ready` object is one less; whoever answers keeps both until this call is over, which takes
+     * references. LIST: as sk_actors_ops.names. */
+    void (*answer)(struct sk_engine *e, uint64_t ask, sk_rc rc, sk_aid a, struct sk_bytes bytes);
 };
 
 #endif

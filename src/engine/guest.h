@@ -101,14 +101,16 @@ enum sk_guest_news_kind {
     SK_NEWS_CALLED,  /* the node calls the actor spec->actor; its returns are named first, ... */
     SK_NEWS_ENDED,   /* the call of an actor there, with the first return `id`, has ended */
     SK_NEWS_KILLED,  /* the node kills actor `id` */
+    SK_NEWS_NAME,    /* the node asks about names of actors; `id` is the number of the question */
     SK_NEWS_STOPPED, /* the node cancels its call `id`, or the task that makes object `id` */
     /* the node is lost, with its references, and the objects and actors of its place */
     SK_NEWS_LOST,
 };
 struct sk_guest_news {
     enum sk_guest_news_kind kind;
-    bool no_restart; /* KILLED */
-    uint32_t flags;  /* STOPPED: SK_CANCEL_* */
+    bool no_restart;                     /* KILLED */
+    uint32_t flags;                      /* STOPPED: SK_CANCEL_* */
+    const struct sk_foreign_name *asked; /* NAME */
     uint64_t id, size;
     uint64_t place;              /* of the node's ids (foreign.h) */
     struct sk_guest_value value; /* taken over by the host */
@@ -130,6 +132,10 @@ struct sk_guest_ref_ops {
     /* Cancels the task that makes object `id` of a node, or the call with the first return `id`.
      * `of` is an id of that node: the object, or the actor. */
     void (*stop)(void *ctx, uint64_t of, uint64_t id, uint32_t flags);
+    /* Answers SK_NEWS_NAME, as sk_foreign_ops.answer. The actor is kept until the node says
+     * SK_NAME_GOT. */
+    void (*named)(void *ctx, uint32_t node, uint64_t ask, sk_rc rc, uint64_t actor,
+                  struct sk_bytes bytes);
     void (*kill)(void *ctx, uint64_t actor, bool no_restart);
 };
 struct sk_guest_ops {

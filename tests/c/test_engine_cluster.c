@@ -1096,6 +1096,118 @@ TEST(cluster_cancels_what_other_sides_make) {
     cluster_close(0);
 }
 
+/* ---- names of actors */
+
+/* Makes a counter that begins with 1000, named as its argument 0; argument 1: detached. Gives 0, or
+ * the code of the error. */
+TASK(cl_names) {
+    struct sk_engine *e = t->engine;
+    char name[20];
+    memcpy(name, t->args[0].data, t->args[0].len);
+    name[t->args[0].len] = 0;
+    for (int i = 0; i < 2; i++) {
+        const char *fn = i ? "cl_count" : "cl_counter";
+        SK_TRY(e->ops->define(e, fid_of(fn), fn, (struct sk_bytes){fn, strlen(fn)}, err));
+    }
+    struct sk_actor_opts o = {
+        .name = name, .space = "s", .meta = {"made", 4}, .detached = arg_i64(t, 1) != 0};
+    struct sk_actor_spec s = {
+        .init = spec_of(&(struct job){.fn = "cl_counter", .a = {VAL(1000)}, .n_a = 1}), .opts = &o};
+    sk_aid a;
+    sk_oid ready;
+    sk_rc rc = e->ops->actor_create(e, &s, &a, &ready, err);
+    if (rc != SK_OK) return ret_i64(t, 0, rc, err);
+    sk_actor_release(e, a);
+    e->ops->release(e, ready);
+    return ret_i64(t, 0, 0, err);
+}
+/* Finds a counter by its name, and adds argument 1; with a third argument it is killed then. */
+TASK(cl_finds) {
+    struct sk_engine *e = t->engine;
+    char name[20], names[200];
+    sk_aid a;
+    sk_oid ready, r;
+    struct sk_bytes meta;
+    int64_t x = 0;
+    memcpy(name, t->args[0].data, t->args[0].len);
+    name[t->args[0].len] = 0;
+    sk_rc rc = e->actors->find(e, "s", name, &a, &ready, &meta, err);
+    if (rc == SK_ENOENT) return ret_i64(t, 0, -1, err);
+    SK_TRY(rc);
+    sk_free((void *)(uintptr_t)meta.p);
+    if (meta.n != 4 || e->actors->names(e, names, sizeof names) != 3 + strlen(name) ||
+        strcmp(names + 2, name) != 0)
+        return SK_EINVAL;
+    SK_TRY(submit_count(e, a.v, &VAL(arg_i64(t, 1)), &r, err));
+    rc = get_i64(e, r, &x, err);
+    e->ops->release(e, r);
+    if (t->n_args > 2) SK_TRY(e->ops->actor_end(e, a, true, err));
+    sk_actor_release(e, a);
+    e->ops->release(e, ready);
+    return rc == SK_OK ? ret_i64(t, 0, x, err) : rc;
+}
+static int64_t by_name(const char *fn, const char *name, int64_t x, uint32_t node, bool kills) {
+    struct job j = {.fn = fn,
+                    .a = {{.kind = KIND_BLOB, .bytes = {name, strlen(name)}}, VAL(x), VAL(1)},
+                    .n_a = 2 + kills,
+                    .node = node,
+                    .node_only = true};
+    return eng_take(eng_job(&j));
+}
+static bool no_names(void *arg) {
+    (void)arg;
+    return sk_list_empty(&sk_container_of(eng, struct sk_ghost, e)->actor_names);
+}
+
+TEST(cluster_names_of_actors_in_tasks) {
+    cluster_open(2, &(struct eng_opt){.cpus = 3});
+    sk_aid a;
+    sk_oid ready;
+    char text[300];
+    /* an actor of the driver */
+    CHECK_OK(named("cl_counter", "mine", false, 0, &a, &ready));
+    for (uint32_t node = 1; node <= 2; node++)
+        CHECK_EQ(by_name("cl_finds", "mine", 1, node, false), 7 + node);
+    CHECK_EQ(by_name("cl_names", "mine", 0, 1, false), SK_EEXIST);
+    CHECK_EQ(by_name("cl_finds", "other", 1, 1, false), -1);
+    CHECK_EQ(by_name("cl_finds", "mine", 1, 1, true), 10);
+    CHECK(eng_drive_until(no_names, NULL));
+    CHECK_EQ(by_name("cl_finds", "mine", 1, 2, false), -1);
+    sk_actor_release(eng, a);
+    eng_release(ready);
+    /* one of a task: found everywhere, and its name is free when it is dead */
+    for (uint32_t from = 1; from <= 2; from++) {
+        CHECK_EQ(by_name("cl_names", "theirs", 1, from, false), 0);
+        CHECK_EQ(by_name("cl_names", "theirs", 1, 3 - from, false), SK_EEXIST);
+        CHECK_EQ(by_name("cl_names", "theirs", 1, from, false), SK_EEXIST);
+        CHECK_EQ(named("cl_counter", "theirs", false, 0, &a, &ready), SK_EEXIST);
+        for (uint32_t node = 1; node <= 2; node++)
+            CHECK_EQ(by_name("cl_finds", "theirs", 1, node, false), 1000 + node);
+        struct sk_bytes meta;
+        CHECK_OK(eng->actors->find(eng, "s", "theirs", &a, &ready, &meta, NULL));
+        CHECK(meta.n == 4 && !memcmp(meta.p, "made", 4));
+        sk_free((void *)(uintptr_t)meta.p);
+        struct handle h = {a.v, ready.v};
+        CHECK_EQ(eng_take(call_count(&h, (struct sk_arg)VAL(1))), 1003);
+        if (from == 1) CHECK_OK(eng->ops->actor_end(eng, a, true, NULL));
+        else CHECK_EQ(by_name("cl_finds", "theirs", 1, 1, true), 1004);
+        CHECK(eng_drive_until(no_names, NULL));
+        CHECK_EQ(eng_error(call_count(&h, (struct sk_arg)VAL(1)), text, sizeof text), SK_EACTOR);
+        handle_release(&h);
+    }
+    /* not detached: it goes with its last handle */
+    CHECK_EQ(by_name("cl_names", "short", 0, 1, false), 0);
+    CHECK(eng_drive_until(no_names, NULL));
+    cluster_settle(0);
+    /* a node is killed: the names of its actors are free */
+    CHECK_EQ(by_name("cl_names", "theirs", 1, 2, false), 0);
+    CHECK(kill(cl.pid[1], SIGKILL) == 0);
+    CHECK(eng_drive_until(no_names, NULL));
+    CHECK_EQ(by_name("cl_names", "theirs", 0, 1, false), 0);
+    cluster_settle(1u << 1);
+    cluster_close(1u << 1);
+}
+
 TEST(cluster_references_of_a_killed_node) {
     cluster_open(3, &(struct eng_opt){.cpus = 2});
     char text[2000];

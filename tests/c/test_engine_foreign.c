@@ -18,11 +18,14 @@ static struct {
     sk_oid held[MOST], wanted[MOST], dropped[MOST];
     _Atomic uint32_t n_held, n_wanted, n_dropped, n_called, n_killed, n_cancelled;
     sk_oid cancelled;
+    _Atomic uint32_t n_asked;
+    uint64_t ask;
+    struct sk_foreign_name name;
     uint32_t flags;
     sk_oid first, arg, inner; /* of the last call: its first return, argument 1, reference inside */
     int64_t value;            /* its argument 0 */
     uint32_t n_returns;
-    char name[40];
+    char fn_name[40];
     size_t def_n;
 } s;
 
@@ -53,7 +56,7 @@ static void called(struct sk_foreign *f, const struct sk_task_spec *t, struct sk
     s.first = first;
     s.n_returns = t->n_returns;
     s.def_n = def.n;
-    snprintf(s.name, sizeof s.name, "%s", t->name);
+    snprintf(s.fn_name, sizeof s.fn_name, "%s", t->name);
     s.n_called++;
 }
 static void cancelled(struct sk_foreign *f, sk_oid o, uint32_t flags) {
@@ -61,6 +64,14 @@ static void cancelled(struct sk_foreign *f, sk_oid o, uint32_t flags) {
     s.cancelled = o;
     s.flags = flags;
     s.n_cancelled++;
+}
+static void asked(struct sk_foreign *f, uint64_t ask, const struct sk_foreign_name *n) {
+    (void)f;
+    CHECK(ask || n->what == SK_NAME_FREE);
+    CHECK(!n->name.n || (n->name.n == 1 && *(const char *)n->name.p == 'n'));
+    s.ask = ask;
+    s.name = *n;
+    s.n_asked++;
 }
 static void killed(struct sk_foreign *f, sk_aid a, bool no_restart) {
     (void)f;
@@ -72,7 +83,7 @@ static void open_served(const struct eng_opt *o) {
     struct sk_err err;
     struct eng_opt own = *o;
     memset(&s, 0, sizeof s);
-    s.f = (struct sk_foreign){held, wanted, dropped, called, cancelled, killed};
+    s.f = (struct sk_foreign){held, wanted, dropped, called, cancelled, asked, killed};
     own.id_base = SK_ID_RANGE;
     eng_open(&own);
     CHECK_OK_ERR(eng->foreign->serve(eng, &s.f, &err), &err);
@@ -270,7 +281,7 @@ TEST(foreign_actors_are_called_by_the_server) {
     OPEN();
     sk_oid r = eng_job(&(struct job){.fn = "fo_calls", .a = {VAL(1)}, .n_a = 1});
     UNTIL(is_called, 1);
-    CHECK(s.value == 41 && s.n_returns == 2 && !strcmp(s.name, "method") && s.inner.v == THERE);
+    CHECK(s.value == 41 && s.n_returns == 2 && !strcmp(s.fn_name, "method") && s.inner.v == THERE);
     CHECK(s.def_n > 0);
     CHECK_EQ(eng_i64(s.arg), 7); /* the server has a reference to it */
     UNTIL(is_wanted, 1);
@@ -339,6 +350,116 @@ TEST(foreign_calls_are_counted_and_cancelled) {
     CHECK_EQ(eng_take(r), 9);
     for (int i = 0; i < 2; i++) eng_release(there); /* of the calls */
     eng->foreign->ended(eng, s.first);
+    eng_settle();
+    eng_close();
+}
+
+TASK(fo_nothing_actor) { return ret_i64(t, 0, 1, err); }
+TASK(
+    fo_names) { /* makes an actor named n (argument 0: again, which is refused), and looks for it */
+    struct sk_engine *e = t->engine;
+    struct sk_actor_spec spec = {.init = spec_of(&(struct job){.fn = "fo_nothing_actor"}),
+                                 .opts = &(struct sk_actor_opts){.name = "n", .meta = {"abc", 3}}};
+    sk_aid a, b;
+    sk_oid ready, other;
+    struct sk_bytes meta;
+    char names[10];
+    SK_TRY(e->ops->define(e, fid_of("fo_nothing_actor"), "fo_nothing_actor",
+                          (struct sk_bytes){"fo_nothing_actor", 16}, err));
+    sk_rc rc = e->ops->actor_create(e, &spec, &a, &ready, err);
+    if (arg_i64(t, 0)) return rc == SK_EEXIST ? ret_i64(t, 0, rc, err) : SK_EINVAL;
+    SK_TRY(rc);
+    SK_TRY(e->actors->find(e, NULL, "n", &b, &other, &meta, err)); /* known here */
+    if (b.v != a.v || meta.n != 3) return SK_EINVAL;
+    sk_free((void *)(uintptr_t)meta.p);
+    sk_actor_release(e, b);
+    e->ops->release(e, other);
+    if (e->actors->names(e, names, sizeof names) != 3 || names[1] != 'n') return SK_EINVAL;
+    SK_TRY(e->ops->actor_end(e, a, true, err));
+    sk_actor_release(e, a);
+    e->ops->release(e, ready);
+    return ret_i64(t, 0, 1, err);
+}
+TASK(fo_finds) { /* finds ACTOR by its name, and calls it */
+    struct sk_engine *e = t->engine;
+    sk_aid a;
+    sk_oid ready, r;
+    struct sk_bytes meta;
+    int64_t x;
+    SK_TRY(e->actors->find(e, "", "n", &a, &ready, &meta, err));
+    if (a.v != ACTOR || ready.v != ACTOR - 1 || meta.n != 4) return SK_EINVAL;
+    sk_free((void *)(uintptr_t)meta.p);
+    struct sk_task_spec call = {.fn = t->fn,
+                                .name = "method",
+                                .args = (const struct sk_arg[]){VAL(41), VAL(1)},
+                                .n_args = 2,
+                                .contains = &ready,
+                                .n_contains = 1,
+                                .n_returns = 1,
+                                .actor = a};
+    SK_TRY(e->ops->submit(e, &call, &r, NULL, err));
+    SK_TRY(get_i64(e, r, &x, err));
+    e->ops->release(e, r);
+    sk_actor_release(e, a);
+    e->ops->release(e, ready);
+    return ret_i64(t, 0, x, err);
+}
+static bool is_asked(void *arg) { return s.n_asked >= *(uint32_t *)arg; }
+static void answer(sk_rc rc, uint64_t actor, const char *text) {
+    eng->foreign->answer(eng, s.ask, rc, (sk_aid){actor}, (struct sk_bytes){text, strlen(text)});
+}
+
+TEST(foreign_names_are_asked_for) {
+    OPEN();
+    char text[400];
+    /* an actor gets its name when the server agrees, is found here, and lets its name go */
+    sk_oid r = eng_job(&(struct job){.fn = "fo_names", .a = {VAL(0)}, .n_a = 1});
+    UNTIL(is_asked, 1);
+    CHECK(s.name.what == SK_NAME_CLAIM);
+    uint64_t actor = s.name.actor.v;
+    answer(SK_OK, 0, "");
+    UNTIL(is_asked, 2);
+    CHECK(s.name.what == SK_NAME_LIST);
+    eng->foreign->answer(eng, s.ask, SK_OK, (sk_aid){0}, (struct sk_bytes){"\0n", 3});
+    UNTIL(is_asked, 3);
+    CHECK(s.name.what == SK_NAME_FREE && s.name.actor.v == actor && !s.ask);
+    CHECK_EQ(eng_take(r), 1);
+    /* a name that is taken; an answer that nobody waits for */
+    r = eng_job(&(struct job){.fn = "fo_names", .a = {VAL(1)}, .n_a = 1});
+    UNTIL(is_asked, 4);
+    answer(SK_EEXIST, 0, "it is taken");
+    CHECK_EQ(eng_take(r), SK_EEXIST);
+    UNTIL(is_asked, 5); /* FREE, of what was not given: the server knows no such actor */
+    answer(SK_OK, 0, "");
+    /* an actor of another engine */
+    r = eng_job(&(struct job){.fn = "fo_finds"});
+    UNTIL(is_asked, 6);
+    CHECK(s.name.what == SK_NAME_FIND && s.name.name.n == 1);
+    answer(SK_OK, ACTOR, "meta");
+    UNTIL(is_called, 1);
+    CHECK_OK(bring_i64(s.first, 8));
+    CHECK_EQ(eng_take(r), 8);
+    CHECK(s.held[0].v == ACTOR && s.held[1].v == ACTOR - 1);
+    eng_release((sk_oid){ACTOR - 1}); /* of the call */
+    eng->foreign->ended(eng, s.first);
+    r = eng_job(&(struct job){.fn = "fo_finds"});
+    UNTIL(is_asked, 7);
+    answer(SK_ENOENT, 0, "there is none");
+    CHECK_EQ(eng_error(r, text, sizeof text), SK_ENOENT);
+    /* the worker that waits dies: a name that comes is free again, an actor is nobody's */
+    for (int k = 0; k < 2; k++) {
+        struct sk_worker_info w[8];
+        uint32_t n_asked = s.n_asked;
+        r = eng_job(&(struct job){.fn = k ? "fo_finds" : "fo_names", .a = {VAL(0)}, .n_a = 1});
+        UNTIL(is_asked, n_asked + 1);
+        size_t n = eng->state->workers(eng, w, SK_COUNT(w));
+        for (size_t i = 0; i < n; i++)
+            if (w[i].pid > 0) kill(w[i].pid, SIGKILL);
+        CHECK_EQ(eng_error(r, text, sizeof text), SK_EDEAD);
+        answer(SK_OK, k ? ACTOR : 0, "");
+        CHECK_EQ(s.n_asked, n_asked + 1 + !k);
+        CHECK(k || s.name.what == SK_NAME_FREE);
+    }
     eng_settle();
     eng_close();
 }

@@ -548,13 +548,21 @@ static void g_stop(void *ctx, uint64_t of, uint64_t id, uint32_t flags) {
     (void)unlock(c, SK_OK, false);
 }
 
+static void g_named(void *ctx, uint32_t node, uint64_t ask, sk_rc rc, uint64_t actor,
+                    struct sk_bytes bytes) {
+    struct sk_cluster *c = lock(ctx);
+    sk_book_named(c->book, node, ask, rc, actor, bytes);
+    (void)unlock(c, SK_OK, false);
+}
+
 static const struct sk_guest_ref_ops ref_ops = {.hold = g_hold,
                                                 .unhold = g_unhold,
                                                 .there = g_there,
                                                 .call = g_call,
                                                 .ended = g_ended,
                                                 .kill = g_kill,
-                                                .stop = g_stop};
+                                                .stop = g_stop,
+                                                .named = g_named};
 static sk_rc g_join(void *ctx, const char *address, uint32_t *number, struct sk_err *err) {
     struct sk_cluster *c = ctx;
     struct joining j = {.deadline_ns = sk_deadline_ns(c->conf.patience_ns)};

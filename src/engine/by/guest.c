@@ -2,7 +2,7 @@
  * (guest.h; those in Python come through py/guest/guest.c). This file has the public calls;
  * objects, tasks and the thread that talks to the guest are in engine/guest/.
  *
- * Not here: names of actors, placement groups, rows of state: these side tables
+ * Not here: placement groups, rows of state: these side tables
  * are NULL. Calls only queue orders; the one call that enters the guest is `get` of a value that
  * lies with the guest. So a thread that holds a lock of the guest's language, or waits for one,
  * may make any other call. Cost: what the guest takes, and about 1 us a call besides. */
@@ -234,7 +234,8 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
                             .max_task_retries = o.max_task_retries,
                             .is_async = o.is_async};
     sk_list_init(&a->callers);
-    SK_GO(sk_names_add(&x->actor_names, "actor", o.space, o.name, o.meta, a, &a->name, err));
+    SK_GO(sk_names_add(&x->actor_names, "actor", o.space, o.name, o.meta, sk_gname_owner(id + 1),
+                       &a->name, err));
     if (x->g.actors && o.n_groups) {
         if (!(a->groups = sk_memdup(TAG, o.groups, o.n_groups * sizeof *o.groups)))
             SK_GO(SK_ERR(err, SK_ENOMEM, "actor"));
@@ -454,20 +455,19 @@ static sk_rc op_actor_find(struct sk_engine *e, const char *space, const char *n
     struct sk_ghost *x = of(e);
     sk_rc rc = begin(x, err);
     if (rc != SK_OK) return end(x, rc);
-    struct sk_bytes in = {space, space ? strlen(space) : 0};
-    struct sk_name *n = sk_names_find(&x->actor_names, in, (struct sk_bytes){name, strlen(name)});
-    struct sk_gactor *a = n ? n->owner : NULL;
-    if (!a || sk_own_ref(x->own, a->ready, ME, 1, NULL) != SK_OK)
-        return end(x, SK_ERR(err, SK_ENOENT, "there is no living actor named '%s'", name));
-    void *copy = sk_memdup(TAG, n->meta.n ? n->meta.p : "", n->meta.n ? n->meta.n : 1);
+    struct sk_bytes in = {space, space ? strlen(space) : 0}, about;
+    uint64_t id;
+    rc = sk_gname_find(x, in, (struct sk_bytes){name, strlen(name)}, &id, &about, err);
+    if (rc != SK_OK) return end(x, rc);
+    void *copy = sk_memdup(TAG, about.n ? about.p : "", about.n + !about.n);
     if (!copy) {
-        sk_gobj_unref(x, a->ready);
+        sk_gref_release(x, id);
+        sk_gref_release(x, id - 1);
         return end(x, SK_ERR(err, SK_ENOMEM, "actor %s", name));
     }
-    a->n_handles++;
-    out->v = a->id;
-    ready->v = a->ready;
-    *meta = (struct sk_bytes){copy, n->meta.n};
+    out->v = id;
+    ready->v = id - 1;
+    *meta = (struct sk_bytes){copy, about.n};
     return end(x, SK_OK);
 }
 static size_t op_actor_names(struct sk_engine *e, char *buf, size_t cap) {
@@ -669,6 +669,8 @@ static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **ou
                               .no_inner = !conf->guest->refs};
     x->g = *conf->guest;
     x->task_retries = conf->task_retries;
+    x->hook = conf->named;
+    x->hook_ctx = conf->named_ctx;
     x->next_id = 1;
     sk_list_init(&x->waiting);
     sk_list_init(&x->told);
@@ -678,6 +680,7 @@ static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **ou
     sk_map_init(&x->actors, TAG);
     sk_map_init(&x->streams, TAG);
     sk_map_init(&x->abroad, TAG);
+    sk_map_init(&x->named, TAG);
     sk_map_init(&x->watches, TAG);
     pthread_mutex_init(&x->mu, NULL);
     pthread_condattr_init(&ca);

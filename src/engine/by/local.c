@@ -37,6 +37,7 @@ static void free_all(struct sk_local *l) {
     sk_promises_free(l);
     sk_vec_free(&l->foreign.met);
     sk_abroad_free(l);
+    sk_named_free(l);
     if (l->store) {
         sk_store_get_stats(l->store, &st);
         sk_store_destroy(l->store);
@@ -143,6 +144,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     sk_lgraphs_init(l, conf->graphs);
     sk_promises_init(l);
     sk_abroad_init(l);
+    sk_named_init(l);
     sk_stored_init(l);
     sk_space_init(l);
     sk_moves_init(l);

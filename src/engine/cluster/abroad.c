@@ -48,7 +48,7 @@ struct made { /* a call of an actor of another engine, until it has ended; its k
     struct sk_outbox say; /* the messages */
 };
 
-enum what { HELD = 1, WANTED, DROPPED, CALLED, KILLED, CANCELLED, EXISTS, OVER };
+enum what { HELD = 1, WANTED, DROPPED, CALLED, KILLED, CANCELLED, ASKED, EXISTS, OVER };
 struct news {
     enum what what;
     uint64_t id; /* object; EXISTS: name; OVER: tag */
@@ -56,7 +56,8 @@ struct news {
     bool flag;      /* KILLED: no restart */
     uint32_t flags; /* CANCELLED */
     struct made *call;
-    sk_oid oid; /* OVER: the error object, with a reference */
+    struct sk_outbox say; /* ASKED: the message */
+    sk_oid oid;           /* OVER: the error object, with a reference */
 };
 
 struct sk_arefs {
@@ -113,6 +114,13 @@ static void f_killed(struct sk_foreign *f, sk_aid a, bool no_restart) {
 
 static void f_cancelled(struct sk_foreign *f, sk_oid o, uint32_t flags) {
     queue(of(f), (struct news){.what = CANCELLED, .id = o.v, .flags = flags});
+}
+
+static void f_asked(struct sk_foreign *f, uint64_t ask, const struct sk_foreign_name *name) {
+    struct news n = {.what = ASKED};
+    struct sk_cmsg m = {.type = SK_CMSG_NAME, .name = {ask, *name}};
+    if (sk_cmsg_put(&n.say, &m, NULL) != SK_OK) abort(); /* somebody would wait for ever */
+    queue(of(f), n);
 }
 
 static void *args_of(const struct sk_task_spec *s, struct sk_wr *w) {
@@ -417,14 +425,14 @@ static void made_free(struct sk_arefs *r, struct made *c) {
     sk_free(c);
 }
 
-static void called(struct sk_arefs *r, struct made *c) {
-    SK_ASSERT(!sk_map_get(&r->made, c->first));
-    for (size_t at = 0; at < c->say.n;) {
+/* Sends messages that were written when the engine said something. */
+static void said(struct sk_arefs *r, struct sk_outbox *o) {
+    for (size_t at = 0; at < o->n;) {
         uint64_t body;
         uint32_t type;
         struct sk_cmsg m;
-        sk_cmsg_head(c->say.p + at, &body, &type);
-        if (sk_cmsg_read(type, (struct sk_bytes){c->say.p + at + SK_CMSG_HEAD, body}, &m, NULL) !=
+        sk_cmsg_head(o->p + at, &body, &type);
+        if (sk_cmsg_read(type, (struct sk_bytes){o->p + at + SK_CMSG_HEAD, body}, &m, NULL) !=
             SK_OK)
             abort(); /* it was written here */
         at += SK_CMSG_HEAD + body;
@@ -432,8 +440,13 @@ static void called(struct sk_arefs *r, struct made *c) {
         if (m.type == SK_CMSG_DEFINE) put(&r->defined, m.define.fn, r);
         r->h.send(r->h.ctx, &m);
     }
-    sk_free(c->say.p);
-    c->say = (struct sk_outbox){0};
+    sk_free(o->p);
+    *o = (struct sk_outbox){0};
+}
+
+static void called(struct sk_arefs *r, struct made *c) {
+    SK_ASSERT(!sk_map_get(&r->made, c->first));
+    said(r, &c->say);
     for (uint32_t i = 0; i < c->n_returns; i++) {
         struct owed *o = zeros(sizeof *o);
         o->call = c;
@@ -463,6 +476,7 @@ void sk_arefs_news(struct sk_arefs *r, void *news) {
     struct lent *l;
     if (r->over) {
         if (n->call) made_free(r, n->call);
+        sk_free(n->say.p);
         if (n->oid.v) r->h.e->ops->release(r->h.e, n->oid);
         sk_free(n);
         return;
@@ -486,6 +500,7 @@ void sk_arefs_news(struct sk_arefs *r, void *news) {
             say(r, SK_CMSG_STOP, o && o->call ? o->call->first : n->id,
                 sk_cmsg_of_cancel(n->flags));
         break;
+    case ASKED: said(r, &n->say); break;
     case KILLED: say(r, SK_CMSG_KILL, n->id, n->flag ? 0 : SK_RUN_RESTART); break;
     case EXISTS:
         l = sk_map_get(&r->lent, n->id);
@@ -508,6 +523,12 @@ sk_rc sk_arefs_message(struct sk_arefs *r, const struct sk_cmsg *m, struct sk_er
     case SK_CMSG_THERE: there(r, m); return SK_OK;
     case SK_CMSG_CALL: return call(r, m, err);
     case SK_CMSG_ENDED: ended(r, m->end.id); return SK_OK;
+    case SK_CMSG_NAMED:
+        r->h.e->foreign->answer(r->h.e, m->named.ask, m->named.rc, (sk_aid){m->named.actor},
+                                m->named.bytes);
+        if (m->named.actor) /* after HOLD of the actor */
+            f_asked(&r->f, m->named.ask, &(struct sk_foreign_name){.what = SK_NAME_GOT});
+        return SK_OK;
     case SK_CMSG_STOP: stop(r, m->end.id, m->end.flags); return SK_OK;
     case SK_CMSG_KILL: /* it may have ended by itself */
         (void)!r->h.e->ops->actor_end(r->h.e, (sk_aid){m->end.id}, !(m->end.flags & SK_RUN_RESTART),
@@ -531,9 +552,10 @@ sk_rc sk_arefs_create(struct sk_arefs **out, const struct sk_arefs_host *h, stru
         return SK_ERR(err, SK_ENOSYS, "this engine knows no objects of others");
     struct sk_arefs *r = sk_calloc(TAG, sizeof *r);
     if (!r) return SK_ERR(err, SK_ENOMEM, "references of a node");
-    *r = (struct sk_arefs){.f = {f_held, f_wanted, f_dropped, f_called, f_cancelled, f_killed},
-                           .sink = {on_events},
-                           .h = *h};
+    *r = (struct sk_arefs){
+        .f = {f_held, f_wanted, f_dropped, f_called, f_cancelled, f_asked, f_killed},
+        .sink = {on_events},
+        .h = *h};
     sk_map_init(&r->lent, TAG);
     sk_map_init(&r->given, TAG);
     sk_map_init(&r->owed, TAG);

@@ -100,6 +100,8 @@ sk_rc sk_book_call(struct sk_book *b, const struct sk_task_spec *s, uint64_t fir
                    struct sk_err *err) SK_MUST_USE;
 void sk_book_ended(struct sk_book *b, uint32_t node, uint64_t first);
 void sk_book_stop(struct sk_book *b, uint64_t of, uint64_t id, uint32_t flags);
+void sk_book_named(struct sk_book *b, uint32_t node, uint64_t ask, sk_rc rc, uint64_t actor,
+                   struct sk_bytes bytes);
 void sk_book_kill(struct sk_book *b, uint64_t actor, bool no_restart);
 
 /* ---- what comes of it */

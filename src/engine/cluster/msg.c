@@ -229,6 +229,39 @@ static void write_welcome(struct sk_wr *w, const struct sk_cmsg *m) {
     bytes(w, m->welcome.labels);
 }
 
+static void write_name(struct sk_wr *w, const struct sk_cmsg *m) {
+    sk_wr_u64(w, m->name.ask);
+    sk_wr_u64(w, m->name.name.actor.v);
+    sk_wr_u32(w, m->name.name.what);
+    bytes(w, m->name.name.space);
+    bytes(w, m->name.name.name);
+    bytes(w, m->name.name.meta);
+}
+
+static void read_name(struct sk_rd *r, struct sk_cmsg *m) {
+    m->name.ask = sk_rd_u64(r);
+    m->name.name.actor.v = sk_rd_u64(r);
+    m->name.name.what = sk_rd_u32(r);
+    m->name.name.space = sk_rd_bytes(r);
+    m->name.name.name = sk_rd_bytes(r);
+    m->name.name.meta = sk_rd_bytes(r);
+    r->bad = r->bad || m->name.name.what < SK_NAME_FIND || m->name.name.what > SK_NAME_GOT;
+}
+
+static void write_named(struct sk_wr *w, const struct sk_cmsg *m) {
+    sk_wr_u64(w, m->named.ask);
+    sk_wr_u64(w, m->named.actor);
+    sk_wr_u32(w, (uint32_t)m->named.rc);
+    bytes(w, m->named.bytes);
+}
+
+static void read_named(struct sk_rd *r, struct sk_cmsg *m) {
+    m->named.ask = sk_rd_u64(r);
+    m->named.actor = sk_rd_u64(r);
+    m->named.rc = (int32_t)sk_rd_u32(r);
+    m->named.bytes = sk_rd_bytes(r);
+}
+
 static void write_body(struct sk_wr *w, const struct sk_cmsg *m) {
     switch (m->type) {
     case SK_CMSG_HELLO: write_hello(w, m); break;
@@ -252,6 +285,8 @@ static void write_body(struct sk_wr *w, const struct sk_cmsg *m) {
     case SK_CMSG_RUN: write_run(w, m); break;
     case SK_CMSG_THERE: write_there(w, m); break;
     case SK_CMSG_CALL: write_call(w, m); break;
+    case SK_CMSG_NAME: write_name(w, m); break;
+    case SK_CMSG_NAMED: write_named(w, m); break;
     case SK_CMSG_CANCEL:
     case SK_CMSG_END_ACTOR:
     case SK_CMSG_HOLD:
@@ -379,6 +414,8 @@ static void read_body(struct sk_rd *r, struct sk_cmsg *m) {
     case SK_CMSG_RUN: read_run(r, m); break;
     case SK_CMSG_THERE: read_there(r, m); break;
     case SK_CMSG_CALL: read_call(r, m); break;
+    case SK_CMSG_NAME: read_name(r, m); break;
+    case SK_CMSG_NAMED: read_named(r, m); break;
     case SK_CMSG_CANCEL:
     case SK_CMSG_END_ACTOR:
     case SK_CMSG_HOLD:

@@ -10,6 +10,7 @@
  *     node -> driver   EVENT, VALUE, STATE, MISSING, BROUGHT, WANT, PRINTS
  *     references       DEFINE, HOLD, UNHOLD, THERE, CALL, ENDED, KILL, STOP: both ways between a
  *                      driver and a node
+ *     names            NAME: a node asks the driver about names of actors; NAMED: the answer
  *     node <-> node    READ, DATA
  *
  * Ids. The driver numbers tasks; value i of a task (a return, or a yield) has the id
@@ -30,6 +31,7 @@
 
 #include "base/containers/vec.h"
 #include "base/wire.h"
+#include "engine/foreign.h"
 #include "engine/resources.h"
 #include "engine/task.h"
 
@@ -80,8 +82,10 @@ enum sk_cmsg_type {
     SK_CMSG_PRINTS,
     SK_CMSG_TAKEN,
     SK_CMSG_STOP,
+    SK_CMSG_NAME,
+    SK_CMSG_NAMED,
 };
-#define SK_CMSG_LAST SK_CMSG_STOP
+#define SK_CMSG_LAST SK_CMSG_NAMED
 
 enum { SK_ROLE_DRIVER = 1, SK_ROLE_NODE = 2 };
 /* flags of RUN, and (the first two, NO_WAIT) of CALL; of CANCEL and STOP: SK_RUN_FORCE,
@@ -232,6 +236,15 @@ struct sk_cmsg {
             uint32_t n_contains;
             struct sk_bytes contains; /* numbers of 8 bytes, maybe not aligned */
         } call;
+        struct { /* engine/foreign.h; ask 0: no answer is wanted */
+            uint64_t ask;
+            struct sk_foreign_name name;
+        } name;
+        struct { /* rc not SK_OK: `bytes` says why */
+            uint64_t ask, actor;
+            int32_t rc;
+            struct sk_bytes bytes;
+        } named;
         struct { /* a task that has not begun, since its argument could not be brought */
             /* id 0: a call that was behind such a call, and comes back to keep its order */
             uint64_t task, id;

@@ -212,6 +212,13 @@ void sk_book_stop(struct sk_book *b, uint64_t of, uint64_t id, uint32_t flags) {
     if (n) say(n, SK_CMSG_STOP, id, sk_cmsg_of_cancel(flags));
 }
 
+void sk_book_named(struct sk_book *b, uint32_t node, uint64_t ask, sk_rc rc, uint64_t actor,
+                   struct sk_bytes bytes) {
+    struct sk_bnode *n = sk_bnode_of(b, node);
+    struct sk_cmsg m = {.type = SK_CMSG_NAMED, .named = {ask, actor, rc, bytes}};
+    if (n) sk_bnode_send(n, &m);
+}
+
 void sk_book_kill(struct sk_book *b, uint64_t actor, bool no_restart) {
     struct sk_bnode *n = node_of(b, actor);
     if (n) say(n, SK_CMSG_KILL, actor, no_restart ? 0 : SK_RUN_RESTART);
@@ -340,6 +347,32 @@ static sk_rc called(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg 
     return SK_OK;
 }
 
+static struct sk_bytes part_of(char **at, struct sk_bytes b) {
+    char *p = *at;
+    if (b.n) memcpy(p, b.p, b.n);
+    *at += b.n;
+    return (struct sk_bytes){p, b.n};
+}
+
+static sk_rc asked(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m,
+                   struct sk_err *err) {
+    const struct sk_foreign_name *name = &m->name.name;
+    bool gives = name->what == SK_NAME_CLAIM || name->what == SK_NAME_FREE;
+    if (name->space.n > SK_NAME_MAX || name->name.n > SK_NAME_MAX ||
+        (gives && sk_id_place(name->actor.v) != n->place))
+        return bad(n, "a name that cannot be", err);
+    struct sk_btold *t;
+    struct sk_guest_news *w = news(b, n, SK_NEWS_NAME, m->name.ask, &t);
+    struct sk_foreign_name *copy = t->keep[1] = zeros(sizeof *copy);
+    char *at = t->keep[2] = zeros(name->space.n + name->name.n + name->meta.n + 1);
+    *copy = *name;
+    copy->space = part_of(&at, name->space);
+    copy->name = part_of(&at, name->name);
+    copy->meta = part_of(&at, name->meta);
+    w->asked = copy;
+    return SK_OK;
+}
+
 sk_rc sk_brefs_message(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m,
                        struct sk_err *err) {
     struct sk_blent *e;
@@ -351,6 +384,7 @@ sk_rc sk_brefs_message(struct sk_book *b, struct sk_bnode *n, const struct sk_cm
     case SK_CMSG_THERE: return there(b, n, m, err);
     case SK_CMSG_CALL: return called(b, n, m, err);
     case SK_CMSG_ENDED: (void)news(b, n, SK_NEWS_ENDED, m->end.id, NULL); return SK_OK;
+    case SK_CMSG_NAME: return asked(b, n, m, err);
     case SK_CMSG_STOP:
         news(b, n, SK_NEWS_STOPPED, m->end.id, NULL)->flags = sk_cmsg_cancel_of(m->end.flags);
         return SK_OK;

@@ -20,8 +20,7 @@ static bool meet(struct sk_ghost *x, uint64_t id) {
     return true;
 }
 
-/* Takes a reference. False: there is no such object. */
-static bool take(struct sk_ghost *x, uint64_t id) {
+bool sk_gref_take(struct sk_ghost *x, uint64_t id) {
     struct sk_gactor *a = sk_map_get(&x->actors, id);
     if (a) a->n_handles++;
     return a || sk_own_ref(x->own, id, ME, 1, NULL) == SK_OK ||
@@ -29,7 +28,7 @@ static bool take(struct sk_ghost *x, uint64_t id) {
 }
 
 void sk_gref_retain(struct sk_ghost *x, uint64_t id) {
-    (void)!take(x, id); /* if the object is gone, the next get says so */
+    (void)!sk_gref_take(x, id); /* if the object is gone, the next get says so */
 }
 
 void sk_gref_release(struct sk_ghost *x, uint64_t id) {
@@ -80,7 +79,7 @@ static void lend(struct sk_ghost *x, uint32_t node, uint64_t name, uint64_t id) 
 
 static void held(struct sk_ghost *x, uint32_t node, uint64_t id) {
     if (sk_gobj_held_as(x, node, id)) return;
-    if (take(x, id)) lend(x, node, id, id);
+    if (sk_gref_take(x, id)) lend(x, node, id, id);
     else
         sk_gobj_say_there(x, node, id,
                           sk_gval_error(SK_ELOST,
@@ -120,8 +119,9 @@ static sk_rc call_node(struct sk_ghost *x, const struct sk_task_spec *s, sk_oid 
         if (s->args[i].part)
             return SK_ERR(err, SK_ENOSYS, "%s: a part of a value for an actor of a node", name);
     uint32_t max = sk_task_opts_of(s)->max_pending;
-    SK_TRY(
-        sk_call_check(sk_own_has(x->own, s->actor.v), max ? n_abroad(x, s->actor.v) : 0, max, err));
+    SK_TRY(sk_call_check(true, max ? n_abroad(x, s->actor.v) : 0, max, err));
+    /* a weak handle has no reference; the call has one until it ends */
+    if (!sk_gref_take(x, s->actor.v)) return SK_ERR(err, SK_ENOMEM, "call of %s", name);
     uint32_t n = s->n_returns, made = 0;
     uint64_t base = x->next_id, id = base + n;
     sk_rc rc = SK_OK;
@@ -145,6 +145,7 @@ static sk_rc call_node(struct sk_ghost *x, const struct sk_task_spec *s, sk_oid 
     if (tid) tid->v = id;
 out:
     while (rc != SK_OK && made) sk_gobj_unref(x, base + --made);
+    if (rc != SK_OK) sk_gref_release(x, s->actor.v);
     return rc;
 }
 
@@ -168,12 +169,13 @@ static void called(struct sk_ghost *x, uint32_t node, const struct sk_guest_news
     spec.opts = &opts;
     for (uint32_t i = 0; rc == SK_OK && i < s->n_args; i++) {
         uint64_t id = s->args[i].ref.v;
-        if (id && !take(x, id))
+        if (id && !sk_gref_take(x, id))
             rc = SK_ERR(&err, SK_ELOST, "argument %u of %s does not exist any more", i, s->name);
         else if (id && !sk_vec_push(&taken, TAG, id)) abort();
     }
     for (uint32_t i = 0; rc == SK_OK && i < s->n_contains; i++)
-        if (take(x, s->contains[i].v) && !sk_vec_push(&taken, TAG, s->contains[i].v)) abort();
+        if (sk_gref_take(x, s->contains[i].v) && !sk_vec_push(&taken, TAG, s->contains[i].v))
+            abort();
     if (rc == SK_OK) rc = sk_gref_submit(x, s, &first, &tid, &err);
     struct sk_gtask *t = rc == SK_OK ? sk_map_get(&x->tasks, tid.v) : NULL;
     if (t) {
@@ -270,6 +272,7 @@ static void lost(struct sk_ghost *x, uint32_t node, const struct sk_guest_news *
                 abort();
         }
     for (uint32_t i = 0; sk_map_next(&was, &i, &key, &val);) sk_gref_release(x, (uintptr_t)val);
+    sk_gname_lost(x, node);
     sk_map_deinit(&was);
     for (uint32_t i = 0; i < ids.n; i++) {
         struct sk_gtask *t = sk_map_get(&x->tasks, ids.p[i]);
@@ -295,6 +298,7 @@ void sk_gref_news(struct sk_ghost *x, const struct sk_guest_event *ev) {
     case SK_NEWS_CALLED: called(x, ev->node, w); break;
     case SK_NEWS_ENDED: ended(x, w); break;
     case SK_NEWS_KILLED: (void)!sk_gactor_end(x, w->id, w->no_restart, NULL); break;
+    case SK_NEWS_NAME: sk_gname_asked(x, ev->node, w->id, w->asked); break;
     case SK_NEWS_STOPPED: stopped(x, ev->node, w); break;
     case SK_NEWS_LOST: lost(x, ev->node, w); break;
     }
@@ -380,6 +384,10 @@ void sk_gref_carry_out(struct sk_ghost *x, struct sk_gorder *o) {
     case SK_GORDER_THERE: tell(x, o); break;
     case SK_GORDER_CALL: call(x, o->id); break;
     case SK_GORDER_ENDED: r->ended(x->g.ctx, o->node, o->id); break;
+    case SK_GORDER_NAMED:
+        r->named(x->g.ctx, o->node, o->id, o->rc, o->of, (struct sk_bytes){o->def, o->def_n});
+        sk_free(o->def);
+        break;
     case SK_GORDER_STOP: r->stop(x->g.ctx, o->of, o->id, o->flags); break;
     default: r->kill(x->g.ctx, o->id, o->flag); break;
     }
@@ -387,6 +395,7 @@ void sk_gref_carry_out(struct sk_ghost *x, struct sk_gorder *o) {
 }
 
 void sk_gref_forget(struct sk_ghost *x) {
+    sk_gname_forget(x);
     for (uint32_t i = 0; i < x->holders.n; i++) sk_map_deinit(&x->holders.p[i]);
     sk_vec_free(&x->holders);
     sk_map_deinit(&x->abroad);

@@ -131,21 +131,27 @@ enum sk_gorder_kind {
     SK_GORDER_CALL,
     SK_GORDER_ENDED,
     SK_GORDER_KILL,
-    SK_GORDER_STOP
+    SK_GORDER_STOP,
+    SK_GORDER_NAMED
 };
 struct sk_gorder { /* an order to the guest, carried out by the host's thread */
     enum sk_gorder_kind kind;
     bool flag;             /* KILL: no restart */
     enum sk_guest_end how; /* ACTOR_END */
     uint32_t flags;        /* CANCEL, STOP: SK_CANCEL_*; TAKEN: how many yields */
-    uint64_t of;           /* STOP */
+    uint64_t of;           /* STOP; NAMED: the actor */
+    sk_rc rc;              /* NAMED */
     uint64_t id;           /* id of the function, task or actor; number of the environment */
     void *handle;          /* DROP: the handle to be dropped */
-    char *name;            /* DEFINE: owned by the order, as are the bytes, also of ENV */
+    char *name;            /* DEFINE: owned by the order, as are the bytes, also of ENV, NAMED */
     void *def;
     size_t def_n;
-    uint32_t node;       /* THERE, ENDED; id is the node's name of the object */
+    uint32_t node;       /* THERE, ENDED, NAMED; id is the node's name of the object */
     struct sk_gval *val; /* THERE: not NULL: the value, owned by the order */
+};
+struct sk_gfound { /* an actor that a node was told of, and does not hold yet */
+    uint32_t node;
+    uint64_t ask, actor;
 };
 struct sk_gout { /* an event for a sink */
     struct sk_sink *sink;
@@ -167,6 +173,11 @@ struct sk_ghost {
     struct sk_map watches; /* object, or task of a stream -> its watches */
     struct sk_list waiting, told;
     struct sk_list actor_names;
+    struct sk_map named; /* actor of a node -> its name */
+    SK_VEC(struct sk_gfound) found;
+    /* conf.h, named */
+    void (*hook)(void *ctx, struct sk_bytes space, struct sk_bytes name);
+    void *hook_ctx;
     SK_VEC(struct sk_gorder) orders;
     SK_VEC(struct sk_gout) out;
     SK_VEC(struct sk_need) shapes; /* index: shape - 1 */
@@ -251,6 +262,8 @@ void sk_gactor_let_go(struct sk_ghost *x, struct sk_gactor *a);
 static inline bool sk_gref_is_foreign(const struct sk_ghost *x, uint64_t id) {
     return x->g.refs && sk_id_place(id) != 0;
 }
+/* Takes a reference to an object or actor. False: there is none. */
+bool sk_gref_take(struct sk_ghost *x, uint64_t id);
 /* retain() and release() of engine.h, for objects and actors. */
 void sk_gref_retain(struct sk_ghost *x, uint64_t id);
 void sk_gref_release(struct sk_ghost *x, uint64_t id);
@@ -263,6 +276,16 @@ void sk_gref_lost(struct sk_ghost *x, uint64_t place, sk_rc code, const char *wh
 /* Carries out an order of this file; without the lock. */
 void sk_gref_carry_out(struct sk_ghost *x, struct sk_gorder *o);
 void sk_gref_forget(struct sk_ghost *x);
+
+/* ---- named.c: names of actors */
+void *sk_gname_owner(uint64_t actor); /* of a name */
+/* Finds a living actor, with a reference to it and to its `ready` object (actor - 1). */
+sk_rc sk_gname_find(struct sk_ghost *x, struct sk_bytes space, struct sk_bytes name,
+                    uint64_t *actor, struct sk_bytes *meta, struct sk_err *err);
+void sk_gname_asked(struct sk_ghost *x, uint32_t node, uint64_t ask,
+                    const struct sk_foreign_name *n);
+void sk_gname_lost(struct sk_ghost *x, uint32_t node);
+void sk_gname_forget(struct sk_ghost *x);
 
 /* ---- stream.c: streams that have no sink */
 sk_rc sk_gstream_new(struct sk_ghost *x, uint64_t task, bool window, struct sk_err *err);

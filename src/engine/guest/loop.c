@@ -119,7 +119,8 @@ static void carry_out(struct sk_ghost *x, struct sk_gorder *o) {
     case SK_GORDER_CALL:
     case SK_GORDER_ENDED:
     case SK_GORDER_KILL:
-    case SK_GORDER_STOP: sk_gref_carry_out(x, o); break;
+    case SK_GORDER_STOP:
+    case SK_GORDER_NAMED: sk_gref_carry_out(x, o); break;
     }
 }
 

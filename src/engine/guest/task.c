@@ -289,7 +289,7 @@ static void returned(struct sk_ghost *x, const struct sk_gtask *t, uint32_t i,
 static void finish(struct sk_ghost *x, struct sk_gtask *t) {
     struct sk_gactor *a = t->actor ? sk_map_get(&x->actors, t->actor) : NULL;
     bool held_back = t->is_init || (a && !a->n_groups); /* calls that can begin now */
-    uint64_t first = t->first;
+    uint64_t first = t->first, foreign = t->abroad ? t->actor : 0;
     uint32_t n = t->abroad ? t->n_returns : 0;
     if (t->caller)
         sk_ghost_order(x, (struct sk_gorder){
@@ -301,6 +301,7 @@ static void finish(struct sk_ghost *x, struct sk_gtask *t) {
     for (uint32_t i = 0; i < n; i++) /* returns that were released before the call had ended */
         if (!sk_own_has(x->own, first + i))
             sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_UNHOLD, .id = first + i});
+    if (foreign) sk_gobj_unref(x, foreign);
     if (a) {
         SK_ASSERT(a->n_calls > 0);
         if (held_back) flush(x, a);

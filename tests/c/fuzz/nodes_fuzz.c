@@ -17,6 +17,8 @@ enum { STREAM = 1, PLAIN, INIT, CALL, FN = 4, NODE = 1, N_OURS = 4, N_THEIRS = 4
 static void answer(struct sk_book *b, const struct sk_guest_event *ev) {
     const struct sk_guest_news *n = ev->news;
     if (n->kind == SK_NEWS_THERE && n->value.handle) sk_book_drop(b, n->value.handle);
+    if (n->kind == SK_NEWS_NAME && n->asked->name.n > SK_NAME_MAX) abort();
+    if (n->kind == SK_NEWS_NAME) sk_book_named(b, NODE, n->id, SK_OK, OURS, n->asked->meta);
     if (n->kind == SK_NEWS_CALLED)
         for (uint32_t i = 0; i < n->spec->n_args; i++)
             if (n->spec->args[i].bytes.n > SK_INLINE_MAX) abort();
@@ -107,9 +109,9 @@ static int fuzz_one(const uint8_t *data, size_t n) { /* 1: nothing of it was tak
 
 #ifndef SK_LIBFUZZER
 static struct sk_cmsg about_refs(uint8_t *room, size_t cap) {
-    static const enum sk_cmsg_type types[] = {SK_CMSG_HOLD,  SK_CMSG_UNHOLD, SK_CMSG_WANT,
-                                              SK_CMSG_ENDED, SK_CMSG_KILL,   SK_CMSG_THERE,
-                                              SK_CMSG_CALL,  SK_CMSG_DEFINE, SK_CMSG_STOP};
+    static const enum sk_cmsg_type types[] = {
+        SK_CMSG_HOLD,  SK_CMSG_UNHOLD, SK_CMSG_WANT,   SK_CMSG_ENDED, SK_CMSG_KILL,
+        SK_CMSG_THERE, SK_CMSG_CALL,   SK_CMSG_DEFINE, SK_CMSG_STOP,  SK_CMSG_NAME};
     static const uint64_t inside[] = {OURS, THEIRS};
     uint64_t ours = OURS + next() % N_OURS, theirs = THEIRS + next() % N_THEIRS;
     if (next() % 8 == 0) ours = word();
@@ -145,6 +147,14 @@ static struct sk_cmsg about_refs(uint8_t *room, size_t cap) {
         m.define.fn = FN + next() % 3;
         m.define.name = (struct sk_bytes){"name", next() % 5};
         m.define.def = (struct sk_bytes){"def", next() % 4};
+        break;
+    case SK_CMSG_NAME:
+        m.name.ask = next() % 3;
+        m.name.name = (struct sk_foreign_name){.what = (uint32_t)(next() % 7),
+                                               .actor = {next() % 8 ? theirs : ours},
+                                               .space = {"space", next() % 6},
+                                               .name = {"name", next() % 5},
+                                               .meta = {"0123456789", next() % 11}};
         break;
     default: m.end.id = m.type == SK_CMSG_ENDED ? OURS + 50 : ours;
     }

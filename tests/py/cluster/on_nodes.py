@@ -6,8 +6,6 @@ import os
 
 import pytest
 
-NAMES = "code on a node cannot look for the names of actors"
-CALLS = "calls of actors of the other side are neither cancelled nor counted"
 STATE = "it reads numbers or rows of state, which nodes do not tell the driver"
 SHARE = "it wants all CPUs or all memory on one node, or an error that names their sum"
 DRIVER = "values that the driver puts stay in its own memory, not in a store with a limit"
@@ -21,9 +19,6 @@ CHANNELS = "a compiled graph is called from its driver only"
 
 # Names of tests (of one file, or all its tests) with shell wildcards.
 LEFT_OUT = {
-    "test_ray_names.py::test_weak_handles*": NAMES,
-    "test_side_by_side.py::test_names": NAMES,
-    "test_util.py::test_bars_of_workers": NAMES,
     # tests/py/data
     "test_api_memory.py::*": STATE,
     "test_arrays_in_store.py::test_a_block_is_the_array": STATE,
@@ -52,7 +47,6 @@ LEFT_OUT = {
     "test_exchange_disk.py::test_the_disk_fills_in_the_middle*": STATE,
     "test_groupby.py::test_classes_run_in_actors*": SHARE,
     "test_images.py::test_bad_files_and_their_paths": "which of two errors comes first differs",
-    "test_in_workers.py::test_a_task_that_stops_early_or_dies_stops_its_run": NAMES,
     "test_in_workers.py::test_the_driver_never_knew_of_one": GROUPS,
     "test_metrics.py::test_a_run_is_drawn*": STATE,
     "test_metrics.py::test_metrics_are_those_of_the_reference": STATE,

@@ -34,6 +34,7 @@
 #include "engine/local/driver/pool/memory.h"
 #include "engine/local/driver/loop/messages.h"
 #include "engine/local/driver/values/moves.h"
+#include "engine/local/driver/loop/named.h"
 #include "engine/local/driver/values/object.h"
 #include "engine/local/driver/values/part.h"
 #include "engine/local/driver/link/link.h"
@@ -114,6 +115,8 @@ struct sk_local {
          * drain, so that it lives until whoever met it has taken its own */
         SK_VEC(uint64_t) met;
         struct sk_map calls; /* first return -> struct sk_abroad */
+        struct sk_map asks;  /* of the part named */
+        uint64_t next_ask;
     } foreign;
     struct sk_lmem mem;
     struct sk_history past; /* of the part state */

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/containers/vec.h"
+#include "engine/foreign.h"
 #include "engine/local/driver/local_int.h"
 #include "engine/rules/verdict.h"
 
@@ -195,7 +196,9 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
         return SK_OK;
     }
     a->detached = as->detached && sk_own_hold(l->own, base + 1, NULL) == SK_OK;
-    if (l->hooks.named && as->name.n && as->space.n && *(const char *)as->space.p == '_')
+    /* of an engine that is served, the program of the server hears of it */
+    if (l->hooks.named && !l->foreign.server && as->name.n && as->space.n &&
+        *(const char *)as->space.p == '_')
         l->hooks.named(l->hooks.named_ctx, as->space, as->name);
     if (t->spec.refused.n) {
         sk_ltask_fail(l, t, SK_EINFEASIBLE, "%.*s", (int)t->spec.refused.n,
@@ -359,14 +362,9 @@ sk_rc sk_actor_find(struct sk_local *l, uint32_t proc, struct sk_bytes space, st
     return SK_OK;
 }
 
-void sk_actor_find_for(struct sk_local *l, struct sk_lworker *w, uint64_t req,
-                       struct sk_bytes space, struct sk_bytes name) {
-    struct sk_lactor *a = NULL;
-    struct sk_err err;
-    sk_rc rc = sk_actor_find(l, w->proc, space, name, &a, &err);
-    struct sk_bytes meta =
-        a ? a->name->meta : (struct sk_bytes){err.msg, rc == SK_OK ? 0 : strlen(err.msg)};
-    size_t cap = meta.n + 64;
+void sk_actor_found(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t actor,
+                    struct sk_bytes bytes) {
+    size_t cap = bytes.n + 64;
     uint8_t *p = sk_alloc(SK_TAG_ENGINE, cap);
     if (!p) {
         sk_driver_link_kill(l, w, "there is no memory left to answer it");
@@ -374,13 +372,22 @@ void sk_actor_find_for(struct sk_local *l, struct sk_lworker *w, uint64_t req,
     }
     struct sk_wr m = sk_wr_init(p, cap);
     sk_wr_u32(&m, SK_M_REPLY);
-    sk_wr_u32(&m, (uint32_t)rc);
+    sk_wr_u32(&m, SK_OK);
     sk_wr_u64(&m, req);
-    if (a) sk_wr_u64(&m, a->id);
-    sk_wr_bytes(&m, meta.p, meta.n);
+    if (actor) sk_wr_u64(&m, actor);
+    sk_wr_bytes(&m, bytes.p, bytes.n);
     if (!sk_driver_link_reply(l, w, p, m.n))
         sk_driver_link_kill(l, w, "the object store is too full for an answer to it");
     sk_free(p);
+}
+
+void sk_actor_find_for(struct sk_local *l, struct sk_lworker *w, uint64_t req,
+                       struct sk_bytes space, struct sk_bytes name) {
+    struct sk_lactor *a = NULL;
+    struct sk_err err;
+    sk_rc rc = sk_actor_find(l, w->proc, space, name, &a, &err);
+    if (rc == SK_OK) sk_actor_found(l, w, req, a->id, a->name->meta);
+    else sk_driver_link_error(l, w, req, rc, err.msg);
 }
 
 static size_t write_names(struct sk_local *l, uint64_t unused, void *buf, size_t cap) {
@@ -391,8 +398,16 @@ void sk_actor_names_for(struct sk_local *l, struct sk_lworker *w, uint64_t req) 
     sk_driver_link_list(l, w, req, write_names, 0);
 }
 
-static void let_go(struct sk_local *l, struct sk_lactor *a) {
+/* The name is free; the server of the engine, if there is one, knows it, too. */
+static void unname(struct sk_local *l, struct sk_lactor *a) {
+    if (a->name && l->foreign.server)
+        l->foreign.server->asked(l->foreign.server, 0,
+                                 &(struct sk_foreign_name){.what = SK_NAME_FREE, .actor = {a->id}});
     sk_name_free(&a->name);
+}
+
+static void let_go(struct sk_local *l, struct sk_lactor *a) {
+    unname(l, a);
     if (a->detached) sk_own_unhold(l->own, a->id - 1);
     a->detached = false;
 }
@@ -465,7 +480,7 @@ void sk_actor_kill(struct sk_local *l, struct sk_lactor *a, bool no_restart) {
         /* Calls on its worker end when the worker's death is reported; waiting calls end now. */
         struct sk_lworker *w = a->worker;
         sk_actor_ends(a);
-        sk_name_free(&a->name);
+        unname(l, a);
         if (w) {
             static const char WHY[] = "The actor is dead because it was killed by `ray.kill`";
             /* From now on the actor answers no graph, even while its process still lives. */
@@ -564,7 +579,7 @@ void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged,
  * ends. */
 void sk_actor_unreferenced(struct sk_local *l, struct sk_lactor *a) {
     a->stopping = a->unreferenced = true;
-    sk_name_free(&a->name);
+    unname(l, a);
     l->actors.n_unreferenced++;
     sk_actor_advance(l, a);
 }

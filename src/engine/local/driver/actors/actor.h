@@ -126,6 +126,9 @@ sk_rc sk_actor_find(struct sk_local *l, uint32_t proc, struct sk_bytes space, st
                     struct sk_lactor **out, struct sk_err *err) SK_MUST_USE;
 void sk_actor_find_for(struct sk_local *l, struct sk_lworker *w, uint64_t req,
                        struct sk_bytes space, struct sk_bytes name);
+/* Answers FIND: with the actor and its meta; or (actor 0) NAMES, with the names. */
+void sk_actor_found(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t actor,
+                    struct sk_bytes bytes);
 void sk_actor_names_for(struct sk_local *l, struct sk_lworker *w, uint64_t req);
 /* Frees dead actors that nothing refers to; called at the end of a turn of the loop. */
 void sk_actor_sweep(struct sk_local *l);

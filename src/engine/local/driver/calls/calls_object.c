@@ -172,11 +172,15 @@ static void nobody_killed(struct sk_foreign *f, sk_aid a, bool no_restart) {
 static void nobody_cancelled(struct sk_foreign *f, sk_oid o, uint32_t flags) {
     (void)f, (void)o, (void)flags;
 }
+static void nobody_asked(struct sk_foreign *f, uint64_t ask, const struct sk_foreign_name *n) {
+    (void)f, (void)ask, (void)n;
+}
 static struct sk_foreign no_server = {.held = nobody,
                                       .wanted = nobody,
                                       .dropped = nobody,
                                       .called = nobody_called,
                                       .cancelled = nobody_cancelled,
+                                      .asked = nobody_asked,
                                       .killed = nobody_killed};
 
 static sk_rc l_serve(struct sk_engine *e, struct sk_foreign *f, struct sk_err *err) {
@@ -223,8 +227,20 @@ static void l_ended(struct sk_engine *e, sk_oid first) {
     sk_driver_unlock(e);
 }
 
+static void l_answer(struct sk_engine *e, uint64_t ask, sk_rc rc, sk_aid a, struct sk_bytes bytes) {
+    struct sk_local *l = sk_local_of(e);
+    sk_driver_lock(e);
+    if (!l->closing) {
+        l->now_ns = sk_now_ns();
+        sk_named_answer(l, ask, rc, a, bytes);
+        sk_obj_drain(l);
+        sk_loop_dispatch(l);
+    }
+    sk_driver_unlock(e);
+}
+
 const struct sk_foreign_ops sk_driver_foreign = {
-    .serve = l_serve, .bring = l_bring, .ended = l_ended};
+    .serve = l_serve, .bring = l_bring, .ended = l_ended, .answer = l_answer};
 
 struct get_wait {
     struct sk_local *l;

@@ -284,10 +284,13 @@ static void on_ACTOR(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) 
     struct sk_err err;
     uint64_t base = sk_rd_u64(r), req = sk_rd_u64(r);
     struct sk_aspec as;
+    SK_DCHECK(r->bad || r->at % 8 == 0);
+    struct sk_bytes how = {r->p + r->at, r->n - r->at};
     bool good = sk_aspec_read(r, &as);
     struct sk_bytes s = sk_rd_bytes(r);
     if (!good || r->bad || !sk_driver_link_fresh_ids(l, w, base)) return;
     l->now_ns = sk_now_ns();
+    if (sk_named_claim(l, w, base, req, &as, how)) return;
     sk_rc rc = sk_actor_create(l, w->proc, base, s.p, s.n, &as, &err);
     if (req) sk_driver_link_error(l, w, req, rc, rc == SK_OK ? "" : err.msg);
     else if (rc != SK_OK) submit_failed(l, w->proc, base, s, &err);
@@ -296,7 +299,7 @@ static void on_ACTOR(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) 
 static void on_FIND(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     uint64_t req = sk_rd_u64(r);
     struct sk_bytes space = sk_rd_bytes(r), name = sk_rd_bytes(r);
-    if (!r->bad) sk_actor_find_for(l, w, req, space, name);
+    if (!r->bad) sk_named_find(l, w, req, space, name);
 }
 
 static void on_STATE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
@@ -304,7 +307,7 @@ static void on_STATE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) 
 }
 
 static void on_NAMES(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
-    sk_actor_names_for(l, w, sk_rd_u64(r));
+    sk_named_list(l, w, sk_rd_u64(r));
 }
 
 /* Messages of group.c: a damaged one is answered, and the worker lives on. */
@@ -496,11 +499,12 @@ static void on_CANCEL(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r)
 
 static void on_KILL(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     (void)w;
-    struct sk_obj *o = sk_obj_get(l, sk_rd_u64(r));
+    uint64_t id = sk_rd_u64(r);
+    const struct sk_obj *o = sk_obj_get(l, id);
     bool no_restart = sk_rd_u64(r) != 0;
     if (o && o->state == SK_O_ACTOR) sk_actor_kill(l, o->u.actor, no_restart);
-    else if (o && o->foreign)
-        l->foreign.server->killed(l->foreign.server, (sk_aid){o->id}, no_restart);
+    else if (sk_obj_is_foreign(l, id)) /* also by a weak handle, which has no reference */
+        l->foreign.server->killed(l->foreign.server, (sk_aid){id}, no_restart);
 }
 
 static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size_t n);

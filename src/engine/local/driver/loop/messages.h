@@ -1,8 +1,8 @@
 /* messages.h - reads and handles the messages that workers send.
  *
- * Calls: abroad, actor, extent, functions, group, object, link, pool, promise, recover, request,
- * send, space, spec, state, stream, submit, task, yield. The code of this part may call these parts
- * of the driver and no others; tests/shape.py reads this line. */
+ * Calls: abroad, actor, extent, functions, group, link, named, object, pool, promise, recover,
+ * request, send, space, spec, state, stream, submit, task, yield. The code of this part may call
+ * these parts of the driver and no others; tests/shape.py reads this line. */
 #ifndef SK_LOCAL_MESSAGES_H
 #define SK_LOCAL_MESSAGES_H
 
