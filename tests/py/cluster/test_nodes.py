@@ -443,25 +443,40 @@ def test_actors_have_names_in_the_driver():
         skate.get_actor("keeper")
 
 
-def test_a_node_does_not_know_the_names_of_actors():
-    a = Keeper.options(name="here").remote()
+def test_actors_have_names_on_nodes():
+    """The driver keeps all names: each node finds, lists and gives them."""
+    here = Keeper.options(name="here").remote(1)
 
     @skate.remote
-    def asks():
-        skate.get_actor("here")
+    def finds(name):
+        return skate.get(skate.get_actor(name).get.remote())
 
     @skate.remote
     def lists():
         return skate.util.list_named_actors()
 
     @skate.remote
-    def gives():
-        skate.get(Keeper.options(name="there").remote().get.remote())
+    class Gives:
+        def give(self, name, x, **options):
+            actor = Keeper.options(name=name, **options).remote(x)
+            self.actors = [*getattr(self, "actors", []), actor]
+            return skate.get(actor.get.remote())
 
-    for f in (asks, lists, gives):
-        with pytest.raises(NotImplementedError, match="known to the driver only"):
-            skate.get(f.remote())
-    skate.get(a.get.remote())
+    assert set(skate.get([finds.remote("here") for _ in range(20)])) == {1}
+    with pytest.raises(ValueError, match="Failed to look up actor with name 'nobody'"):
+        skate.get(finds.remote("nobody"))
+    gives = Gives.remote()
+    assert skate.get(gives.give.remote("there", 2)) == 2
+    assert set(skate.get([finds.remote("there") for _ in range(20)])) == {2}
+    assert skate.get(skate.get_actor("there").get.remote()) == 2
+    assert set(skate.get(lists.remote())) == {"here", "there"} == set(skate.util.list_named_actors())
+    with pytest.raises(ValueError, match="here"):
+        skate.get(gives.give.remote("here", 3))
+    assert skate.get(gives.give.remote("here", 3, get_if_exists=True)) == 1
+    del here
+    skate.kill(skate.get_actor("there"))
+    skate.kill(gives)
+    wait_until(lambda: skate.util.list_named_actors() == [])
 
 
 def test_the_name_of_an_actor_that_died_is_free():
