@@ -1,6 +1,8 @@
 """Nodes that Dask starts (examples/dask_nodes.py): whoever launches nodes needs no change to skate."""
 
 import contextlib
+import copyreg
+import importlib.util
 import json
 import os
 import re
@@ -14,8 +16,9 @@ import skate.data
 from patience import eventually
 from procs import marked, wait_no_marked
 
-pytest.importorskip(
-    "distributed", reason="Dask's distributed is not installed here (`./dev test` has it)"
+pytestmark = pytest.mark.skipif(
+    not importlib.util.find_spec("distributed"),
+    reason="Dask's distributed is not installed here (`./dev test` has it)",
 )
 EXAMPLES = os.path.join(os.path.dirname(__file__), *[os.pardir] * 3, "examples")
 
@@ -56,6 +59,16 @@ class Dask:
         for p in (*self.workers, self.scheduler):
             p.kill()
             p.wait()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def exceptions():
+    """Dask changes how all exceptions are pickled (by tblib), which is undone for other tests."""
+    before = dict(copyreg.dispatch_table)
+    yield
+    skate.shutdown()
+    copyreg.dispatch_table.clear()
+    copyreg.dispatch_table.update(before)
 
 
 @pytest.fixture
