@@ -431,6 +431,7 @@ def test_wrong_runtime_env(env, cls, text):
 
 
 @pytest.mark.parametrize("whole_job", [True, False])
+@pytest.mark.parametrize("fresh", ["local"], indirect=True)
 def test_a_setup_hook_that_fails(fresh, whole_job):
     """If the setup hook of the environment fails, no task or actor runs, and the error says so."""
 
@@ -438,7 +439,7 @@ def test_a_setup_hook_that_fails(fresh, whole_job):
         raise ValueError("no such licence")
 
     env = {"worker_process_setup_hook": bad}
-    skate.init(num_cpus=1, **({"runtime_env": env} if whole_job else {}))
+    fresh(num_cpus=1, **({"runtime_env": env} if whole_job else {}))
     options = {} if whole_job else {"runtime_env": env}
 
     class A:
