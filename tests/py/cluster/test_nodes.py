@@ -469,7 +469,9 @@ def test_actors_have_names_on_nodes():
     assert skate.get(gives.give.remote("there", 2)) == 2
     assert set(skate.get([finds.remote("there") for _ in range(20)])) == {2}
     assert skate.get(skate.get_actor("there").get.remote()) == 2
-    assert set(skate.get(lists.remote())) == {"here", "there"} == set(skate.util.list_named_actors())
+    assert (
+        set(skate.get(lists.remote())) == {"here", "there"} == set(skate.util.list_named_actors())
+    )
     with pytest.raises(ValueError, match="here"):
         skate.get(gives.give.remote("here", 3))
     assert skate.get(gives.give.remote("here", 3, get_if_exists=True)) == 1
