@@ -6,9 +6,9 @@
  * The host (the C code of guest/) keeps ids, reference counts, the tasks that wait for
  * arguments, and the order of events. The guest runs tasks whose arguments exist, and keeps
  * values behind handles of its own: the host drops a handle when the value has no reference any
- * more. One thread of the host makes all calls but `fetch`, `let_go`, `drop`, `join` and `drain`,
- * which come from any thread (and `nodes`, see nodes_now). No lock of the host is held during any
- * call, so a guest may take locks of its language. */
+ * more. One thread of the host makes all calls but `fetch`, `let_go`, `drop`, `join`, `drain` and
+ * `give_up`, which come from any thread (and `nodes`, see nodes_now). No lock of the host is held
+ * during any call, so a guest may take locks of its language. */
 #ifndef SK_GUEST_H
 #define SK_GUEST_H
 
@@ -167,9 +167,10 @@ struct sk_guest_ops {
                    struct sk_err *err);
     void (*let_go)(void *ctx, void *token);
     void (*drop)(void *ctx, void *handle);
-    /* The calls of cluster/nodes.h, of a guest whose nodes come and go; both are NULL in others. */
+    /* The calls of cluster/nodes.h, of a guest whose nodes come and go; NULL in others. */
     sk_rc (*join)(void *ctx, const char *address, uint32_t *number, struct sk_err *err);
     sk_rc (*drain)(void *ctx, uint32_t number, int64_t deadline_ns, struct sk_err *err);
+    void (*give_up)(void *ctx, const char *why);
 };
 struct sk_guest {
     const struct sk_guest_ops *ops;

@@ -106,6 +106,18 @@ static PyObject *m_node_drain(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+static PyObject *m_node_give_up(PyObject *module, PyObject *text) {
+    struct py_state *st = PyModule_GetState(module);
+    const char *why = PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : NULL;
+    PY_ERR(err);
+    if (!why)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "node_give_up takes a text");
+    if (!has_nodes(st)) return NULL;
+    sk_rc rc = st->engine->nodes->give_up(st->engine, why, &err);
+    if (rc != SK_OK) return py_raise(st, rc, &err);
+    Py_RETURN_NONE;
+}
+
 void py_node_close(struct py_state *st) {
     struct sk_cluster_node *n = st->node;
     st->node = NULL;
@@ -125,5 +137,7 @@ PyMethodDef py_node_methods[] = {
      "node_join(address): one more node serves the engine of this driver; its number."},
     {"node_drain", m_node_drain, METH_VARARGS,
      "node_drain(number, seconds): the node gets no new task, and goes when it is empty."},
+    {"node_give_up", m_node_give_up, METH_O,
+     "node_give_up(why): from now on all calls of the engine fail for this reason."},
     {NULL, NULL, 0, NULL},
 };

@@ -1735,6 +1735,25 @@ static sk_oid count(sk_aid a) {
     return eng_job(&(struct job){.fn = "cl_count", .a = {VAL(1)}, .n_a = 1, .actor = a});
 }
 
+/* Whoever launched the nodes knows that they cannot go on. */
+TEST(cluster_is_given_up) {
+    cluster_open(2, &(struct eng_opt){.cpus = 2});
+    sk_oid waits = eng_job(&(struct job){.fn = "cl_waits", .node = 2});
+    char text[300];
+    CHECK(gate_wait(1, 1));
+    CHECK_OK(eng->nodes->give_up(eng, "the head is gone", NULL));
+    CHECK_EQ(eng_error(waits, text, sizeof text), SK_EDEAD);
+    CHECK_STR_HAS(text, "the head is gone");
+    struct sk_err err = {0};
+    CHECK_EQ(eng->nodes->drain(eng, 1, in(SK_SEC), &err), SK_EDEAD);
+    CHECK_STR_HAS(err.msg, "the head is gone");
+    CHECK_EQ(eng->nodes->give_up(eng, "once more", NULL), SK_EDEAD);
+    sk_engine_close(&eng);
+    CHECK_EQ(end_of(0), 0);
+    CHECK_EQ(end_of(1), 0);
+    CHECK(all_gone());
+}
+
 TEST(cluster_drains_a_node) {
     cluster_open(2, &(struct eng_opt){.cpus = 2});
     sk_oid blob[8], ready, late;

@@ -11,10 +11,12 @@ own: nodes listen at the address by which Ray knows them.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import importlib
 import logging
 import os
 import pickle
+import queue
 import socket
 import sys
 import threading
@@ -29,7 +31,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 OLDEST = (2, 50)
-LOOK_S = 1.0  # how often the driver asks for nodes that have joined
+LOOK_S = 1.0  # how often the driver asks what has changed in the cluster
+AGAIN_S = 20.0  # Ray has told by then whether the machine of a node that died is gone, too
+STARTS = 4  # how often a node is started on one machine
+# A program ends with an error when the head of the cluster (its GCS) has not answered for so long.
+# Ray itself waits for 60 s, and then ends all its processes, programs included.
+GONE_S = 20.0
+FOR_EVER_S = 1e9
 PATIENCE_S = 10.0  # seconds to wait for answers that arrive at once unless something is wrong
 # the most seconds for joining a cluster and checking all its nodes, so that an error comes within
 # 10 s
@@ -141,11 +149,27 @@ def _actor_class() -> Any:
             of = self.node.Given(*pickle.loads(given))
             return f"{of.listen}:{self.node.open_node(of)}", ""
 
-        def wait(self) -> None:
-            """Serves the driver until it has ended."""
-            self.node.serve()
+        def wait(self) -> str:
+            """Serves the driver until it has ended. Returns "", or what happened to it."""
+            raylet = os.getppid()
+            said = self.node.serve()
+            if os.getppid() != raylet:
+                os._exit(1)  # it would stay behind for minutes
+            return said
 
     return SkateNode
+
+
+class _Node:
+    """A node of skate on a node of Ray's."""
+
+    def __init__(self, there: dict[str, Any], actor: Any, opened: Any):
+        self.id: str = there["NodeID"]
+        self.name = f"node {there['NodeManagerAddress']} of the Ray cluster"
+        self.actor, self.opened = actor, opened  # opened: its answer
+        self.end: Any = None  # comes when it has ended
+        self.number = 0  # in the engine; 0: it has not joined yet
+        self.drains = False
 
 
 class Nodes:
@@ -176,9 +200,12 @@ class Nodes:
         self._ray = _ray()
         until = time.monotonic() + CONNECT_S
         self._about = conf, job, runtime_env, num_cpus
-        self._actors: list[Any] = []
-        self._ends: list[Any] = []
-        self._known: set[str] = set()
+        self._nodes: list[_Node] = []
+        self._places = 0  # those that nodes have or had (node.py)
+        self._coming: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._starts: dict[str, int] = {}  # on this node of Ray's
+        self._next: dict[str, float] = {}  # when a node may be started there
+        self._leaving = threading.Lock()
         self._closed = threading.Event()
         self._ours = _connect(self._ray, conf, address, until)
         # Registered after Ray's exit handler, so it runs before it; after Ray's handler no node
@@ -193,12 +220,12 @@ class Nodes:
         try:
             if not there:
                 raise ConnectionError("no node of the Ray cluster has CPUs")
-            opened = [self._open(n) for n in there]
-            addresses = [
-                self._answer(n, *asked, until) for n, asked in zip(there, opened, strict=True)
-            ]
+            for n in there:
+                self._places += 1
+                self._open(n, self._places)
+            addresses = [self._answer(x, until) for x in self._nodes]
         except BaseException:
-            self.close()
+            self.close(0.0)  # nodes that are open wait for a driver
             raise
         self.conf: dict[str, Any] = {
             "job_number": self._number,
@@ -206,42 +233,131 @@ class Nodes:
             "addresses": addresses,
             "resources": {k: sum(n["Resources"].get(k, 0.0) for n in there) for k in self._names},
         }
-        threading.Thread(target=self._watch, name="skate-ray-nodes", daemon=True).start()
+        for number, x in enumerate(self._nodes, 1):
+            x.number = number  # the engine counts in the order of the addresses
+        self._head = str(self._ray.get_runtime_context().gcs_address)
+        for watch in (self._watch, self._watch_head, self._join_all):
+            threading.Thread(target=watch, name="skate-ray-nodes", daemon=True).start()
 
     def _new(self) -> list[dict[str, Any]]:
-        """The nodes of Ray's with CPUs that are not known yet."""
+        """The nodes of Ray's with CPUs where a node of skate is to be started."""
+        now, drained = time.monotonic(), self._draining()
         out = [
             n
             for n in self._ray.nodes()
-            if n["Alive"] and n["Resources"].get("CPU") and n["NodeID"] not in self._known
+            if n["Alive"]
+            and n["Resources"].get("CPU")
+            and n["NodeID"] not in drained
+            and self._next.get(n["NodeID"], 0.0) <= now
         ]
-        self._known |= {n["NodeID"] for n in out}
+        self._next |= {n["NodeID"]: float("inf") for n in out}
         return out
 
+    def _draining(self) -> dict[str, int]:
+        """The nodes that Ray takes away, and until when (ms since 1970; 0: it does not say). Ray's
+        public API does not tell."""
+        return self._ray._private.state.state.get_draining_nodes()
+
     def _watch(self) -> None:
-        """Lets nodes join that come to the cluster while the engine is open. One that cannot is
-        told in the log, and left out."""
+        """Lets nodes join that come to the cluster while the engine is open, and those go that
+        leave it."""
         while not self._closed.wait(LOOK_S):
+            if self._silent():
+                continue  # a question that the head does not answer would end this process
             try:
                 for n in self._new():
-                    self._join(n)
+                    self._coming.put(n)
+                self._let_go()
+                self._drain()
             except Exception as e:
-                if not self._closed.is_set():
-                    logging.getLogger("skate").warning("%s", e)
+                self._warn(e)
 
-    def _join(self, n: dict[str, Any]) -> None:
-        """Lets a node join; one that cannot leaves its place, which is its number, to the next."""
-        actor, opened = self._open(n)
+    def _join_all(self) -> None:
+        """Starts nodes that have come, one after the other, since their numbers are their places.
+        One that cannot work is told in the log, and leaves its place to the next."""
+        while (n := self._coming.get()) is not None:
+            try:
+                x = self._open(n, self._places + 1)
+                try:
+                    x.number = _skate.node_join(self._answer(x, time.monotonic() + 3 * CONNECT_S))
+                    self._places += 1
+                except Exception:
+                    self._drop(x)
+                    raise
+            except Exception as e:
+                self._warn(e)
+
+    def _drop(self, x: _Node) -> None:
+        with contextlib.suppress(ValueError):  # another thread has done it
+            self._nodes.remove(x)
+        self._ray.kill(x.actor)
+
+    def _let_go(self) -> None:
+        """Gives back what nodes that have ended held of the cluster, and lets those start again
+        whose process alone was lost."""
+        there = {x.end: x for x in list(self._nodes) if x.end is not None}
+        if not there:
+            return
+        ended, _ = self._ray.wait(list(there), num_returns=len(there), timeout=0)
+        for end in ended:
+            x = there[end]
+            try:
+                lost = self._ray.get(end)
+            except Exception as e:
+                lost = " ".join(str(e).split())
+            self._drop(x)
+            if lost:
+                self._warn(f"{x.name} was lost: {lost}")
+                if self._starts[x.id] < STARTS:
+                    self._next[x.id] = time.monotonic() + AGAIN_S
+
+    def _drain(self) -> None:
+        """Empties the nodes that Ray takes away."""
+        until = self._draining()
+        for x in list(self._nodes):
+            if x.id in until and x.number and not x.drains:
+                x.drains = True
+                seconds = until[x.id] / 1000 - time.time() if until[x.id] else FOR_EVER_S
+                _skate.node_drain(x.number, max(seconds, 0.0))
+
+    def _watch_head(self) -> None:
+        """Gives the engine up when the head of the cluster is gone, which takes all nodes along."""
+        heard, told = time.monotonic(), False
+        while not self._closed.wait(LOOK_S):
+            why = self._silent()
+            if not why:
+                heard, told = time.monotonic(), False
+            elif time.monotonic() - heard > GONE_S:
+                break
+            elif not told:
+                self._warn(f"{why}; the program goes on for {GONE_S:g} s at most")
+                told = True
+        else:
+            return
         try:
-            until = time.monotonic() + 3 * CONNECT_S
-            _skate.node_join(self._answer(n, actor, opened, until))
-        except BaseException:
-            self._actors.remove(actor)
-            self._ray.kill(actor)
-            raise
+            _skate.node_give_up(f"{why}, for {GONE_S:g} s")
+        except Exception as e:  # it has ended meanwhile
+            self._warn(e)
+        self._leave()
 
-    def _open(self, n: dict[str, Any]) -> tuple[Any, Any]:
-        """Starts the actor of a node of Ray's, and asks it to open: (actor, its answer)."""
+    def _silent(self) -> str:
+        """ "", or why nobody answers at the address of the cluster's head."""
+        host, _, port = self._head.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), 2 * LOOK_S).close()
+        except OSError as e:
+            return (
+                f"the head of the Ray cluster, at {self._head}, does not answer ({e.strerror or e})"
+            )
+        return ""
+
+    def _warn(self, what: object) -> None:
+        if not self._closed.is_set():
+            logging.getLogger("skate").warning("%s", what)
+
+    def _open(self, n: dict[str, Any], place: int) -> _Node:
+        """Starts the actor of a node of Ray's, and asks it to open."""
+        self._starts[n["NodeID"]] = self._starts.get(n["NodeID"], 0) + 1
         conf, job, runtime_env, num_cpus = self._about
         has = n["Resources"]
         knobs = {
@@ -259,7 +375,7 @@ class Nodes:
             runtime_env,
             {**node.settings(conf), **knobs},
             {k: has.get(k, 0.0) for k in self._names},
-            1 + len(self._actors),
+            place,
             labels={k: v for k, v in n.get("Labels", {}).items() if k != _labels.ID},
         )
         at = importlib.import_module(
@@ -276,44 +392,52 @@ class Nodes:
             )
             .remote()
         )
-        self._actors.append(actor)
-        return actor, actor.open.remote(
+        opened = actor.open.remote(
             "skate",
             _skate.__version__,
             sys.version_info[:2],
             by_value.dumps(tuple(given), protocol=5),
         )
+        self._nodes.append(_Node(n, actor, opened))
+        return self._nodes[-1]
 
-    def _answer(self, n: dict[str, Any], actor: Any, opened: Any, until: float) -> str:
+    def _answer(self, x: _Node, until: float) -> str:
         """Waits for the answer of a node, and lets it serve. Returns its address."""
-        name = f"node {n['NodeManagerAddress']} of the Ray cluster"
-        ready, _ = self._ray.wait([opened], timeout=max(0.0, until - time.monotonic()))
+        ready, _ = self._ray.wait([x.opened], timeout=max(0.0, until - time.monotonic()))
         if not ready:
             raise ConnectionError(
-                f"{name} does not answer within {CONNECT_S:g} s: if its CPUs are in use by others, take fewer by init(num_cpus=N)"
+                f"{x.name} does not answer within {CONNECT_S:g} s: if its CPUs are in use by others, take fewer by init(num_cpus=N)"
             )
-        address, why = self._ray.get(opened)
+        address, why = self._ray.get(x.opened)
         if why:
-            raise RuntimeError(f"{name} {why}")
-        self._ends.append(actor.wait.remote())
+            raise RuntimeError(f"{x.name} {why}")
+        x.end = x.actor.wait.remote()
         return address
 
     def _at_exit(self) -> None:
         sys.modules["skate"].shutdown()
 
-    def close(self) -> None:
+    def close(self, patience_s: float = PATIENCE_S) -> None:
         """Waits for the nodes, which end with the driver's engine, and leaves the cluster if this
         object has joined it."""
         atexit.unregister(self._at_exit)
         self._closed.set()
-        if self._ray.is_initialized():  # the program may have shut Ray down already
-            if self._ends:
-                self._ray.wait(self._ends, num_returns=len(self._ends), timeout=PATIENCE_S)
-            for actor in self._actors:
-                self._ray.kill(actor)
-        self._actors.clear()
-        if self._ours:
-            self._ray.shutdown()
+        self._coming.put(None)
+        with self._leaving:
+            if self._ray.is_initialized():  # the program may have shut Ray down already
+                if ends := [x.end for x in self._nodes if x.end is not None]:
+                    self._ray.wait(ends, num_returns=len(ends), timeout=patience_s)
+                for x in self._nodes:
+                    self._ray.kill(x.actor)
+        self._nodes.clear()
+        self._leave()
+
+    def _leave(self) -> None:
+        """Leaves the cluster if this object has joined it."""
+        with self._leaving:
+            if self._ours:
+                self._ray.shutdown()
+            self._ours = False
 
 
 def _is_users(resource: str) -> bool:

@@ -593,6 +593,13 @@ static sk_rc g_drain(void *ctx, uint32_t number, int64_t deadline_ns, struct sk_
     return unlock(c, rc, true);
 }
 
+static void g_give_up(void *ctx, const char *why) {
+    struct sk_cluster *c = lock(ctx);
+    if (!c->broken.code) (void)!SK_ERR(&c->broken, SK_EDEAD, "%s", why);
+    pthread_cond_broadcast(&c->moved);
+    (void)unlock(c, SK_OK, true); /* the thread, once awake, wakes the host */
+}
+
 static const struct sk_guest_ops guest_ops = {
     .begin = g_begin,
     .end = g_end,
@@ -610,6 +617,7 @@ static const struct sk_guest_ops guest_ops = {
     .drop = g_drop,
     .join = g_join,
     .drain = g_drain,
+    .give_up = g_give_up,
 };
 
 /* ---- open ------------------------------------------------------------------------------------ */

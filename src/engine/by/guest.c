@@ -446,7 +446,14 @@ static sk_rc op_drain(struct sk_engine *e, uint32_t number, int64_t deadline_ns,
     return end(x, rc);
 }
 
-static const struct sk_nodes_ops nodes_ops = {op_join, op_drain};
+static sk_rc op_give_up(struct sk_engine *e, const char *why, struct sk_err *err) {
+    struct sk_ghost *x = of(e);
+    SK_TRY(end(x, begin(x, err)));
+    x->g.ops->give_up(x->g.ctx, why);
+    return SK_OK;
+}
+
+static const struct sk_nodes_ops nodes_ops = {op_join, op_drain, op_give_up};
 
 /* ---- actors.h -------------------------------------------------------------------------------- */
 

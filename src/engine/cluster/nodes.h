@@ -24,6 +24,10 @@ struct sk_nodes_ops {
      * A second call for the same node can only bring the deadline forward. SK_ENOENT: there is no
      * such node, or no more; SK_ECLOSED. */
     sk_rc (*drain)(struct sk_engine *e, uint32_t number, int64_t deadline_ns, struct sk_err *err);
+    /* Gives the engine up, since what launched its nodes is gone and will take them along: from now
+     * on each call is SK_EDEAD with this text, also those that wait. Closing the engine ends its
+     * nodes as ever. SK_ECLOSED. */
+    sk_rc (*give_up)(struct sk_engine *e, const char *why, struct sk_err *err);
 };
 
 #endif

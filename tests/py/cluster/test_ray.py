@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import sysconfig
+import threading
 import time
 
 import numpy as np
@@ -92,18 +93,17 @@ def test_the_nodes_of_the_cluster(cluster):
         assert skate.cluster_resources()[key] == sum(each) and total in (None, sum(each))
 
 
-def test_concurrency_within_an_actor_is_refused(cluster):
+def test_calls_of_an_actor_run_at_once(cluster):
     @skate.remote
-    class Waits:
-        def f(self):
-            return 1
+    class Meets:
+        def __init__(self):
+            self.both = threading.Barrier(2)
 
-    with pytest.raises(
-        NotImplementedError,
-        match="Waits: this engine has no concurrency within an actor .max_concurrency",
-    ):
-        Waits.options(max_concurrency=4).remote()
-    assert skate.get(Waits.options(max_concurrency=1).remote().f.remote()) == 1
+        def f(self):
+            return self.both.wait(60)
+
+    a = Meets.options(max_concurrency=2).remote()
+    assert sorted(skate.get([a.f.remote(), a.f.remote()])) == [0, 1]
 
 
 @pytest.mark.parametrize(
