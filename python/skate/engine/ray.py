@@ -330,25 +330,27 @@ class Nodes:
             elif time.monotonic() - heard > GONE_S:
                 break
             elif not told:
-                self._warn(f"{why}; the program goes on for {GONE_S:g} s at most")
+                self._warn(
+                    f"the head of the Ray cluster, at {self._head}, does not answer ({why}); the program goes on for {GONE_S:g} s at most"
+                )
                 told = True
         else:
             return
         try:
-            _skate.node_give_up(f"{why}, for {GONE_S:g} s")
+            _skate.node_give_up(
+                f"the head of the Ray cluster, at {self._head}, has not answered for {GONE_S:g} s ({why})"
+            )
         except Exception as e:  # it has ended meanwhile
             self._warn(e)
         self._leave()
 
     def _silent(self) -> str:
-        """ "", or why nobody answers at the address of the cluster's head."""
+        """Why nobody answers at the address of the cluster's head; "": somebody does."""
         host, _, port = self._head.rpartition(":")
         try:
             socket.create_connection((host.strip("[]"), int(port)), 2 * LOOK_S).close()
         except OSError as e:
-            return (
-                f"the head of the Ray cluster, at {self._head}, does not answer ({e.strerror or e})"
-            )
+            return e.strerror or str(e)
         return ""
 
     def _warn(self, what: object) -> None:

@@ -301,7 +301,7 @@ say("over")
     program.go_on()
     kind, text, seconds, n = json.loads(program.wait_for("error"))
     assert 15 < seconds < 30 and n > 20, (kind, text, seconds, n)
-    assert "the head of the Ray cluster, at" in text and "does not answer" in text
+    assert "the head of the Ray cluster, at" in text and "has not answered for 20 s" in text
     assert float(program.wait_for("closed")) < 20
     assert not wait_gone([p for p in nodes if not is_node(p)], 5)
     time_left = 66 - (time.monotonic() - killed)
