@@ -37,6 +37,7 @@ STARTS = 4  # how often a node is started on one machine
 # A program ends with an error when the head of the cluster (its GCS) has not answered for so long.
 # Ray itself waits for 60 s, and then ends all its processes, programs included.
 GONE_S = 20.0
+MEMORY_MARGIN = 0.05  # of the machine: nodes stop tasks so far below what Ray's monitor allows
 FOR_EVER_S = 1e9
 PATIENCE_S = 10.0  # seconds to wait for answers that arrive at once unless something is wrong
 # the most seconds for joining a cluster and checking all its nodes, so that an error comes within
@@ -85,7 +86,9 @@ def _within(seconds: float, what: str, call: Any) -> Any:
     t.start()
     t.join(seconds)
     if not out:
-        raise ConnectionError(f"{what}: no answer within {seconds:.0f} s")
+        raise ConnectionError(
+            f"{what}: no answer within {seconds:.0f} s; is it the head of a cluster, and is its token the same as here (RAY_AUTH_TOKEN)?"
+        )
     good, value = out[0]
     if not good:
         raise value
@@ -130,6 +133,7 @@ def _connect(ray: Any, conf: dict[str, Any], address: str | None, until: float) 
 def _actor_class() -> Any:
     """The class of the actor of a node. It is made in a function, so that it is pickled by value:
     the node may lack skate."""
+    margin = MEMORY_MARGIN
 
     class SkateNode:
         def open(
@@ -147,6 +151,11 @@ def _actor_class() -> Any:
                 return "", f"runs Python {here}, and this is {'.'.join(map(str, python))}"
             self.node = importlib.import_module(f"{package}.engine.node")
             of = self.node.Given(*pickle.loads(given))
+            # Ray would end this process, and with it all that the node has; skate ends one task.
+            threshold = float(os.environ.get("RAY_memory_usage_threshold", "0.95")) - margin
+            of.knobs["memory_usage_threshold"] = max(
+                0.01, min(of.knobs["memory_usage_threshold"], threshold)
+            )
             return f"{of.listen}:{self.node.open_node(of)}", ""
 
         def wait(self) -> str:

@@ -1,6 +1,7 @@
 """skate over a real Ray of two raylets with one CPU each: rows and their order are the same as over
 the local engine. `./dev test ray` installs Ray and runs this."""
 
+import contextlib
 import json
 import os
 import socket
@@ -436,6 +437,53 @@ def test_a_port_that_is_not_rays():
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         kind, text = refused(address)
     assert kind == "ConnectionError" and f"the Ray cluster at {address}" in text
+
+
+def test_a_port_that_is_filtered():
+    """The kernel drops what comes to a listener whose backlog is full."""
+    with socket.socket() as full, contextlib.ExitStack() as clients:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        address = "{}:{}".format(*full.getsockname())
+        for _ in range(3):
+            c = clients.enter_context(socket.socket())
+            c.setblocking(False)
+            c.connect_ex(full.getsockname())
+        kind, text = refused(address)
+    assert kind == "ConnectionError" and f"there is no Ray cluster at {address}: timed out" in text
+
+
+def test_another_token(monkeypatch):
+    """The cluster has a token, and the program another one."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "a" * 32)
+    program = """
+from ray.cluster_utils import Cluster
+c = Cluster()
+c.add_node(num_cpus=1, object_store_memory=80 << 20, include_dashboard=False)
+print(c.address, flush=True)
+input()
+c.shutdown()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as p:
+        address = p.stdout.readline().strip()
+        monkeypatch.setenv("RAY_AUTH_TOKEN", "b" * 32)
+        kind, text = refused(address)
+        p.communicate("\n", timeout=60)
+    assert kind == "ConnectionError" and f"the Ray cluster at {address}: no answer within" in text
+    assert "is its token the same as here (RAY_AUTH_TOKEN)?" in text
+
+
+def test_a_resource_that_no_node_has(cluster):
+    for how in ({"resources": {"nope": 1}}, {"num_cpus": 64}, {"num_gpus": 1}):
+        with pytest.raises(skate.exceptions.TaskUnschedulableError, match="can never run here"):
+            skate.get(add.options(**how).remote(1, 2))
 
 
 def test_ray_client():

@@ -44,6 +44,17 @@ def tasks(n=8):
 def alive():
     return sum(n["Alive"] for n in skate.nodes())
 
+@skate.remote
+def me():
+    time.sleep(0.05)
+    return skate.get_runtime_context().get_node_id()
+
+def where():
+    return set(skate.get([me.remote() for _ in range(20)]))
+
+def there():
+    return {n["NodeID"] for n in skate.nodes() if n["Alive"]}
+
 begin = time.monotonic()
 skate.init(address=ADDRESS, object_store_memory=80 << 20)
 tasks()
@@ -84,7 +95,8 @@ class Program:
 
 
 class Raylets:
-    def __init__(self, n=2):
+    def __init__(self, n=2, **env):
+        os.environ.update(env)
         os.environ["PYTHONPATH"] = os.path.dirname(os.path.dirname(skate.__file__))
         os.environ["RAY_health_check_period_ms"] = "500"
         os.environ["RAY_health_check_timeout_ms"] = "1000"
@@ -93,6 +105,8 @@ class Raylets:
         for _ in range(n):
             self.add()
         self.cluster.wait_for_nodes()
+        for name in env:
+            del os.environ[name]
         self.address = self.cluster.address
         self.programs = []
 
@@ -164,6 +178,7 @@ begin = time.monotonic()
 while alive() < 2: tasks()
 say("again", time.monotonic() - begin)
 tasks(40)
+assert where() <= there() and len(there()) == 2
 skate.shutdown()
 say("over")
 """,
@@ -205,6 +220,36 @@ say("over")
     assert not wait_gone(all_of_it, 10)
 
 
+# ---- nodes that come
+
+
+def test_a_node_that_comes_without_skate(tag, tmp_path, monkeypatch):
+    """It is told in the log, and takes nothing from the one that comes after it."""
+    with contextlib.closing(Raylets(1)) as raylets:
+        program = raylets.start(
+            """
+say("one")
+while alive() < 2: tasks()
+while len(where()) < 2: pass
+assert where() == there()
+skate.shutdown()
+say("over")
+""",
+            tag,
+        )
+        program.wait_for("one")
+        with monkeypatch.context() as m:
+            m.setenv("PYTHONPATH", str(tmp_path))
+            raylets.add()
+        for line in program.process.stderr:
+            if "has no skate (No module named 'skate'): install it there" in line:
+                break
+        else:
+            pytest.fail("the program has ended")
+        raylets.add()
+        program.ends_well()
+
+
 # ---- a raylet
 
 
@@ -235,6 +280,43 @@ say("over")
     assert float(program.wait_for("right")) < 20
     program.ends_well()
     assert not wait_gone(second, 10)
+
+
+# ---- memory
+
+
+@pytest.mark.slow
+def test_memory_ends_one_task_and_no_node(tag):
+    """Ray's monitor would end the processes of nodes, one after the other, which have all that there
+    is to end."""
+    with open("/proc/meminfo") as f:
+        kib = {line.split(":")[0]: int(line.split()[1]) for line in f}
+    if kib["MemAvailable"] < kib["MemTotal"] // 2:
+        pytest.skip("half of the machine's memory is in use")
+    threshold = 1 - kib["MemAvailable"] / kib["MemTotal"] + 0.15
+    with contextlib.closing(Raylets(RAY_memory_usage_threshold=f"{threshold:.3f}")) as raylets:
+        program = raylets.start(
+            """
+@skate.remote(max_retries=0)
+def grows():
+    x = []
+    while True:
+        x.append(bytearray(os.urandom(1 << 20) * 100))
+        time.sleep(0.05)
+
+refs = [f.remote(i) for i in range(100)]
+try:
+    skate.get(grows.remote())
+except skate.exceptions.OutOfMemoryError:
+    say("stopped", alive())
+assert skate.get(refs) == list(range(100))
+skate.shutdown()
+say("over")
+""",
+            tag,
+        )
+        assert program.wait_for("stopped") == "2"
+        program.ends_well()
 
 
 # ---- the program
