@@ -1,5 +1,6 @@
 import collections
 import contextlib
+import copyreg
 import functools
 import gc
 import importlib
@@ -48,6 +49,16 @@ def pytest_timeout_set_timer(item, settings):
     if callable(fail):
         signal.signal(signal.SIGALRM, tell)
     return made
+
+
+@pytest.fixture(scope="module", autouse=True)
+def exceptions_as_python_pickles_them():
+    """Dask's distributed registers a pickling of its own for every exception class of the process
+    (tblib's, which cannot do BaseExceptionGroup). It ends with the file of tests that imported it."""
+    yield
+    for cls in list(copyreg.dispatch_table):
+        if isinstance(cls, type) and issubclass(cls, BaseException):
+            del copyreg.dispatch_table[cls]
 
 
 WITH_THE_PROGRAM: dict[str, str] = {}  # of skate.engine.local, as programs have it

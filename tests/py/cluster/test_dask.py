@@ -1,7 +1,6 @@
 """Nodes that Dask starts (examples/dask_nodes.py): whoever launches nodes needs no change to skate."""
 
 import contextlib
-import copyreg
 import importlib.util
 import json
 import os
@@ -59,16 +58,6 @@ class Dask:
         for p in (*self.workers, self.scheduler):
             p.kill()
             p.wait()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def exceptions():
-    """Dask changes how all exceptions are pickled (by tblib), which is undone for other tests."""
-    before = dict(copyreg.dispatch_table)
-    yield
-    skate.shutdown()
-    copyreg.dispatch_table.clear()
-    copyreg.dispatch_table.update(before)
 
 
 @pytest.fixture
