@@ -62,7 +62,7 @@ static void named(void *ctx, struct sk_bytes space, struct sk_bytes name) {
 /* ---- reading the dict ------------------------------------------------------------------------ */
 
 struct given { /* the fields of the dict; borrowed */
-    const char *engine, *program, *trace;
+    const char *engine, *program, *trace, *carrier;
     int64_t cpus, gpus, memory, workers, store, spin_ns, reap_ns, seed, lineage, spill, overflow,
         budget, permille, every_ns, oom, retries;
     PyObject *resources, *dirs, *argv, *env, *guest, *prints, *nodes;
@@ -100,6 +100,7 @@ static const struct py_field field[] = {
     F("guest", OBJECT, guest),
     F("prints", OBJECT, prints),
     F("addresses", OBJECT, nodes, .of = &PyList_Type),
+    F("carrier", TEXT, carrier),
     F("job_number", U64, job),
     F("job_secret", BYTES, secret),
     F("id_base", U64, id_base),
@@ -196,6 +197,7 @@ int py_conf_read(struct py_conf *k, struct py_state *st, PyObject *dict) {
     if (g.nodes) {
         k->cluster = (struct sk_cluster_conf){.addresses = k->addresses,
                                               .n_addresses = (uint32_t)PyList_GET_SIZE(g.nodes),
+                                              .carrier = g.carrier,
                                               .job = g.job,
                                               .secret = g.secret};
         k->c.cluster = &k->cluster;

@@ -8,7 +8,7 @@
 #include "py/node.h"
 
 struct given_node { /* the fields of the dict; borrowed */
-    const char *listen, *name;
+    const char *listen, *carrier, *name;
     struct sk_bytes secret, node_labels;
     uint64_t job, store, id_base;
     PyObject *labels;
@@ -24,6 +24,7 @@ static const struct py_field field[] = {
     F("id_base", U64, id_base),
     F("print_labels", OBJECT, labels),
     F("node_labels", BYTES, node_labels),
+    F("carrier", TEXT, carrier),
 };
 static const struct py_fields fields = {"node_open", SK_COUNT(field), 4, field};
 
@@ -42,6 +43,7 @@ static PyObject *m_node_open(PyObject *module, PyObject *dict) {
                              .job = g.job,
                              .secret = g.secret,
                              .listen_on = g.listen,
+                             .carrier = g.carrier,
                              .name = g.name,
                              .prints = st->prints,
                              .labels = !g.labels || PyObject_IsTrue(g.labels),

@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 struct seen {
@@ -112,4 +113,54 @@ TEST(tcp_strangers_say_little) {
     struct seen s = after(o.p + hello, o.n - hello, o.n);
     CHECK(!s.messages && !strcmp(s.why, "it does not speak like a node of a cluster"));
     sk_outbox_free(&o);
+}
+
+/* ---- carriers -------------------------------------------------------------------------------- */
+
+static int listen_as(const char *name) {
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    memcpy(at.sun_path + 1, name, strlen(name));
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    socklen_t n = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+    CHECK_EQ(bind(fd, (struct sockaddr *)&at, n), 0);
+    CHECK_EQ(listen(fd, 4), 0);
+    return fd;
+}
+
+TEST(tcp_carriers_get_the_address_and_then_all_bytes) {
+    struct seen s = {0};
+    struct sk_tcp_hooks hooks = {&s, message, closed, place, unplace};
+    struct sk_err err = {0};
+    char name[40], address[SK_TCP_ADDRESS], got[SK_TCP_ADDRESS];
+    uint32_t conn;
+    uint64_t sum;
+    snprintf(name, sizeof name, "skate-test-carrier-%d", (int)getpid());
+    CHECK_OK(sk_tcp_open(&s.t, &hooks, NULL, NULL, NULL));
+    CHECK_OK(sk_tcp_resolve("@127.0.0.1:77", address, NULL));
+    CHECK(!strcmp(address, "@127.0.0.1:77"));
+    CHECK_EQ(sk_tcp_connect(s.t, address, &conn, &err), SK_EINVAL);
+    CHECK_STR_HAS(err.msg, "this process has no carrier");
+    CHECK_OK(sk_tcp_carried_by(s.t, name, NULL));
+    CHECK_EQ(sk_tcp_connect(s.t, address, &conn, &err), SK_EIO);
+    CHECK_STR_HAS(err.msg, "the carrier of this process");
+    int at = listen_as(name);
+    CHECK_OK(sk_tcp_connect(s.t, address, &conn, NULL));
+    int fd = accept(at, NULL, NULL);
+    struct sk_outbox o = frames(100, &sum), copy = frames(100, &sum);
+    sk_tcp_send(s.t, conn, &o);
+    for (int i = 0; i < 3; i++) CHECK_OK(sk_tcp_pump(s.t, sk_now_ns() + 1000000, NULL));
+    CHECK_EQ(recv(fd, got, sizeof got, MSG_WAITALL), (ssize_t)sizeof got);
+    CHECK(!memcmp(got, "127.0.0.1:77\0", 13));
+    uint8_t *bytes = sk_alloc(SK_TAG_TEST, copy.n);
+    CHECK_EQ(recv(fd, bytes, copy.n, MSG_WAITALL), (ssize_t)copy.n);
+    CHECK(!memcmp(bytes, copy.p, copy.n));
+    CHECK_EQ(send(fd, copy.p, copy.n, MSG_NOSIGNAL), (ssize_t)copy.n); /* and back */
+    CHECK_EQ(shutdown(fd, SHUT_WR), 0);
+    while (!s.closed) CHECK_OK(sk_tcp_pump(s.t, sk_now_ns() + 10000000000, NULL));
+    CHECK(s.messages == 2 && s.sum == sum);
+    sk_outbox_free(&copy);
+    sk_free(bytes);
+    sk_tcp_close(s.t);
+    close(fd);
+    close(at);
 }

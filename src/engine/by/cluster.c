@@ -668,6 +668,7 @@ static sk_rc open_cluster(const struct sk_engine_conf *conf, struct sk_engine **
     struct sk_tcp_hooks hooks = {c, on_message, on_closed, place, unplace};
     sk_rc rc = sk_book_create(&c->book, conf->lineage_bytes, err);
     if (rc == SK_OK) rc = sk_tcp_open(&c->tcp, &hooks, NULL, NULL, err);
+    if (rc == SK_OK && k->carrier) rc = sk_tcp_carried_by(c->tcp, k->carrier, err);
     for (uint32_t i = 0; rc == SK_OK && i < k->n_addresses; i++)
         rc = say_hello(c, k->addresses[i], NULL, err);
     if (rc == SK_OK) rc = meet(c, err);

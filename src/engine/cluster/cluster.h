@@ -5,9 +5,10 @@
 #include "base/base.h"
 
 struct sk_cluster_conf {
-    /* where the nodes listen (node.h), as "host:port" */
+    /* where the nodes listen (node.h), as "host:port", or "@host:port" (tcp.h) */
     const char *const *addresses;
     uint32_t n_addresses;
+    const char *carrier; /* (tcp.h); NULL: there is none */
     uint64_t job;
     struct sk_bytes secret; /* 32 bytes, the same for all nodes of the job */
     /* A node of which nothing was heard for this long is lost; 0: 5 s. */

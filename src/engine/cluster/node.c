@@ -283,6 +283,7 @@ sk_rc sk_node_open(const struct sk_node_conf *conf, struct sk_cluster_node **out
         rc = SK_ERR_SYS(err, "getrandom");
     n->incarnation |= 1; /* 0 means any */
     if (rc == SK_OK) rc = sk_tcp_open(&n->tcp, &hooks, conf->listen_on, port, err);
+    if (rc == SK_OK && conf->carrier) rc = sk_tcp_carried_by(n->tcp, conf->carrier, err);
     if (rc == SK_OK) rc = sk_agent_create(&n->agent, &agent, err);
     if (rc == SK_OK && pthread_create(&n->thread, NULL, serve, n) != 0)
         rc = SK_ERR(err, SK_ENOMEM, "node: no thread");

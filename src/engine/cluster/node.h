@@ -10,6 +10,7 @@ struct sk_node_conf {
     uint64_t job;             /* number of the job; a driver of another job is refused */
     struct sk_bytes secret;   /* 32 bytes that the driver and all nodes of the job know */
     const char *listen_on;    /* address of this machine, numeric: "10.0.0.7", "::1" */
+    const char *carrier;      /* (tcp.h); NULL: there is none */
     const char *name;         /* for messages */
     /* What the engine's workers print (host.h), which the driver shows; NULL: it does not. Nobody
      * else takes it while the node is open. */

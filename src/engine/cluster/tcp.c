@@ -12,6 +12,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -52,6 +53,7 @@ struct conn {
 struct sk_tcp {
     struct sk_tcp_hooks hooks;
     int epoll, listener, bell;
+    char carrier[SK_TCP_CARRIER + 1]; /* "": there is none */
     struct sk_map conns;
     uint32_t next;
     uint8_t *stage;
@@ -165,6 +167,14 @@ sk_rc sk_tcp_open(struct sk_tcp **out, const struct sk_tcp_hooks *hooks, const c
     return rc;
 }
 
+sk_rc sk_tcp_carried_by(struct sk_tcp *t, const char *name, struct sk_err *err) {
+    SK_DCHECK(t->next == 1);
+    if (strlen(name) > SK_TCP_CARRIER)
+        return SK_ERR(err, SK_EINVAL, "the name of a carrier has at most %d bytes", SK_TCP_CARRIER);
+    memcpy(t->carrier, name, strlen(name) + 1);
+    return SK_OK;
+}
+
 void sk_tcp_cut(struct sk_tcp *t) {
     uint64_t key;
     void *val;
@@ -200,18 +210,54 @@ static sk_rc addresses_of(const char *address, struct addrinfo **out, struct sk_
 sk_rc sk_tcp_resolve(const char *address, char out[SK_TCP_ADDRESS], struct sk_err *err) {
     struct addrinfo *a;
     char host[64], port[8]; /* numeric ones are shorter */
-    SK_TRY(addresses_of(address, &a, err));
+    bool carried = address[0] == '@';
+    SK_TRY(addresses_of(address + carried, &a, err));
     int rc = getnameinfo(a->ai_addr, a->ai_addrlen, host, sizeof host, port, sizeof port,
                          NI_NUMERICHOST | NI_NUMERICSERV);
     bool six = a->ai_family == AF_INET6;
     freeaddrinfo(a);
     if (rc != 0) return SK_ERR(err, SK_EINVAL, "%s: %s", address, gai_strerror(rc));
-    snprintf(out, SK_TCP_ADDRESS, six ? "[%s]:%s" : "%s:%s", host, port);
+    snprintf(out, SK_TCP_ADDRESS, six ? "%s[%s]:%s" : "%s%s:%s", carried ? "@" : "", host, port);
     return SK_OK;
+}
+
+static sk_rc connect_carrier(struct sk_tcp *t, const char *address, uint32_t *conn,
+                             struct sk_err *err) {
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    struct ucred who = {0};
+    socklen_t n = sizeof who;
+    if (!*t->carrier || strlen(address) >= SK_TCP_ADDRESS)
+        return SK_ERR(err, SK_EINVAL, "%s: %s", address,
+                      *t->carrier ? "the address is too long" : "this process has no carrier");
+    memcpy(at.sun_path + 1, t->carrier, strlen(t->carrier));
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(t->carrier));
+    bool good = fd >= 0 && connect(fd, (struct sockaddr *)&at, size) == 0 &&
+                getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0;
+    sk_rc rc = good ? SK_OK : SK_ERR_SYS(err, "connect to the carrier of this process");
+    if (good && who.uid != geteuid())
+        rc = SK_ERR(err, SK_EIO, "the carrier of this process is another user's");
+    struct piece first = {.n = SK_TCP_ADDRESS};
+    if (rc == SK_OK && !(first.mem = sk_calloc(TAG, SK_TCP_ADDRESS)))
+        rc = SK_ERR(err, SK_ENOMEM, "connection");
+    if (rc != SK_OK) {
+        if (fd >= 0) close(fd);
+        return rc;
+    }
+    struct conn *c = conn_new(t, fd, true, err);
+    first.p = memcpy(first.mem, address, strlen(address));
+    if (c && sk_vec_push(&c->out, TAG, first)) {
+        *conn = c->id;
+        return SK_OK;
+    }
+    sk_free(first.mem);
+    if (c) conn_free(t, c);
+    return c ? SK_ERR(err, SK_ENOMEM, "connection") : err ? err->code : SK_ENOMEM;
 }
 
 sk_rc sk_tcp_connect(struct sk_tcp *t, const char *address, uint32_t *conn, struct sk_err *err) {
     struct addrinfo *a;
+    if (address[0] == '@') return connect_carrier(t, address + 1, conn, err);
     SK_TRY(addresses_of(address, &a, err));
     int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     bool good = fd >= 0 && (connect(fd, a->ai_addr, a->ai_addrlen) == 0 || errno == EINPROGRESS);

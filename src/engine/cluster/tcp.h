@@ -8,7 +8,7 @@
 
 #include "engine/cluster/msg.h"
 
-enum { SK_TCP_ADDRESS = 80 };
+enum { SK_TCP_ADDRESS = 80, SK_TCP_CARRIER = 100 };
 
 struct sk_tcp;
 struct sk_tcp_hooks {
@@ -30,16 +30,23 @@ struct sk_tcp_hooks {
  * *port is set then. SK_EIO, with the reason. */
 sk_rc sk_tcp_open(struct sk_tcp **out, const struct sk_tcp_hooks *hooks, const char *listen_on,
                   uint16_t *port, struct sk_err *err) SK_MUST_USE;
+/* Names the carrier of this process: the socket in the abstract UNIX namespace at which it listens.
+ * It opens connections to addresses that begin with '@' (TLS; messages of a launcher where ports
+ * are closed): the first SK_TCP_ADDRESS bytes that it gets are the rest of the address, padded with
+ * zeros, and then it passes on what comes from both sides. Call it before the first connection.
+ * SK_EINVAL: the name has more than SK_TCP_CARRIER bytes. */
+sk_rc sk_tcp_carried_by(struct sk_tcp *t, const char *name, struct sk_err *err) SK_MUST_USE;
 /* Closes all connections, and throws away what waits; no hook is called but unplace. */
 void sk_tcp_cut(struct sk_tcp *t);
 void sk_tcp_close(struct sk_tcp *t); /* the same, and frees t */
 
-/* Writes the numeric form of "host:port", which is what the nodes of a cluster tell each other, and
- * which sk_tcp_connect takes without a wait for a name server. Any thread. SK_EINVAL: it is no
- * address, or the name is not known. */
+/* Writes the numeric form of "host:port" or "@host:port", which is what the nodes of a cluster tell
+ * each other, and which sk_tcp_connect takes without a wait for a name server. Any thread.
+ * SK_EINVAL: it is no address, or the name is not known. */
 sk_rc sk_tcp_resolve(const char *address, char out[SK_TCP_ADDRESS], struct sk_err *err) SK_MUST_USE;
-/* Begins to connect to "host:port"; what is sent meanwhile waits. `closed` is called if it fails.
- * Numbers of connections are not used again. SK_EINVAL: no such address; SK_EIO. */
+/* Begins to connect to "host:port", or by the carrier to "@host:port"; what is sent meanwhile
+ * waits. `closed` is called if it fails. Numbers of connections are not used again. SK_EINVAL: no
+ * such address, or no carrier is named; SK_EIO, also if the carrier is another user's. */
 sk_rc sk_tcp_connect(struct sk_tcp *t, const char *address, uint32_t *conn,
                      struct sk_err *err) SK_MUST_USE;
 void sk_tcp_trust(struct sk_tcp *t, uint32_t conn);
