@@ -133,7 +133,7 @@ def _connect(ray: Any, conf: dict[str, Any], address: str | None, until: float) 
 def _actor_class() -> Any:
     """The class of the actor of a node. It is made in a function, so that it is pickled by value:
     the node may lack skate."""
-    margin = MEMORY_MARGIN
+    margin, later = MEMORY_MARGIN, PATIENCE_S / 2
 
     class SkateNode:
         def open(
@@ -164,6 +164,10 @@ def _actor_class() -> Any:
             said = self.node.serve()
             if os.getppid() != raylet:
                 os._exit(1)  # it would stay behind for minutes
+            # The driver ends this actor, but it cannot if the head of the cluster is gone.
+            end = threading.Timer(later, os._exit, (0,))
+            end.daemon = True
+            end.start()
             return said
 
     return SkateNode

@@ -125,6 +125,19 @@ class Raylets:
             found += [p for p in children(self.pid("raylet", node)) if is_node(p)]
         return found
 
+    def drain(self, node):
+        command = [os.path.join(os.path.dirname(sys.executable), "ray"), "drain-node"]
+        told = {
+            "address": self.address,
+            "node-id": self.cluster.list_all_nodes()[node].node_id,
+            "reason": "DRAIN_NODE_REASON_PREEMPTION",
+            "reason-message": "a test",
+            "deadline-remaining-seconds": "60",
+        }
+        command += [x for name, value in told.items() for x in (f"--{name}", value)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
     def start(self, text, tag):
         self.programs.append(Program(self.address, text, tag))
         return self.programs[-1]
@@ -152,6 +165,120 @@ def raylets():
 def tag(tmp_path):
     """Marks a program's own processes."""
     return str(tmp_path)
+
+
+# ---- the bytes of a job, whatever ends in its middle (pytest -rP says how long jobs took)
+
+# A job of 24 tasks of 0.2 s, an exchange, and as many writes. began: a folder that counts the tasks.
+JOB = """
+import hashlib
+import numpy as np
+
+def job(folder, began, **how):
+    def slow(batch):
+        time.sleep(0.2)
+        open(f"{began}/{batch['id'][0]}-{time.monotonic_ns()}", "w").close()
+        return {"id": batch["id"], "x": np.sqrt(batch["id"] + 1.0)}
+
+    ds = skate.data.range(120_000, override_num_blocks=24).map_batches(slow, batch_size=None)
+    if not how:
+        ds = ds.random_shuffle(seed=7)
+    ds.write_parquet(folder, **how)
+
+def digest(folder):
+    names = sorted(os.listdir(folder), key=lambda name: name.partition("_")[2])
+    files = [open(os.path.join(folder, name), "rb").read() for name in names if name[0] != "."]
+    return [len(files), hashlib.sha256(b"".join(files)).hexdigest()]
+"""
+
+
+def local_bytes(folder, **how):
+    """What the job writes over the local engine."""
+    os.mkdir(f"{folder}/began-here")
+    names = {"os": os, "time": time, "skate": skate}
+    exec(JOB, names)
+    skate.shutdown()
+    skate.init(num_cpus=2)
+    try:
+        names["job"](f"{folder}/here", f"{folder}/began-here", **how)
+    finally:
+        skate.shutdown()
+    return names["digest"](f"{folder}/here")
+
+
+FAULTS = {
+    "nothing": lambda raylets: None,
+    "a node's process": lambda raylets: os.kill(raylets.agents()[1], signal.SIGKILL),
+    "a raylet": lambda raylets: os.kill(raylets.pid("raylet", 1), signal.SIGKILL),
+    "the head": lambda raylets: os.kill(raylets.pid("gcs_server"), signal.SIGKILL),
+    "a drain": lambda raylets: raylets.drain(1),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_bytes_of_a_job(fault, tag, tmp_path, monkeypatch):
+    """They are those of the local engine, and nothing is left."""
+    before, left = shared_memory(), tmp_path / "temporary"
+    left.mkdir()
+    began = tmp_path / "began"
+    began.mkdir()
+    monkeypatch.setenv("TMPDIR", str(left))
+    monkeypatch.setenv("RAY_TMPDIR", "/tmp")
+    with contextlib.closing(Raylets()) as raylets:
+        program = raylets.start(
+            JOB
+            + f"""
+while alive() < 2: tasks()
+say("both")
+begin = time.monotonic()
+job({str(tmp_path / "out")!r}, {str(began)!r})
+say("wrote", time.monotonic() - begin)
+say("bytes", json.dumps(digest({str(tmp_path / "out")!r})))
+skate.shutdown()
+say("over")
+""",
+            tag,
+        )
+        program.wait_for("both")
+        nodes = [p for agent in raylets.agents() for p in family(agent)]
+        eventually(lambda: len(os.listdir(began)) >= 6)
+        FAULTS[fault](raylets)
+        told = time.monotonic()
+        program.wait_for("wrote")
+        took = time.monotonic() - told
+        print(f"{fault}: the job was over {took:.1f} s later")
+        assert took < 30
+        wrote = json.loads(program.wait_for("bytes"))
+        program.ends_well()
+        assert not wait_gone(nodes, 10)
+        assert not wait_no_marked(tag, 5)
+    assert shared_memory() == before and os.listdir(left) == []
+    monkeypatch.delenv("TMPDIR")
+    assert wrote == local_bytes(tmp_path)
+
+
+def test_a_program_that_was_killed_resumes(raylets, tag, tmp_path):
+    """What it had written is not done again; the bytes are those of the local engine."""
+    (tmp_path / "began").mkdir()
+    text = (
+        JOB
+        + f"""
+job({str(tmp_path / "out")!r}, {str(tmp_path / "began")!r}, resume=True)
+say("bytes", json.dumps(digest({str(tmp_path / "out")!r})))
+skate.shutdown()
+say("over")
+"""
+    )
+    program = raylets.start(text, tag)
+    eventually(lambda: len(os.listdir(tmp_path / "began")) >= 12)
+    os.kill(program.process.pid, signal.SIGKILL)
+    program.process.communicate()
+    assert not wait_no_marked(tag, 15)
+    again = raylets.start(text, tag)
+    wrote = json.loads(again.wait_for("bytes"))
+    again.ends_well()
+    assert len(os.listdir(tmp_path / "began")) < 24 + 12
+    assert wrote == local_bytes(tmp_path, resume=True)
 
 
 LOOPS = """
@@ -436,27 +563,8 @@ say("over")
         tag,
     )
     program.wait_for("made")
-    worker = raylets.cluster.list_all_nodes()[1]
     second = family(raylets.agents()[1])
-    done = subprocess.run(
-        [
-            os.path.join(os.path.dirname(sys.executable), "ray"),
-            "drain-node",
-            "--address",
-            raylets.address,
-            "--node-id",
-            worker.node_id,
-            "--reason",
-            "DRAIN_NODE_REASON_PREEMPTION",
-            "--reason-message",
-            "a test",
-            "--deadline-remaining-seconds",
-            "60",
-        ],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    raylets.drain(1)
     assert float(program.wait_for("drained")) < 20
     assert not wait_gone(second, 10)  # the node has given back what it held
     assert json.loads(program.wait_for("nodes")) in ([True, False], [False, True])
