@@ -86,6 +86,12 @@ KNOBS = {
         "SKATE_NODE_LABELS",
         "labels of these nodes besides those of init(): label=value, by commas, for each node, by semicolons",
     ),
+    "connections": (
+        "auto",
+        "SKATE_CONNECTIONS",
+        "between the nodes of a Ray cluster: tcp, calls (of Ray's actors, slower, no open ports), or auto: tcp if all nodes reach each other by it; "
+        "where Ray uses TLS (RAY_USE_TLS), so do they",
+    ),
     "address": (
         "",
         "SKATE_ADDRESS",

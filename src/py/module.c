@@ -38,7 +38,11 @@ static PyObject *m_init(PyObject *module, PyObject *dict) {
         py_conf_free(&k);
         return NULL;
     }
+    /* Opening a cluster waits for its nodes, to which a carrier of this process's Python may lead
+     * (engine/carry.py). init() of Python lets one thread at a time in here. */
+    PyThreadState *own = k.c.cluster ? PyEval_SaveThread() : NULL;
     sk_rc rc = k.cls->open(&k.c, &e, &err);
+    if (own) PyEval_RestoreThread(own);
     py_conf_free(&k);
     if (rc != SK_OK) {
         sk_prints_close(k.c.prints);

@@ -43,7 +43,7 @@ static PyObject *m_node_open(PyObject *module, PyObject *dict) {
                              .job = g.job,
                              .secret = g.secret,
                              .listen_on = g.listen,
-                             .carrier = g.carrier,
+                             .carrier = g.carrier && *g.carrier ? g.carrier : NULL,
                              .name = g.name,
                              .prints = st->prints,
                              .labels = !g.labels || PyObject_IsTrue(g.labels),

@@ -40,6 +40,7 @@ class Given(NamedTuple):
     place: int = 1
     path: list[str] | None = None  # sys.path of the driver, if it is on the same machine
     labels: dict[str, str] | None = None  # of this node, besides those of its devices
+    carrier: str = ""  # the name of its carrier (carry.py); "": it has none
 
 
 def id_base(place: int) -> int:
@@ -86,6 +87,7 @@ def open_node(given: Given) -> int:
             "object_store_memory": int(conf["object_store_memory"]),
             "id_base": conf["id_base"],
             "print_labels": labels,
+            "carrier": given.carrier,
             "node_labels": _labels.told({_labels.ID: _labels.node_id().hex(), **job["labels"]}),
         }
     )

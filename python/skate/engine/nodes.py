@@ -118,9 +118,10 @@ class Here:
     def _show(self, lines: IO[bytes], stream: str) -> None:
         """Shows what a node itself writes on the present sys.stdout or sys.stderr of this process,
         until the node ends. What its tasks print comes with its messages."""
-        for line in lines:
-            if self._shows or stream == "stderr":
-                prints.write(getattr(sys, stream), line.decode("utf-8", "backslashreplace"))
+        with lines:
+            for line in lines:
+                if self._shows or stream == "stderr":
+                    prints.write(getattr(sys, stream), line.decode("utf-8", "backslashreplace"))
 
     def _address(self, process: subprocess.Popen[bytes], told: int, until: float) -> str:
         """What a node says: where it listens, or why it does not."""

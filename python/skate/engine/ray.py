@@ -24,7 +24,7 @@ import time
 
 from skate import _labels, _skate
 from skate.calls import ambient_environment, by_value
-from skate.engine import node
+from skate.engine import carry, node
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ PATIENCE_S = 10.0  # seconds to wait for answers that arrive at once unless some
 # the most seconds for joining a cluster and checking all its nodes, so that an error comes within
 # 10 s
 CONNECT_S = 8.0
+CONNECTIONS = ("auto", "tcp", "calls")
 # names of Ray's own resources; others are the users'
 OF_RAY = ("CPU", "GPU", "memory", "object_store_memory")
 
@@ -156,7 +157,22 @@ def _actor_class() -> Any:
             of.knobs["memory_usage_threshold"] = max(
                 0.01, min(of.knobs["memory_usage_threshold"], threshold)
             )
-            return f"{of.listen}:{self.node.open_node(of)}", ""
+            port = self.node.open_node(of)
+            self.carry = importlib.import_module(f"{package}.engine.carry")
+            if not self.carry.wants_tls():
+                return self.carry.joined(of.name, port), ""
+            try:
+                tls = self.carry.Tls()
+            except RuntimeError as e:
+                return "", f"cannot encrypt: {e}"
+            self.tls = self.carry.Running(tls)
+            self.tls.call(tls.begin(of.carrier))
+            port = self.tls.call(tls.serve(of.name, (of.listen, port)))
+            return self.carry.joined(of.name, port), ""
+
+        def unreachable(self, addresses: list[str]) -> list[str]:
+            """The other nodes to which this one cannot connect."""
+            return self.carry.unreachable(addresses)
 
         def wait(self) -> str:
             """Serves the driver until it has ended. Returns "", or what happened to it."""
@@ -176,8 +192,9 @@ def _actor_class() -> Any:
 class _Node:
     """A node of skate on a node of Ray's."""
 
-    def __init__(self, there: dict[str, Any], actor: Any, opened: Any):
+    def __init__(self, there: dict[str, Any], given: node.Given, actor: Any, opened: Any):
         self.id: str = there["NodeID"]
+        self.given, self.address = given, ""  # where it listens, when it has answered
         self.name = f"node {there['NodeManagerAddress']} of the Ray cluster"
         self.actor, self.opened = actor, opened  # opened: its answer
         self.end: Any = None  # comes when it has ended
@@ -215,6 +232,13 @@ class Nodes:
         self._about = conf, job, runtime_env, num_cpus
         self._nodes: list[_Node] = []
         self._places = 0  # those that nodes have or had (node.py)
+        self._tls: carry.Running | None = None
+        self._calls: carry.RayCalls | None = None
+        self.connections = conf["connections"]
+        if self.connections not in CONNECTIONS:
+            raise ValueError(
+                f"connections={self.connections!r}: one of {', '.join(CONNECTIONS)} is wanted"
+            )
         self._coming: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._starts: dict[str, int] = {}  # on this node of Ray's
         self._next: dict[str, float] = {}  # when a node may be started there
@@ -236,7 +260,9 @@ class Nodes:
             for n in there:
                 self._places += 1
                 self._open(n, self._places)
-            addresses = [self._answer(x, until) for x in self._nodes]
+            for x in self._nodes:
+                self._answer(x, until)
+            addresses = self._connect()
         except BaseException:
             self.close(0.0)  # nodes that are open wait for a driver
             raise
@@ -244,6 +270,7 @@ class Nodes:
             "job_number": self._number,
             "job_secret": self._secret,
             "addresses": addresses,
+            "carrier": carry.name_of(self._number, 0),
             "resources": {k: sum(n["Resources"].get(k, 0.0) for n in there) for k in self._names},
         }
         for number, x in enumerate(self._nodes, 1):
@@ -251,6 +278,32 @@ class Nodes:
         self._head = str(self._ray.get_runtime_context().gcs_address)
         for watch in (self._watch, self._watch_head, self._join_all):
             threading.Thread(target=watch, name="skate-ray-nodes", daemon=True).start()
+
+    def _connect(self) -> list[str]:
+        """Chooses how the processes connect to each other, which stays so. Returns the addresses of
+        the nodes."""
+        addresses = [x.address for x in self._nodes]
+        if carry.wants_tls():
+            self.connections = "TLS"
+            tls = carry.Tls()
+            self._tls = carry.Running(tls)
+            self._tls.call(tls.begin(carry.name_of(self._number, 0)))
+        elif self.connections == "auto":
+            asked = [x.actor.unreachable.remote(addresses) for x in self._nodes]
+            bad = {*carry.unreachable(addresses)}.union(*self._ray.get(asked))
+            self.connections = "calls" if bad else "tcp"
+            if bad:
+                self._warn(
+                    f"nodes cannot connect to {', '.join(sorted(bad))}: connections are calls of Ray's actors, which are slower"
+                )
+        if self.connections == "calls":
+            self._calls = carry.RayCalls(self._ray, carry.name_of(self._number, 0))
+            self._calls.add({x.address: (x.id, x.given) for x in self._nodes})
+        return [self._reached(x) for x in self._nodes]
+
+    def _reached(self, x: _Node) -> str:
+        """The address by which other processes reach a node."""
+        return f"@{x.address}" if self.connections in ("calls", "TLS") else x.address
 
     def _new(self) -> list[dict[str, Any]]:
         """The nodes of Ray's with CPUs where a node of skate is to be started."""
@@ -292,7 +345,10 @@ class Nodes:
             try:
                 x = self._open(n, self._places + 1)
                 try:
-                    x.number = _skate.node_join(self._answer(x, time.monotonic() + 3 * CONNECT_S))
+                    self._answer(x, time.monotonic() + 3 * CONNECT_S)
+                    if self._calls is not None:
+                        self._calls.add({x.address: (x.id, x.given)})
+                    x.number = _skate.node_join(self._reached(x))
                     self._places += 1
                 except Exception:
                     self._drop(x)
@@ -304,6 +360,8 @@ class Nodes:
         with contextlib.suppress(ValueError):  # another thread has done it
             self._nodes.remove(x)
         self._ray.kill(x.actor)
+        if self._calls is not None:
+            self._calls.drop(x.address)
 
     def _let_go(self) -> None:
         """Gives back what nodes that have ended held of the cluster, and lets those start again
@@ -381,10 +439,12 @@ class Nodes:
             "memory": int(has.get("memory", 0)),
             "object_store_memory": int(has.get("object_store_memory", 0)),
         }
+        by_port = self.connections in ("auto", "tcp") and not carry.wants_tls()
         given = node.Given(
             self._number,
             self._secret,
-            n["NodeManagerAddress"],
+            # behind a carrier, only processes of its machine connect to it
+            n["NodeManagerAddress"] if by_port else "127.0.0.1",
             n["NodeManagerAddress"],
             job,
             runtime_env,
@@ -392,6 +452,7 @@ class Nodes:
             {k: has.get(k, 0.0) for k in self._names},
             place,
             labels={k: v for k, v in n.get("Labels", {}).items() if k != _labels.ID},
+            carrier=carry.name_of(self._number, place),
         )
         at = importlib.import_module(
             "ray.util.scheduling_strategies"
@@ -413,21 +474,20 @@ class Nodes:
             sys.version_info[:2],
             by_value.dumps(tuple(given), protocol=5),
         )
-        self._nodes.append(_Node(n, actor, opened))
+        self._nodes.append(_Node(n, given, actor, opened))
         return self._nodes[-1]
 
-    def _answer(self, x: _Node, until: float) -> str:
-        """Waits for the answer of a node, and lets it serve. Returns its address."""
+    def _answer(self, x: _Node, until: float) -> None:
+        """Waits for the answer of a node, which is its address, and lets it serve."""
         ready, _ = self._ray.wait([x.opened], timeout=max(0.0, until - time.monotonic()))
         if not ready:
             raise ConnectionError(
                 f"{x.name} does not answer within {CONNECT_S:g} s: if its CPUs are in use by others, take fewer by init(num_cpus=N)"
             )
-        address, why = self._ray.get(x.opened)
+        x.address, why = self._ray.get(x.opened)
         if why:
             raise RuntimeError(f"{x.name} {why}")
         x.end = x.actor.wait.remote()
-        return address
 
     def _at_exit(self) -> None:
         sys.modules["skate"].shutdown()
@@ -442,8 +502,12 @@ class Nodes:
             if self._ray.is_initialized():  # the program may have shut Ray down already
                 if ends := [x.end for x in self._nodes if x.end is not None]:
                     self._ray.wait(ends, num_returns=len(ends), timeout=patience_s)
-                for x in self._nodes:
-                    self._ray.kill(x.actor)
+                for x in list(self._nodes):
+                    self._drop(x)
+        if self._tls is not None:
+            self._tls.close()
+        if self._calls is not None:
+            self._calls.close()
         self._nodes.clear()
         self._leave()
 
