@@ -291,7 +291,7 @@ def _open(a: Any, said: dict[str, Any]) -> Context:
         _skate.init({**conf, **elsewhere})
     except BaseException:
         _job.tell(None)
-        engine.close_processes()
+        engine.close_processes(engine.FAILED_S)
         metrics_board.close()
         raise
     if conf["prints"]:

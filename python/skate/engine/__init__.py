@@ -19,6 +19,9 @@ from __future__ import annotations
 from skate._deps import importlib
 from skate.calls import ambient_environment
 
+PATIENCE_S = 10.0  # for nodes to end with their driver
+FAILED_S = 1.0  # ... which could not reach one of them, so that its error comes soon
+
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,9 +108,9 @@ if TYPE_CHECKING:
             """Has all nodes open and listening; the arguments are those of open_processes(). An
             error has to come soon, and leaves nothing that runs."""
 
-        def close(self) -> None:
-            """Waits for what it has started; nodes end with the driver's engine, which is closed by
-            then. It is the last call."""
+        def close(self, patience_s: float = PATIENCE_S) -> None:
+            """Waits so long for what it has started, and ends what is left; nodes end with the
+            driver's engine, which is closed by then. It is the last call."""
 
 
 # The Starters, as module:Class. Programs may enter their own.
@@ -155,12 +158,13 @@ def open_processes(
     return {"preload": b"", "guest": guest}
 
 
-def close_processes() -> None:
-    """Waits for the end of the processes that open_processes() has started. The engine is closed."""
+def close_processes(patience_s: float = PATIENCE_S) -> None:
+    """Waits so long for the end of the processes that open_processes() has started. The engine is
+    closed."""
     global _nodes
     nodes, _nodes = _nodes, None
     if nodes is not None:
-        nodes.close()
+        nodes.close(patience_s)
 
 
 def of_address(address: str, name: str | None) -> str:

@@ -385,7 +385,7 @@ class Hosts:
             self._places,
         )
 
-    def close(self) -> None:
+    def close(self, patience_s: float = 0.0) -> None:
         """The nodes end with the driver's engine; whoever has started them waits for them."""
 
 

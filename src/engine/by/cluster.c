@@ -657,7 +657,7 @@ static sk_rc open_cluster(const struct sk_engine_conf *conf, struct sk_engine **
     c->conf = *k;
     c->prints = conf->prints;
     if (!c->conf.lease_ns) c->conf.lease_ns = 5 * SK_SEC;
-    if (!c->conf.patience_ns) c->conf.patience_ns = 10 * SK_SEC;
+    if (!c->conf.patience_ns) c->conf.patience_ns = 5 * SK_SEC;
     memcpy(c->secret, k->secret.p, SK_SECRET);
     pthread_condattr_t ca;
     pthread_mutex_init(&c->mu, NULL);

@@ -13,7 +13,7 @@ struct sk_cluster_conf {
     struct sk_bytes secret; /* 32 bytes, the same for all nodes of the job */
     /* A node of which nothing was heard for this long is lost; 0: 5 s. */
     int64_t lease_ns;
-    /* How long opening waits for all nodes to answer; 0: 10 s. */
+    /* How long opening waits for all nodes to answer; 0: 5 s. */
     int64_t patience_ns;
 };
 

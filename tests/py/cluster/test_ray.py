@@ -4,6 +4,7 @@ the local engine. `./dev test ray` installs Ray and runs this."""
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -24,8 +25,10 @@ if not hasattr(ray, "cluster_utils") and not hasattr(ray, "remote"):
     pytest.skip("what is called ray here is not Ray", allow_module_level=True)
 
 import skate  # noqa: E402
+from patience import stop  # noqa: E402
 from ray.cluster_utils import Cluster  # noqa: E402
 from skate.data.plan import node  # noqa: E402
+from skate.engine import ray as nodes  # noqa: E402
 
 MIB = 1 << 20
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -398,8 +401,9 @@ def test_the_main_job(cluster, tmp_path, monkeypatch):
 # a new program
 
 
-def refused(address, before=""):
-    """The error of skate.init(address). before: statements at the beginning of the program."""
+def refused(address, before="", how=""):
+    """The error of skate.init(address). before: statements at the beginning of the program; how:
+    more arguments."""
     program = f"""
 import json, os, time
 import ray
@@ -407,7 +411,7 @@ import ray
 import skate
 start = time.monotonic()
 try:
-    skate.init(address={address!r})
+    skate.init(address={address!r}{how})
 except Exception as e:
     print(json.dumps([type(e).__name__, str(e), time.monotonic() - start, skate.is_initialized()]), flush=True)
 os._exit(0)  # a thread of Ray's may still wait for its cluster
@@ -439,18 +443,61 @@ def test_a_port_that_is_not_rays():
     assert kind == "ConnectionError" and f"the Ray cluster at {address}" in text
 
 
-def test_a_port_that_is_filtered():
-    """The kernel drops what comes to a listener whose backlog is full."""
+@pytest.fixture
+def filtered():
+    """An address that does not answer: the kernel drops what comes to a listener whose backlog is
+    full."""
     with socket.socket() as full, contextlib.ExitStack() as clients:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
-        address = "{}:{}".format(*full.getsockname())
         for _ in range(3):
             c = clients.enter_context(socket.socket())
             c.setblocking(False)
             c.connect_ex(full.getsockname())
-        kind, text = refused(address)
-    assert kind == "ConnectionError" and f"there is no Ray cluster at {address}: timed out" in text
+        yield "{}:{}".format(*full.getsockname())
+
+
+def test_the_port_of_the_head_is_filtered(filtered):
+    kind, text = refused(filtered)
+    assert kind == "ConnectionError" and f"there is no Ray cluster at {filtered}: timed out" in text
+
+
+def test_the_port_of_a_node_is_filtered(cluster, filtered):
+    before = f"""
+from skate.engine import ray as nodes
+answer = nodes.Nodes._answer
+nodes.Nodes._answer = lambda *a: (answer(*a), {filtered!r})[1]
+"""
+    kind, text = refused(cluster.address, before, ", num_cpus=1")
+    assert kind == "GetTimeoutError"
+    assert f"node at {filtered}: no answer within 5.0 s; is it reachable from here?" in text
+
+
+def test_the_cpus_are_in_use(cluster):
+    kind, text = refused(cluster.address)
+    assert kind == "ConnectionError" and "does not answer within 8 s: if its CPUs are" in text
+    assert "in use by others, take fewer by init(num_cpus=N)" in text
+
+
+def test_a_raylet_is_stopped(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.path.dirname(os.path.dirname(skate.__file__)))
+    c = Cluster()
+    for _ in range(2):
+        c.add_node(num_cpus=1, object_store_memory=80 * MIB, include_dashboard=False)
+    c.wait_for_nodes()
+    raylet = c.list_all_nodes()[1].all_processes["raylet"][0].process.pid
+    stop(raylet)
+    try:
+        kind, text = refused(c.address)
+    finally:
+        os.kill(raylet, signal.SIGCONT)
+        c.shutdown()
+    assert kind == "ConnectionError" and "of the Ray cluster does not answer within 8 s" in text
+
+
+def test_another_python():
+    here = nodes._actor_class()().open("skate", skate.__version__, (3, 9), b"")
+    assert here == ("", f"runs Python {'{}.{}'.format(*sys.version_info)}, and this is 3.9")
 
 
 def test_another_token(monkeypatch):

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -444,6 +445,55 @@ say("over")
         )
         assert program.wait_for("stopped") == "2"
         program.ends_well()
+
+
+# ---- a disk
+
+
+def test_the_disk_of_a_node_is_full(raylets, tag):
+    """What has no room there is an error that says so; the rest is right, and the node works on."""
+    program = raylets.start(
+        """
+import numpy as np
+skate.shutdown()
+skate.init(
+    address=ADDRESS,
+    object_store_memory=80 << 20,
+    _system_config={"overflow_bytes": 0, "preload": "numpy"},  # no mapped files
+)
+while alive() < 2: tasks()
+say("both")
+input()
+
+@skate.remote
+def make(i):
+    return np.full(1 << 20, i)
+
+refs, errors = [make.remote(i) for i in range(60)], []
+for i, ref in enumerate(refs):
+    try:
+        value = skate.get(ref)
+        assert value[0] == i and len(value) == 1 << 20
+        del value
+    except skate.exceptions.OutOfDiskError as e:
+        errors.append(str(e))
+del ref, refs
+tasks(40)
+assert len(where()) == 2
+say("errors", json.dumps([len(errors), errors[:1]]))
+skate.shutdown()
+say("over")
+""".replace("ADDRESS", repr(raylets.address)),
+        tag,
+    )
+    program.wait_for("both")
+    for pid in family(raylets.agents()[1]):
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (5 * MIB, 5 * MIB))
+    program.go_on()
+    n, first = json.loads(program.wait_for("errors"))
+    assert 0 < n < 60 and "nothing can be spilled: spill: writing in" in first[0]
+    assert "No space left on device" in first[0]
+    program.ends_well()
 
 
 # ---- the program
