@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-import importlib
 import logging
 import os
 import secrets
@@ -313,12 +312,11 @@ class RayCalls:
         self._running.call(self._here.begin(name))
         self._actors: dict[str, Any] = {}
 
-    def add(self, nodes: dict[str, tuple[str, node.Given]]) -> None:
-        """Starts the actors for nodes, which are named by their addresses, with their node ids in Ray."""
-        at = importlib.import_module("ray.util.scheduling_strategies")
+    def add(self, nodes: dict[str, tuple[Any, node.Given]]) -> None:
+        """Starts the actors of nodes, which are named by their addresses, by the scheduling
+        strategies of the nodes."""
         begun = []
-        for address, (ray_id, given) in nodes.items():
-            where = at.NodeAffinitySchedulingStrategy(ray_id, soft=False)
+        for address, (where, given) in nodes.items():
             self._actors[address] = (
                 self._ray.remote(Calls)
                 .options(num_cpus=0, max_concurrency=1000, scheduling_strategy=where)

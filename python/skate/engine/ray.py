@@ -192,8 +192,11 @@ def _actor_class() -> Any:
 class _Node:
     """A node of skate on a node of Ray's."""
 
-    def __init__(self, there: dict[str, Any], given: node.Given, actor: Any, opened: Any):
+    def __init__(
+        self, there: dict[str, Any], where: Any, given: node.Given, actor: Any, opened: Any
+    ):
         self.id: str = there["NodeID"]
+        self.where = where  # the scheduling strategy of what runs there
         self.given, self.address = given, ""  # where it listens, when it has answered
         self.name = f"node {there['NodeManagerAddress']} of the Ray cluster"
         self.actor, self.opened = actor, opened  # opened: its answer
@@ -298,7 +301,7 @@ class Nodes:
                 )
         if self.connections == "calls":
             self._calls = carry.RayCalls(self._ray, carry.name_of(self._number, 0))
-            self._calls.add({x.address: (x.id, x.given) for x in self._nodes})
+            self._calls.add({x.address: (x.where, x.given) for x in self._nodes})
         return [self._reached(x) for x in self._nodes]
 
     def _reached(self, x: _Node) -> str:
@@ -347,7 +350,7 @@ class Nodes:
                 try:
                     self._answer(x, time.monotonic() + 3 * CONNECT_S)
                     if self._calls is not None:
-                        self._calls.add({x.address: (x.id, x.given)})
+                        self._calls.add({x.address: (x.where, x.given)})
                     x.number = _skate.node_join(self._reached(x))
                     self._places += 1
                 except Exception:
@@ -454,16 +457,16 @@ class Nodes:
             labels={k: v for k, v in n.get("Labels", {}).items() if k != _labels.ID},
             carrier=carry.name_of(self._number, place),
         )
-        at = importlib.import_module(
+        where = importlib.import_module(
             "ray.util.scheduling_strategies"
-        ).NodeAffinitySchedulingStrategy
+        ).NodeAffinitySchedulingStrategy(n["NodeID"], soft=False)
         actor = (
             self._ray.remote(_actor_class())
             .options(
                 num_cpus=knobs["num_cpus"],
                 num_gpus=knobs["num_gpus"],
                 resources={k: v for k, v in has.items() if k in self._names},
-                scheduling_strategy=at(n["NodeID"], soft=False),
+                scheduling_strategy=where,
                 max_concurrency=2,
             )
             .remote()
@@ -474,7 +477,7 @@ class Nodes:
             sys.version_info[:2],
             by_value.dumps(tuple(given), protocol=5),
         )
-        self._nodes.append(_Node(n, given, actor, opened))
+        self._nodes.append(_Node(n, where, given, actor, opened))
         return self._nodes[-1]
 
     def _answer(self, x: _Node, until: float) -> None:

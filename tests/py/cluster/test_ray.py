@@ -466,9 +466,15 @@ def test_the_port_of_a_node_is_filtered(cluster, filtered):
     before = f"""
 from skate.engine import ray as nodes
 answer = nodes.Nodes._answer
-nodes.Nodes._answer = lambda *a: (answer(*a), {filtered!r})[1]
+def at_a_filtered_port(self, x, until):
+    answer(self, x, until)
+    x.address = {filtered!r}
+nodes.Nodes._answer = at_a_filtered_port
 """
-    kind, text = refused(cluster.address, before, ", num_cpus=1")
+    tcp = (
+        ', num_cpus=1, _system_config={"connections": "tcp"}'  # by default, calls carry connections
+    )
+    kind, text = refused(cluster.address, before, tcp)
     assert kind == "GetTimeoutError"
     assert f"node at {filtered}: no answer within 5.0 s; is it reachable from here?" in text
 
