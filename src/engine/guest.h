@@ -7,7 +7,7 @@
  * arguments, and the order of events. The guest runs tasks whose arguments exist, and keeps
  * values behind handles of its own: the host drops a handle when the value has no reference any
  * more. One thread of the host makes all calls but `fetch`, `let_go`, `drop`, `join`, `drain` and
- * `give_up`, which come from any thread (and `nodes`, see nodes_now). No lock of the host is held
+ * `give_up` and `ask`, which come from any thread (and `nodes`, see nodes_now). No lock of the host is held
  * during any call, so a guest may take locks of its language. */
 #ifndef SK_GUEST_H
 #define SK_GUEST_H
@@ -138,6 +138,18 @@ struct sk_guest_ref_ops {
                   struct sk_bytes bytes);
     void (*kill)(void *ctx, uint64_t actor, bool no_restart);
 };
+/* What the nodes of a guest can tell of themselves. The lists are those of state.h: values below
+ * SK_ASK_STATUS are those of enum sk_state_what. */
+enum sk_ask {
+    SK_ASK_STATUS = 16, /* lines, as sk_state_ops.status */
+    SK_ASK_MEMORY       /* struct sk_memory_info, then rows of struct sk_memory_worker */
+};
+struct sk_guest_told {
+    uint32_t node;    /* number of a row of nodes(); 0: the guest's own part of what was asked */
+    bool silent;      /* it did not answer in time */
+    int64_t ahead_ns; /* its clock less that of this process; all times in `bytes` are its own */
+    struct sk_bytes bytes; /* well formed; none: it cannot tell */
+};
 struct sk_guest_ops {
     /* The first call. From now until `end`, any thread may call wake(host) to say that `poll` has
      * events to deliver. */
@@ -171,6 +183,11 @@ struct sk_guest_ops {
     sk_rc (*join)(void *ctx, const char *address, uint32_t *number, struct sk_err *err);
     sk_rc (*drain)(void *ctx, uint32_t number, int64_t deadline_ns, struct sk_err *err);
     void (*give_up)(void *ctx, const char *why);
+    /* Asks all nodes that are alive (what: enum sk_ask), waits for their answers, at most a few
+     * seconds, and calls `told` for each node. In rows of objects of SK_OF_VALUE, `id` is the
+     * handle of the value (as a number), or 0. NULL: there is nothing to be told of the nodes. */
+    void (*ask)(void *ctx, uint32_t what, void (*told)(void *host, const struct sk_guest_told *t),
+                void *host);
 };
 struct sk_guest {
     const struct sk_guest_ops *ops;

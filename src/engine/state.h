@@ -20,7 +20,11 @@ enum sk_state_what { SK_STATE_TASKS, SK_STATE_ACTORS, SK_STATE_OBJECTS, SK_STATE
 #define SK_STATE_PAST 10000u
 struct sk_state_head {
     uint64_t n, total; /* n: number of rows that follow; total: number that exist */
+    /* number of nodes that did not answer in time, whose rows are missing, and one of them */
+    uint32_t n_silent, silent;
 };
+/* In each row, node: the row of nodes() where it is; 0: an engine of one machine, or the driver of
+ * several. */
 enum sk_task_state {
     SK_TS_ARGS,
     SK_TS_PLACE,
@@ -40,7 +44,7 @@ struct sk_task_row {
     uint32_t n_returns, error_kind;
     uint32_t name_n, fn_n, error_n;
     /* more: number of the set of custom resources that are not in `res` (custom.h) */
-    uint32_t more, pad;
+    uint32_t more, node;
     struct sk_res res;
 };
 enum sk_actor_phase { SK_AS_ARGS, SK_AS_PENDING, SK_AS_ALIVE, SK_AS_RESTARTING, SK_AS_DEAD };
@@ -50,10 +54,15 @@ struct sk_actor_row { /* followed by class (class_n bytes), name, namespace, rea
     uint32_t worker, state, n_restarts, n_calls; /* n_calls: calls that are not finished */
     uint32_t detached, error_kind;
     uint32_t class_n, name_n, space_n, why_n;
-    uint32_t more;
+    uint32_t more, node;
+    uint32_t pad;
     struct sk_res res;
 };
 enum sk_object_where { SK_OW_PENDING, SK_OW_INLINE, SK_OW_STORE, SK_OW_DISK, SK_OW_ACTOR };
+/* What `id` is, in what a node tells its driver (cluster/tell.h): an object; a value of the
+ * cluster; an object of the driver, of which the row says more; nothing that the driver could use.
+ * Others get objects only. */
+enum sk_object_of { SK_OF_OBJECT, SK_OF_VALUE, SK_OF_DRIVER, SK_OF_NOTHING };
 /* One row for each process that has references to the object, or one without a process for its
  * other holders. */
 struct sk_object_row {
@@ -64,7 +73,8 @@ struct sk_object_row {
     uint64_t task; /* the task that makes it; 0: not known, or no longer */
     int32_t pid;   /* 0: no process has references */
     uint32_t worker, where, attempt, task_state;
-    uint32_t kind;
+    uint32_t kind, node;
+    uint32_t of, pad; /* enum sk_object_of */
 };
 /* How a worker ended, in this order: still alive; left in order; exit with another code; signal;
  * killed by the engine; killed by the engine because memory was short. */
@@ -78,6 +88,7 @@ struct sk_worker_row {
     int32_t pid;
     /* state: as in sk_worker_info; end: enum sk_worker_end, with `signal` as its detail */
     uint32_t worker, state, text_n, end, signal;
+    uint32_t node, pad;
 };
 
 struct sk_state_ops {

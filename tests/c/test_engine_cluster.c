@@ -15,7 +15,9 @@
 #include "engine/cluster/node.h"
 #include "engine/cluster/nodes.h"
 #include "engine/foreign.h"
+#include "engine/books/history.h"
 #include "engine/guest/guest_int.h"
+#include "engine/usage.h"
 #include "engine_help.h"
 #include "test.h"
 
@@ -1551,6 +1553,82 @@ TEST(cluster_gives_up_a_node_that_is_stopped) {
     CHECK_EQ(end_of(0), 0);
     CHECK_EQ(end_of(1), 20);
     CHECK(all_gone());
+}
+
+/* ---- what nodes tell of themselves ----------------------------------------------------------- */
+
+static uint8_t listed[1 << 16];
+static struct sk_state_head list(enum sk_state_what what, struct sk_rd *r) {
+    struct sk_state_head head;
+    size_t n = eng->state->rows(eng, what, listed, sizeof listed);
+    CHECK(n <= sizeof listed);
+    *r = sk_rd_init(listed, n);
+    CHECK(sk_rows_head(r, &head));
+    return head;
+}
+
+TEST(cluster_tells_of_its_nodes) {
+    cluster_open(2, &(struct eng_opt){.cpus = 1});
+    sk_oid o[2] = {eng_job(&(struct job){.fn = "cl_waits", .node = 2}),
+                   eng_job(&(struct job){.fn = "cl_pid", .node = 1})};
+    struct sk_rd r;
+    struct sk_row row;
+    CHECK(gate_wait(1, 1) && eng_i64(o[1]) > 0);
+    struct sk_state_head head = list(SK_STATE_TASKS, &r);
+    CHECK(head.n == 2 && head.total == 2 && !head.n_silent);
+    CHECK(sk_rows_next(&r, SK_STATE_TASKS, &row)); /* ended tasks come first */
+    CHECK(row.task.node == 1 && row.task.state == SK_TS_FINISHED && row.task.id == o[1].v + 1);
+    CHECK(row.task.submit_ns <= row.task.start_ns && row.task.start_ns < row.task.end_ns);
+    CHECK(sk_rows_next(&r, SK_STATE_TASKS, &row));
+    CHECK(row.task.node == 2 && row.task.state == SK_TS_RUNNING && row.task.id == o[0].v + 1);
+    CHECK(row.task.pid && row.task.start_ns <= sk_now_ns());
+    head = list(SK_STATE_OBJECTS, &r);
+    CHECK(head.n == 2);
+    while (sk_rows_next(&r, SK_STATE_OBJECTS, &row))
+        CHECK(row.object.pid == getpid() && row.object.n_refs == 1 &&
+              (row.object.id != o[0].v || row.object.task_state == SK_TS_RUNNING));
+    CHECK_EQ(list(SK_STATE_WORKERS, &r).n, 2);
+    CHECK(sk_rows_next(&r, SK_STATE_WORKERS, &row) && row.worker.node == 1);
+    CHECK_EQ(eng_stat(eng, "nodes"), 2);
+    CHECK_EQ(eng_stat(eng, "workers"), 2);
+    CHECK_EQ(eng_stat(eng, "objects"), 2);
+    gate_add(2, 1);
+    sk_oid both[] = {o[0], o[1]};
+    bool there[2];
+    CHECK_OK(eng->ops->wait(eng, both, 2, 2, INT64_MAX, there, NULL));
+    head = list(SK_STATE_OBJECTS, &r);
+    while (sk_rows_next(&r, SK_STATE_OBJECTS, &row))
+        if (row.object.id == o[0].v)
+            CHECK(row.object.where == SK_OW_STORE && row.object.node == 2 &&
+                  row.object.size_bytes == 30000);
+    struct sk_memory_info m;
+    struct sk_memory_worker w[4];
+    size_t n = 0;
+    struct sk_err err;
+    CHECK_OK_ERR(eng->usage->memory(eng, &m, w, 4, &n, &err), &err);
+    CHECK(n == 2 && w[0].pid && w[1].pid && m.store_limit_bytes >= 2 * (uint64_t)30000);
+    eng_release(o[0]);
+    eng_release(o[1]);
+    cluster_close(0);
+}
+
+TEST(cluster_names_nodes_that_do_not_tell) {
+    cluster_open(2, &(struct eng_opt){.cpus = 1});
+    sk_oid o = eng_job(&(struct job){.fn = "cl_pid", .node = 1});
+    struct sk_rd r;
+    CHECK(eng_i64(o) > 0);
+    int status;
+    CHECK(kill(cl.pid[1], SIGSTOP) == 0);
+    CHECK(waitpid(cl.pid[1], &status, WUNTRACED) == cl.pid[1] && WIFSTOPPED(status));
+    int64_t from = sk_now_ns();
+    struct sk_state_head head = list(SK_STATE_TASKS, &r);
+    CHECK(head.n == 1 && head.n_silent == 1 && head.silent == 2);
+    CHECK(sk_now_ns() - from < 4 * SK_SEC);
+    CHECK(kill(cl.pid[1], SIGKILL) == 0); /* who is lost is waited for no longer */
+    head = list(SK_STATE_TASKS, &r);
+    CHECK(head.n == 1);
+    eng_release(o);
+    cluster_close(1u << 1);
 }
 
 TEST(cluster_without_nodes_is_an_error) {

@@ -41,7 +41,7 @@ def events() -> list[Event]:
     and counters of the memory in use. It covers the last 10,000 attempts that have ended and those
     that are running. Times are microseconds of the engine's clock."""
     _job.ensure()
-    rows, _ = _skate.state("tasks", _job.facts().get("custom", []))
+    rows, *_ = _skate.state("tasks", _job.facts().get("custom", []))
     tasks = [_of_row(r) for r in rows if r[5] and r[7]]  # those that have begun
     driver = os.getpid() if not _skate.in_worker() else 0
     try:
@@ -116,7 +116,7 @@ def _save(found: list[Event], out: str | os.PathLike[str] | io.TextIOBase) -> No
 def _of_row(r: tuple[Any, ...]) -> _Task:
     """A task as the engine lists it (src/py/call/listing.c)."""
     id, parent, actor, _, submit, start, end, pid = r[:8]
-    _, attempt, state, kind, _, name, fn, error, _ = r[8:]
+    _, attempt, state, kind, _, name, fn, error = r[8:16]
     name = name or (fn + ".__init__" if kind == _INIT else fn)
     what = "" if error is None else error[1] or "exception"
     return _Task(id, parent, actor, submit, start, end, name, pid, attempt, state == _FAILED, what)

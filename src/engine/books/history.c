@@ -152,3 +152,63 @@ void sk_rows_gone(struct sk_rows *r, const struct sk_gone *g) {
         sk_rows_add(r, b.p, b.n, NULL, 0);
     }
 }
+
+static size_t row_bytes(enum sk_state_what what) {
+    switch (what) {
+    case SK_STATE_TASKS: return sizeof(struct sk_task_row);
+    case SK_STATE_ACTORS: return sizeof(struct sk_actor_row);
+    case SK_STATE_OBJECTS: return sizeof(struct sk_object_row);
+    case SK_STATE_WORKERS: return sizeof(struct sk_worker_row);
+    }
+    return 0;
+}
+
+bool sk_rows_head(struct sk_rd *r, struct sk_state_head *out) {
+    const void *p = r->n ? sk_rd_raw(r, sizeof *out) : NULL;
+    *out = (struct sk_state_head){0};
+    if (p) memcpy(out, p, sizeof *out);
+    return !r->bad;
+}
+
+bool sk_rows_next(struct sk_rd *r, enum sk_state_what what, struct sk_row *out) {
+    size_t n = row_bytes(what);
+    out->at = r->at;
+    out->n_texts = 0;
+    const void *p = sk_rd_raw(r, n);
+    if (!p) return false;
+    memcpy(&out->task, p, n);
+    uint32_t len[SK_COUNT(out->texts)] = {0};
+    switch (what) {
+    case SK_STATE_TASKS:
+        len[0] = out->task.name_n;
+        len[1] = out->task.fn_n;
+        len[2] = out->task.error_n;
+        out->n_texts = 3;
+        break;
+    case SK_STATE_ACTORS:
+        len[0] = out->actor.class_n;
+        len[1] = out->actor.name_n;
+        len[2] = out->actor.space_n;
+        len[3] = out->actor.why_n;
+        out->n_texts = 4;
+        break;
+    case SK_STATE_OBJECTS: break;
+    case SK_STATE_WORKERS:
+        len[0] = out->worker.text_n;
+        out->n_texts = 1;
+        break;
+    }
+    for (uint32_t i = 0; i < out->n_texts; i++)
+        out->texts[i] = (struct sk_bytes){sk_rd_raw(r, len[i]), len[i]};
+    sk_rd_align(r, 8);
+    return !r->bad;
+}
+
+void sk_rows_copy(struct sk_rows *r, enum sk_state_what what, const struct sk_row *row) {
+    SK_DCHECK(row->n_texts <= SK_COUNT(row->texts));
+    sk_rows_add(r, &row->task, row_bytes(what), row->texts, row->n_texts);
+}
+
+void sk_rows_change(uint8_t *in, enum sk_state_what what, const struct sk_row *row) {
+    memcpy(in + row->at, &row->task, row_bytes(what));
+}

@@ -79,4 +79,24 @@ void sk_rows_past(struct sk_rows *r, const struct sk_history *h,
                   struct sk_past_more (*more)(void *ctx, const struct sk_past *p), void *ctx);
 void sk_rows_gone(struct sk_rows *r, const struct sk_gone *g);
 
+/* A row of a list, with its texts. */
+struct sk_row {
+    union {
+        struct sk_task_row task;
+        struct sk_actor_row actor;
+        struct sk_object_row object;
+        struct sk_worker_row worker;
+    };
+    size_t at; /* of the row in the bytes that were read */
+    uint32_t n_texts;
+    struct sk_bytes texts[4]; /* borrowed */
+};
+/* Reads the next row of a list, which may be anything. False: r->bad. */
+bool sk_rows_next(struct sk_rd *r, enum sk_state_what what, struct sk_row *out);
+/* Reads the head; a list is bytes that sk_rows_end has finished, or none at all. */
+bool sk_rows_head(struct sk_rd *r, struct sk_state_head *out);
+/* Adds a row that was read from other bytes; or changes it in the bytes `in` where it was read. */
+void sk_rows_copy(struct sk_rows *r, enum sk_state_what what, const struct sk_row *row);
+void sk_rows_change(uint8_t *in, enum sk_state_what what, const struct sk_row *row);
+
 #endif

@@ -23,6 +23,7 @@
 
 #define TAG SK_TAG_ENGINE
 #define BEAT_NS (SK_SEC / 2)
+#define ANSWER_NS (2 * SK_SEC) /* as long as nodes have to tell of themselves */
 
 struct joining { /* a call of join; lives on the stack of its caller until it is over */
     char address[SK_TCP_ADDRESS];
@@ -30,6 +31,13 @@ struct joining { /* a call of join; lives on the stack of its caller until it is
     uint32_t number;
     struct sk_err err; /* of a failure */
     bool over;
+};
+struct asked { /* a request to tell something */
+    uint64_t number;
+    int64_t sent_ns;
+};
+struct clock { /* of a node, by the request whose answer came soonest */
+    int64_t ahead_ns, trip_ns;
 };
 struct drain { /* a node that is to go away */
     uint32_t number;
@@ -61,6 +69,8 @@ struct sk_cluster {
     SK_VEC(struct joining *) joins; /* not begun yet */
     uint32_t n_joining;             /* callers within join */
     SK_VEC(struct drain) drains;
+    SK_VEC(struct asked) asks;
+    SK_VEC(struct clock) clocks; /* number of a node - 1 */
     void (*wake)(void *host);
     void *host;
     pthread_t thread;
@@ -158,6 +168,20 @@ static sk_rc joined(struct sk_cluster *c, struct link *l, struct sk_err *err) {
     return rc;
 }
 
+/* Learns from an answer how far the node's clock is ahead of the one here: by half the time from
+ * the request to the answer at most. Clocks that may be the same are: those of one machine. */
+static void set_clock(struct sk_cluster *c, uint32_t node, const struct sk_cmsg *m, int64_t now) {
+    for (uint32_t i = 0; i < c->asks.n; i++) {
+        int64_t trip = now - c->asks.p[i].sent_ns, at = c->asks.p[i].sent_ns + trip / 2;
+        struct clock k = {m->told.now_ns - at, trip};
+        if (c->asks.p[i].number != m->told.ask || m->told.now_ns < 0) continue;
+        if (k.ahead_ns <= trip && k.ahead_ns >= -trip) k.ahead_ns = 0;
+        while (c->clocks.n < node)
+            if (!sk_vec_push(&c->clocks, TAG, (struct clock){.trip_ns = INT64_MAX})) return;
+        if (trip <= c->clocks.p[node - 1].trip_ns) c->clocks.p[node - 1] = k;
+    }
+}
+
 static sk_rc on_message(void *ctx, uint32_t conn, const struct sk_cmsg *m, struct sk_err *err) {
     struct sk_cluster *c = ctx;
     struct link *l = link_of(c, conn);
@@ -174,6 +198,7 @@ static sk_rc on_message(void *ctx, uint32_t conn, const struct sk_cmsg *m, struc
     }
     if (!l->number) return SK_OK; /* a sign of life while others are waited for */
     pthread_mutex_lock(&c->mu);
+    if (m->type == SK_CMSG_TOLD) set_clock(c, l->number, m, l->heard_ns);
     sk_rc rc = sk_book_message(c->book, l->number, m, err);
     pthread_cond_broadcast(&c->moved);
     pthread_mutex_unlock(&c->mu);
@@ -397,6 +422,8 @@ static void g_end(void *ctx) {
     sk_vec_free(&c->links);
     sk_vec_free(&c->joins);
     sk_vec_free(&c->drains);
+    sk_vec_free(&c->asks);
+    sk_vec_free(&c->clocks);
     pthread_mutex_destroy(&c->mu);
     pthread_cond_destroy(&c->moved);
     sk_free(c);
@@ -600,6 +627,44 @@ static void g_give_up(void *ctx, const char *why) {
     (void)unlock(c, SK_OK, true); /* the thread, once awake, wakes the host */
 }
 
+struct answers { /* a call of ask */
+    struct sk_cluster *c;
+    void (*told)(void *host, const struct sk_guest_told *t);
+    void *host;
+};
+
+static void answered(void *ctx, const struct sk_guest_told *t) {
+    const struct answers *a = ctx;
+    struct sk_guest_told with = *t;
+    if (t->node <= a->c->clocks.n) with.ahead_ns = a->c->clocks.p[t->node - 1].ahead_ns;
+    a->told(a->host, &with);
+}
+
+static void g_ask(void *ctx, uint32_t what, void (*told)(void *host, const struct sk_guest_told *t),
+                  void *host) {
+    struct sk_cluster *c = lock(ctx);
+    int64_t until = sk_deadline_ns(ANSWER_NS);
+    struct timespec ts = {.tv_sec = until / SK_SEC, .tv_nsec = until % SK_SEC};
+    uint64_t number = sk_book_ask(c->book, what);
+    (void)!sk_vec_push(&c->asks, TAG, (struct asked){number, sk_now_ns()}); /* else no clock */
+    sk_tcp_wake(c->tcp);
+    while (!sk_book_answered(c->book, number) && !c->closing && !c->broken.code &&
+           sk_now_ns() < until)
+        (void)pthread_cond_timedwait(&c->moved, &c->mu, &ts);
+    for (uint32_t i = 0; i < c->asks.n; i++)
+        if (c->asks.p[i].number == number) c->asks.p[i] = c->asks.p[--c->asks.n];
+    sk_book_answers(c->book, number, answered, &(struct answers){c, told, host});
+    if (what == SK_ASK_STATUS) {
+        struct sk_book_stats s = sk_book_stats(c->book);
+        char text[200];
+        int n = snprintf(text, sizeof text, "lineage_tasks %llu\nlineage_bytes %llu\nreruns %llu\n",
+                         (unsigned long long)s.n_kept, (unsigned long long)s.kept_bytes,
+                         (unsigned long long)s.n_remade);
+        told(host, &(struct sk_guest_told){.bytes = {text, (size_t)n}});
+    }
+    (void)unlock(c, SK_OK, false);
+}
+
 static const struct sk_guest_ops guest_ops = {
     .begin = g_begin,
     .end = g_end,
@@ -618,6 +683,7 @@ static const struct sk_guest_ops guest_ops = {
     .join = g_join,
     .drain = g_drain,
     .give_up = g_give_up,
+    .ask = g_ask,
 };
 
 /* ---- open ------------------------------------------------------------------------------------ */

@@ -2,10 +2,10 @@
  * (guest.h; those in Python come through py/guest/guest.c). This file has the public calls;
  * objects, tasks and the thread that talks to the guest are in engine/guest/.
  *
- * Not here: placement groups, rows of state: these side tables
- * are NULL. Calls only queue orders; the one call that enters the guest is `get` of a value that
- * lies with the guest. So a thread that holds a lock of the guest's language, or waits for one,
- * may make any other call. Cost: what the guest takes, and about 1 us a call besides. */
+ * Not here: placement groups, and rows of state of a guest that does not tell any: these side
+ * tables are NULL. Calls only queue orders; the one call that enters the guest is `get` of a value
+ * that lies with the guest. So a thread that holds a lock of the guest's language, or waits for
+ * one, may make any other call. Cost: what the guest takes, and about 1 us a call besides. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -245,6 +245,8 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
     made = true;
     SK_GO(sk_gtask_make(x, &s, id + 2, id, &t, err));
     t->is_init = true;
+    a->fn = t->fn;
+    a->need = t->need;
     t->node = node;
     t->node_only = s.node_only;
     SK_GO(sk_map_put(&x->actors, a->id, a));
@@ -668,6 +670,8 @@ static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **ou
                               .custom = &custom,
                               .streams = &streams,
                               .watch = &watch,
+                              .state = conf->guest->ops->ask ? &sk_gtold_state : NULL,
+                              .usage = conf->guest->ops->ask ? &sk_gtold_usage : NULL,
                               .actors = conf->guest->actors ? &actors : NULL,
                               .envs = conf->guest->ops->env ? &envs : NULL,
                               .wheres = conf->guest->wheres ? &wheres : NULL,

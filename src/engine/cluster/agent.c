@@ -13,6 +13,8 @@
 #include "base/containers/map.h"
 #include "base/containers/vec.h"
 #include "engine/cluster/abroad.h"
+#include "engine/cluster/tell.h"
+#include "base/clock.h"
 #include "engine/envs.h"
 #include "engine/host.h"
 #include "engine/inner.h"
@@ -38,6 +40,7 @@ struct aactor {
     bool any_order;       /* it has concurrency groups: a call that waits holds back no other */
     bool returns;         /* a call went back to the driver, so those behind it do, too */
     uint64_t init;        /* the task that is its constructor */
+    uint32_t attempt;     /* of the first start here */
     struct sk_agent *agent;
     struct sk_watch watch; /* of its end */
     bool watched;
@@ -129,7 +132,8 @@ struct sk_agent {
     uint64_t pinned, placed, most;
     bool closing, stirred;
     struct sk_arefs *refs; /* NULL: references do not travel */
-    pthread_mutex_t mu;    /* guards `events` and `dead` */
+    struct sk_atell *tell;
+    pthread_mutex_t mu; /* guards `events` and `dead` */
     SK_VEC(struct aqueued) events;
     SK_VEC(uint64_t) dead; /* actors that have ended for good since the last step */
     SK_VEC(struct ashape) shapes;
@@ -352,7 +356,7 @@ static sk_rc give(struct sk_agent *a, struct atask *t, struct sk_arg *args, stru
                                 .group = m->run.group,
                                 .no_wait = (m->run.flags & SK_RUN_NO_WAIT) != 0};
     struct sk_task_spec s = {.fn = {m->run.fn},
-                             .name = name,
+                             .name = *name ? name : NULL, /* else that of the function */
                              .args = args,
                              .n_args = m->run.n_args,
                              .n_returns = m->run.n_returns,
@@ -388,6 +392,7 @@ static sk_rc give(struct sk_agent *a, struct atask *t, struct sk_arg *args, stru
     }
     x->id = m->run.actor;
     x->init = t->id;
+    x->attempt = t->attempt;
     sk_list_init(&x->calls);
     if (sk_map_put(&a->actors, x->id, x) != SK_OK) abort();
     t->first = x->ready;
@@ -402,6 +407,13 @@ static void were_taken(struct sk_agent *a, struct atask *t, uint32_t n) {
     if (!t->given || !t->run.run.window || n <= t->taken || !may_wait(a)) return;
     a->e->streams->taken(a->e, t->tid, n - t->taken);
     t->taken = n;
+}
+
+/* Notes which task of the driver an engine's task is. */
+static void known(struct sk_agent *a, const struct atask *t) {
+    const struct aactor *x = t->is_init ? sk_map_get(&a->actors, t->run.run.actor) : NULL;
+    if (t->tid.v && t->run.run.host) sk_atell_known(a->tell, t->tid.v, t->run.run.host, t->attempt);
+    if (x) sk_atell_known(a->tell, x->aid.v, x->id, t->attempt);
 }
 
 /* Gives a task, whose arguments are here, to the engine. */
@@ -425,6 +437,7 @@ static void start(struct sk_agent *a, struct atask *t) {
     t->whole = NULL;
     t->body = NULL;
     t->given = true;
+    known(a, t);
     were_taken(a, t, t->run.run.taken);
 }
 
@@ -1128,6 +1141,33 @@ static void env(struct sk_agent *a, const struct sk_cmsg *m) {
     if (sk_map_put(&a->envs, m->env.number, as) != SK_OK) abort();
 }
 
+/* Notes what the driver knows of the objects here, then answers. */
+static void tell(struct sk_agent *a, const struct sk_cmsg *m) {
+    uint64_t key;
+    void *val;
+    for (uint32_t i = 0; sk_map_next(&a->values, &i, &key, &val);) {
+        const struct aval *v = val;
+        if (v->oid.v) sk_atell_object(a->tell, v->oid.v, SK_OF_VALUE, v->id);
+    }
+    for (uint32_t i = 0; sk_map_next(&a->tasks, &i, &key, &val);) {
+        const struct atask *t = val;
+        if (!t->given || t->is_init || !t->run.run.host) continue;
+        known(a, t);
+        /* the host numbers the returns right before their task */
+        for (uint32_t k = 0, n = t->n_returns == SK_STREAMING ? 0 : t->n_returns; k < n; k++)
+            sk_atell_object(a->tell, t->first.v + k, SK_OF_DRIVER, t->run.run.host - n + k);
+    }
+    for (uint32_t i = 0; sk_map_next(&a->actors, &i, &key, &val);) {
+        const struct aactor *x = val;
+        sk_atell_known(a->tell, x->aid.v, x->id, x->attempt);
+        sk_atell_object(a->tell, x->ready.v, SK_OF_DRIVER, x->id - 1);
+    }
+    struct sk_cmsg out = {
+        .type = SK_CMSG_TOLD,
+        .told = {m->told.ask, m->told.what, sk_now_ns(), sk_atell_answer(a->tell, m->told.what)}};
+    to_driver(a, &out);
+}
+
 sk_rc sk_agent_message(struct sk_agent *a, uint32_t from, const struct sk_cmsg *m,
                        struct sk_err *err) {
     if (m->type == SK_CMSG_READ) {
@@ -1157,6 +1197,7 @@ sk_rc sk_agent_message(struct sk_agent *a, uint32_t from, const struct sk_cmsg *
     case SK_CMSG_PUT: put(a, m); return SK_OK;
     case SK_CMSG_FETCH: answer(a, 0, m); return SK_OK;
     case SK_CMSG_BRING: bring(a, m); return SK_OK;
+    case SK_CMSG_ASK: tell(a, m); return SK_OK;
     case SK_CMSG_DROP:
         for (uint32_t i = 0; i < m->drop.n; i++) drop(a, sk_cmsg_drop_at(m, i));
         return SK_OK;
@@ -1244,6 +1285,7 @@ sk_rc sk_agent_create(struct sk_agent **out, const struct sk_agent_conf *conf, s
     struct sk_node sum = {0};
     if (sk_engine_sum(a->e, &sum, NULL) == SK_OK) a->most = sum.capacity_bytes / 8;
     sk_rc rc = refs_open(a, err);
+    if (rc == SK_OK) rc = sk_atell_create(&a->tell, a->e, a->conf.id_base, err);
     if (rc == SK_OK) *out = a;
     else sk_agent_destroy(a);
     return rc;
@@ -1278,6 +1320,7 @@ void sk_agent_destroy(struct sk_agent *a) {
     if (a->refs) sk_arefs_end(a->refs);
     sk_agent_step(a); /* what was queued meanwhile */
     sk_arefs_free(a->refs);
+    sk_atell_free(a->tell);
     for (uint32_t i = 0; sk_map_next(&a->values, &i, &key, &val);) {
         struct aval *v = val;
         if (v->oid.v) a->e->ops->release(a->e, v->oid);

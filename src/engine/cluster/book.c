@@ -102,6 +102,7 @@ void sk_book_lost(struct sk_book *b, uint32_t number, const char *why) {
     snprintf(text, sizeof text, "node %s was lost (%s)", n->name, why);
     sk_outbox_free(&n->out);
     sk_vec_free(&n->drop);
+    sk_btold_lost(b, number);
     /* values first, so that tasks that are queued again see what is missing */
     for (uint32_t i = 0; sk_map_next(&b->values, &i, &key, &val);) {
         struct sk_bval *v = val;
@@ -222,6 +223,7 @@ sk_rc sk_book_message(struct sk_book *b, uint32_t number, const struct sk_cmsg *
         return SK_OK;
     case SK_CMSG_BROUGHT: sk_bdrain_brought(b, n, m); return SK_OK;
     case SK_CMSG_MISSING: unread(b, n, m); return SK_OK;
+    case SK_CMSG_TOLD: return sk_btold_message(b, n, m, err);
     case SK_CMSG_DEFINE:
     case SK_CMSG_HOLD:
     case SK_CMSG_UNHOLD:
@@ -377,6 +379,7 @@ void sk_book_destroy(struct sk_book *b) {
         sk_free(val);
     }
     sk_brefs_free(b);
+    sk_btold_free(b);
     for (uint32_t i = 0; sk_map_next(&b->values, &i, &key, &val);) {
         struct sk_bval *v = val;
         sk_bblob_unref(v->blob);
@@ -427,6 +430,7 @@ struct sk_book_stats sk_book_stats(const struct sk_book *b) {
                                   .n_lent = n_lent,
                                   .n_tasks = b->tasks.n,
                                   .n_kept = sk_lineage_n(b->lineage),
+                                  .kept_bytes = sk_lineage_bytes(b->lineage),
                                   .n_values = b->values.n,
                                   .n_again = b->n_again,
                                   .n_remade = b->n_remade,

@@ -104,6 +104,15 @@ void sk_book_named(struct sk_book *b, uint32_t node, uint64_t ask, sk_rc rc, uin
                    struct sk_bytes bytes);
 void sk_book_kill(struct sk_book *b, uint64_t actor, bool no_restart);
 
+/* ---- what nodes tell of themselves */
+/* Asks all nodes that are alive; gives the number of the request. */
+uint64_t sk_book_ask(struct sk_book *b, uint32_t what);
+bool sk_book_answered(const struct sk_book *b, uint64_t ask); /* nobody is waited for any more */
+/* Gives what the nodes have answered, and forgets the request. Only node, silent and bytes are set;
+ * the caller knows the clocks. */
+void sk_book_answers(struct sk_book *b, uint64_t ask,
+                     void (*told)(void *ctx, const struct sk_guest_told *t), void *ctx);
+
 /* ---- what comes of it */
 /* Sends what can be sent to nodes: into their outboxes. */
 void sk_book_launch(struct sk_book *b);
@@ -118,6 +127,7 @@ struct sk_book_stats {
     uint64_t n_tasks, n_kept, n_values, n_again, n_remade, n_moved, n_moved_actors;
     uint64_t n_actors, n_revived; /* actors; starts of ended ones for lost values */
     uint64_t n_asked, n_lent;     /* objects of nodes that the host holds, and the other way */
+    uint64_t kept_bytes;          /* of n_kept */
 };
 struct sk_book_stats sk_book_stats(const struct sk_book *b);
 /* Recounts everything. For tests. */

@@ -165,6 +165,17 @@ struct sk_btold { /* an event for the host */
     void *keep[3];               /* what the event points to: values, bytes, texts */
 };
 
+struct sk_bask { /* a request to nodes */
+    uint64_t number;
+    uint32_t what;
+    struct sk_banswer {
+        uint32_t node;
+        bool over;             /* it has answered, or is lost */
+        struct sk_bblob *blob; /* the answer */
+    } *of;
+    uint32_t n, n_left;
+};
+
 struct sk_book {
     SK_VEC(struct sk_bnode *) nodes; /* number - 1 */
     SK_VEC(struct sk_which_node) which;
@@ -177,7 +188,8 @@ struct sk_book {
     struct sk_list todo; /* blocked tasks that are looked at; the end of one may take others out */
     struct sk_lineage *lineage;
     SK_VEC(struct sk_btold) told;
-    uint64_t next_seq;
+    SK_VEC(struct sk_bask) asks;
+    uint64_t next_seq, next_ask;
     bool recheck; /* a value has come to exist that a blocked task may wait for */
     uint64_t n_spread;
     uint64_t n_again, n_remade, n_revived, n_moved, n_moved_actors, n_orders;
@@ -252,6 +264,12 @@ void sk_bactor_flush(struct sk_book *b, struct sk_bactor *a);
 /* Has an actor, whose node is draining, start again elsewhere, if it may and another node has room;
  * its calls are held back until those under way have ended. True: it is queued now. */
 bool sk_bactor_move(struct sk_book *b, struct sk_bactor *a);
+
+/* ---- told.c */
+sk_rc sk_btold_message(struct sk_book *b, const struct sk_bnode *n, const struct sk_cmsg *m,
+                       struct sk_err *err);
+void sk_btold_lost(struct sk_book *b, uint32_t node); /* nothing of it is waited for any more */
+void sk_btold_free(struct sk_book *b);
 
 /* ---- drain.c */
 void sk_bdrain_brought(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m);

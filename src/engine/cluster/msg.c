@@ -65,6 +65,7 @@ static void write_run(struct sk_wr *w, const struct sk_cmsg *m) {
     sk_wr_u64(w, m->run.task);
     sk_wr_u64(w, m->run.fn);
     sk_wr_u64(w, m->run.actor);
+    sk_wr_u64(w, m->run.host);
     sk_wr_u32(w, m->run.attempt);
     sk_wr_u32(w, m->run.flags);
     sk_wr_u32(w, m->run.n_returns);
@@ -87,6 +88,7 @@ static void read_run(struct sk_rd *r, struct sk_cmsg *m) {
     m->run.task = sk_rd_u64(r);
     m->run.fn = sk_rd_u64(r);
     m->run.actor = sk_rd_u64(r);
+    m->run.host = sk_rd_u64(r);
     m->run.attempt = sk_rd_u32(r);
     m->run.flags = sk_rd_u32(r);
     m->run.n_returns = sk_rd_u32(r);
@@ -262,6 +264,33 @@ static void read_named(struct sk_rd *r, struct sk_cmsg *m) {
     m->named.bytes = sk_rd_bytes(r);
 }
 
+static void write_state(struct sk_wr *w, const struct sk_cmsg *m) {
+    res(w, &m->state.free);
+    sk_wr_u64(w, m->state.resident_bytes);
+    sk_wr_u64(w, m->state.disk_bytes);
+    sk_wr_u64(w, m->state.promised_bytes);
+    sk_wr_u64(w, m->state.disk_limit_bytes);
+    sk_wr_u64(w, m->state.n_runs);
+}
+
+static void write_told(struct sk_wr *w, const struct sk_cmsg *m) {
+    sk_wr_u64(w, m->told.ask);
+    sk_wr_u32(w, m->told.what);
+    if (m->type == SK_CMSG_ASK) return;
+    sk_wr_i64(w, m->told.now_ns);
+    sk_wr_align(w, 8);
+    bytes(w, m->told.bytes);
+}
+
+static void read_told(struct sk_rd *r, struct sk_cmsg *m) {
+    m->told.ask = sk_rd_u64(r);
+    m->told.what = sk_rd_u32(r);
+    if (m->type == SK_CMSG_ASK) return;
+    m->told.now_ns = sk_rd_i64(r);
+    sk_rd_align(r, 8);
+    m->told.bytes = sk_rd_bytes(r);
+}
+
 static void write_body(struct sk_wr *w, const struct sk_cmsg *m) {
     switch (m->type) {
     case SK_CMSG_HELLO: write_hello(w, m); break;
@@ -323,14 +352,7 @@ static void write_body(struct sk_wr *w, const struct sk_cmsg *m) {
         sk_wr_u32(w, m->value.kind);
         bytes(w, m->value.bytes);
         break;
-    case SK_CMSG_STATE:
-        res(w, &m->state.free);
-        sk_wr_u64(w, m->state.resident_bytes);
-        sk_wr_u64(w, m->state.disk_bytes);
-        sk_wr_u64(w, m->state.promised_bytes);
-        sk_wr_u64(w, m->state.disk_limit_bytes);
-        sk_wr_u64(w, m->state.n_runs);
-        break;
+    case SK_CMSG_STATE: write_state(w, m); break;
     case SK_CMSG_MISSING:
         sk_wr_u64(w, m->missing.task);
         sk_wr_u64(w, m->missing.id);
@@ -356,6 +378,8 @@ static void write_body(struct sk_wr *w, const struct sk_cmsg *m) {
         sk_wr_u64(w, m->taken.task);
         sk_wr_u32(w, m->taken.n);
         break;
+    case SK_CMSG_ASK:
+    case SK_CMSG_TOLD: write_told(w, m); break;
     }
 }
 
@@ -481,6 +505,8 @@ static void read_body(struct sk_rd *r, struct sk_cmsg *m) {
         m->taken.task = sk_rd_u64(r);
         m->taken.n = sk_rd_u32(r);
         break;
+    case SK_CMSG_ASK:
+    case SK_CMSG_TOLD: read_told(r, m); break;
     default: r->bad = true;
     }
 }

@@ -6,8 +6,8 @@
  * as its frame.
  *
  *     both ways        HELLO, WELCOME, BEAT, BYE
- *     driver -> node   PEER, ENV, RUN, CANCEL, END_ACTOR, PUT, DROP, FETCH, BRING, TAKEN
- *     node -> driver   EVENT, VALUE, STATE, MISSING, BROUGHT, WANT, PRINTS
+ *     driver -> node   PEER, ENV, RUN, CANCEL, END_ACTOR, PUT, DROP, FETCH, BRING, TAKEN, ASK
+ *     node -> driver   EVENT, VALUE, STATE, MISSING, BROUGHT, WANT, PRINTS, TOLD
  *     references       DEFINE, HOLD, UNHOLD, THERE, CALL, ENDED, KILL, STOP: both ways between a
  *                      driver and a node
  *     names            NAME: a node asks the driver about names of actors; NAMED: the answer
@@ -84,8 +84,10 @@ enum sk_cmsg_type {
     SK_CMSG_STOP,
     SK_CMSG_NAME,
     SK_CMSG_NAMED,
+    SK_CMSG_ASK,
+    SK_CMSG_TOLD,
 };
-#define SK_CMSG_LAST SK_CMSG_NAMED
+#define SK_CMSG_LAST SK_CMSG_TOLD
 
 enum { SK_ROLE_DRIVER = 1, SK_ROLE_NODE = 2 };
 /* flags of RUN, and (the first two, NO_WAIT) of CALL; of CANCEL and STOP: SK_RUN_FORCE,
@@ -155,6 +157,7 @@ struct sk_cmsg {
         } env;
         struct {
             uint64_t task, fn, actor; /* actor 0: none */
+            uint64_t host;            /* the host's number of the task, which people see */
             uint32_t attempt, flags, n_returns;
             int32_t max_retries;
             uint32_t max_calls, group, env; /* group: of a call; env 0: the job's */
@@ -165,8 +168,8 @@ struct sk_cmsg {
              * aligned */
             int32_t max_task_retries;
             struct sk_bytes groups;
-            struct sk_res need; /* of a call of an actor: nothing */
-            struct sk_bytes name;
+            struct sk_res need;   /* of a call of an actor: nothing */
+            struct sk_bytes name; /* empty: that of the function */
             uint32_t n_args;
             struct sk_bytes args; /* read by sk_cmsg_arg_next */
         } run;
@@ -268,6 +271,13 @@ struct sk_cmsg {
             uint64_t task;
             uint32_t n;
         } taken;
+        struct { /* ASK: what (enum sk_ask of guest.h) the node is to tell of itself; TOLD: the
+                    answer */
+            uint64_t ask; /* repeated by the answer */
+            uint32_t what;
+            int64_t now_ns; /* TOLD: the node's clock */
+            struct sk_bytes bytes;
+        } told;
     };
 };
 

@@ -239,6 +239,12 @@ static void introduce(struct sk_book *b, const struct sk_btask *t, struct sk_bno
     if (sk_map_put(&n->envs, t->env, n) != SK_OK) abort();
 }
 
+/* The name of the task, if it is not that of its function. */
+static struct sk_bytes own_name(const struct sk_book *b, const struct sk_btask *t) {
+    const struct sk_bfn *f = sk_map_get(&b->fns, t->fn.v);
+    return (struct sk_bytes){t->name, f && !strcmp(f->name, t->name) ? 0 : strlen(t->name)};
+}
+
 static void send(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n) {
     struct sk_bshape *s = b->shapes.p[t->shape];
     SK_ASSERT(n->alive && t->state == SK_B_READY && !t->node && (!t->is_init || t->actor));
@@ -273,6 +279,7 @@ static void send(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n) {
     if (t->actor) t->actor->settling = false;
     struct sk_cmsg m = {.type = SK_CMSG_RUN,
                         .run = {.task = t->seq,
+                                .host = t->id,
                                 .fn = t->fn.v,
                                 .actor = t->actor ? t->actor->id : 0,
                                 .attempt = t->attempt,
@@ -288,7 +295,7 @@ static void send(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n) {
                                 .group = t->group,
                                 .env = t->env,
                                 .need = s->need,
-                                .name = {t->name, strlen(t->name)},
+                                .name = own_name(b, t),
                                 .n_args = t->n_args,
                                 .args = {buf, w.n}}};
     if (t->is_init) {

@@ -83,6 +83,8 @@ struct sk_gactor {
     uint32_t *groups;
     struct sk_list callers;
     struct sk_gval *why; /* of a failed actor: the error with which its calls end */
+    sk_fid fn;
+    struct sk_need need;
 };
 
 struct sk_gtask {
@@ -90,6 +92,7 @@ struct sk_gtask {
     struct sk_list call;   /* of a call that waits: in `calls` of its caller */
     struct sk_gcaller *by; /* of a call of an actor of this process */
     uint64_t id, first, actor;
+    int64_t submit_ns; /* 0: nobody lists tasks */
     sk_fid fn;
     uint32_t n_returns, n_args, n_lacking, max_calls, group, window;
     bool is_init, told, retry_exceptions, node_only, no_wait;
@@ -286,6 +289,10 @@ void sk_gname_asked(struct sk_ghost *x, uint32_t node, uint64_t ask,
                     const struct sk_foreign_name *n);
 void sk_gname_lost(struct sk_ghost *x, uint32_t node);
 void sk_gname_forget(struct sk_ghost *x);
+
+/* ---- told.c: what is told of the nodes and of what waits here (sk_guest_ops.ask) */
+extern const struct sk_state_ops sk_gtold_state;
+extern const struct sk_usage_ops sk_gtold_usage;
 
 /* ---- stream.c: streams that have no sink */
 sk_rc sk_gstream_new(struct sk_ghost *x, uint64_t task, bool window, struct sk_err *err);

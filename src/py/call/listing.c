@@ -12,7 +12,7 @@ uint8_t *py_listing_rows(struct py_state *st, enum sk_state_what what, size_t *l
     size_t n = 0, cap;
     if (!py_has(st, st->engine->state, "state to list")) return NULL;
     do {
-        cap = n + n / 8;
+        cap = n + n / 8 + (64u << 10); /* one call is enough for most lists */
         sk_free(buf);
         buf = sk_alloc(SK_TAG_PY, cap + 8);
         if (!buf) {
@@ -57,12 +57,12 @@ static PyObject *task(struct py_state *st, struct sk_rd *r, PyObject *names) {
     PyObject *name = text(r, t.name_n), *fn = text(r, t.fn_n),
              *err = error(r, t.error_kind, t.error_n), *res = amounts(st, &t.res, t.more, names);
     if (name && fn && err && res)
-        return Py_BuildValue("(KKKKLLLiIIIIINNNN)", (unsigned long long)t.id,
-                             (unsigned long long)t.parent, (unsigned long long)t.actor,
-                             (unsigned long long)t.group, (long long)t.submit_ns,
-                             (long long)t.start_ns, (long long)t.end_ns, (int)t.pid,
-                             (unsigned)t.worker, (unsigned)t.attempt, (unsigned)t.state,
-                             (unsigned)t.kind, (unsigned)t.n_returns, name, fn, err, res);
+        return Py_BuildValue(
+            "(KKKKLLLiIIIIINNNNI)", (unsigned long long)t.id, (unsigned long long)t.parent,
+            (unsigned long long)t.actor, (unsigned long long)t.group, (long long)t.submit_ns,
+            (long long)t.start_ns, (long long)t.end_ns, (int)t.pid, (unsigned)t.worker,
+            (unsigned)t.attempt, (unsigned)t.state, (unsigned)t.kind, (unsigned)t.n_returns, name,
+            fn, err, res, (unsigned)t.node);
     Py_XDECREF(name);
     Py_XDECREF(fn);
     Py_XDECREF(err);
@@ -79,11 +79,11 @@ static PyObject *actor(struct py_state *st, struct sk_rd *r, PyObject *names) {
     PyObject *why = a.error_kind ? error(r, a.error_kind, a.why_n) : text(r, a.why_n),
              *res = amounts(st, &a.res, a.more, names);
     if (cls && name && space && why && res)
-        return Py_BuildValue("(KKKiIIIIONNNNN)", (unsigned long long)a.id,
+        return Py_BuildValue("(KKKiIIIIONNNNNI)", (unsigned long long)a.id,
                              (unsigned long long)a.group, (unsigned long long)a.init, (int)a.pid,
                              (unsigned)a.worker, (unsigned)a.state, (unsigned)a.n_restarts,
                              (unsigned)a.n_calls, a.detached ? Py_True : Py_False, cls, name, space,
-                             why, res);
+                             why, res, (unsigned)a.node);
     Py_XDECREF(cls);
     Py_XDECREF(name);
     Py_XDECREF(space);
@@ -97,11 +97,11 @@ static PyObject *object(struct py_state *st SK_UNUSED, struct sk_rd *r, PyObject
     const void *p = sk_rd_raw(r, sizeof o);
     if (!p) return NULL;
     memcpy(&o, p, sizeof o);
-    return Py_BuildValue("(KKKKKiIIIII)", (unsigned long long)o.id,
+    return Py_BuildValue("(KKKKKiIIIIII)", (unsigned long long)o.id,
                          (unsigned long long)o.size_bytes, (unsigned long long)o.n_refs,
                          (unsigned long long)o.n_total, (unsigned long long)o.task, (int)o.pid,
                          (unsigned)o.worker, (unsigned)o.where, (unsigned)o.attempt,
-                         (unsigned)o.task_state, (unsigned)o.kind);
+                         (unsigned)o.task_state, (unsigned)o.kind, (unsigned)o.node);
 }
 
 static PyObject *worker(struct py_state *st SK_UNUSED, struct sk_rd *r, PyObject *names SK_UNUSED) {
@@ -111,10 +111,11 @@ static PyObject *worker(struct py_state *st SK_UNUSED, struct sk_rd *r, PyObject
     memcpy(&w, p, sizeof w);
     PyObject *name = text(r, w.text_n);
     if (!name) return NULL;
-    return Py_BuildValue("(KKKLiIINIIL)", (unsigned long long)w.n_done, (unsigned long long)w.actor,
-                         (unsigned long long)w.task, (long long)w.since_ns, (int)w.pid,
-                         (unsigned)w.worker, (unsigned)w.state, name, (unsigned)w.end,
-                         (unsigned)w.signal, (long long)w.end_ns);
+    return Py_BuildValue("(KKKLiIINIILI)", (unsigned long long)w.n_done,
+                         (unsigned long long)w.actor, (unsigned long long)w.task,
+                         (long long)w.since_ns, (int)w.pid, (unsigned)w.worker, (unsigned)w.state,
+                         name, (unsigned)w.end, (unsigned)w.signal, (long long)w.end_ns,
+                         (unsigned)w.node);
 }
 
 static PyObject *m_state(PyObject *module, PyObject *args) {
@@ -151,7 +152,9 @@ static PyObject *m_state(PyObject *module, PyObject *args) {
         Py_XDECREF(row);
     }
     sk_free(buf);
-    return list ? Py_BuildValue("(NK)", list, (unsigned long long)head.total) : NULL;
+    return list ? Py_BuildValue("(NKII)", list, (unsigned long long)head.total,
+                                (unsigned)head.n_silent, (unsigned)head.silent)
+                : NULL;
 }
 
 static PyObject *m_state_error(PyObject *module, PyObject *args) {
@@ -180,7 +183,7 @@ static PyObject *m_monotonic_ns(PyObject *module SK_UNUSED, PyObject *unused SK_
 PyMethodDef py_listing_methods[] = {
     {"state", m_state, METH_VARARGS,
      "state(\"tasks\" | \"actors\" | \"objects\" | \"workers\", custom names): ([rows], number "
-     "there are)."},
+     "there are, nodes that did not answer, number of one of these)."},
     {"state_error", m_state_error, METH_VARARGS,
      "state_error(kind, bytes): the exception that getting the object would raise."},
     {"monotonic_ns", m_monotonic_ns, METH_NOARGS, "The engine's clock, of the times in rows."},

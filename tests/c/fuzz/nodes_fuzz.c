@@ -6,8 +6,13 @@
  *
  * An input is a list of messages: type, length of the body in units of 8 bytes, body. */
 #include "base/mem.h"
+#include "engine/books/history.h"
 #include "engine/cluster/book.h"
+#include "engine/usage.h"
 #include "fuzz.h"
+
+static const uint32_t asks[] = {SK_STATE_TASKS,   SK_STATE_ACTORS, SK_STATE_OBJECTS,
+                                SK_STATE_WORKERS, SK_ASK_STATUS,   SK_ASK_MEMORY};
 
 enum { STREAM = 1, PLAIN, INIT, CALL, FN = 4, NODE = 1, N_OURS = 4, N_THEIRS = 4 };
 #define OURS UINT64_C(100)         /* objects of the host, N_OURS of them */
@@ -30,6 +35,23 @@ static void tell(void *host, const struct sk_guest_event *ev) {
     if (ev->news) answer(b, ev);
     for (uint32_t i = 0; i < ev->n_values; i++)
         if (!ev->values[i].handle && ev->values[i].bytes.n > (1u << 30)) abort();
+}
+
+/* Reads all of what a node tells, which the book has found to be well formed. */
+static void told(void *ctx, const struct sk_guest_told *t) {
+    uint32_t what = *(const uint32_t *)ctx;
+    struct sk_rd r = sk_rd_init(t->bytes.p, t->bytes.n);
+    struct sk_state_head head;
+    struct sk_row row;
+    if (t->silent || !t->bytes.n || what > SK_STATE_WORKERS) return;
+    if (!sk_rows_head(&r, &head)) abort();
+    for (uint64_t i = 0; i < head.n; i++) {
+        if (!sk_rows_next(&r, (enum sk_state_what)what, &row)) abort();
+        for (uint32_t k = 0; k < row.n_texts; k++)
+            if (row.texts[k].n && !memchr(row.texts[k].p, 0, row.texts[k].n) &&
+                row.texts[k].n > 4096)
+                abort();
+    }
 }
 
 static void submit(struct sk_book *b, uint64_t task) {
@@ -62,6 +84,7 @@ static struct sk_book *book(void) {
     for (uint64_t i = 0; i < N_THEIRS; i++) sk_book_hold(b, THEIRS + i);
     struct sk_task_spec call = {.fn = {FN}, .name = "f", .actor = {THEIRS + 50}, .n_returns = 2};
     if (sk_book_call(b, &call, OURS + 50, NULL) != SK_OK) abort();
+    for (uint32_t i = 0; i < SK_COUNT(asks); i++) (void)sk_book_ask(b, asks[i]);
     return b;
 }
 
@@ -97,6 +120,8 @@ static int fuzz_one(const uint8_t *data, size_t n) { /* 1: nothing of it was tak
         free(copy);
         at += 2 + body;
     }
+    for (uint32_t i = 0; i < SK_COUNT(asks); i++)
+        sk_book_answers(b, i + 1, told, (void *)(uintptr_t)&asks[i]);
     sk_book_tell(b, tell, b);
     for (uint64_t i = 0; i < N_THEIRS; i++) sk_book_unhold(b, THEIRS + i);
     if (!sk_book_check(b)) abort();
@@ -161,11 +186,38 @@ static struct sk_cmsg about_refs(uint8_t *room, size_t cap) {
     return m;
 }
 
+/* What a node tells of itself; sometimes it is not what it was asked. */
+static struct sk_cmsg about_itself(uint8_t *room, size_t cap) {
+    uint32_t i = (uint32_t)(next() % SK_COUNT(asks)), what = asks[next() % 8 ? i : next() % 6];
+    struct sk_rows r = sk_rows_begin(room, cap);
+    struct sk_bytes t[] = {{"first", next() % 6}, {"second", next() % 7}, {"third", next() % 6}};
+    struct sk_task_row task = {.id = word(),
+                               .name_n = (uint32_t)t[0].n,
+                               .fn_n = (uint32_t)t[1].n,
+                               .error_n = (uint32_t)t[2].n};
+    struct sk_object_row object = {.id = next() % 2 ? sk_value_id(1, 0) : word(),
+                                   .of = (uint32_t)(next() % 5)};
+    struct sk_worker_row worker = {.text_n = (uint32_t)t[0].n};
+    struct sk_memory_info info = {.where = "here"};
+    size_t n = 0;
+    for (uint64_t k = next() % 3; k && what <= SK_STATE_WORKERS; k--) {
+        if (what == SK_STATE_TASKS) sk_rows_add(&r, &task, sizeof task, t, 3);
+        if (what == SK_STATE_OBJECTS) sk_rows_add(&r, &object, sizeof object, NULL, 0);
+        if (what == SK_STATE_WORKERS) sk_rows_add(&r, &worker, sizeof worker, t, 1);
+    }
+    if (what <= SK_STATE_WORKERS) n = sk_rows_end(&r, room, cap);
+    else if (what == SK_ASK_STATUS) memcpy(room, "objects 1\n", n = next() % 11);
+    else memcpy(room, &info, n = sizeof info);
+    return (struct sk_cmsg){
+        .type = SK_CMSG_TOLD,
+        .told = {.ask = i + 1, .what = what, .now_ns = (int64_t)word(), .bytes = {room, n}}};
+}
+
 static size_t make(uint8_t *p, size_t cap) {
     size_t at = 0;
     for (uint64_t k = 1 + next() % 4; k; k--) {
         struct sk_outbox o = {0};
-        uint8_t values[256];
+        uint8_t values[1024];
         struct sk_wr w = sk_wr_init(values, sizeof values);
         uint64_t task = 1 + next() % 5, kind = SK_EV_STARTED + next() % 4;
         uint32_t index = (uint32_t)(next() % 2),
@@ -221,6 +273,7 @@ static size_t make(uint8_t *p, size_t cap) {
                                          .args = {values, w.n}}};
         }
         if (next() % 2) m = about_refs(values, sizeof values);
+        if (next() % 5 == 0) m = about_itself(values, sizeof values);
         if (sk_cmsg_put(&o, &m, NULL) != SK_OK) abort();
         size_t body = o.n - SK_CMSG_HEAD;
         if (at + 2 + body <= cap && body / 8 < 256) {

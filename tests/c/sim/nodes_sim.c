@@ -517,7 +517,7 @@ static struct {
     uint32_t n_over, n_submitted, n_lost, n_fetched, n_failed, n_cancelled;
     uint32_t n_drained, n_late;
     uint64_t n_again, n_remade, n_moved, n_moved_actors, n_met, n_looked, n_relayed;
-    uint64_t n_revived;
+    uint64_t n_revived, ask, n_asked; /* ask: a request to the nodes that goes on; 0: none */
     bool lacked[2];            /* there was no node with label p=a, p=b at some time */
     bool lost_any, killed_any; /* killed: an actor was ended while it had calls */
     bool strict;  /* what is lost can be made again, and puts are kept, so nothing fails */
@@ -1139,6 +1139,21 @@ static void fetch_step(void) {
     fetching = NULL;
 }
 
+/* Asks all nodes to tell of themselves. The toys have nothing to tell; what counts is that each one
+ * that is alive answers once, and that nobody waits for a lost one. */
+static void answered(void *ctx, const struct sk_guest_told *t) {
+    (void)ctx;
+    CHECK(t->node && !t->silent && !t->bytes.n);
+    c.n_asked++;
+}
+static void ask_step(void) {
+    if (!c.ask) c.ask = sk_book_ask(c.book, (uint32_t)test_below(20));
+    else if (sk_book_answered(c.book, c.ask)) {
+        sk_book_answers(c.book, c.ask, answered, NULL);
+        c.ask = 0;
+    }
+}
+
 static uint32_t n_up(void) {
     uint32_t n = 0;
     for (uint32_t i = 1; i <= N_NODES; i++)
@@ -1195,6 +1210,7 @@ static bool step(void) {
     }
     if (r < 93) {
         fetch_step();
+        ask_step();
         return false;
     }
     if (r < 94) {
@@ -1328,6 +1344,10 @@ static void run_one(int how) {
         end_drains(0);
         tell_all();
         quiet = any ? 0 : quiet + 1;
+    }
+    if (c.ask) {
+        CHECK(sk_book_answered(c.book, c.ask));
+        ask_step();
     }
     struct sk_book_stats s = sk_book_stats(c.book);
     CHECK(sk_book_check(c.book));

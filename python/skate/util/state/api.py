@@ -69,8 +69,25 @@ def _job_facts():
 
 
 def _rows(what):
-    """Returns ([rows], the number of all rows, which is larger if the engine has cut the list)."""
-    return _skate.state(what, _job_facts().get("custom", []))
+    """Returns ([rows], what is missing: "", or a message). Each row ends with the number of its
+    node."""
+    custom = _job_facts().get("custom", [])
+    rows, total, n_silent, silent = _skate.state(what, custom)
+    missing = ""
+    if total > len(rows):
+        missing = (
+            f"{total - len(rows)} of {total} rows are missing: the engine tells {len(rows)} at once"
+        )
+    if n_silent:
+        name = next((n[1] for n in _skate.nodes([]) if n[0] == silent), str(silent))
+        more = f" and {n_silent - 1} more" if n_silent > 1 else ""
+        missing = f"node {name}{more} did not answer in time, and its rows are missing"
+    return rows, missing
+
+
+def _node_id(number):
+    """The id of the node with that number in a row; 0: the engine has one machine."""
+    return (ids.NodeID._of(number) if number else ids.NODE).hex()
 
 
 # Unix time minus the engine's clock. It is stored until the system clock is set, so that two
@@ -115,7 +132,7 @@ def _error_message(error):
 
 def _tasks(detail):
     ms = _to_ms()
-    rows, total = _rows("tasks")
+    rows, missing = _rows("tasks")
     env = _job_facts().get("runtime_env") or {}
     out = []
     for t in rows:
@@ -137,6 +154,7 @@ def _tasks(detail):
             fn,
             error,
             res,
+            node,
         ) = t
         # a Dataset's task has no function: its name is made of the names of its operators
         called = (fn or name) + ".__init__" if kind == 1 else fn or name
@@ -150,7 +168,7 @@ def _tasks(detail):
             type=_TASK_TYPE[kind],
             func_or_class_name=called,
             parent_task_id=_id(ids.TaskID, parent) or ids.TaskID.nil().hex(),
-            node_id=ids.NODE.hex() if pid else None,
+            node_id=_node_id(node) if pid else None,
             worker_id=_id(ids.WorkerID, pid),
             worker_pid=pid or None,
             error_type=_error_type(error),
@@ -178,21 +196,21 @@ def _tasks(detail):
             row.error_message = _error_message(error)
             row.is_debugger_paused = False
         out.append(row)
-    return out, total
+    return out, missing
 
 
 def _actors(detail):
-    rows, total = _rows("actors")
+    rows, missing = _rows("actors")
     out = []
     for a in rows:
-        id, group, _, pid, _, state, restarts, _, detached, cls, name, space, why, res = a
+        id, group, _, pid, _, state, restarts, _, detached, cls, name, space, why, res, node = a
         row = common.ActorState(
             actor_id=ids.ActorID._of(id).hex(),
             class_name=cls,
             state=_ACTOR_STATE[state],
             job_id=ids.JOB.hex(),
             name=name,
-            node_id=ids.NODE.hex() if pid else None,
+            node_id=_node_id(node) if pid else None,
             pid=pid,
             ray_namespace=space or _job.namespace(),
         )
@@ -215,7 +233,7 @@ def _actors(detail):
                     }
                 }
         out.append(row)
-    return out, total
+    return out, missing
 
 
 _OBJECT_STATUS = {
@@ -229,10 +247,10 @@ _OBJECT_STATUS = {
 
 
 def _objects(detail):
-    rows, total = _rows("objects")
+    rows, missing = _rows("objects")
     out = []
     for o in rows:
-        id, size, refs, _, _, pid, worker, where, attempt, state, _ = o
+        id, size, refs, _, _, pid, worker, where, attempt, state, _, _ = o
         out.append(
             common.ObjectState(
                 object_id=_object_hex(id),
@@ -250,19 +268,19 @@ def _objects(detail):
                 ip=_IP,
             )
         )
-    return out, total
+    return out, missing
 
 
 def object_places(refs):
     """{ref: {"node_ids": [hex], "object_size": bytes or None, "did_spill": bool}}, for
     skate.experimental."""
-    where = {_object_hex(o[0]): (o[1], o[7]) for o in _rows("objects")[0]}
+    where = {_object_hex(o[0]): (o[1], o[7], o[11]) for o in _rows("objects")[0]}
     out = {}
     for ref in refs:
-        size, at = where.get(ref.hex(), (0, _OWHERE_PENDING))
+        size, at, node = where.get(ref.hex(), (0, _OWHERE_PENDING, 0))
         there = at != _OWHERE_PENDING
         out[ref] = {
-            "node_ids": [ids.NODE.hex()] if there else [],
+            "node_ids": [_node_id(node)] if there else [],
             "object_size": size if there else None,
             "did_spill": at == _OWHERE_DISK,
         }
@@ -274,17 +292,17 @@ def _object_hex(number):
 
 
 def _workers(detail):
-    rows, total = _rows("workers")
+    rows, missing = _rows("workers")
 
     ms = _to_ms()
 
-    def row(kind, pid, text="", end=0, signal=0, end_ns=0):
+    def row(kind, pid, text="", end=0, signal=0, end_ns=0, node=0):
         w = common.WorkerState(
             worker_id=ids.WorkerID._of(pid).hex(),
             is_alive=not end,
             worker_type=kind,
             exit_type=_EXIT_TYPE[end],
-            node_id=ids.NODE.hex(),
+            node_id=_node_id(node),
             ip=_IP,
             pid=pid,
         )
@@ -299,7 +317,7 @@ def _workers(detail):
     # A worker does not know the driver: its parent is the fork server.
     if not _skate.in_worker():
         out.insert(0, row("DRIVER", os.getpid()))
-    return out, total
+    return out, missing
 
 
 def _placement_groups(detail):
@@ -320,7 +338,7 @@ def _placement_groups(detail):
             ]
             row.is_detached, row.stats = False, t["stats"]
         out.append(row)
-    return out, len(out)
+    return out, ""
 
 
 def _nodes(detail):
@@ -328,15 +346,15 @@ def _nodes(detail):
         common.NodeState(
             node_id=n["NodeID"],
             node_ip=n["NodeManagerAddress"],
-            is_head_node=True,
+            is_head_node=i == 0,
             state="ALIVE" if n["Alive"] else "DEAD",
             node_name=n["NodeName"],
             resources_total=n["Resources"],
             labels=n["Labels"],
         )
-        for n in api.nodes()
+        for i, n in enumerate(api.nodes())
     ]
-    return rows, len(rows)
+    return rows, ""
 
 
 def _jobs(detail):
@@ -353,15 +371,15 @@ def _jobs(detail):
             _job_facts().get("runtime_env"),
             ids.NODE.hex(),
         )
-    return [row], 1
+    return [row], ""
 
 
 def _runtime_envs(detail):
     env = _job_facts().get("runtime_env")
     return (
-        ([common.RuntimeEnvState(runtime_env=env, success=True, node_id=ids.NODE.hex())], 1)
+        ([common.RuntimeEnvState(runtime_env=env, success=True, node_id=ids.NODE.hex())], "")
         if env
-        else ([], 0)
+        else ([], "")
     )
 
 
@@ -410,14 +428,11 @@ def _list(make, schema, address, filters, limit, timeout, detail, raise_on_missi
             raise ValueError(
                 f"Filter key {f[0]} is not supported: a {schema.__name__} can be filtered by {', '.join(sorted(schema.filterable_columns()))}"
             )
-    rows, total = make(detail or any(f[0] not in schema.base_columns() for f in filters))
-    if total > len(rows):
-        message = (
-            f"{total - len(rows)} of {total} rows are missing: the engine tells {len(rows)} at once"
-        )
+    rows, missing = make(detail or any(f[0] not in schema.base_columns() for f in filters))
+    if missing:
         if raise_on_missing_output:
-            raise RayStateApiException(message)
-        warnings.warn(message, RuntimeWarning, stacklevel=3)
+            raise RayStateApiException(missing)
+        warnings.warn(missing, RuntimeWarning, stacklevel=3)
     rows = [r for r in rows if _matches(r, filters)]
     if len(rows) > limit:
         warnings.warn(
@@ -448,7 +463,7 @@ def _lister(name, make, schema, what):
     filters: [(field, "=" or "!=", value), ...], all of which hold; texts are compared without case. limit: most rows (at most
     {RAY_MAX_LIMIT_FROM_API_SERVER}), with a UserWarning when there are more. detail: the fields that cost more, too. timeout (seconds) and _explain
     have no meaning here. ValueError for a filter that makes no sense, RayStateApiException for the limit, or when the engine
-    holds more rows than it tells and raise_on_missing_output is not False."""
+    holds more rows than it tells, or a node did not answer, and raise_on_missing_output is not False (then it is a warning)."""
     return list_
 
 
@@ -474,7 +489,9 @@ list_workers = _lister(
 list_placement_groups = _lister(
     "list_placement_groups", _placement_groups, common.PlacementGroupState, "Placement groups"
 )
-list_nodes = _lister("list_nodes", _nodes, common.NodeState, "This machine")
+list_nodes = _lister(
+    "list_nodes", _nodes, common.NodeState, "This machine, or the nodes of a cluster"
+)
 list_jobs = _lister("list_jobs", _jobs, common.JobState, "The job")
 list_runtime_envs = _lister(
     "list_runtime_envs", _runtime_envs, common.RuntimeEnvState, "The job's environment"
@@ -589,7 +606,7 @@ def summarize_objects(
         total_objects=len(sizes),
         total_size_mb=sum(sizes.values()) / 2**20,
         total_num_workers=len(pids),
-        total_num_nodes=int(bool(rows)),
+        total_num_nodes=len(api.nodes()) if rows else 0,
     )
     return _node(
         {"disabled": s} if rows else {},

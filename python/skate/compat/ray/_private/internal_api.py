@@ -35,7 +35,7 @@ def memory_summary(
         raise ValueError(f"units={units!r}: one of {', '.join(_UNITS)} is wanted")
     if sort_by not in _SORT:
         raise ValueError(f"sort_by={sort_by!r}: one of {', '.join(_SORT)} is wanted")
-    rows, total = state_api._objects(False)
+    rows, missing = state_api._objects(False)
     rows.sort(key=_SORT[sort_by])
     out = []
     if not stats_only:
@@ -47,9 +47,10 @@ def memory_summary(
             out.append(
                 f"{r.object_id}  {size:>14}  {r.pid or '-':>8}  {r.type:<7} {r.reference_type:<20}  {r.task_status}"
             )
-        hidden = total - len(rows[:num_entries])
-        if hidden > 0:
-            out.append(f"... and {hidden} more")
+        if len(rows) > len(rows[:num_entries]):
+            out.append(f"... and {len(rows) - len(rows[:num_entries])} more")
+        if missing:
+            out.append(missing)
         out.append("")
     s: dict = _skate.status()
     n = len({r.object_id for r in rows})
