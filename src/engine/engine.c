@@ -135,6 +135,15 @@ sk_rc sk_engine_sum(struct sk_engine *e, struct sk_node *out, struct sk_err *err
         bool endless = out->disk_limit_bytes == UINT64_MAX || p[i].disk_limit_bytes == UINT64_MAX;
         out->disk_limit_bytes =
             endless ? UINT64_MAX : out->disk_limit_bytes + p[i].disk_limit_bytes;
+        const struct sk_load *l = &p[i].load;
+        out->load.workers += l->workers;
+        out->load.running += l->running;
+        out->load.queued += l->queued;
+        out->load.done += l->done;
+        out->load.failed += l->failed;
+        out->load.objects += l->objects;
+        out->load.spilled_bytes += l->spilled_bytes;
+        out->load.restored_bytes += l->restored_bytes;
     }
     if (p != few) sk_free(p);
     return SK_OK;

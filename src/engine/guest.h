@@ -74,6 +74,9 @@ struct sk_guest_event {
     uint64_t task;
     uint32_t attempt, node; /* node: number of a row of nodes(); 0: not known */
     int64_t run_ns;         /* DONE, FAILED: time that the task ran; 0: not known */
+    /* DONE, FAILED: when it began (CLOCK_MONOTONIC), and in which process; 0: not known */
+    int64_t start_ns;
+    int32_t pid;
     /* YIELDED: one value. DONE: all returns. FAILED: one value of an error kind, or none; then
      * `code` and `text` are the error. The host takes the values over. */
     struct sk_guest_value *values;
@@ -188,6 +191,9 @@ struct sk_guest_ops {
      * handle of the value (as a number), or 0. NULL: there is nothing to be told of the nodes. */
     void (*ask)(void *ctx, uint32_t what, void (*told)(void *host, const struct sk_guest_told *t),
                 void *host);
+    /* Calls `told` with the last rows of workers that nodes have told, and has these asked again in
+     * a while; does not wait. NULL if `ask` is. */
+    void (*workers)(void *ctx, void (*told)(void *host, const struct sk_guest_told *t), void *host);
 };
 struct sk_guest {
     const struct sk_guest_ops *ops;

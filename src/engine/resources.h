@@ -36,6 +36,13 @@ struct sk_need {
  * placement group gives SK_EGROUP from then on. */
 typedef uint32_t sk_shape;
 
+/* What a node does; 0: not known. Bytes are those written to and read from disk so far. */
+struct sk_load {
+    uint32_t workers, running, queued; /* tasks: those that run, those that wait for a worker */
+    uint32_t sent;                     /* of a cluster: tasks that the driver has sent there */
+    uint64_t done, failed, objects, spilled_bytes, restored_bytes;
+};
+
 /* A machine on which tasks run and objects lie. Bytes of objects are resident (in memory), on
  * disk only, or promised: allocated from the capacity and not sealed yet. If objects never leave
  * memory, disk_limit_bytes is 0; then a full node is an error. */
@@ -50,6 +57,7 @@ struct sk_node {
     uint64_t resident_bytes, disk_bytes, promised_bytes;
     /* most bytes of objects on disk; UINT64_MAX: no limit but the disk's size */
     uint64_t disk_limit_bytes;
+    struct sk_load load;
     struct sk_bytes labels; /* (cluster/wheres.h); they stay where they are until the engine ends */
 };
 

@@ -138,6 +138,8 @@ struct sk_event {
     /* DONE/FAILED: time in the worker; SPILLED: time that the disk takes to write so many bytes, by
      * all that it has written so far; 0: not known */
     int64_t run_ns;
+    int64_t start_ns; /* DONE/FAILED: when it began; 0: not known */
+    int32_t pid;      /* DONE/FAILED: the process in which it ran; 0: not known */
     const struct sk_err *err;
     bool actor_lives; /* FAILED: the actor died during this call and is being restarted */
 };

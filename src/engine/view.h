@@ -6,7 +6,7 @@
  * one that was finished last. The bytes of the segment, written to a file, are a *record* of the
  * engine, which the same calls read after the program has ended.
  *
- * Only `local` has this table. The reading calls below work without an engine. */
+ * Only `local` and `cluster` have this table. The reading calls below work without an engine. */
 #ifndef SK_VIEW_H
 #define SK_VIEW_H
 
@@ -23,6 +23,8 @@
 #define SK_VIEW_FLOWS 32768u /* notes of blocks made or taken that are kept */
 #define SK_VIEW_NAMES 1024u  /* different names of tasks; tasks with further names have none */
 #define SK_VIEW_NAME 64u     /* bytes of such a name, with its NUL */
+#define SK_VIEW_NODES 64u    /* nodes of a cluster that are shown */
+#define SK_VIEW_WORKERS 512u /* workers of its nodes that are shown */
 #define SK_VIEW_PROGRAM 208u /* bytes of the program's command line, with its NUL */
 /* The numbers in front of the bytes in the operators' queues in each sample of a run. */
 enum sk_view_sample {
@@ -84,7 +86,7 @@ struct sk_view_task {
     uint16_t attempt, worker;
     uint8_t kind; /* enum sk_task_kind */
     uint8_t failed;
-    uint16_t pad;
+    uint16_t node; /* of a cluster: the number of the node on which it ran; else 0 */
 };
 /* A block that a task has yielded (ns: when the driver learnt of it), or that is the input of a
  * task (ns 0). */
@@ -105,6 +107,28 @@ enum sk_view_history_col {
 struct sk_view_history { /* the engine's numbers over time, oldest first */
     uint64_t n;
     int64_t rows[SK_VIEW_SAMPLES * SK_VH_N];
+};
+struct sk_view_node {       /* a node, as it has said last */
+    uint32_t number, alive; /* alive: 2: it is drained */
+    char name[64];
+    int64_t cpu_e4, cpu_free_e4, gpu_e4, gpu_free_e4;
+    uint64_t store_used, store_capacity, spilled_now;
+    struct sk_load load;
+};
+struct sk_view_nodes {
+    uint64_t n, total; /* total: all of them */
+    struct sk_view_node of[SK_VIEW_NODES];
+};
+struct sk_view_worker {
+    int32_t pid;
+    uint32_t node;
+    int64_t since_ns; /* 0: it is idle */
+    char name[64];    /* of its task */
+};
+struct sk_view_workers { /* of the nodes of a cluster; those of `local` are in its control segment
+                          */
+    uint64_t n;
+    struct sk_view_worker of[SK_VIEW_WORKERS];
 };
 struct sk_view_error {
     int64_t ns; /* set by `error` */
@@ -167,6 +191,11 @@ sk_rc sk_view_run(struct sk_view_reader *r, uint32_t slot, struct sk_view_run *o
 sk_rc sk_view_error(struct sk_view_reader *r, uint32_t slot, struct sk_view_error *out,
                     struct sk_err *err) SK_MUST_USE;
 sk_rc sk_view_history(struct sk_view_reader *r, struct sk_view_history *out,
+                      struct sk_err *err) SK_MUST_USE;
+/* Of an engine of one machine there are none. */
+sk_rc sk_view_nodes(struct sk_view_reader *r, struct sk_view_nodes *out,
+                    struct sk_err *err) SK_MUST_USE;
+sk_rc sk_view_workers(struct sk_view_reader *r, struct sk_view_workers *out,
                       struct sk_err *err) SK_MUST_USE;
 /* The last entries, the oldest first: into room for SK_VIEW_TASKS, SK_VIEW_FLOWS or SK_VIEW_NAMES
  * of them; *n is their number. */

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/containers/vec.h"
 #include "engine/cluster/cluster.h"
+#include "engine/cluster/msg.h"
 #include "engine/cluster/node.h"
 #include "engine/cluster/nodes.h"
 #include "engine/foreign.h"
@@ -1610,6 +1611,55 @@ TEST(cluster_tells_of_its_nodes) {
     eng_release(o[0]);
     eng_release(o[1]);
     cluster_close(0);
+}
+
+static sk_rc there_and_back(const struct sk_cmsg *m, struct sk_outbox *o, struct sk_cmsg *back) {
+    uint64_t body;
+    uint32_t type;
+    o->n = 0;
+    CHECK_OK(sk_cmsg_put(o, m, NULL));
+    sk_cmsg_head(o->p, &body, &type);
+    return sk_cmsg_read(type, (struct sk_bytes){o->p + SK_CMSG_HEAD, body}, back, NULL);
+}
+
+TEST(cluster_messages_of_what_one_sees_round_trip) {
+    struct sk_outbox o = {0};
+    struct sk_cmsg back;
+    struct sk_load load = {.workers = 1,
+                           .running = 2,
+                           .queued = 3,
+                           .done = 4,
+                           .failed = 5,
+                           .objects = 6,
+                           .spilled_bytes = 7,
+                           .restored_bytes = 8};
+    struct sk_cmsg held = {.type = SK_CMSG_STATE, .state = {.disk_bytes = 9, .load = load}},
+                   ask = {.type = SK_CMSG_ASK, .told = {.ask = 3, .what = SK_STATE_OBJECTS}},
+                   told = {.type = SK_CMSG_TOLD, .told = {3, SK_ASK_STATUS, 7, {"a 1\n", 4}}},
+                   ev = {.type = SK_CMSG_EVENT,
+                         .event = {.task = 9, .kind = SK_EV_DONE, .pid = 44, .start_ns = 5}};
+    CHECK_OK(there_and_back(&held, &o, &back));
+    CHECK_EQ(back.state.disk_bytes, 9);
+    CHECK_MEM_EQ(&back.state.load, &load, sizeof load);
+    CHECK_OK(there_and_back(&ask, &o, &back));
+    CHECK(back.told.ask == 3 && back.told.what == SK_STATE_OBJECTS);
+    CHECK_OK(there_and_back(&told, &o, &back));
+    CHECK(back.told.now_ns == 7 && back.told.bytes.n == 4);
+    CHECK_OK(there_and_back(&ev, &o, &back));
+    CHECK(back.event.pid == 44 && back.event.start_ns == 5 && back.event.run_ns == 0);
+    /* times whose sum or difference would overflow */
+    const int64_t wrong[] = {-1, INT64_MIN, SK_CMSG_NS_MAX + 1, INT64_MAX};
+    for (size_t i = 0; i < SK_COUNT(wrong); i++) {
+        ev.event.start_ns = wrong[i];
+        CHECK_RC(there_and_back(&ev, &o, &back), SK_ECORRUPT);
+        ev.event.start_ns = SK_CMSG_NS_MAX;
+        ev.event.run_ns = wrong[i];
+        CHECK_RC(there_and_back(&ev, &o, &back), SK_ECORRUPT);
+        ev.event.run_ns = 0;
+        told.told.now_ns = wrong[i];
+        CHECK_RC(there_and_back(&told, &o, &back), SK_ECORRUPT);
+    }
+    sk_outbox_free(&o);
 }
 
 TEST(cluster_names_nodes_that_do_not_tell) {

@@ -101,6 +101,27 @@ _OPERATOR: tuple[tuple[str, str, str, str], ...] = (
 _WAITS = ("input", "memory", "resource", "consumer")
 
 
+# of a cluster, with the name of the node as a label
+_NODE: tuple[tuple[str, str, str, str], ...] = (
+    ("up", "gauge", "1 if the node is there, 0 if it is gone.", "up"),
+    ("cpus", "gauge", "CPUs of the node.", "cpus"),
+    ("cpus_free", "gauge", "CPUs of the node that no task has.", "cpus_free"),
+    ("workers", "gauge", "Worker processes of the node.", "workers"),
+    ("tasks_running", "gauge", "Tasks that run on the node.", "tasks.running"),
+    ("tasks_done", "counter", "Tasks that have ended well on the node.", "tasks.done"),
+    ("tasks_failed", "counter", "Tasks that have failed on the node.", "tasks.failed"),
+    ("store_used_bytes", "gauge", "Bytes of objects in the node's store.", "store.used"),
+    ("store_capacity_bytes", "gauge", "Size of the node's store.", "store.capacity"),
+    ("store_disk_bytes", "gauge", "Bytes of objects on the node's disk.", "store.spilled_now"),
+    (
+        "store_spilled_bytes",
+        "counter",
+        "Bytes of objects that the node wrote to disk.",
+        "store.spilled_total",
+    ),
+)
+
+
 def prometheus_text(snapshot: dict[str, Any] | None = None) -> bytes:
     """Metrics as text for Prometheus (version 0.0.4). Needs the package prometheus-client.
 
@@ -193,6 +214,16 @@ def _engine(s: dict[str, Any]) -> Iterator[Any]:
     workers.add_metric(("busy",), busy)
     workers.add_metric(("idle",), len(s["workers"]) - busy)
     yield from (ended, open_tasks, workers)
+    yield from _nodes(s["nodes"])
+
+
+def _nodes(nodes: list[dict[str, Any]]) -> Iterator[Any]:
+    for name, kind, what, value in _NODE:
+        f = _family(f"skate_node_{name}", kind, what, ("node", "number"))
+        for n in nodes:
+            at = {**n, "up": float(n["state"] != "gone")}
+            f.add_metric((n["name"], str(n["number"])), _at(at, value))
+        yield f
 
 
 def _runs(s: dict[str, Any]) -> Iterator[Any]:

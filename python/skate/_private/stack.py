@@ -12,6 +12,7 @@ from skate import _skate
 from skate.exceptions import RaySystemError
 
 _SEGMENT = "/memfd:skate-ctl"
+_VIEW = "/memfd:skate-view"
 # a process that has not answered after these seconds is stopped, or waits in the kernel
 SECONDS = 5.0
 
@@ -34,8 +35,9 @@ def held(pid, name):
 
 
 def _segment(pid):
-    """The path of the control segment that a process holds open; None if it has none."""
-    return next(held(pid, _SEGMENT), None)
+    """The path of the control segment that a process holds open, or of the view of a driver of a
+    cluster, which has no workers of its own; None if it has none."""
+    return next(held(pid, _SEGMENT), None) or next(held(pid, _VIEW), None)
 
 
 def _owner(pid):
@@ -65,9 +67,36 @@ def _look(path):
     """Reads a segment: (pid of the driver, what the driver waits for, its workers); None if the
     engine is starting or ending, or is of another version."""
     try:
-        return _skate.stack_look(path)
+        if not os.readlink(path).startswith(_VIEW):
+            return _skate.stack_look(path)
+        seen = _skate.view_read(path)
+        return None if seen["ended"] else (seen["pid"], seen["waits"], [])
     except (OSError, ValueError, RuntimeError, RaySystemError):
         return None
+
+
+def _is_node(driver):
+    """Whether an engine is a node of a cluster, which a driver elsewhere uses."""
+    try:
+        return any(
+            _skate.view_read(path)["program"].startswith("a node of skate:")
+            for path in held(driver, _VIEW)
+        )
+    except (OSError, ValueError, RuntimeError, RaySystemError):
+        return False
+
+
+def _parent(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return int(f.read().rpartition(")")[2].split()[1])
+    except (OSError, ValueError):
+        return 0
+
+
+def is_of_a_node(pid, driver):
+    """Whether a process belongs to a node that a driver has started on this machine."""
+    return any(_is_node(e[0]) and _parent(e[0]) == driver for e in engines(pid))
 
 
 def engines(pid=None, others=None):
@@ -210,6 +239,8 @@ def only():
     """The driver of the only engine of this user. LookupError: there is none, or there are
     several."""
     found = [driver for driver, _, _ in engines()]
+    if len(found) > 1:
+        found = [driver for driver in found if not _is_node(driver)] or found
     if len(found) == 1:
         return found[0]
     which = "; ".join(f"{driver} ({command(driver)})" for driver in found)
@@ -238,6 +269,8 @@ def look(pid=None, seconds=SECONDS):
     if pid:
         _become_owner(pid)
     found = engines(pid, others)
+    if found and pid and not found[0][2]:  # of a cluster: its nodes on this machine
+        found += [e for e in engines() if _is_node(e[0]) and _parent(e[0]) == found[0][0]]
     # An engine in a single process: SKATE_ENGINE=inline.
     if not found and pid and _segment(pid) is None and _listens(pid):
         found = [(pid, "", [])]

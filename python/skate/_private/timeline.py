@@ -14,12 +14,14 @@ from skate._private import view
 
 _FAILED = 5  # enum sk_task_state
 _INIT = 1  # enum sk_task_kind
+_PID_BITS = 22  # pids of Linux are smaller
 
 Event = dict[str, Any]
 
 
-class _Task(NamedTuple):
-    """An attempt of a task; times in ns of the engine's clock. end 0: it runs."""
+class Task(NamedTuple):
+    """An attempt of a task; times in ns of the engine's clock. end 0: it runs. node: the number of
+    its node; 0: the engine has one machine."""
 
     id: int
     parent: int
@@ -32,6 +34,7 @@ class _Task(NamedTuple):
     attempt: int
     failed: bool
     error: str
+    node: int = 0
 
 
 def events() -> list[Event]:
@@ -41,22 +44,35 @@ def events() -> list[Event]:
     and counters of the memory in use. It covers the last 10,000 attempts that have ended and those
     that are running. Times are microseconds of the engine's clock."""
     _job.ensure()
-    rows, *_ = _skate.state("tasks", _job.facts().get("custom", []))
-    tasks = [_of_row(r) for r in rows if r[5] and r[7]]  # those that have begun
+    tasks, _ = told()
     driver = os.getpid() if not _skate.in_worker() else 0
     try:
         file = view.path(os.getpid())[1]
     except LookupError:  # an engine without a view has no flows and no counters
-        return _trace(tasks, {r[0]: r[7] for r in rows if r[7]}, driver, _skate.monotonic_ns())
-    where = {r[0]: r[7] for r in rows if r[7]}
-    flows = _skate.view_tasks(file)[1]
-    counters = _counters(_skate.view_read(file), driver)
-    return [*_trace(tasks, where, driver, _skate.monotonic_ns(), flows), *counters]
+        return _trace(tasks, driver, _skate.monotonic_ns())
+    whole, (_, flows) = _skate.view_read(file), _skate.view_tasks(file)
+    trace = _trace(tasks, driver, _skate.monotonic_ns(), flows, _names(whole))
+    return [*trace, *_counters(whole, driver)]
+
+
+def told() -> tuple[list[Task], bool]:
+    """(the attempts that have begun, as the engine of this process lists them; whether all nodes
+    have told theirs)."""
+    rows, _, n_silent, _ = _skate.state("tasks", _job.facts().get("custom", []))
+    return [_of_row(r) for r in rows if r[5] and r[7]], not n_silent
+
+
+def ended(file: str) -> tuple[list[Task], list[tuple[int, int, int]]]:
+    """(the attempts that have ended, flow of blocks) of a view or a record. Of a cluster: of the
+    tasks that the driver has submitted."""
+    rows, flows = _skate.view_tasks(file)
+    tasks = [Task(*r[:7], r[7], r[8], bool(r[11]), "", r[12]) for r in rows if r[4] and r[7]]
+    return tasks, flows
 
 
 def events_of(where: int | str | os.PathLike[str]) -> list[Event]:
     """The same events of another engine, or of a record: the last 16,384 attempts that have ended,
-    and those that are running.
+    and those that are running. Of a cluster: of the tasks that the driver has submitted.
 
     Args:
         where: The pid of any process of an engine, or the path of a record file.
@@ -66,16 +82,18 @@ def events_of(where: int | str | os.PathLike[str]) -> list[Event]:
     """
     seen = view.snapshot(where)
     file = view.path(where)[1] if isinstance(where, int) else os.fspath(where)
-    whole, (ended, flows) = _skate.view_read(file), _skate.view_tasks(file)
-    tasks = [_Task(*t[:7], t[7], t[8], bool(t[11]), "") for t in ended if t[4] and t[7]]
+    whole, (tasks, flows) = _skate.view_read(file), ended(file)
     now = max([whole["started_ns"] + round(seen["seconds"] * 1e9), *(t.end for t in tasks)])
-    tasks += [
-        _Task(0, 0, 0, 0, now - round(w["seconds"] * 1e9), 0, w["task"], w["pid"], 1, False, "")
-        for w in seen["workers"]
-        if w["seconds"] is not None
-    ]
-    pids = {t.id: t.pid for t in tasks if t.id}
-    return [*_trace(tasks, pids, seen["pid"], now, flows), *_counters(whole, seen["pid"])]
+    for w in seen["workers"]:
+        if w["seconds"] is not None:
+            start = now - round(w["seconds"] * 1e9)
+            tasks.append(Task(0, 0, 0, 0, start, 0, w["task"], w["pid"], 1, False, "", w["node"]))
+    trace = _trace(tasks, seen["pid"], now, flows, _names(whole))
+    return [*trace, *_counters(whole, seen["pid"])]
+
+
+def _names(whole: dict[str, Any]) -> dict[int, str]:
+    return {n["number"]: n["name"] for n in whole["nodes"]}
 
 
 def write(where: int | str | os.PathLike[str], out: str | os.PathLike[str] | io.TextIOBase) -> int:
@@ -113,13 +131,14 @@ def _save(found: list[Event], out: str | os.PathLike[str] | io.TextIOBase) -> No
         json.dump(found, f)
 
 
-def _of_row(r: tuple[Any, ...]) -> _Task:
+def _of_row(r: tuple[Any, ...]) -> Task:
     """A task as the engine lists it (src/py/call/listing.c)."""
     id, parent, actor, _, submit, start, end, pid = r[:8]
     _, attempt, state, kind, _, name, fn, error = r[8:16]
     name = name or (fn + ".__init__" if kind == _INIT else fn)
     what = "" if error is None else error[1] or "exception"
-    return _Task(id, parent, actor, submit, start, end, name, pid, attempt, state == _FAILED, what)
+    failed = state == _FAILED
+    return Task(id, parent, actor, submit, start, end, name, pid, attempt, failed, what, r[-1])
 
 
 def _event(ph: str, cat: str, name: str, pid: int, tid: int, ns: float, **more: Any) -> Event:
@@ -127,7 +146,7 @@ def _event(ph: str, cat: str, name: str, pid: int, tid: int, ns: float, **more: 
     return {"ph": ph, "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ns / 1e3, **more}
 
 
-def _lanes(runs: Iterable[_Task], now: int) -> list[int]:
+def _lanes(runs: Iterable[Task], now: int) -> list[int]:
     """Assigns each task to a lane, so that no two in a lane overlap (calls of an actor may run
     concurrently). Returns the lanes."""
     free: list[int] = []  # free[i]: the time at which lane i becomes free
@@ -139,26 +158,40 @@ def _lanes(runs: Iterable[_Task], now: int) -> list[int]:
     return out
 
 
+def _apart(tasks: list[Task], driver: int) -> tuple[list[Task], dict[int, int]]:
+    """(the tasks, of which no two machines have the same pid; the node of each pid)."""
+    node_of = {driver: 0}
+    out: list[Task] = []
+    for t in tasks:
+        if node_of.setdefault(t.pid, t.node) != t.node:
+            t = t._replace(pid=t.pid + (t.node << _PID_BITS))
+            node_of[t.pid] = t.node
+        out.append(t)
+    return out, node_of
+
+
 def _trace(
-    tasks: list[_Task],
-    where: dict[int, int],
+    tasks: list[Task],
     driver: int,
     now: int,
     flows: list[tuple[int, int, int]] | None = None,
+    names: dict[int, str] | None = None,
 ) -> list[Event]:
     """Slices, arrows and names of processes.
 
     Args:
         tasks: The attempts to show.
-        where: The process in which each task ran.
         driver: The driver's pid.
         now: Where slices of tasks that run end.
         flows: (block, task, ns) of blocks that tasks have made (ns: when) or taken (0).
+        names: The names of the nodes by their numbers.
     """
     out: list[Event] = []
+    tasks, node_of = _apart(tasks, driver)
+    where = {t.id: t.pid for t in tasks if t.id}
     lanes: dict[int, list[int]] = {driver: []}
     at: dict[int, tuple[int, int, int, int]] = {}  # task -> place of its last attempt
-    by_pid: dict[int, list[_Task]] = {}
+    by_pid: dict[int, list[Task]] = {}
     for t in tasks:
         by_pid.setdefault(t.pid, []).append(t)
     for pid, runs in by_pid.items():
@@ -171,13 +204,16 @@ def _trace(
             out += _slice(t, end, pid + lane, where.get(t.parent, driver))
     out += _arrows(at, flows or [])
     for pid, tids in lanes.items():
-        title = "driver" if pid == driver else f"worker {pid}"
+        node = node_of[pid]
+        title = "driver" if pid == driver else f"worker {pid % (1 << _PID_BITS)}"
+        if node:
+            title += f" on {(names or {}).get(node, f'node {node}')}"
         out.append(_name("process_name", pid, pid, title))
         out += [_name("thread_name", pid, t, f"calls {t - pid}") for t in sorted(set(tids))]
     return out
 
 
-def _slice(t: _Task, end: int, tid: int, source: int) -> list[Event]:
+def _slice(t: Task, end: int, tid: int, source: int) -> list[Event]:
     """The slice of an attempt, and for the first attempt an arrow from its submission."""
     args: dict[str, Any] = {"attempt": t.attempt}
     if t.id:

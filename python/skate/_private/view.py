@@ -10,7 +10,11 @@ lock of the engine is taken, and reading cannot disturb it. Times are seconds; N
      waits for,
      "store": {"used", "capacity", "spilled_now", "spilled_total", "restored_total", "objects"},
      "tasks": {"done", "failed", "running", "queued"},
-     "workers": [{"pid", "task": "" if idle, "seconds": None if idle}],  # none in a record
+     "workers": [{"pid", "task": "" if idle, "seconds": None if idle,    # none in a record
+                  "node": its number, 0 on one machine}],
+     "nodes": [{"number", "name", "state": "alive" | "draining" | "gone", "cpus", "cpus_free",
+                "gpus", "gpus_free", "store": as above, "tasks": as above,
+                "workers": how many}],                                  # [] on one machine
      "errors": [{"seconds", "text", "operator", "replay"}],              # the last 16
      "runs": [the last 16, newest last:
         {"id", "started", "seconds", "state": "running" | "done" | "failed" | "stopped",
@@ -95,12 +99,21 @@ def _found(pid: int) -> tuple[tuple[int, str, list[Any]], str]:
 def _engine(pid: int) -> dict[str, Any]:
     (_, waits, workers), file = _found(pid)
     out = _read(file)
+    now = _skate.monotonic_ns()
     out["live"] = out["ended"] is None
-    out["seconds"] = max(out["seconds"], (_skate.monotonic_ns() - out.pop("started_ns")) / 1e9)
+    out["seconds"] = max(out["seconds"], (now - out.pop("started_ns")) / 1e9)
     out["waits"] = waits
     out["workers"] = [
-        {"pid": p, "task": name if task else "", "seconds": ns / 1e9 if task else None}
+        {"pid": p, "task": name if task else "", "seconds": ns / 1e9 if task else None, "node": 0}
         for p, task, ns, name in workers
+    ] + [
+        {
+            "pid": p,
+            "task": name,
+            "seconds": max(0.0, (now - since) / 1e9) if since else None,
+            "node": node,
+        }
+        for p, since, name, node in out.pop("node_workers")
     ]
     return out
 
@@ -108,7 +121,7 @@ def _engine(pid: int) -> dict[str, Any]:
 def _record(file: str) -> dict[str, Any]:
     check(file)
     out = _read(file)
-    del out["started_ns"]
+    del out["started_ns"], out["node_workers"]
     out["live"] = False
     out["workers"] = []
     return out

@@ -68,8 +68,10 @@ def render(now: Snapshot, before: Snapshot | None, columns: int) -> Any:
     if now["errors"]:
         parts += ["", _line("last errors", "bold")]
         parts += [_error(e) for e in now["errors"][-ERRORS:]]
+    if now["nodes"]:
+        parts += ["", _nodes(now["nodes"])]
     if now["workers"]:
-        parts += ["", _workers(now["workers"])]
+        parts += ["", _workers(now["workers"], {n["number"]: n["name"] for n in now["nodes"]})]
     return rich_console.Group(*parts)
 
 
@@ -169,13 +171,38 @@ def _error(e: Any) -> Any:
     return _line(f"{words.clock(e['seconds'])} {where}{e['text']}{again}", "red")
 
 
-def _workers(workers: list[Any]) -> Any:
+def _nodes(nodes: list[Any]) -> Any:
+    """A row for each node of a cluster."""
+    rows = []
+    for n in nodes:
+        store, tasks = n["store"], n["tasks"]
+        disk = f", {words.nbytes(store['spilled_now'])} on disk" if store["spilled_total"] else ""
+        rows.append(
+            (
+                n["name"] + ("" if n["state"] == "alive" else f" ({n['state']})"),
+                f"{n['cpus'] - n['cpus_free']:g}/{n['cpus']:g}",
+                str(n["workers"]),
+                f"{tasks['running']:,}",
+                f"{tasks['queued']:,}",
+                count(tasks["done"]),
+                f"{words.nbytes(store['used'])} of {words.nbytes(store['capacity'])}{disk}",
+            )
+        )
+    return out.table(["<node", "CPUs", "workers", "now", "queued", "done", "<store"], rows)
+
+
+def _workers(workers: list[Any], nodes: dict[int, str]) -> Any:
     idle = sum(not w["task"] for w in workers)
     rows = [
-        (str(w["pid"]), words.short(w["task"], LABEL), f"{w['seconds']:.1f} s")
+        (
+            *((nodes.get(w["node"], "?"),) if nodes else ()),
+            str(w["pid"]),
+            words.short(w["task"], LABEL),
+            f"{w['seconds']:.1f} s",
+        )
         for w in sorted(workers, key=lambda w: -(w["seconds"] or 0.0))
         if w["task"]
     ]
     if idle:
-        rows.append(("", f"{idle} idle", ""))
-    return out.table(["worker", "<task", "for"], rows)
+        rows.append((*(("",) if nodes else ()), "", f"{idle} idle", ""))
+    return out.table([*(["<node"] if nodes else []), "worker", "<task", "for"], rows)

@@ -27,7 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "Shows a program that runs: its Datasets with a row for each operator (tasks done and in "
         "all, tasks now, rows, rows a second, what waits in its queue, workers busy on average, what "
         "it waits for), the bottleneck, the share that is done and the time left, the object store "
-        "and what is on disk, the workers and the last errors. Reading takes no lock of the "
+        "and what is on disk, nodes, workers and the last errors. Reading takes no lock of the "
         "program. q or Ctrl-C ends it. Where standard output is no terminal, or TERM is dumb, it "
         "prints the present state once."
     )

@@ -57,8 +57,13 @@ class Engine:
         now = self.snapshot()
         if not now["live"]:
             raise LookupError("the engine has ended, and its processes with it")
-        if pid not in (now["pid"], *(w["pid"] for w in now["workers"])):
+        homes = {0} if pid == now["pid"] else {w["node"] for w in now["workers"] if w["pid"] == pid}
+        if not homes:
             raise LookupError(f"process {pid} is none of this engine")
+        # a process of this machine may have the number of one of another machine
+        if homes != {0} and (len(homes) > 1 or not stack.is_of_a_node(pid, now["pid"])):
+            names = ", ".join(n["name"] for n in now["nodes"] if n["number"] in homes)
+            return f"(process {pid} is on node {names}: `skate stack {pid}` shows it there)"
         return stack.stacks([pid], STACK_SECONDS)[pid]
 
     def trace(self) -> bytes:

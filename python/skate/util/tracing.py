@@ -7,15 +7,15 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from skate import _skate, ids
+from skate import _job, _skate, ids
 from skate._deps import otel_trace
-from skate._private import view
+from skate._private import timeline, view
 
 __all__ = ["export_spans"]
 
-# Of each engine, known by the time at which it began: the end (ns) of the last task and the number
-# of the last run that were exported.
-_exported: dict[int, tuple[int, int]] = {}
+# Of each engine, known by the time at which it began: the attempts of tasks that were there at the
+# last export, and the number of the last run that was exported.
+_exported: dict[int, tuple[set[tuple[int, int, int]], int]] = {}
 
 
 def export_spans(where: int | str | os.PathLike[str] | None = None) -> int:
@@ -23,8 +23,9 @@ def export_spans(where: int | str | os.PathLike[str] | None = None) -> int:
     program: a span for each attempt of a task, whose parent is the span of the task that submitted
     it, and a span for each run of a Dataset, with one for each of its operators.
 
-    The engine keeps the last 16,384 attempts of tasks and the last 16 runs: a long program calls this
-    from time to time.
+    The engine keeps the last 16,384 attempts of tasks (over nodes: the last 10,000) and the last 16
+    runs: a long program calls this from time to time. Of another engine that runs over nodes there
+    are the tasks which its driver has submitted.
 
     Args:
         where: The pid of a process of another engine, or the path of a record; None: the engine of
@@ -51,41 +52,47 @@ def export_spans(where: int | str | os.PathLike[str] | None = None) -> int:
     seen = view.snapshot(where)
     file = view.path(where)[1] if isinstance(where, int) else os.fspath(where)
     begin: int = _skate.view_read(file)["started_ns"]
-    last_end, last_run = _exported.get(begin, (0, 0))
-    tasks = [t for t in _skate.view_tasks(file)[0] if t[4] and t[5] > last_end]
+    had, last_run = _exported.get(begin, (set(), 0))
+    # what tasks on nodes have submitted is told by these only
+    own = where == os.getpid() and _job.on_nodes()
+    there, whole = timeline.told() if own else (timeline.ended(file)[0], True)
+    there = [t for t in there if t.end]
+    tasks = [t for t in there if (t.id, t.attempt, t.pid) not in had]
     runs = [r for r in seen["runs"] if r["state"] != "running" and r["id"] > last_run]
     tracer = otel_trace.get_tracer("skate")
     wall = round(seen["started"] * 1e9)  # unix time at which the engine began
     n = _tasks(tracer, tasks, wall - begin) + sum(_run(tracer, r, wall) for r in runs)
-    _exported[begin] = (
-        max([last_end, *(t[5] for t in tasks)]),
-        max([last_run, *(r["id"] for r in runs)]),
-    )
+    now = {(t.id, t.attempt, t.pid) for t in there}
+    # a node that is silent now tells of the same tasks later
+    _exported[begin] = now if whole else now | had, max([last_run, *(r["id"] for r in runs)])
     return n
 
 
-def _tasks(tracer: Any, tasks: list[tuple[Any, ...]], shift: int) -> int:
+def _tasks(tracer: Any, tasks: list[timeline.Task], shift: int) -> int:
     """Exports tasks, those that submit others first. shift: unix time minus the engine's time."""
     contexts: dict[int, Any] = {}
     # a task was submitted before its children were
-    for id, parent, actor, submit, start, end, name, pid, attempt, _, _, failed in sorted(
-        tasks, key=lambda t: t[3]
-    ):
+    for t in sorted(tasks, key=lambda t: t.submit):
         attributes = {
-            "skate.task_id": ids.TaskID._of(id).hex(),
-            "skate.attempt": attempt,
-            "skate.queued_seconds": (start - submit) / 1e9,
-            "process.pid": pid,
+            "skate.task_id": ids.TaskID._of(t.id).hex(),
+            "skate.attempt": t.attempt,
+            "skate.queued_seconds": (t.start - t.submit) / 1e9,
+            "process.pid": t.pid,
         }
-        if actor:
-            attributes["skate.actor_id"] = ids.ActorID._of(actor).hex()
+        if t.node:
+            attributes["skate.node_id"] = ids.NodeID._of(t.node).hex()
+        if t.actor:
+            attributes["skate.actor_id"] = ids.ActorID._of(t.actor).hex()
         span = tracer.start_span(
-            name, context=contexts.get(parent), start_time=start + shift, attributes=attributes
+            t.name,
+            context=contexts.get(t.parent),
+            start_time=t.start + shift,
+            attributes=attributes,
         )
-        if failed:
+        if t.failed:
             span.set_status(otel_trace.StatusCode.ERROR)
-        span.end(end_time=max(start, end) + shift)
-        contexts[id] = otel_trace.set_span_in_context(span)
+        span.end(end_time=max(t.start, t.end) + shift)
+        contexts[t.id] = otel_trace.set_span_in_context(span)
     return len(tasks)
 
 

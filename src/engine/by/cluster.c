@@ -20,6 +20,7 @@
 #include "engine/cluster/tcp.h"
 #include "engine/conf.h"
 #include "engine/host.h"
+#include "engine/state.h"
 
 #define TAG SK_TAG_ENGINE
 #define BEAT_NS (SK_SEC / 2)
@@ -70,6 +71,12 @@ struct sk_cluster {
     uint32_t n_joining;             /* callers within join */
     SK_VEC(struct drain) drains;
     SK_VEC(struct asked) asks;
+    /* workers: the request for rows of workers that goes on, 0: none; of_workers: the last answers
+     */
+    uint64_t workers;
+    int64_t workers_ns;
+    bool want_workers;
+    SK_VEC(struct sk_guest_told) of_workers;
     SK_VEC(struct clock) clocks; /* number of a node - 1 */
     void (*wake)(void *host);
     void *host;
@@ -174,7 +181,8 @@ static void set_clock(struct sk_cluster *c, uint32_t node, const struct sk_cmsg 
     for (uint32_t i = 0; i < c->asks.n; i++) {
         int64_t trip = now - c->asks.p[i].sent_ns, at = c->asks.p[i].sent_ns + trip / 2;
         struct clock k = {m->told.now_ns - at, trip};
-        if (c->asks.p[i].number != m->told.ask || m->told.now_ns < 0) continue;
+        if (c->asks.p[i].number != m->told.ask) continue;
+        SK_DCHECK(trip >= 0);
         if (k.ahead_ns <= trip && k.ahead_ns >= -trip) k.ahead_ns = 0;
         while (c->clocks.n < node)
             if (!sk_vec_push(&c->clocks, TAG, (struct clock){.trip_ns = INT64_MAX})) return;
@@ -342,6 +350,71 @@ static int64_t drain_some(struct sk_cluster *c, int64_t until) {
     return until;
 }
 
+/* ---- what nodes tell of themselves ----------------------------------------------------------- */
+
+static uint64_t ask_begin(struct sk_cluster *c, uint32_t what) {
+    uint64_t number = sk_book_ask(c->book, what);
+    (void)!sk_vec_push(&c->asks, TAG, (struct asked){number, sk_now_ns()}); /* else no clock */
+    return number;
+}
+
+struct answers {
+    struct sk_cluster *c;
+    void (*told)(void *host, const struct sk_guest_told *t);
+    void *host;
+};
+
+/* How far the node's clock is ahead of this one. */
+static int64_t ahead_of(const struct sk_cluster *c, uint32_t node) {
+    bool known = node && node <= c->clocks.n && c->clocks.p[node - 1].trip_ns < INT64_MAX;
+    return known ? c->clocks.p[node - 1].ahead_ns : 0;
+}
+
+static void answered(void *ctx, const struct sk_guest_told *t) {
+    const struct answers *a = ctx;
+    struct sk_guest_told with = *t;
+    with.ahead_ns = ahead_of(a->c, t->node);
+    a->told(a->host, &with);
+}
+
+static void ask_end(struct sk_cluster *c, uint64_t number,
+                    void (*told)(void *host, const struct sk_guest_told *t), void *host) {
+    for (uint32_t i = 0; i < c->asks.n; i++)
+        if (c->asks.p[i].number == number) c->asks.p[i] = c->asks.p[--c->asks.n];
+    sk_book_answers(c->book, number, answered, &(struct answers){c, told, host});
+}
+
+static void forget_workers(struct sk_cluster *c) {
+    for (uint32_t i = 0; i < c->of_workers.n; i++)
+        sk_free((void *)(uintptr_t)c->of_workers.p[i].bytes.p);
+    c->of_workers.n = 0;
+}
+
+static void keep_workers(void *host, const struct sk_guest_told *t) {
+    struct sk_cluster *c = host;
+    struct sk_guest_told copy = *t;
+    if (t->silent) return;
+    copy.bytes.p = sk_memdup(TAG, t->bytes.n ? t->bytes.p : "", t->bytes.n ? t->bytes.n : 1);
+    if (copy.bytes.p && !sk_vec_push(&c->of_workers, TAG, copy))
+        sk_free((void *)(uintptr_t)copy.bytes.p);
+}
+
+/* Asks for rows of workers while somebody wants them, without a wait. */
+static void ask_workers(struct sk_cluster *c, int64_t now) {
+    pthread_mutex_lock(&c->mu);
+    if (c->workers && (sk_book_answered(c->book, c->workers) || now - c->workers_ns > ANSWER_NS)) {
+        forget_workers(c);
+        ask_end(c, c->workers, keep_workers, c);
+        c->workers = 0;
+    }
+    if (c->want_workers && !c->workers) {
+        c->want_workers = false;
+        c->workers = ask_begin(c, SK_STATE_WORKERS);
+        c->workers_ns = now;
+    }
+    pthread_mutex_unlock(&c->mu);
+}
+
 static void *serve(void *arg) {
     struct sk_cluster *c = arg;
     int64_t next = sk_now_ns();
@@ -356,6 +429,7 @@ static void *serve(void *arg) {
         int64_t now = sk_now_ns();
         if (now >= next) {
             beat(c, now);
+            ask_workers(c, now);
             next = now + BEAT_NS;
         }
         sk_rc rc = sk_tcp_pump(c->tcp, drain_some(c, join_some(c, next)), &err);
@@ -423,6 +497,8 @@ static void g_end(void *ctx) {
     sk_vec_free(&c->joins);
     sk_vec_free(&c->drains);
     sk_vec_free(&c->asks);
+    forget_workers(c);
+    sk_vec_free(&c->of_workers);
     sk_vec_free(&c->clocks);
     pthread_mutex_destroy(&c->mu);
     pthread_cond_destroy(&c->moved);
@@ -486,6 +562,18 @@ static sk_rc g_put(void *ctx, uint32_t kind, struct sk_bytes bytes, void **handl
     return unlock(c, rc, false);
 }
 
+struct teller {
+    const struct sk_cluster *c;
+    void (*tell)(void *host, const struct sk_guest_event *ev);
+    void *host;
+};
+static void tell_here(void *ctx, const struct sk_guest_event *ev) {
+    const struct teller *t = ctx;
+    struct sk_guest_event here = *ev;
+    if (ev->start_ns) here.start_ns -= ahead_of(t->c, ev->node);
+    t->tell(t->host, &here);
+}
+
 static sk_rc g_poll(void *ctx, void (*tell)(void *host, const struct sk_guest_event *ev),
                     void *host, struct sk_err *err) {
     struct sk_cluster *c = lock(ctx);
@@ -494,7 +582,7 @@ static sk_rc g_poll(void *ctx, void (*tell)(void *host, const struct sk_guest_ev
         return unlock(c, c->broken.code, false);
     }
     sk_book_launch(c->book);
-    sk_book_tell(c->book, tell, host);
+    sk_book_tell(c->book, tell_here, &(struct teller){c, tell, host});
     bool any = false;
     for (uint32_t i = 1; i <= sk_book_n_nodes(c->book); i++) {
         const struct sk_outbox *o = sk_book_out(c->book, i);
@@ -627,33 +715,17 @@ static void g_give_up(void *ctx, const char *why) {
     (void)unlock(c, SK_OK, true); /* the thread, once awake, wakes the host */
 }
 
-struct answers { /* a call of ask */
-    struct sk_cluster *c;
-    void (*told)(void *host, const struct sk_guest_told *t);
-    void *host;
-};
-
-static void answered(void *ctx, const struct sk_guest_told *t) {
-    const struct answers *a = ctx;
-    struct sk_guest_told with = *t;
-    if (t->node <= a->c->clocks.n) with.ahead_ns = a->c->clocks.p[t->node - 1].ahead_ns;
-    a->told(a->host, &with);
-}
-
 static void g_ask(void *ctx, uint32_t what, void (*told)(void *host, const struct sk_guest_told *t),
                   void *host) {
     struct sk_cluster *c = lock(ctx);
     int64_t until = sk_deadline_ns(ANSWER_NS);
     struct timespec ts = {.tv_sec = until / SK_SEC, .tv_nsec = until % SK_SEC};
-    uint64_t number = sk_book_ask(c->book, what);
-    (void)!sk_vec_push(&c->asks, TAG, (struct asked){number, sk_now_ns()}); /* else no clock */
+    uint64_t number = ask_begin(c, what);
     sk_tcp_wake(c->tcp);
     while (!sk_book_answered(c->book, number) && !c->closing && !c->broken.code &&
            sk_now_ns() < until)
         (void)pthread_cond_timedwait(&c->moved, &c->mu, &ts);
-    for (uint32_t i = 0; i < c->asks.n; i++)
-        if (c->asks.p[i].number == number) c->asks.p[i] = c->asks.p[--c->asks.n];
-    sk_book_answers(c->book, number, answered, &(struct answers){c, told, host});
+    ask_end(c, number, told, host);
     if (what == SK_ASK_STATUS) {
         struct sk_book_stats s = sk_book_stats(c->book);
         char text[200];
@@ -662,6 +734,14 @@ static void g_ask(void *ctx, uint32_t what, void (*told)(void *host, const struc
                          (unsigned long long)s.n_remade);
         told(host, &(struct sk_guest_told){.bytes = {text, (size_t)n}});
     }
+    (void)unlock(c, SK_OK, false);
+}
+
+static void g_workers(void *ctx, void (*told)(void *host, const struct sk_guest_told *t),
+                      void *host) {
+    struct sk_cluster *c = lock(ctx);
+    c->want_workers = true;
+    for (uint32_t i = 0; i < c->of_workers.n; i++) told(host, &c->of_workers.p[i]);
     (void)unlock(c, SK_OK, false);
 }
 
@@ -684,6 +764,7 @@ static const struct sk_guest_ops guest_ops = {
     .drain = g_drain,
     .give_up = g_give_up,
     .ask = g_ask,
+    .workers = g_workers,
 };
 
 /* ---- open ------------------------------------------------------------------------------------ */

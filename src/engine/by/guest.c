@@ -628,6 +628,7 @@ static void forget(struct sk_ghost *x) {
     sk_vec_free(&x->envs);
     sk_vec_free(&x->nodes);
     sk_res_names_deinit(&x->names);
+    sk_gshow_free(x);
     pthread_mutex_destroy(&x->mu);
     pthread_cond_destroy(&x->todo);
     pthread_cond_destroy(&x->moved);
@@ -653,6 +654,8 @@ static void close_guest(struct sk_engine *e) {
     pthread_mutex_unlock(&x->mu);
     (void)sk_ghost_deliver(x);
     drop_handles(x);
+    (void)!sk_ghost_ask_nodes(x, NULL);
+    sk_gshow_last(x);
     x->g.ops->end(x->g.ctx);
     SK_ASSERT(!x->tasks.n);
     forget(x);
@@ -683,6 +686,7 @@ static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **ou
     x->hook = conf->named;
     x->hook_ctx = conf->named_ctx;
     x->next_id = 1;
+    sk_gshow_init(x);
     sk_list_init(&x->waiting);
     sk_list_init(&x->told);
     sk_list_init(&x->actor_names);
@@ -704,6 +708,7 @@ static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **ou
     x->g.ops->begin(x->g.ctx, sk_ghost_wake, x);
     if (rc == SK_OK) rc = sk_ghost_ask_nodes(x, err);
     x->asked_ns = sk_now_ns();
+    if (rc == SK_OK) rc = sk_gshow_open(x, conf, err);
     if (rc == SK_OK && pthread_create(&x->thread, NULL, sk_ghost_loop, x) != 0)
         rc = SK_ERR(err, SK_ENOMEM, "guest engine: no thread");
     if (rc == SK_OK) {
@@ -712,7 +717,10 @@ static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **ou
     }
     x->g.ops->end(x->g.ctx);
     if (x->own) forget(x);
-    else sk_free(x);
+    else {
+        sk_gshow_free(x);
+        sk_free(x);
+    }
     return rc;
 }
 

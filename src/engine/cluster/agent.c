@@ -869,6 +869,8 @@ static void event_with(struct sk_agent *a, const struct atask *t, const struct s
                                   .attempt = t->attempt + ev->attempt,
                                   .index = ev->kind == SK_EV_YIELDED ? ev->index : 0,
                                   .run_ns = ev->run_ns,
+                                  .pid = ev->pid,
+                                  .start_ns = ev->start_ns,
                                   .code = ev->err ? ev->err->code : 0,
                                   .actor_lives = ev->actor_lives,
                                   .note = ev->note,
@@ -1090,6 +1092,7 @@ void sk_agent_beat(struct sk_agent *a) {
                                   .disk_bytes = sum.disk_bytes,
                                   .promised_bytes = sum.promised_bytes,
                                   .disk_limit_bytes = sum.disk_limit_bytes,
+                                  .load = sum.load,
                                   .n_runs = sk_list_empty(&a->waiting) ? a->n_runs : 0}};
     to_driver(a, &m);
 }

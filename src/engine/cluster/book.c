@@ -82,7 +82,9 @@ struct sk_node sk_book_node(const struct sk_book *b, uint32_t number) {
                           .resident_bytes = n->resident,
                           .disk_bytes = n->disk,
                           .promised_bytes = n->promised,
-                          .disk_limit_bytes = n->disk_limit};
+                          .disk_limit_bytes = n->disk_limit,
+                          .load = n->load};
+    SK_LIST_EACH (it, &n->sent) out.load.sent++;
     memcpy(out.name, n->name, sizeof out.name);
     /* What was sent there takes its share at once; what runs inside of tasks, the node tells. */
     for (int i = 0; i < SK_RES_MAX; i++)
@@ -219,6 +221,7 @@ sk_rc sk_book_message(struct sk_book *b, uint32_t number, const struct sk_cmsg *
         n->disk = m->state.disk_bytes;
         n->promised = m->state.promised_bytes;
         n->disk_limit = m->state.disk_limit_bytes;
+        n->load = m->state.load;
         n->arrived = 0;
         return SK_OK;
     case SK_CMSG_BROUGHT: sk_bdrain_brought(b, n, m); return SK_OK;

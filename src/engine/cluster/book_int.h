@@ -133,6 +133,7 @@ struct sk_bnode {
     struct sk_res idle;
     uint64_t n_runs;
     uint64_t capacity, resident, disk, promised, disk_limit;
+    struct sk_load load;
     struct sk_outbox out;
     struct sk_map defined; /* functions that the node knows */
     struct sk_map envs;    /* environments that it knows */

@@ -182,12 +182,20 @@ static void write_event(struct sk_wr *w, const struct sk_cmsg *m) {
     sk_wr_u32(w, m->event.index);
     sk_wr_u32(w, (uint32_t)m->event.code);
     sk_wr_u32(w, m->event.actor_lives);
+    sk_wr_u32(w, (uint32_t)m->event.pid);
     sk_wr_i64(w, m->event.run_ns);
+    sk_wr_i64(w, m->event.start_ns);
     bytes(w, m->event.text);
     bytes(w, m->event.note);
     sk_wr_u32(w, m->event.n_values);
     sk_wr_align(w, 8);
     bytes(w, m->event.values);
+}
+
+static int64_t read_ns(struct sk_rd *r) {
+    int64_t ns = sk_rd_i64(r);
+    r->bad = r->bad || ns < 0 || ns > SK_CMSG_NS_MAX;
+    return ns;
 }
 
 static void read_event(struct sk_rd *r, struct sk_cmsg *m) {
@@ -197,7 +205,9 @@ static void read_event(struct sk_rd *r, struct sk_cmsg *m) {
     m->event.index = sk_rd_u32(r);
     m->event.code = (int32_t)sk_rd_u32(r);
     m->event.actor_lives = sk_rd_u32(r) != 0;
-    m->event.run_ns = sk_rd_i64(r);
+    m->event.pid = (int32_t)sk_rd_u32(r);
+    m->event.run_ns = read_ns(r);
+    m->event.start_ns = read_ns(r);
     m->event.text = sk_rd_bytes(r);
     m->event.note = sk_rd_bytes(r);
     m->event.n_values = sk_rd_u32(r);
@@ -271,6 +281,15 @@ static void write_state(struct sk_wr *w, const struct sk_cmsg *m) {
     sk_wr_u64(w, m->state.promised_bytes);
     sk_wr_u64(w, m->state.disk_limit_bytes);
     sk_wr_u64(w, m->state.n_runs);
+    const struct sk_load *l = &m->state.load;
+    sk_wr_u32(w, l->workers);
+    sk_wr_u32(w, l->running);
+    sk_wr_u32(w, l->queued);
+    sk_wr_u64(w, l->done);
+    sk_wr_u64(w, l->failed);
+    sk_wr_u64(w, l->objects);
+    sk_wr_u64(w, l->spilled_bytes);
+    sk_wr_u64(w, l->restored_bytes);
 }
 
 static void write_told(struct sk_wr *w, const struct sk_cmsg *m) {
@@ -286,7 +305,7 @@ static void read_told(struct sk_rd *r, struct sk_cmsg *m) {
     m->told.ask = sk_rd_u64(r);
     m->told.what = sk_rd_u32(r);
     if (m->type == SK_CMSG_ASK) return;
-    m->told.now_ns = sk_rd_i64(r);
+    m->told.now_ns = read_ns(r);
     sk_rd_align(r, 8);
     m->told.bytes = sk_rd_bytes(r);
 }
@@ -413,6 +432,15 @@ static void read_state(struct sk_rd *r, struct sk_cmsg *m) {
     m->state.promised_bytes = sk_rd_u64(r);
     m->state.disk_limit_bytes = sk_rd_u64(r);
     m->state.n_runs = sk_rd_u64(r);
+    struct sk_load *l = &m->state.load;
+    l->workers = sk_rd_u32(r);
+    l->running = sk_rd_u32(r);
+    l->queued = sk_rd_u32(r);
+    l->done = sk_rd_u64(r);
+    l->failed = sk_rd_u64(r);
+    l->objects = sk_rd_u64(r);
+    l->spilled_bytes = sk_rd_u64(r);
+    l->restored_bytes = sk_rd_u64(r);
 }
 
 static void read_body(struct sk_rd *r, struct sk_cmsg *m) {

@@ -90,6 +90,9 @@ enum sk_cmsg_type {
 #define SK_CMSG_LAST SK_CMSG_TOLD
 
 enum { SK_ROLE_DRIVER = 1, SK_ROLE_NODE = 2 };
+/* Times of nodes are in 0 .. SK_CMSG_NS_MAX, so that sums and differences of two cannot overflow.
+ */
+#define SK_CMSG_NS_MAX (INT64_MAX / 4)
 /* flags of RUN, and (the first two, NO_WAIT) of CALL; of CANCEL and STOP: SK_RUN_FORCE,
  * SK_RUN_CHILDREN; of END_ACTOR: SK_RUN_RESTART, SK_RUN_LEAVE; of KILL: SK_RUN_RESTART */
 enum {
@@ -196,6 +199,10 @@ struct sk_cmsg {
             uint32_t kind, attempt, index; /* kind: enum sk_event_kind; index: of the first value */
             int32_t code;                  /* FAILED: reason, if there is no value */
             int64_t run_ns;
+            /* DONE, FAILED: the worker, and when the task began, by the node's clock; 0: not known
+             */
+            int32_t pid;
+            int64_t start_ns;
             bool actor_lives; /* FAILED: as in sk_event */
             struct sk_bytes text, note;
             uint32_t n_values;
@@ -213,6 +220,7 @@ struct sk_cmsg {
         struct { /* sent as a sign of life, too */
             struct sk_res free;
             uint64_t resident_bytes, disk_bytes, promised_bytes, disk_limit_bytes;
+            struct sk_load load; /* without `sent` */
             /* number of RUN that had come by then; 0: some of these tasks wait for arguments, so
              * what is free is theirs */
             uint64_t n_runs;

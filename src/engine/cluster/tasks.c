@@ -746,6 +746,8 @@ static sk_rc done(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n,
     uint8_t *bytes = e->keep[2] = kept(m->event.values.p, m->event.values.n);
     if (!values || !sizes || !there) abort();
     e->ev.run_ns = m->event.run_ns;
+    e->ev.pid = m->event.pid;
+    e->ev.start_ns = m->event.start_ns;
     e->ev.values = values;
     e->ev.sizes = sizes;
     e->ev.n_values = k;
@@ -796,6 +798,8 @@ static void failed(struct sk_book *b, struct sk_btask *t, const struct sk_cmsg *
     e->ev.code = m->event.code;
     e->ev.text = e->keep[1];
     e->ev.run_ns = m->event.run_ns;
+    e->ev.pid = m->event.pid;
+    e->ev.start_ns = m->event.start_ns;
     finish(b, t, false, text);
 }
 

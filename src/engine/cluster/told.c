@@ -35,6 +35,13 @@ bool sk_book_answered(const struct sk_book *b, uint64_t ask) {
 
 static bool text_ends(const char *p, size_t n) { return memchr(p, 0, n) != NULL; }
 
+static bool is_time(int64_t ns) { return ns >= 0 && ns <= SK_CMSG_NS_MAX; }
+static bool times(enum sk_state_what what, const struct sk_row *r) {
+    if (what == SK_STATE_TASKS)
+        return is_time(r->task.submit_ns) && is_time(r->task.start_ns) && is_time(r->task.end_ns);
+    return what != SK_STATE_WORKERS || (is_time(r->worker.since_ns) && is_time(r->worker.end_ns));
+}
+
 /* Whether the bytes are what was asked for. */
 static bool well_formed(uint32_t what, struct sk_bytes b) {
     struct sk_rd r = sk_rd_init(b.p, b.n);
@@ -44,7 +51,9 @@ static bool well_formed(uint32_t what, struct sk_bytes b) {
     if (what <= SK_STATE_WORKERS) {
         uint64_t i = 0;
         if (!sk_rows_head(&r, &head) || head.n > head.total) return false;
-        while (i < head.n && sk_rows_next(&r, (enum sk_state_what)what, &row)) i++;
+        while (i < head.n && sk_rows_next(&r, (enum sk_state_what)what, &row) &&
+               times((enum sk_state_what)what, &row))
+            i++;
         return i == head.n && sk_rd_end(&r);
     }
     struct sk_memory_info info;

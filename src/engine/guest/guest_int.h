@@ -19,6 +19,7 @@
 #include "engine/books/names.h"
 #include "engine/engine_int.h"
 #include "engine/guest.h"
+#include "engine/local/wire/shown.h"
 #include "engine/own/own.h"
 #include "engine/place/res.h"
 
@@ -163,6 +164,15 @@ struct sk_gout { /* an event for a sink */
     void *note;
 };
 
+struct sk_gshow { /* show.c */
+    pthread_mutex_t
+        mu; /* recursive; guards `s` but its ring of tasks; taken before that of sk_ghost */
+    struct sk_shown s;
+    struct sk_view_workers *workers;
+    uint64_t *tasks; /* of each of them; 0: it is idle */
+    int64_t next_ns; /* of the next tick; of the host's thread */
+};
+
 struct sk_ghost {
     struct sk_engine e;
     struct sk_guest g;
@@ -195,6 +205,7 @@ struct sk_ghost {
     /* Numbers of requests to ask the guest for its nodes now: of the last one that was made, and of
      * the last one that the rows in `nodes` answer. */
     uint64_t ask_made, ask_done;
+    struct sk_gshow show;
 };
 
 /* ---- object.c */
@@ -293,6 +304,21 @@ void sk_gname_forget(struct sk_ghost *x);
 /* ---- told.c: what is told of the nodes and of what waits here (sk_guest_ops.ask) */
 extern const struct sk_state_ops sk_gtold_state;
 extern const struct sk_usage_ops sk_gtold_usage;
+
+/* ---- show.c: the view of an engine whose nodes tell of themselves (sk_guest_ops.workers) */
+extern const struct sk_view_ops sk_gshow_view;
+extern const struct sk_progress_ops sk_gshow_progress;
+void sk_gshow_init(struct sk_ghost *x);
+/* Opens the view; the nodes are known. */
+sk_rc sk_gshow_open(struct sk_ghost *x, const struct sk_engine_conf *conf, struct sk_err *err);
+void sk_gshow_last(struct sk_ghost *x); /* stores the last numbers, and writes the record */
+void sk_gshow_free(struct sk_ghost *x);
+/* An attempt of a task has ended. */
+void sk_gshow_ended(struct sk_ghost *x, const struct sk_gtask *t, const struct sk_guest_event *ev);
+int64_t sk_gshow_next(const struct sk_ghost *x); /* time of the next tick; INT64_MAX: none */
+/* Stores numbers and runs; by the host's thread without the lock, after the nodes were asked. Gives
+ * the time of the next one if something goes on, else INT64_MAX. */
+int64_t sk_gshow_tick(struct sk_ghost *x);
 
 /* ---- stream.c: streams that have no sink */
 sk_rc sk_gstream_new(struct sk_ghost *x, uint64_t task, bool window, struct sk_err *err);

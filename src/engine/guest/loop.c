@@ -203,9 +203,10 @@ sk_rc sk_ghost_ask_nodes(struct sk_ghost *x, struct sk_err *err) {
 /* ---- the thread ------------------------------------------------------------------------------ */
 
 /* Sleeps until there is an order or an event. False: the engine is closing. */
-static bool nap(struct sk_ghost *x, int64_t *nap_ns) {
+static bool nap(struct sk_ghost *x, int64_t *nap_ns, int64_t show_ns) {
     pthread_mutex_lock(&x->mu);
     int64_t now = sk_now_ns(), until = sk_list_empty(&x->told) ? now + ASK_NS : now + *nap_ns;
+    until = SK_MIN(until, show_ns);
     while (!x->closing && !x->woken && !x->orders.n && !x->out.n && sk_now_ns() < until) {
         struct timespec ts = {.tv_sec = until / SK_SEC, .tv_nsec = until % SK_SEC};
         (void)pthread_cond_timedwait(&x->todo, &x->mu, &ts);
@@ -217,10 +218,19 @@ static bool nap(struct sk_ghost *x, int64_t *nap_ns) {
     return on;
 }
 
+/* Shows the state if it is time. Gives the time at which to do that again. */
+static int64_t show(struct sk_ghost *x) {
+    int64_t next = sk_gshow_next(x);
+    if (sk_now_ns() < next) return next;
+    (void)!sk_ghost_ask_nodes(x, NULL); /* else the rows are those of before */
+    return sk_gshow_tick(x);
+}
+
 void *sk_ghost_loop(void *host) {
     struct sk_ghost *x = host;
     struct sk_err err = {0};
-    for (int64_t nap_ns = NAP_NS; nap(x, &nap_ns);) {
+    int64_t show_ns = show(x);
+    for (int64_t nap_ns = NAP_NS; nap(x, &nap_ns, show_ns);) {
         bool busy = carry_out_all(x);
         if (x->broken.code == SK_OK && x->g.ops->poll(x->g.ctx, tell, x, &err) != SK_OK)
             give_up(x, &err);
@@ -233,6 +243,7 @@ void *sk_ghost_loop(void *host) {
             pthread_cond_broadcast(&x->moved);
             pthread_mutex_unlock(&x->mu);
         }
+        show_ns = show(x);
         pthread_mutex_lock(&x->mu);
         bool wanted = x->ask_made != x->ask_done;
         pthread_mutex_unlock(&x->mu);

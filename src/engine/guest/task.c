@@ -401,6 +401,7 @@ void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev) {
                     x, (struct sk_gorder){.kind = SK_GORDER_DROP, .handle = ev->values[i].handle});
         return;
     }
+    if (ev->kind == SK_EV_DONE || ev->kind == SK_EV_FAILED) sk_gshow_ended(x, t, ev);
     switch (ev->kind) {
     case SK_EV_STARTED: emit(x, t, out, NULL); break;
     case SK_EV_YIELDED:

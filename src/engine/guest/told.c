@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "engine/books/history.h"
 #include "engine/guest/guest_int.h"
 #include "engine/usage.h"
@@ -461,6 +462,7 @@ static sk_rc g_memory(struct sk_engine *e, struct sk_memory_info *out, struct sk
                       size_t cap, size_t *n, struct sk_err *err) {
     struct sk_ghost *x = of(e);
     struct answers a;
+    SK_ASSERT(out && n && (w || !cap));
     pthread_mutex_lock(&x->mu);
     bool closing = x->closing;
     pthread_mutex_unlock(&x->mu);
@@ -501,38 +503,53 @@ static size_t g_references(struct sk_engine *e, struct sk_reference *out, size_t
 
 /* ---- what a caller waits for ----------------------------------------------------------------- */
 
-static void g_about(struct sk_engine *e, sk_oid o, sk_tid tid, char *buf, size_t cap) {
-    struct sk_ghost *x = of(e);
-    char name[200];
-    (void)snprintf(buf, cap, "%s", "");
-    pthread_mutex_lock(&x->mu);
-    const struct sk_gobj *obj = o.v ? sk_own_get(x->own, o.v) : NULL;
-    uint64_t id = obj ? obj->task : tid.v;
-    const struct sk_gtask *t = id ? sk_map_get(&x->tasks, id) : NULL;
-    bool waits = t && !t->told;
-    if (t) (void)snprintf(name, sizeof name, "%s", t->name);
-    if (waits && t->n_lacking)
-        (void)snprintf(buf, cap, "task %s, which waits for %u of its arguments", name,
-                       t->n_lacking);
-    else if (waits) (void)snprintf(buf, cap, "task %s, which waits for its actor", name);
-    pthread_mutex_unlock(&x->mu);
-    if (!t || waits) return;
+/* Where a task is, as its node tells. */
+static void place_of_task(struct sk_ghost *x, uint64_t id, char *buf, size_t cap) {
     struct answers a;
     struct merged m = {0};
     ask(x, SK_STATE_TASKS, &a);
     for (uint32_t i = 0; i < a.of.n; i++) add_rows(&m, SK_STATE_TASKS, &a.of.p[i]);
-    (void)snprintf(buf, cap, "task %s, which waits for a node with what it asks for", name);
+    (void)snprintf(buf, cap, "waits for a node with what it asks for");
     for (uint32_t i = 0; i < m.of.n; i++) {
         const struct sk_task_row *r = &m.of.p[i].row.task;
         if (r->id != id || r->state >= SK_TS_FINISHED) continue;
-        (void)snprintf(buf, cap, "task %s, which %s worker %d of node %u", name,
-                       r->state == SK_TS_RUNNING ? "runs in" : "is queued on", (int)r->pid,
-                       r->node);
-        if (r->pid) continue;
-        (void)snprintf(buf, cap, "task %s, which waits for a worker of node %u", name, r->node);
+        if (!r->pid) (void)snprintf(buf, cap, "waits for a worker of node %u", r->node);
+        else
+            (void)snprintf(buf, cap, "%s worker %d of node %u",
+                           r->state == SK_TS_RUNNING ? "runs in" : "is queued on", (int)r->pid,
+                           r->node);
     }
     sk_vec_free(&m.of);
     forget(&a);
+}
+
+static void g_about(struct sk_engine *e, sk_oid o, sk_tid tid, char *buf, size_t cap) {
+    struct sk_ghost *x = of(e);
+    char name[200], where[100] = "waits for its actor";
+    int64_t submit_ns = 0;
+    bool abroad = false;
+    SK_ASSERT(cap > 0 && (o.v || tid.v));
+    buf[0] = 0;
+    pthread_mutex_lock(&x->mu);
+    const struct sk_gobj *obj = o.v ? sk_own_get(x->own, o.v) : NULL;
+    uint64_t id = obj ? obj->task : tid.v;
+    const struct sk_gtask *t = id ? sk_map_get(&x->tasks, id) : NULL;
+    if (obj && sk_gobj_there(obj)) {
+        (void)snprintf(buf, cap, "is there by now");
+        t = NULL;
+    }
+    if (t) {
+        (void)snprintf(name, sizeof name, "%s", t->name);
+        submit_ns = t->submit_ns;
+        abroad = t->told;
+        if (!abroad && t->n_lacking)
+            (void)snprintf(where, sizeof where, "waits for %u of its arguments", t->n_lacking);
+    }
+    pthread_mutex_unlock(&x->mu);
+    if (!submit_ns) return;
+    if (abroad) place_of_task(x, id, where, sizeof where);
+    (void)snprintf(buf, cap, "of task %s, which %s, submitted %.1f s ago", name, where,
+                   (double)(sk_now_ns() - submit_ns) / 1e9);
 }
 
 const struct sk_state_ops sk_gtold_state = {

@@ -55,8 +55,11 @@ bool py_gen_stream(struct py_state *st, PyObject *gen, sk_tid *out) {
 static PyObject *late(struct py_state *st, sk_tid t) {
     char what[400] = "";
     struct sk_err e;
-    if (st->engine->state && st->engine->state->about)
+    if (st->engine->state && st->engine->state->about) {
+        PY_DROP(st)
         st->engine->state->about(st->engine, (sk_oid){0}, t, what, sizeof what);
+        PY_TAKE(st)
+    }
     snprintf(e.msg, sizeof e.msg, "the next item is not ready%s%s", *what ? ": it is one " : "",
              what);
     return py_raise(st, SK_ETIMEOUT, &e);

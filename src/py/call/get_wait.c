@@ -62,8 +62,11 @@ static int timed_out(struct py_state *st, const sk_oid *ids, size_t n) {
     for (size_t i = 0, told = 0; ready && i < n && told < LATE_MAX; i++) {
         char what[400] = "";
         if (ready[i]) continue;
-        if (st->engine->state && st->engine->state->about)
+        if (st->engine && st->engine->state && st->engine->state->about) {
+            PY_DROP(st) /* nodes may be asked */
             st->engine->state->about(st->engine, ids[i], (sk_tid){0}, what, sizeof what);
+            PY_TAKE(st)
+        }
         int k = snprintf(e.msg + at, sizeof e.msg - at, "%s ObjectRef(%056llx)%s%s",
                          told ? "," : ":", (unsigned long long)ids[i].v, *what ? " " : "", what);
         at = SK_MIN(at + (size_t)k, sizeof e.msg - 1);

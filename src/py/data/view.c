@@ -176,12 +176,54 @@ static sk_rc add_errors(struct sk_view_reader *v, PyObject *list, struct sk_err 
     return SK_OK;
 }
 
+static sk_rc add_nodes(struct sk_view_reader *v, PyObject *list, struct sk_err *err) {
+    struct sk_view_nodes all;
+    sk_rc rc = sk_view_nodes(v, &all, err);
+    if (rc == SK_EAGAIN) return SK_OK;
+    for (uint64_t i = 0; rc == SK_OK && i < all.n; i++) {
+        const struct sk_view_node *n = &all.of[i];
+        const struct sk_load *l = &n->load;
+        if (append(list,
+                   Py_BuildValue("{s:I,s:N,s:s,s:d,s:d,s:d,s:d,s:{s:K,s:K,s:K,s:K,s:K,s:K},"
+                                 "s:{s:K,s:K,s:I,s:I},s:I}",
+                                 "number", n->number, "name", py_text(n->name), "state",
+                                 n->alive == 2 ? "draining"
+                                 : n->alive    ? "alive"
+                                               : "gone",
+                                 "cpus", (double)n->cpu_e4 / 1e4, "cpus_free",
+                                 (double)n->cpu_free_e4 / 1e4, "gpus", (double)n->gpu_e4 / 1e4,
+                                 "gpus_free", (double)n->gpu_free_e4 / 1e4, "store", "used",
+                                 N(n->store_used), "capacity", N(n->store_capacity), "spilled_now",
+                                 N(n->spilled_now), "spilled_total", N(l->spilled_bytes),
+                                 "restored_total", N(l->restored_bytes), "objects", N(l->objects),
+                                 "tasks", "done", N(l->done), "failed", N(l->failed), "running",
+                                 l->running, "queued", l->queued, "workers", l->workers)) < 0)
+            return SK_ENOMEM;
+    }
+    return rc;
+}
+
+static sk_rc add_workers(struct sk_view_reader *v, PyObject *list, struct sk_err *err) {
+    struct sk_view_workers *all = sk_alloc(SK_TAG_PY, sizeof *all);
+    if (!all) return SK_ERR(err, SK_ENOMEM, "no memory to read workers");
+    sk_rc rc = sk_view_workers(v, all, err);
+    for (uint64_t i = 0; rc == SK_OK && i < all->n; i++) {
+        const struct sk_view_worker *w = &all->of[i];
+        if (append(list, Py_BuildValue("(iLNI)", (int)w->pid, (long long)w->since_ns,
+                                       py_text(w->name), w->node)) < 0)
+            rc = SK_ENOMEM;
+    }
+    sk_free(all);
+    return rc == SK_EAGAIN ? SK_OK : rc;
+}
+
 static PyObject *whole(const struct sk_view_about *a, const struct sk_view_counters *c,
-                       const struct sk_view_history *h, PyObject *runs, PyObject *errors) {
+                       const struct sk_view_history *h, PyObject *runs, PyObject *errors,
+                       PyObject *nodes, PyObject *workers) {
     return Py_BuildValue(
         "{s:i,s:L,s:i,s:N,s:d,s:d,s:I,s:d,s:d,s:N,s:{s:K,s:K,s:K,s:K,s:K,s:K},s:{s:K,s:K,s:K,s:K},"
         "s:O,"
-        "s:O,s:N}",
+        "s:O,s:O,s:O,s:N}",
         "version", 1, "started_ns", (long long)a->started_ns, "pid", (int)a->pid, "program",
         py_text(a->program), "started", S(a->started_wall_ns), "seconds",
         S(c->now_ns - a->started_ns), "ended", a->ended, "cpus", (double)a->cpu_e4 / 1e4, "gpus",
@@ -189,7 +231,8 @@ static PyObject *whole(const struct sk_view_about *a, const struct sk_view_count
         "capacity", N(c->store_capacity), "spilled_now", N(c->spilled_now), "spilled_total",
         N(c->spilled_total), "restored_total", N(c->restored_total), "objects", N(c->objects),
         "tasks", "done", N(c->done), "failed", N(c->failed), "running", N(c->running), "queued",
-        N(c->queued), "errors", errors, "runs", runs, "samples", history(h));
+        N(c->queued), "errors", errors, "runs", runs, "nodes", nodes, "node_workers", workers,
+        "samples", history(h));
 }
 
 static PyObject *m_view_read(PyObject *module, PyObject *path) {
@@ -203,17 +246,22 @@ static PyObject *m_view_read(PyObject *module, PyObject *path) {
     sk_rc rc = sk_view_open(PyBytes_AS_STRING(p), &v, &err);
     Py_DECREF(p);
     if (rc != SK_OK) return py_raise(st, rc, &err);
-    PyObject *runs = PyList_New(0), *errors = PyList_New(0);
-    rc = runs && errors ? sk_view_counters(&v, &c, &err) : SK_ENOMEM;
+    PyObject *runs = PyList_New(0), *errors = PyList_New(0), *nodes = PyList_New(0),
+             *workers = PyList_New(0);
+    rc = runs && errors && nodes && workers ? sk_view_counters(&v, &c, &err) : SK_ENOMEM;
     if (rc == SK_OK) rc = sk_view_history(&v, &h, &err);
     if (rc == SK_EAGAIN) rc = SK_OK;
     if (rc == SK_OK) rc = add_runs(&v, runs, &err);
     if (rc == SK_OK) rc = add_errors(&v, errors, &err);
+    if (rc == SK_OK) rc = add_nodes(&v, nodes, &err);
+    if (rc == SK_OK) rc = add_workers(&v, workers, &err);
     sk_view_close(&v);
-    if (rc == SK_OK) d = whole(&v.about, &c, &h, runs, errors);
+    if (rc == SK_OK) d = whole(&v.about, &c, &h, runs, errors, nodes, workers);
     else if (!PyErr_Occurred()) py_raise(st, rc, &err);
     Py_XDECREF(runs);
     Py_XDECREF(errors);
+    Py_XDECREF(nodes);
+    Py_XDECREF(workers);
     return d;
 }
 
@@ -222,10 +270,10 @@ static PyObject *task_rows(const struct sk_view_task *t, size_t n, char (*names)
     PyObject *list = PyList_New((Py_ssize_t)n);
     for (size_t i = 0; list && i < n; i++) {
         PyObject *row = Py_BuildValue(
-            "(KKKLLLNiHHbb)", N(t[i].id), N(t[i].parent), N(t[i].actor), (long long)t[i].submit_ns,
+            "(KKKLLLNiHHbbH)", N(t[i].id), N(t[i].parent), N(t[i].actor), (long long)t[i].submit_ns,
             (long long)t[i].start_ns, (long long)t[i].end_ns,
             py_text(t[i].name < n_names ? names[t[i].name] : "?"), (int)t[i].pid, t[i].attempt,
-            t[i].worker, t[i].kind, t[i].failed);
+            t[i].worker, t[i].kind, t[i].failed, t[i].node);
         if (row) PyList_SET_ITEM(list, (Py_ssize_t)i, row);
         else Py_CLEAR(list);
     }

@@ -186,18 +186,24 @@ static struct sk_cmsg about_refs(uint8_t *room, size_t cap) {
     return m;
 }
 
+static int64_t some_ns(void) {
+    return next() % 8 ? (int64_t)(next() % (1u << 30)) : (int64_t)word();
+}
+
 /* What a node tells of itself; sometimes it is not what it was asked. */
 static struct sk_cmsg about_itself(uint8_t *room, size_t cap) {
     uint32_t i = (uint32_t)(next() % SK_COUNT(asks)), what = asks[next() % 8 ? i : next() % 6];
     struct sk_rows r = sk_rows_begin(room, cap);
     struct sk_bytes t[] = {{"first", next() % 6}, {"second", next() % 7}, {"third", next() % 6}};
     struct sk_task_row task = {.id = word(),
+                               .submit_ns = some_ns(),
+                               .end_ns = some_ns(),
                                .name_n = (uint32_t)t[0].n,
                                .fn_n = (uint32_t)t[1].n,
                                .error_n = (uint32_t)t[2].n};
     struct sk_object_row object = {.id = next() % 2 ? sk_value_id(1, 0) : word(),
                                    .of = (uint32_t)(next() % 5)};
-    struct sk_worker_row worker = {.text_n = (uint32_t)t[0].n};
+    struct sk_worker_row worker = {.text_n = (uint32_t)t[0].n, .since_ns = some_ns()};
     struct sk_memory_info info = {.where = "here"};
     size_t n = 0;
     for (uint64_t k = next() % 3; k && what <= SK_STATE_WORKERS; k--) {
@@ -210,7 +216,7 @@ static struct sk_cmsg about_itself(uint8_t *room, size_t cap) {
     else memcpy(room, &info, n = sizeof info);
     return (struct sk_cmsg){
         .type = SK_CMSG_TOLD,
-        .told = {.ask = i + 1, .what = what, .now_ns = (int64_t)word(), .bytes = {room, n}}};
+        .told = {.ask = i + 1, .what = what, .now_ns = some_ns(), .bytes = {room, n}}};
 }
 
 static size_t make(uint8_t *p, size_t cap) {
@@ -234,6 +240,9 @@ static size_t make(uint8_t *p, size_t cap) {
                             .event = {.task = task,
                                       .kind = (uint32_t)kind,
                                       .index = index,
+                                      .run_ns = some_ns(),
+                                      .start_ns = some_ns(),
+                                      .pid = (int32_t)next(),
                                       .n_values = n,
                                       .note = {"note", next() % 5},
                                       .values = {values, w.n}}};
@@ -244,7 +253,11 @@ static size_t make(uint8_t *p, size_t cap) {
         if (other == 1)
             m = (struct sk_cmsg){.type = SK_CMSG_VALUE,
                                  .value = {.ask = word(), .bytes = {"abc", 3}}};
-        if (other == 2) m = (struct sk_cmsg){.type = SK_CMSG_STATE};
+        if (other == 2)
+            m = (struct sk_cmsg){
+                .type = SK_CMSG_STATE,
+                .state = {
+                    .load = {.running = (uint32_t)next(), .done = word(), .objects = word()}}};
         if (other == 6)
             m = (struct sk_cmsg){.type = SK_CMSG_TAKEN, .taken = {task, (uint32_t)next()}};
         if (other == 5)

@@ -15,7 +15,7 @@
 #include "engine/local/wire/view.h"
 #include "fuzz.h"
 
-enum part { HEAD, COUNTERS, ERROR, HISTORY, RUN, NAMES, TASKS, FLOWS, PARTS };
+enum part { HEAD, COUNTERS, ERROR, HISTORY, RUN, NAMES, TASKS, FLOWS, NODES, WORKERS, PARTS };
 enum { WRONG_SUM = 1, AT_END = 2, MOST = 2048 };
 
 static uint8_t *record;
@@ -25,6 +25,8 @@ static uint64_t cell_of(enum part part, uint64_t *max) {
     switch (part) {
     case COUNTERS: *max = sizeof(struct sk_view_counters); return SK_VIEW_COUNTERS_AT;
     case ERROR: *max = sizeof(struct sk_view_error); return sk_view_error_at(1);
+    case NODES: *max = sizeof(struct sk_view_nodes); return sk_view_nodes_at();
+    case WORKERS: *max = sizeof(struct sk_view_workers); return sk_view_workers_at();
     case HISTORY: *max = sizeof(struct sk_view_history); return sk_view_history_at();
     default: *max = sizeof(struct sk_view_run); return sk_view_run_at(2);
     }
@@ -43,7 +45,8 @@ static void empty(void) {
     h->version = SK_VIEW_VERSION;
     h->size = sk_view_bytes();
     h->pid = 1;
-    for (enum part p = COUNTERS; p <= RUN; p++) {
+    for (enum part p = COUNTERS; p < PARTS; p++) {
+        if (p >= NAMES && p <= FLOWS) continue;
         uint64_t max, at = cell_of(p, &max);
         memset(record + at, 0, SK_MIN(sk_cell_stride(max), 2 * MOST));
     }
@@ -64,7 +67,7 @@ static void patch(enum part part, uint8_t flags, const uint8_t *bytes, size_t n)
                SK_MIN(n, sizeof(struct sk_view_head) / 2));
         return;
     }
-    if (part >= NAMES) {
+    if (part >= NAMES && part <= FLOWS) {
         memcpy(record + ring_of(part), bytes, n);
         return;
     }
@@ -78,6 +81,12 @@ static void patch(enum part part, uint8_t flags, const uint8_t *bytes, size_t n)
         run->n_samples <= SK_VIEW_SAMPLES)
         copy.n = (uint32_t)(sk_view_run_head() + run->n_shown * sizeof run->ops[0] +
                             run->n_samples * (SK_VS_N + run->n_shown) * sizeof run->samples[0]);
+    else if (part == NODES && copy.n >= 8 && *(uint64_t *)(void *)to <= SK_VIEW_NODES)
+        copy.n = (uint32_t)(offsetof(struct sk_view_nodes, of) +
+                            *(uint64_t *)(void *)to * sizeof(struct sk_view_node));
+    else if (part == WORKERS && copy.n >= 8 && *(uint64_t *)(void *)to <= SK_VIEW_WORKERS)
+        copy.n = (uint32_t)(offsetof(struct sk_view_workers, of) +
+                            *(uint64_t *)(void *)to * sizeof(struct sk_view_worker));
     else if (part != RUN && flags & AT_END) copy.n = (uint32_t)max;
     copy.crc = sk_crc32c(0, to, copy.n) + (flags & WRONG_SUM);
     memcpy(record + copy_at, &copy, sizeof copy);
@@ -110,6 +119,23 @@ static int read_run(struct sk_view_reader *r) {
     return rc == SK_OK;
 }
 
+static int read_nodes(struct sk_view_reader *r) {
+    struct sk_view_nodes *nodes = malloc(sizeof *nodes);
+    struct sk_view_workers *workers = malloc(sizeof *workers);
+    struct sk_err err;
+    int read = 0;
+    if (!nodes || !workers) abort();
+    if (sk_view_nodes(r, nodes, &err) == SK_OK && ++read)
+        for (uint64_t i = 0; i < nodes->n; i++)
+            text_ends(nodes->of[i].name, sizeof nodes->of[i].name);
+    if (sk_view_workers(r, workers, &err) == SK_OK && ++read)
+        for (uint64_t i = 0; i < workers->n; i++)
+            text_ends(workers->of[i].name, sizeof workers->of[i].name);
+    free(nodes);
+    free(workers);
+    return read;
+}
+
 static int read_all(struct sk_view_reader *r) { /* returns the number of parts that were read */
     struct sk_err err;
     struct sk_view_counters c;
@@ -129,7 +155,7 @@ static int read_all(struct sk_view_reader *r) { /* returns the number of parts t
         for (size_t i = 0; i < n; i++) text_ends(((char (*)[SK_VIEW_NAME])room)[i], SK_VIEW_NAME);
     free(h);
     free(room);
-    return read + read_run(r);
+    return read + read_run(r) + read_nodes(r);
 }
 
 static int fuzz_one(const uint8_t *data, size_t n) { /* 1: refused */
@@ -173,6 +199,7 @@ int main(int argc, char **argv) {
         size_t n = 0;
         for (size_t k = 0; k + 8 <= sizeof bytes; k += 8) memcpy(bytes + k, &(uint64_t){word()}, 8);
         enum part part = (enum part)(next() % PARTS);
+        if (part >= NODES && next() % 4) memcpy(bytes, &(uint64_t){next() % 6}, 8);
         n += add(buf, part, (uint8_t)(next() % 4), bytes, next() % 600);
         run = (struct sk_view_run){.id = 1,
                                    .n_ops = (uint32_t)(next() % 3),

@@ -518,8 +518,8 @@ static struct {
     uint32_t n_drained, n_late;
     uint64_t n_again, n_remade, n_moved, n_moved_actors, n_met, n_looked, n_relayed;
     uint64_t n_revived, ask, n_asked; /* ask: a request to the nodes that goes on; 0: none */
-    bool lacked[2];            /* there was no node with label p=a, p=b at some time */
-    bool lost_any, killed_any; /* killed: an actor was ended while it had calls */
+    bool lacked[2];                   /* there was no node with label p=a, p=b at some time */
+    bool lost_any, killed_any;        /* killed: an actor was ended while it had calls */
     bool strict;  /* what is lost can be made again, and puts are kept, so nothing fails */
     struct gone { /* what a node holds that the host does not have any more */
         uint32_t node;

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import skate
 import skate.data as sd
+from engine.waits import wait_until
 from skate.util import metrics
 from skate.util.metrics import prometheus_text, write_prometheus
 
@@ -51,15 +52,19 @@ def test_metrics_are_those_of_the_reference(run):
 
 
 def test_values_of_metrics(run):
-    found = families(prometheus_text())
-
     def value(name, **labels):
         (s,) = [s.value for s in found[name].samples if labels.items() <= s.labels.items()]
         return s
 
+    def all_of_it():
+        nonlocal found
+        found = families(prometheus_text())
+        return value("skate_tasks", result="done") >= 5
+
+    found = {}
+    wait_until(all_of_it)  # nodes tell what they have done within half a second
     assert value("skate_store_capacity_bytes") == 64 << 20
     assert value("skate_tasks", result="failed") == 0
-    assert value("skate_tasks", result="done") >= 5
     assert value("skate_info", pid=str(os.getpid())) == 1
     rows = {s.labels["label"]: s.value for s in found["skate_operator_rows_out"].samples}
     assert [v for k, v in rows.items() if "MapBatches" in k] == [1000]

@@ -61,6 +61,10 @@ def test_shows_the_engine_and_its_program(ray, engine):
     assert seen["program"] == " ".join(sys.argv)[:200]
     wait_until(lambda: view.own()["seconds"] > seen["seconds"])
 
+
+def test_a_task_sees_the_engine_of_its_driver(ray, engine):
+    local(engine)
+
     @ray.remote
     def of_the_driver():
         return view.own()["pid"], view.snapshot(os.getpid())["pid"]
@@ -235,9 +239,12 @@ def test_says_what_is_wrong(ray, engine, tmp_path):
     (tmp_path / "cut").write_bytes(b"1SKTVIEW" + bytes(1000))
     with pytest.raises(ValueError, match="damaged"):
         view.snapshot(str(tmp_path / "cut"))
-    newer = b"1SKTVIEW" + (2).to_bytes(4, "little") + bytes(1000)
+    newer = b"1SKTVIEW" + (3).to_bytes(4, "little") + bytes(1000)
     (tmp_path / "newer").write_bytes(newer)
     with pytest.raises(ValueError, match="made by a newer skate"):
         view.snapshot(str(tmp_path / "newer"))
+    (tmp_path / "older").write_bytes(b"1SKTVIEW" + (1).to_bytes(4, "little") + bytes(1000))
+    with pytest.raises(ValueError, match="made by an older skate"):
+        view.snapshot(str(tmp_path / "older"))
     with pytest.raises(LookupError, match="does not run skate"):
         view.snapshot(os.getppid())

@@ -248,6 +248,25 @@ def test_workers_and_their_stacks(page, source, opened):
     expect(tab.locator("#workers pre:visible")).to_have_count(0)
 
 
+def test_a_row_for_each_node(page, source, opened):
+    tab = opened(page)
+    expect(tab.locator("#p-nodes")).to_be_hidden()  # of one machine
+    store = {**source.state["store"], "used": 1 << 20, "capacity": 1 << 30, "spilled_now": 0}
+    tasks = {"done": 12_345, "failed": 0, "running": 3, "queued": 9}
+    of_both = {"cpus": 4.0, "cpus_free": 1.5, "store": store, "tasks": tasks, "workers": 5}
+    source.state["nodes"] = [
+        {"number": 1, "name": "node-1", "state": "alive", **of_both},
+        {"number": 2, "name": "<b>far</b>", "state": "gone", **of_both},
+    ]
+    source.state["workers"][0]["node"] = 2
+    rows = tab.locator("#nodes tr:visible")
+    expect(rows).to_have_count(2)
+    expect(rows.nth(0)).to_contain_text("node-1")
+    expect(rows.nth(0)).to_contain_text("2.5 / 4")
+    expect(rows.nth(1)).to_contain_text("<b>far</b> (gone)")
+    expect(tab.locator("#workers")).to_contain_text("4300 <b>far</b>")
+
+
 def test_errors(page, source, opened):
     tab = opened(page)
     expect(tab.locator("#no-errors")).to_have_text("There are none.")

@@ -124,13 +124,14 @@ class Fake:
             },
             "tasks": {"done": 0, "failed": 0, "running": 0, "queued": 0},
             "workers": [
-                {"pid": 4300 + i, "task": "MapBatches(Classifier)", "seconds": 0.4 * i}
+                {"pid": 4300 + i, "task": "MapBatches(Classifier)", "seconds": 0.4 * i, "node": 0}
                 for i in range(2)
             ]
             + [
-                {"pid": 4302, "task": "Map(decode)->MapBatches(resize)", "seconds": 0.1},
-                {"pid": 4303, "task": "", "seconds": None},
+                {"pid": 4302, "task": "Map(decode)->MapBatches(resize)", "seconds": 0.1, "node": 0},
+                {"pid": 4303, "task": "", "seconds": None, "node": 0},
             ],
+            "nodes": [],
             "errors": [],
             "runs": [run()],
         }

@@ -54,9 +54,10 @@ SNAPSHOT = {
     },
     "tasks": {"done": 1000, "failed": 2, "running": 2, "queued": 7},
     "workers": [
-        {"pid": 5, "task": "MapBatches(f)", "seconds": 3.25},
-        {"pid": 6, "task": "", "seconds": None},
+        {"pid": 5, "task": "MapBatches(f)", "seconds": 3.25, "node": 0},
+        {"pid": 6, "task": "", "seconds": None, "node": 0},
     ],
+    "nodes": [],
     "errors": [{"seconds": 7.0, "text": "ValueError: x", "operator": "MapBatches(f)", "replay": "ab"}],
     "runs": [
         {
@@ -76,6 +77,28 @@ SNAPSHOT = {
         }
     ],
 }  # fmt: skip
+
+
+STORE = {
+    "used": 1 << 20,
+    "capacity": 1 << 30,
+    "spilled_now": 2 << 20,
+    "spilled_total": 3 << 20,
+    "restored_total": 0,
+    "objects": 4,
+}
+NODE = {
+    "number": 1,
+    "name": "node-1",
+    "state": "alive",
+    "cpus": 4.0,
+    "cpus_free": 1.5,
+    "gpus": 0.0,
+    "gpus_free": 0.0,
+    "store": STORE,
+    "tasks": {"done": 12_345, "failed": 0, "running": 3, "queued": 9},
+    "workers": 5,
+}
 
 
 def text(now, before=None, columns=120, encoding="utf-8"):
@@ -109,6 +132,16 @@ def test_all_that_is_known_is_shown():
         ["5", "MapBatches(f)", "3.2", "s"],
         ["1", "idle"],
     ]
+
+
+def test_a_row_for_each_node():
+    now = copy.deepcopy(SNAPSHOT)
+    now["nodes"] = [NODE, {**NODE, "number": 2, "name": "far", "state": "gone"}]
+    now["workers"][0]["node"] = 2
+    lines = [line.split() for line in text(now).splitlines()]
+    assert "node-1 2.5/4 5 3 9 12.3k 1.0 MiB of 1.0 GiB, 2.0 MiB on disk".split() in lines
+    assert ["far", "(gone)"] in [line[:2] for line in lines]
+    assert ["far", "5", "MapBatches(f)", "3.2", "s"] in lines
 
 
 def test_rates_are_those_since_the_look_before():
@@ -163,5 +196,7 @@ def test_nothing_that_a_terminal_obeys_gets_through():
     now = copy.deepcopy(SNAPSHOT)
     now["program"] = now["errors"][0]["text"] = "\x1b]0;title\x07 [red]x"
     now["workers"][0]["task"] = now["runs"][0]["ops"][0]["label"] = "a\x1b[2Jb[/]"
+    now["nodes"] = [{**NODE, "number": 0, "name": "n\x1b[2Jo"}]
     got = text(now)
+    assert got.count("n?[2Jo") == 2
     assert "\x1b" not in got and "?]0;title? [red]x" in got and got.count("a?[2Jb[/]") >= 2

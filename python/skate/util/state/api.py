@@ -9,7 +9,7 @@ import sys
 import time
 import warnings
 
-from skate import _job, _skate, api, ids
+from skate import _job, _labels, _skate, api, ids
 from skate.util.placement_group import placement_group_table
 from skate.util.state import common
 from skate.util.state.common import (
@@ -86,8 +86,8 @@ def _rows(what):
 
 
 def _node_id(number):
-    """The id of the node with that number in a row; 0: the engine has one machine."""
-    return (ids.NodeID._of(number) if number else ids.NODE).hex()
+    """The id of the node with that number in a row; 0: that of this process."""
+    return (ids.NodeID._of(number) if number else _labels.node_id()).hex()
 
 
 # Unix time minus the engine's clock. It is stored until the system clock is set, so that two
@@ -369,7 +369,7 @@ def _jobs(detail):
         row.metadata, row.runtime_env, row.driver_node_id = (
             _job_facts().get("metadata"),
             _job_facts().get("runtime_env"),
-            ids.NODE.hex(),
+            _labels.node_id().hex(),
         )
     return [row], ""
 
@@ -377,7 +377,14 @@ def _jobs(detail):
 def _runtime_envs(detail):
     env = _job_facts().get("runtime_env")
     return (
-        ([common.RuntimeEnvState(runtime_env=env, success=True, node_id=ids.NODE.hex())], "")
+        (
+            [
+                common.RuntimeEnvState(
+                    runtime_env=env, success=True, node_id=_labels.node_id().hex()
+                )
+            ],
+            "",
+        )
         if env
         else ([], "")
     )

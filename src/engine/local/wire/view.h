@@ -7,6 +7,7 @@
  *     ..       runs                         SK_VIEW_RUNS cells
  *     ..       names of tasks               a list that grows
  *     ..       ended tasks, flow of blocks  rings
+ *     ..       nodes, workers of nodes      cells, of a cluster
  *
  * A *cell* has two copies of what it holds. The driver writes the copy that is not valid, with its
  * length and checksum, and then makes it the valid one by `turn`. So a driver that is killed while
@@ -33,7 +34,7 @@
 #include "ipc/ipc.h"
 
 #define SK_VIEW_MAGIC UINT64_C(0x57454956544b5331) /* "1SKTVIEW" */
-#define SK_VIEW_VERSION 1u
+#define SK_VIEW_VERSION 2u
 
 struct sk_view_head {
     uint64_t magic;
@@ -95,10 +96,16 @@ static inline uint64_t sk_view_flows_at(void) {
                         SK_VIEW_TASKS * sizeof(struct sk_view_task),
                     4096);
 }
-static inline uint64_t sk_view_bytes(void) {
+static inline uint64_t sk_view_nodes_at(void) {
     return SK_ALIGN(sk_view_flows_at() + sizeof(struct sk_view_ring) +
                         SK_VIEW_FLOWS * sizeof(struct sk_view_flow_entry),
                     4096);
+}
+static inline uint64_t sk_view_workers_at(void) {
+    return SK_ALIGN(sk_view_nodes_at() + sk_cell_stride(sizeof(struct sk_view_nodes)), 4096);
+}
+static inline uint64_t sk_view_bytes(void) {
+    return SK_ALIGN(sk_view_workers_at() + sk_cell_stride(sizeof(struct sk_view_workers)), 4096);
 }
 /* A run in its cell: the struct up to `ops`, then n_shown operators, then the samples. */
 static inline size_t sk_view_run_head(void) { return offsetof(struct sk_view_run, ops); }
@@ -134,6 +141,8 @@ void sk_viewer_counters(struct sk_view_writer *w, const struct sk_view_counters 
 void sk_viewer_run(struct sk_view_writer *w, uint32_t slot, const struct sk_view_run *run);
 void sk_viewer_error(struct sk_view_writer *w, const struct sk_view_error *e);
 void sk_viewer_history(struct sk_view_writer *w, const struct sk_view_history *h);
+void sk_viewer_nodes(struct sk_view_writer *w, const struct sk_view_nodes *n);
+void sk_viewer_workers(struct sk_view_writer *w, const struct sk_view_workers *n);
 /* Adds an ended attempt. 10 ns. */
 void sk_viewer_task(struct sk_view_writer *w, const struct sk_view_task *t);
 /* The index of a name; key: a number that stands for the name, 0: made from its text. `end` is

@@ -48,6 +48,11 @@ sk_rc sk_view_open(const char *path, struct sk_view_reader *out, struct sk_err *
         rc = SK_ERR(err, SK_EINVAL,
                     "%s was made by a newer skate (format %u; this one reads %u): update skate",
                     path, h.version, SK_VIEW_VERSION);
+    else if (h.version < SK_VIEW_VERSION && h.version)
+        rc = SK_ERR(
+            err, SK_EINVAL,
+            "%s was made by an older skate (format %u; this one reads %u): read it with that", path,
+            h.version, SK_VIEW_VERSION);
     else if (h.version != SK_VIEW_VERSION || h.size != sk_view_bytes() ||
              (uint64_t)st.st_size < h.size ||
              h.crc != sk_crc32c(0, &h.started_ns,
@@ -175,6 +180,24 @@ sk_rc sk_view_history(struct sk_view_reader *r, struct sk_view_history *out, str
     if (n < head || h.n > SK_VIEW_SAMPLES || n != head + h.n * SK_VH_N * sizeof h.rows[0])
         return damaged(err, "the numbers over time are cut");
     memcpy(out, &h, n);
+    return SK_OK;
+}
+
+sk_rc sk_view_nodes(struct sk_view_reader *r, struct sk_view_nodes *out, struct sk_err *err) {
+    size_t n, head = offsetof(struct sk_view_nodes, of);
+    SK_TRY(read_cell(r->fd, sk_view_nodes_at(), sizeof *out, out, &n, err));
+    if (n < head || out->n > SK_VIEW_NODES || n != head + out->n * sizeof out->of[0])
+        return damaged(err, "its nodes are cut");
+    for (uint64_t i = 0; i < out->n; i++) END_TEXT(out->of[i].name);
+    return SK_OK;
+}
+
+sk_rc sk_view_workers(struct sk_view_reader *r, struct sk_view_workers *out, struct sk_err *err) {
+    size_t n, head = offsetof(struct sk_view_workers, of);
+    SK_TRY(read_cell(r->fd, sk_view_workers_at(), sizeof *out, out, &n, err));
+    if (n < head || out->n > SK_VIEW_WORKERS || n != head + out->n * sizeof out->of[0])
+        return damaged(err, "its workers are cut");
+    for (uint64_t i = 0; i < out->n; i++) END_TEXT(out->of[i].name);
     return SK_OK;
 }
 

@@ -115,6 +115,20 @@ void sk_viewer_history(struct sk_view_writer *w, const struct sk_view_history *h
                1);
 }
 
+void sk_viewer_nodes(struct sk_view_writer *w, const struct sk_view_nodes *n) {
+    if (!sk_viewer_on(w)) return;
+    SK_ASSERT(n->n <= SK_VIEW_NODES);
+    size_t used = offsetof(struct sk_view_nodes, of) + n->n * sizeof n->of[0];
+    write_cell(w, sk_view_nodes_at(), sizeof *n, &(struct sk_bytes){n, used}, 1);
+}
+
+void sk_viewer_workers(struct sk_view_writer *w, const struct sk_view_workers *n) {
+    if (!sk_viewer_on(w)) return;
+    SK_ASSERT(n->n <= SK_VIEW_WORKERS);
+    size_t used = offsetof(struct sk_view_workers, of) + n->n * sizeof n->of[0];
+    write_cell(w, sk_view_workers_at(), sizeof *n, &(struct sk_bytes){n, used}, 1);
+}
+
 /* ---- rings ----------------------------------------------------------------------------------- */
 
 void sk_viewer_task(struct sk_view_writer *w, const struct sk_view_task *t) {

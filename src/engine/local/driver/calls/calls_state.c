@@ -171,7 +171,7 @@ static void l_view_error(struct sk_engine *e, struct sk_view_error *error) {
 }
 
 static void l_view_flow(struct sk_engine *e, uint64_t block, uint64_t task, int64_t ns) {
-    sk_viewer_flow(&sk_local_of(e)->show.w, &(struct sk_view_flow){block, task, ns});
+    sk_viewer_flow(&sk_local_of(e)->show.s.w, &(struct sk_view_flow){block, task, ns});
 }
 
 const struct sk_view_ops sk_driver_view = {.begin = l_view_begin,

@@ -143,7 +143,7 @@ NO_REDZONES static void *watch_main(void *arg) {
     int old;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
     sk_space_depth = 1; /* this thread is the engine's own, and never waits for room */
-    sk_viewer_warm(&l->show.w);
+    sk_viewer_warm(&l->show.s.w);
     pthread_mutex_lock(&l->mu);
     while (!l->closing) {
         if (l->pool.server_dead) {

@@ -118,6 +118,8 @@ static void ended_well(struct sk_local *l, struct sk_ltask *t, struct sk_bytes n
     if (t->sink) {
         struct sk_event ev = {
             .kind = SK_EV_DONE, .note = note, .run_ns = run_ns, .index = t->n_yielded};
+        ev.pid = t->ran_on;
+        ev.start_ns = t->start_ns;
         sk_ltask_emit(t, &ev);
     }
     if (t->kind == SK_TASK_INIT) {
@@ -134,6 +136,8 @@ static void on_DONE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     const void *hp = sk_rd_raw(r, sizeof h);
     if (!hp) return;
     memcpy(&h, hp, sizeof h);
+    r->bad = h.start_ns < 0 || h.run_ns < 0 || h.start_ns > INT64_MAX - h.run_ns;
+    if (r->bad) return;
     struct sk_bytes note = sk_rd_bytes(r);
     struct sk_ltask *t = sk_map_get(&l->tasks, h.tid);
     if (t && (t->worker != w || t->attempt != h.attempt || t->state != SK_T_SENT)) t = NULL;

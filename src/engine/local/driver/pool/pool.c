@@ -91,8 +91,8 @@ sk_rc sk_pool_server(struct sk_local *l, struct sk_err *err) {
     int keep[5] = {l->ctl_seg.fd, l->data_seg.fd}, n_keep = 2, hand = sk_prints_hand(l->prints);
     if (l->data_seg.tail) keep[n_keep++] = l->data_seg.tail_fd;
     if (hand >= 0) keep[n_keep++] = hand;
-    bool record = l->show.record && l->show.w.seg.fd >= 0 && !sk_seg_lost(&l->show.w.seg);
-    if (record) keep[n_keep++] = l->show.w.seg.fd;
+    bool record = l->show.s.record && l->show.s.w.seg.fd >= 0 && !sk_seg_lost(&l->show.s.w.seg);
+    if (record) keep[n_keep++] = l->show.s.w.seg.fd;
     size_t n = 0;
     char *const *from = l->pool.spawn.env;
     extern char **environ;
@@ -106,7 +106,7 @@ sk_rc sk_pool_server(struct sk_local *l, struct sk_err *err) {
              l->data_seg.fd, l->data_seg.size, l->data_seg.tail_fd, l->data_seg.tail, hand);
     env[n] = ctl;
     if (record) {
-        snprintf(view, sizeof view, "SKATE_VIEW=%d,%s", l->show.w.seg.fd, l->show.record);
+        snprintf(view, sizeof view, "SKATE_VIEW=%d,%s", l->show.s.w.seg.fd, l->show.s.record);
         env[n + 1] = view;
     }
     sk_rc rc = sk_forksrv_start(&l->forksrv, l->pool.spawn.argv, env, keep, n_keep, err);

@@ -1,34 +1,22 @@
 /* show.h - the view of the engine (engine/view.h): its counters, its runs and the last errors,
  * stored where other processes can read them.
  *
- * Calls: view. The code of this part may call these parts of the driver and no others;
+ * Calls: shown, view. The code of this part may call these parts of the driver and no others;
  * tests/shape.py reads this line. */
 #ifndef SK_LOCAL_SHOW_H
 #define SK_LOCAL_SHOW_H
 
-#include "base/containers/list.h"
-#include "base/containers/samples.h"
 #include "engine/books/history.h"
-#include "engine/local/wire/view.h"
+#include "engine/local/wire/shown.h"
 
 struct sk_local;
 struct sk_engine_conf;
 
 struct sk_lshow {
-    struct sk_view_writer w;
-    struct sk_list runs; /* of sk_viewed: the runs that go on */
-    int64_t next_ns;     /* time of the next sk_show_now; INT64_MAX: there is no view */
-    uint64_t n_runs, n_done, n_failed;
-    uint64_t seen; /* sk_local.progress at the last sk_show_now */
-    struct {
-        uint64_t id; /* 0: this slot was never used */
-        bool live;
-    } slots[SK_VIEW_RUNS];
-    int64_t started_ns;
-    int64_t alone_ns;          /* time of the next sk_show_alone */
-    char *record;              /* path of the record that is written at the end; NULL: none */
-    struct sk_samples samples; /* in `history` */
-    struct sk_view_history *history;
+    struct sk_shown s;
+    int64_t next_ns;  /* time of the next sk_show_now; INT64_MAX: there is no view */
+    uint64_t seen;    /* sk_local.progress at the last sk_show_now */
+    int64_t alone_ns; /* time of the next sk_show_alone */
 };
 
 void sk_show_init(struct sk_local *l);
@@ -40,6 +28,7 @@ void sk_show_close(struct sk_local *l);
 /* Stores the counters and lets the runs store theirs. Runs call the engine in it: no step of the
  * driver may be under way. */
 void sk_show_now(struct sk_local *l, int64_t now_ns);
+struct sk_load sk_show_load(struct sk_local *l); /* of the node that this engine is */
 void sk_show_ended(struct sk_local *l, const struct sk_ended *e); /* adds an ended attempt */
 /* Call after the driver has made a value. Without workers nothing wakes the loop thread, and this
  * stores the counters in its place, every 10 ms at most. */

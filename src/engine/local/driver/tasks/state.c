@@ -354,7 +354,8 @@ size_t sk_local_nodes(struct sk_local *l, struct sk_node *out, size_t cap) {
                             .promised_bytes = s.leased_bytes,
                             .disk_limit_bytes = !l->space.spill ? 0
                                                 : d.quota_bytes ? d.quota_bytes
-                                                                : UINT64_MAX};
+                                                                : UINT64_MAX,
+                            .load = sk_show_load(l)};
     return 1;
 }
 

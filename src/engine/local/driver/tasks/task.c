@@ -232,6 +232,9 @@ void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind
         struct sk_event ev = {.kind = SK_EV_FAILED,
                               .oid = {sk_obj_error(l, kind, bytes, n)},
                               .err = &e,
+                              .run_ns = t->end_ns > t->start_ns ? t->end_ns - t->start_ns : 0,
+                              .start_ns = t->start_ns,
+                              .pid = t->ran_on,
                               .actor_lives = t->actor_lives};
         sk_ltask_emit(t, &ev);
     }
