@@ -15,6 +15,7 @@ from engine.waits import wait_at, wait_until
 
 @pytest.fixture(scope="module", autouse=True)
 def nodes():
+    skate.shutdown()
     skate.init(num_cpus=2, resources={"first": 10}, _system_config={"nodes": 2})
     yield
     skate.shutdown()

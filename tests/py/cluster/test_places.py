@@ -22,6 +22,7 @@ from skate.util.scheduling_strategies import (
 def two():
     """Ids of two nodes, in the zones a and b."""
     knobs = {"nodes": 2, "node_labels": "zone=a,rack=1; zone=b"}
+    skate.shutdown()
     skate.init(num_cpus=2, labels={"tier": "gold"}, _system_config=knobs)
     yield [n["NodeID"] for n in skate.nodes()]
     skate.shutdown()

@@ -20,6 +20,7 @@ from skate.util.state.exception import RayStateApiException
 
 @pytest.fixture
 def two():
+    skate.shutdown()
     skate.init(num_cpus=2, object_store_memory=128 << 20, _system_config={"nodes": 2})
     yield
     skate.shutdown()
