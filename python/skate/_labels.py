@@ -1,6 +1,6 @@
 """Labels of nodes, and selectors of tasks and actors: {label: value, "!value", "in(a, b)" or
 "!in(a, b)"}, as in Ray. Over one machine there is one node; over several, the driver knows the labels
-of all, and a task those of its own node, where the tasks run that it submits."""
+of all, and says where the tasks run that a task submits for another node."""
 
 import os
 
@@ -45,18 +45,20 @@ def of_devices(gpus=_GPUS):
 
 
 def unfit(selector, fallbacks=()):
-    """The reason why no node fulfils the selector, nor one of `fallbacks`; None if one does."""
+    """The reason why no node fulfils the selector, nor one of `fallbacks`; None if one does. In a
+    task on one of several nodes: None, since the driver knows the others."""
+    return None if on_node() else unfit_here(selector, fallbacks)
+
+
+def unfit_here(selector, fallbacks=()):
+    """As unfit, of the nodes that this process knows, also in a task."""
     choices = [selector or {}, *[f.get("label_selector") or {} for f in fallbacks or ()]]
     there = nodes()
     if any(_fulfils(have, choice) for choice in choices for have in there):
         return None
     asked = " or ".join(map(repr, choices))
     said = ", ".join(_said(k, there) for k in {k: 0 for choice in choices for k in choice})
-    more = f"; {ON_ITS_NODE}" if on_node() else ""
-    return f"no node has the labels of label_selector {asked}: {said}{more}; change the selector, or give this machine the label: init(labels=...)"
-
-
-ON_ITS_NODE = "what a task submits runs on the task's own node"
+    return f"no node has the labels of label_selector {asked}: {said}; change the selector, or give this machine the label: init(labels=...)"
 
 
 def on_node():

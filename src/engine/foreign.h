@@ -25,9 +25,15 @@ enum sk_name_what {
     SK_NAME_GOT,
 };
 struct sk_foreign_name {
-    uint32_t what; /* enum sk_name_what */
+    uint32_t what;                     /* enum sk_name_what */
     sk_aid actor;                      /* CLAIM, FREE */
     struct sk_bytes space, name, meta; /* FIND, CLAIM (with meta) */
+};
+
+/* What a task for another engine needs: sk_need, with bytes in place of numbers. */
+struct sk_foreign_need {
+    struct sk_res res;
+    struct sk_bytes env, where; /* envs.h, cluster/wheres.h; empty: the job's, any node */
 };
 
 /* The server. Its functions are called with the engine's lock held: they must neither block nor
@@ -42,15 +48,19 @@ struct sk_foreign {
     /* No reference exists here any more. Also called for returns of a call, even of one that failed
      * before `called`: the server ignores objects that it does not know. */
     void (*dropped)(struct sk_foreign *f, sk_oid o);
-    /* An actor of another engine (s->actor) is called. The server copies what it needs of the spec,
+    /* An actor of another engine (s->actor) is called, or a task is submitted that this engine can
+     * never run (s->actor 0; `need` says what it needs). The server copies what it needs of both,
      * and brings the values of first.v to first.v + s->n_returns - 1, each when it is wanted; all
      * of these are held from now on. The server owns a reference (of the driver's process) to each
      * s->args[i].ref and s->contains[i], and releases them when the call has ended. s->shape, sink
      * and node are not set; opts->caller is the process that makes the call. def: the definition of
      * s->fn, which the other engine may not know; empty if it is not known here. Not for streams,
      * which end with SK_ENOSYS. */
-    void (*called)(struct sk_foreign *f, const struct sk_task_spec *s, struct sk_bytes def,
-                   sk_oid first);
+    void (*called)(struct sk_foreign *f, const struct sk_task_spec *s,
+                   const struct sk_foreign_need *need, struct sk_bytes def, sk_oid first);
+    /* True if a task with this where (cluster/wheres.h) may run on the node of this engine, as far
+     * as its labels are concerned. False also for bytes that are no where. */
+    bool (*here)(struct sk_foreign *f, struct sk_bytes where);
     /* The task that makes the foreign object, or the call whose first return it is (also one
      * without returns), is to be cancelled. flags: SK_CANCEL_*. It may have ended, or be unknown.
      */

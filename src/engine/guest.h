@@ -101,7 +101,9 @@ enum sk_guest_news_kind {
     SK_NEWS_UNHELD,
     SK_NEWS_THERE,   /* object `id`, which the host holds, or which a call returns, has `value` */
     SK_NEWS_DEFINED, /* `fn` is a function with this name, which calls may name from now on */
-    SK_NEWS_CALLED,  /* the node calls the actor spec->actor; its returns are named first, ... */
+    /* the node calls the actor spec->actor, or (0) submits a task with this `need`; its returns are
+     * named id, ... */
+    SK_NEWS_CALLED,
     SK_NEWS_ENDED,   /* the call of an actor there, with the first return `id`, has ended */
     SK_NEWS_KILLED,  /* the node kills actor `id` */
     SK_NEWS_NAME,    /* the node asks about names of actors; `id` is the number of the question */
@@ -119,7 +121,8 @@ struct sk_guest_news {
     struct sk_guest_value value; /* taken over by the host */
     const char *name;            /* DEFINED; LOST: what happened */
     sk_fid fn;
-    const struct sk_task_spec *spec; /* CALLED: references by their numbers; no shape, no sink */
+    const struct sk_task_spec *spec;    /* CALLED: references by their numbers; no shape, no sink */
+    const struct sk_foreign_need *need; /* CALLED: of a task */
 };
 struct sk_guest_ref_ops {
     /* There are references to the object or actor here, until unhold: of a node, or a return of

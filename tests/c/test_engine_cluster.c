@@ -61,11 +61,13 @@ static void be_node(int to, uint32_t i, const struct eng_opt *o) {
     _exit(rc == SK_OK ? 0 : 20);
 }
 
+static double node_cpus[MAX_NODES]; /* 0: as `o` says */
 static void node_start(uint32_t i, const struct eng_opt *o) {
     int fd[2];
     uint16_t port = 0;
     struct eng_opt own = *o;
     own.id_base = (i + 1) * SK_ID_RANGE;
+    if (node_cpus[i] > 0) own.cpus = node_cpus[i];
     CHECK(pipe(fd) == 0);
     cl.pid[i] = fork();
     CHECK(cl.pid[i] >= 0);
@@ -1209,6 +1211,91 @@ TEST(cluster_names_of_actors_in_tasks) {
     CHECK_EQ(by_name("cl_names", "theirs", 0, 1, false), 0);
     cluster_settle(1u << 1);
     cluster_close(1u << 1);
+}
+
+/* ---- what a node cannot run ------------------------------------------------------------------ */
+
+static sk_rc inside_job(struct sk_task *t, const char *fn, struct job *j, int64_t cpus,
+                        struct sk_err *err) {
+    struct sk_engine *e = t->engine;
+    struct sk_need n = {.res.amount = {cpus * SK_RES_UNIT}};
+    j->fn = fn;
+    SK_TRY(e->ops->define(e, fid_of(fn), fn, (struct sk_bytes){fn, strlen(fn)}, err));
+    SK_TRY(e->envs->define(e, (struct sk_bytes){"four", 5}, &n.env, err));
+    return e->ops->shape(e, &n, &j->shape, err);
+}
+/* Submits a task for which this node has too few CPUs, with a value of 50,000 bytes. It returns
+ * another one; returns how many bytes of it are right. */
+TASK(cl_hands_on) {
+    struct sk_engine *e = t->engine;
+    struct job j = {.n_a = 2, .retries = arg_i64(t, 1) ? 1 : 0};
+    struct sk_view v;
+    struct sk_buf b;
+    sk_oid own, r;
+    SK_TRY(e->ops->buf_alloc(e, 50000, &b, err));
+    memset(b.data, 7, b.len);
+    SK_TRY(e->ops->put(e, &(struct sk_payload){.kind = KIND_BLOB, .buf = &b, .buf_len = b.len},
+                       &own, err));
+    SK_TRY(inside_job(t, arg_i64(t, 1) ? "cl_waits_once" : "cl_handed_on", &j, arg_i64(t, 0), err));
+    j.a[0] = REF(own);
+    j.a[1] = VAL(2);
+    SK_TRY(job_on(e, &j, &r, NULL, err));
+    e->ops->release(e, own);
+    sk_rc rc = e->ops->get(e, &r, 1, INT64_MAX, &v, err);
+    e->ops->release(e, r);
+    if (rc != SK_OK) return rc;
+    int64_t n = 0;
+    for (size_t i = 0; v.kind == KIND_BLOB && i < v.len; i++) n += v.data[i] == 9;
+    if (SK_KIND_IS_ERROR(v.kind))
+        n = v.kind == SK_KIND_ENGINE_ERROR ? *(const int32_t *)(const void *)v.data : SK_ETASK;
+    e->ops->view_release(e, &v);
+    return ret_i64(t, 0, n, err);
+}
+TASK(cl_handed_on) {
+    if (!view_is(&t->args[0], 50000, 7) || !task_env || strcmp(task_env, "four") != 0)
+        return SK_EINVAL;
+    return ret_blob(t, 0, 60000, (uint8_t)(arg_i64(t, 1) + 7), err);
+}
+TASK(cl_waits_once) { /* says where it runs, and waits to be killed */
+    atomic_store(&gate->w[3], (uint32_t)sk_id_place(t->id.v));
+    if (gate_add(1, 1) > 1) return ret_blob(t, 0, 30000, 9, err);
+    return gate_wait(2, 1) ? SK_EINVAL : SK_ETIMEOUT;
+}
+static sk_oid hand_on(int64_t cpus, bool waits, uint32_t node) {
+    struct job j = {.fn = "cl_hands_on",
+                    .a = {VAL(cpus), VAL(waits)},
+                    .n_a = 2,
+                    .node = node,
+                    .node_only = true};
+    return eng_job(&j);
+}
+
+TEST(cluster_hands_on_what_a_node_cannot_run) {
+    node_cpus[1] = node_cpus[2] = 3;
+    cluster_open(3, &(struct eng_opt){.cpus = 1});
+    sk_oid r[20];
+    for (uint32_t i = 0; i < 20; i++) r[i] = hand_on(1 + i % 3, false, 1 + i % 3);
+    for (uint32_t i = 0; i < 20; i++) CHECK_EQ(eng_take(r[i]), 60000);
+    CHECK_EQ(eng_take(hand_on(4, false, 1)), SK_EINFEASIBLE);
+    cluster_settle(0);
+    /* the node where it runs is killed: it runs on the other one */
+    sk_oid o = hand_on(3, true, 1);
+    CHECK(gate_wait(1, 1));
+    uint32_t at = atomic_load(&gate->w[3]) - 1;
+    CHECK((at == 1 || at == 2) && kill(cl.pid[at], SIGKILL) == 0);
+    CHECK_EQ(eng_take(o), 30000);
+    cluster_settle(1u << at);
+    /* the node of the task that has submitted it is killed: it runs to its end, for nobody */
+    atomic_store(&gate->w[1], 0);
+    o = hand_on(3, true, 1);
+    CHECK(gate_wait(1, 1));
+    CHECK(kill(cl.pid[0], SIGKILL) == 0);
+    char text[300];
+    CHECK_EQ(eng_error(o, text, sizeof text), SK_EINFEASIBLE);
+    gate_add(2, 1);
+    cluster_settle(1u << at | 1u);
+    cluster_close(1u << at | 1u);
+    memset(node_cpus, 0, sizeof node_cpus);
 }
 
 TEST(cluster_references_of_a_killed_node) {

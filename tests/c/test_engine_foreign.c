@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "engine/cluster/wheres.h"
 #include "engine/foreign.h"
 #include "engine_help.h"
 #include "test.h"
@@ -19,6 +20,8 @@ static struct {
     _Atomic uint32_t n_held, n_wanted, n_dropped, n_called, n_killed, n_cancelled;
     sk_oid cancelled;
     _Atomic uint32_t n_asked;
+    int64_t cpus; /* what a task asks for */
+    char where[20];
     uint64_t ask;
     struct sk_foreign_name name;
     uint32_t flags;
@@ -44,20 +47,33 @@ static void dropped(struct sk_foreign *f, sk_oid o) {
     CHECK(s.n_dropped < MOST);
     s.dropped[s.n_dropped++] = o;
 }
-static void called(struct sk_foreign *f, const struct sk_task_spec *t, struct sk_bytes def,
-                   sk_oid first) {
+static void called(struct sk_foreign *f, const struct sk_task_spec *t,
+                   const struct sk_foreign_need *need, struct sk_bytes def, sk_oid first) {
     (void)f;
+    s.first = first;
+    if (need) {
+        CHECK(!t->actor.v && t->opts->max_calls == 5 && t->n_args == 1 && def.n);
+        CHECK(need->env.n == 1 && *(const char *)need->env.p == 'e');
+        s.arg = t->args[0].ref;
+        s.cpus = need->res.amount[SK_RES_CPU];
+        snprintf(s.where, sizeof s.where, "%.*s", (int)need->where.n, (const char *)need->where.p);
+        s.n_called++;
+        return;
+    }
     CHECK_EQ(t->actor.v, ACTOR);
     CHECK_EQ(t->n_args, 2);
     CHECK_EQ(t->n_contains, 1);
     memcpy(&s.value, t->args[0].bytes.p, 8);
     s.arg = t->args[1].ref;
     s.inner = t->contains[0];
-    s.first = first;
     s.n_returns = t->n_returns;
     s.def_n = def.n;
     snprintf(s.fn_name, sizeof s.fn_name, "%s", t->name);
     s.n_called++;
+}
+static bool here(struct sk_foreign *f, struct sk_bytes where) {
+    (void)f;
+    return where.n == 4 && !memcmp(where.p, "here", 4);
 }
 static void cancelled(struct sk_foreign *f, sk_oid o, uint32_t flags) {
     (void)f;
@@ -83,7 +99,7 @@ static void open_served(const struct eng_opt *o) {
     struct sk_err err;
     struct eng_opt own = *o;
     memset(&s, 0, sizeof s);
-    s.f = (struct sk_foreign){held, wanted, dropped, called, cancelled, asked, killed};
+    s.f = (struct sk_foreign){held, wanted, dropped, called, here, cancelled, asked, killed};
     own.id_base = SK_ID_RANGE;
     eng_open(&own);
     CHECK_OK_ERR(eng->foreign->serve(eng, &s.f, &err), &err);
@@ -351,6 +367,74 @@ TEST(foreign_calls_are_counted_and_cancelled) {
     for (int i = 0; i < 2; i++) eng_release(there); /* of the calls */
     eng->foreign->ended(eng, s.first);
     eng_settle();
+    eng_close();
+}
+
+/* Submits a task that needs so many CPUs (argument 0), and is to run where argument 1 says. */
+TASK(fo_hands_on) {
+    struct sk_engine *e = t->engine;
+    int64_t x = 3;
+    sk_oid own, r;
+    sk_tid tid;
+    struct sk_need n = {.res.amount = {arg_i64(t, 0) * SK_RES_UNIT}};
+    SK_TRY(e->ops->define(e, fid_of("fo_add1"), "fo_add1", (struct sk_bytes){"fo_add1", 7}, err));
+    SK_TRY(e->envs->define(e, (struct sk_bytes){"e", 1}, &n.env, err));
+    if (t->args[1].len)
+        SK_TRY(e->wheres->define(e, (struct sk_bytes){t->args[1].data, t->args[1].len}, &n.where,
+                                 err));
+    struct job j = {.fn = "fo_add1", .n_a = 1, .opts = {.max_calls = 5, .parent = t->id}};
+    SK_TRY(e->ops->shape(e, &n, &j.shape, err));
+    SK_TRY(e->ops->put(e, &(struct sk_payload){.kind = KIND_I64, .bytes = {&x, 8}}, &own, err));
+    j.a[0] = REF(own);
+    SK_TRY(job_on(e, &j, &r, &tid, err));
+    e->ops->release(e, own);
+    sk_rc rc = get_i64(e, r, &x, err);
+    e->ops->release(e, r);
+    return rc == SK_OK ? ret_i64(t, 0, x, err) : rc;
+}
+static sk_oid hands_on(int64_t cpus, const char *where, sk_tid *tid) {
+    struct job j = {.fn = "fo_hands_on",
+                    .a = {VAL(cpus), {.kind = KIND_BLOB, .bytes = {where, strlen(where)}}},
+                    .n_a = 2};
+    return eng_job_tid(&j, tid);
+}
+
+TEST(foreign_tasks_that_cannot_run_here) {
+    OPEN();
+    sk_tid tid;
+    char text[2000];
+    /* it can */
+    CHECK_EQ(eng_take(hands_on(2, "", &tid)), 4);
+    CHECK_EQ(eng_take(hands_on(1, "here", &tid)), 4);
+    CHECK_EQ(s.n_called, 0);
+    /* it asks for more, or for another place, or both */
+    for (uint32_t k = 1; k <= 3; k++) {
+        sk_oid r = hands_on(k == 2 ? 1 : 3, k == 1 ? "" : k == 2 ? "there" : "here", &tid);
+        UNTIL(is_called, k);
+        CHECK_EQ(s.cpus, (k == 2 ? 1 : 3) * SK_RES_UNIT);
+        CHECK_MSG(!strcmp(s.where, k == 1 ? "" : k == 2 ? "there" : "here"), "%s", s.where);
+        CHECK_EQ(eng_i64(s.arg), 3);
+        CHECK_OK(bring_i64(s.first, 50 + k));
+        CHECK_EQ(eng_take(r), 50 + k);
+        eng_release(s.arg);
+        eng->foreign->ended(eng, s.first);
+    }
+    /* it is cancelled with its parent */
+    sk_oid r = hands_on(3, "", &tid);
+    UNTIL(is_called, 4);
+    UNTIL(is_wanted, 4);
+    CHECK_OK(eng->ops->cancel(eng, tid, SK_CANCEL_CHILDREN | SK_CANCEL_FORCE, NULL));
+    UNTIL(is_cancelled, 1);
+    CHECK(s.cancelled.v == s.first.v && s.flags & SK_CANCEL_FORCE);
+    CHECK_EQ(eng_error(r, text, sizeof text), SK_ECANCEL);
+    eng_release(s.arg);
+    eng->foreign->ended(eng, s.first);
+    eng_settle();
+    eng_close();
+    /* without a server there is nobody else */
+    eng_open(&(struct eng_opt){.cpus = 2, .id_base = SK_ID_RANGE});
+    CHECK_EQ(eng_take(hands_on(1, "there", &tid)), 4);
+    CHECK_EQ(eng_error(hands_on(3, "", &tid), text, sizeof text), SK_EINFEASIBLE);
     eng_close();
 }
 

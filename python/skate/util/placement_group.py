@@ -126,7 +126,7 @@ def placement_group(
         raise TypeError(f"name must be a str, not {type(name)}")
     _job.ensure()
     for selector in bundle_label_selector or ():
-        why = _labels.unfit(selector)
+        why = _labels.unfit_here(selector)
         if why is not None:
             raise TaskUnschedulableError(why)
     given = [{k: v for k, v in b.items() if k != "object_store_memory"} for b in bundles]

@@ -58,13 +58,12 @@ class NodeAffinitySchedulingStrategy:
 
     def _unfit(self):
         """The reason why the node does not exist; None if it exists."""
-        if self.soft:
+        if self.soft or _labels.on_node():  # in a task on a node the driver says it
             return None
         there = [labels[_labels.ID] for labels in _labels.nodes()]
         if self.node_id in there:
             return None
-        more = f" ({_labels.ON_ITS_NODE})" if _labels.on_node() else ""
-        return f"the node {self.node_id} is asked for, and there is only {' and '.join(there)}{more}; leave scheduling_strategy out or use soft=True"
+        return f"the node {self.node_id} is asked for, and there is only {' and '.join(there)}; leave scheduling_strategy out or use soft=True"
 
     def _nodes(self):
         """(flags, conditions of the first choice, conditions of all choices); see _labels.where."""
@@ -128,7 +127,9 @@ class NodeLabelSchedulingStrategy:
         self.hard, self.soft = hard or {}, soft or {}
 
     def _unfit(self):
-        """The label that each node lacks; None if one node lacks none."""
+        """The label that each node lacks; None if one node lacks none, or if the driver says it."""
+        if _labels.on_node():
+            return None
         for labels in (there := _labels.nodes()):
             if all(_fits(labels.get(key), op) for key, op in self.hard.items()):
                 return None

@@ -77,55 +77,16 @@ static sk_rc op_define(struct sk_engine *e, sk_fid fn, const char *name, struct 
 static sk_rc op_shape(struct sk_engine *e, const struct sk_need *n, sk_shape *out,
                       struct sk_err *err) {
     struct sk_ghost *x = of(e);
-    if (n->group || n->more || (n->env && !x->g.ops->env))
-        return SK_ERR(err, SK_ENOSYS, "this engine has no %s",
-                      n->group ? "placement groups"
-                      : n->env ? "environments of tasks"
-                               : "such resources");
-    SK_TRY(begin(x, err) == SK_OK ? SK_OK : end(x, x->closing ? SK_ECLOSED : x->broken.code));
-    if (n->env > x->envs.n || n->where > x->envs.n)
-        return end(x, SK_ERR(err, SK_EINVAL, "no such environment"));
-    sk_rc rc = SK_ERR(err, SK_EINFEASIBLE, "there is no node");
-    for (uint32_t i = 0; rc != SK_OK && i < x->nodes.n; i++)
-        if (x->nodes.p[i].alive) rc = sk_res_check(&n->res, &x->nodes.p[i].total, &x->names, err);
-    uint32_t i = 0;
-    while (rc == SK_OK && i < x->shapes.n &&
-           (x->shapes.p[i].env != n->env || x->shapes.p[i].where != n->where ||
-            memcmp(&x->shapes.p[i].res, &n->res, sizeof n->res) != 0))
-        i++;
-    if (rc == SK_OK && i == x->shapes.n && !sk_vec_push(&x->shapes, TAG, *n))
-        rc = SK_ERR(err, SK_ENOMEM, "shape");
-    if (rc == SK_OK) *out = i + 1;
+    sk_rc rc = begin(x, err);
+    if (rc == SK_OK) rc = sk_gneed_shape(x, n, out, err);
     return end(x, rc);
-}
-
-/* Interns bytes that the guest gets before the first task that needs them. */
-static sk_rc intern(struct sk_ghost *x, struct sk_bytes b, uint32_t *out, struct sk_err *err) {
-    uint32_t i = 0;
-    while (i < x->envs.n &&
-           (x->envs.p[i]->len != b.n || (b.n && memcmp(x->envs.p[i]->data, b.p, b.n) != 0)))
-        i++;
-    *out = i + 1;
-    if (i < x->envs.n) return SK_OK;
-    struct sk_gval *v = sk_gval_new(0, b);
-    struct sk_gorder o = {.kind = SK_GORDER_ENV,
-                          .id = i + 1,
-                          .def_n = b.n,
-                          .def = sk_memdup(TAG, b.n ? b.p : "", b.n ? b.n : 1)};
-    if (v && o.def && sk_vec_push(&x->envs, TAG, v)) {
-        sk_ghost_order(x, o);
-        return SK_OK;
-    }
-    sk_gval_unref(x, v);
-    sk_free(o.def);
-    return SK_ERR(err, SK_ENOMEM, "environment of %zu bytes", b.n);
 }
 
 static sk_rc op_env_define(struct sk_engine *e, struct sk_bytes env, uint32_t *out,
                            struct sk_err *err) {
     struct sk_ghost *x = of(e);
     sk_rc rc = begin(x, err);
-    if (rc == SK_OK) rc = intern(x, env, out, err);
+    if (rc == SK_OK) rc = sk_gneed_intern(x, env, out, err);
     return end(x, rc);
 }
 
@@ -135,7 +96,7 @@ static sk_rc op_where_define(struct sk_engine *e, struct sk_bytes where, uint32_
     sk_rc rc = begin(x, err);
     if (rc == SK_OK && !sk_where_n(where))
         rc = SK_ERR(err, SK_EINVAL, "%zu bytes are no choice of nodes", where.n);
-    if (rc == SK_OK) rc = intern(x, where, out, err);
+    if (rc == SK_OK) rc = sk_gneed_intern(x, where, out, err);
     return end(x, rc);
 }
 

@@ -10,6 +10,7 @@
 #include "base/containers/map.h"
 #include "base/containers/vec.h"
 #include "base/mem.h"
+#include "engine/cluster/which/where.h"
 #include "engine/foreign.h"
 #include "engine/inner.h"
 #include "engine/watch.h"
@@ -139,8 +140,13 @@ static void *args_of(const struct sk_task_spec *s, struct sk_wr *w) {
     return p;
 }
 
-static void f_called(struct sk_foreign *f, const struct sk_task_spec *s, struct sk_bytes def,
-                     sk_oid first) {
+static bool f_here(struct sk_foreign *f, struct sk_bytes where) {
+    if (!sk_where_n(where)) return false;
+    return !(sk_where_flags(where) & SK_WHERE_SPREAD) && sk_where_rank(where, of(f)->h.labels) == 0;
+}
+
+static void f_called(struct sk_foreign *f, const struct sk_task_spec *s,
+                     const struct sk_foreign_need *need, struct sk_bytes def, sk_oid first) {
     struct made *c = zeros(sizeof *c);
     *c = (struct made){.first = first.v, .n_returns = s->n_returns};
     c->refs = zeros((s->n_args + s->n_contains + 1) * sizeof *c->refs);
@@ -165,6 +171,11 @@ static void f_called(struct sk_foreign *f, const struct sk_task_spec *s, struct 
                                  .args = {args, w.n},
                                  .n_contains = s->n_contains,
                                  .contains = {s->contains, 8 * (size_t)s->n_contains}}};
+    SK_DCHECK(!need == (s->actor.v != 0));
+    if (need) {
+        m.call.max_calls = o->max_calls;
+        m.call.need = *need;
+    }
     struct sk_cmsg d = {.type = SK_CMSG_DEFINE,
                         .define = {.fn = s->fn.v, .name = m.call.name, .def = def}};
     if ((def.n && sk_cmsg_put(&c->say, &d, NULL) != SK_OK) ||
@@ -266,6 +277,7 @@ static sk_rc call(struct sk_arefs *r, const struct sk_cmsg *m, struct sk_err *er
     struct sk_engine *e = r->h.e;
     struct sk_err why = {0};
     char name[256];
+    if (!m->call.actor) return SK_ERR(err, SK_ECORRUPT, "a task as a call");
     for (uint32_t i = 0; i < m->call.n_returns; i++)
         if (sk_map_get(&r->lent, m->call.first + i))
             return SK_ERR(err, SK_ECORRUPT, "two calls return the same object");
@@ -553,7 +565,7 @@ sk_rc sk_arefs_create(struct sk_arefs **out, const struct sk_arefs_host *h, stru
     struct sk_arefs *r = sk_calloc(TAG, sizeof *r);
     if (!r) return SK_ERR(err, SK_ENOMEM, "references of a node");
     *r = (struct sk_arefs){
-        .f = {f_held, f_wanted, f_dropped, f_called, f_cancelled, f_asked, f_killed},
+        .f = {f_held, f_wanted, f_dropped, f_called, f_here, f_cancelled, f_asked, f_killed},
         .sink = {on_events},
         .h = *h};
     sk_map_init(&r->lent, TAG);

@@ -21,6 +21,7 @@ struct sk_arefs;
 
 struct sk_arefs_host { /* the agent */
     struct sk_engine *e;
+    struct sk_bytes labels; /* of this node (wheres.h) */
     void *ctx;
     void (*send)(void *ctx, const struct sk_cmsg *m); /* to the driver */
     /* Calls sk_arefs_news(news) after the events that came before. */

@@ -1075,7 +1075,8 @@ static void r_drop(void *ctx, uint64_t value) { drop(ctx, value); }
 static void r_waits(void *ctx) { ((struct sk_agent *)ctx)->stirred = true; }
 
 static sk_rc refs_open(struct sk_agent *a, struct sk_err *err) {
-    struct sk_arefs_host h = {a->e, a, r_send, r_queue, r_read, r_have, r_keep, r_drop, r_waits};
+    struct sk_arefs_host h = {
+        a->e, a->conf.node_labels, a, r_send, r_queue, r_read, r_have, r_keep, r_drop, r_waits};
     return a->conf.id_base ? sk_arefs_create(&a->refs, &h, err) : SK_OK;
 }
 

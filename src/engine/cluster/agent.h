@@ -25,7 +25,8 @@ struct sk_agent_conf {
     uint64_t id_base; /* of the engine (conf.h); 0: it knows no objects of others */
     /* What the engine's workers print, or NULL; taken here only, while the agent exists. */
     struct sk_prints *prints;
-    bool labels; /* lines have "(name pid=N) " in front */
+    bool labels;                 /* lines have "(name pid=N) " in front */
+    struct sk_bytes node_labels; /* (wheres.h) */
 };
 sk_rc sk_agent_create(struct sk_agent **out, const struct sk_agent_conf *conf,
                       struct sk_err *err) SK_MUST_USE;

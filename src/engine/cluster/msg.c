@@ -149,6 +149,11 @@ static void write_call(struct sk_wr *w, const struct sk_cmsg *m) {
     sk_wr_align(w, 8);
     bytes(w, m->call.contains);
     bytes(w, m->call.args);
+    if (m->call.actor) return;
+    sk_wr_u32(w, m->call.max_calls);
+    res(w, &m->call.need.res);
+    bytes(w, m->call.need.env);
+    bytes(w, m->call.need.where);
 }
 
 static void read_call(struct sk_rd *r, struct sk_cmsg *m) {
@@ -166,6 +171,12 @@ static void read_call(struct sk_rd *r, struct sk_cmsg *m) {
     sk_rd_align(r, 8);
     m->call.contains = sk_rd_bytes(r);
     m->call.args = sk_rd_bytes(r);
+    if (!m->call.actor) {
+        m->call.max_calls = sk_rd_u32(r);
+        m->call.need.res = read_res(r);
+        m->call.need.env = sk_rd_bytes(r);
+        m->call.need.where = sk_rd_bytes(r);
+    }
     struct sk_rd a = sk_rd_init(m->call.args.p, m->call.args.n);
     for (uint32_t i = 0; i < m->call.n_args && !a.bad; i++) {
         struct sk_cmsg_arg x = sk_cmsg_arg_next(&a);

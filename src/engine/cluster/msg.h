@@ -20,12 +20,13 @@
  *
  * References (engine/foreign.h). Each side names an object of the other by its number there. HOLD:
  * "there are references to it here"; the owner keeps the object until UNHOLD, and says THERE once,
- * as soon as it has a value. CALL calls an actor of the other side; its returns are named by the
- * caller, count as held, and are let go by UNHOLD after ENDED, which comes after the last THERE.
- * Until then the caller keeps the arguments. STOP cancels a call of the sender (by the name of its
- * first return), or the task that makes an object of the receiver. WANT: the value could not be
- * read from where THERE said that it is; the driver sends it by PUT, and says THERE once more. All
- * of these travel on the one connection between the two, in order. */
+ * as soon as it has a value. CALL calls an actor of the other side, or (a node's, actor 0) submits
+ * a task that this node cannot run; its returns are named by the caller, count as held, and are let
+ * go by UNHOLD after ENDED, which comes after the last THERE. Until then the caller keeps the
+ * arguments. STOP cancels a call of the sender (by the name of its first return), or the task that
+ * makes an object of the receiver. WANT: the value could not be read from where THERE said that it
+ * is; the driver sends it by PUT, and says THERE once more. All of these travel on the one
+ * connection between the two, in order. */
 #ifndef SK_CLUSTER_MSG_H
 #define SK_CLUSTER_MSG_H
 
@@ -36,7 +37,7 @@
 #include "engine/task.h"
 
 enum {
-    SK_CMSG_VERSION = 6,
+    SK_CMSG_VERSION = 7,
     SK_CMSG_HEAD = 16,
     /* longest body of a peer whose HELLO has not been accepted yet */
     SK_CMSG_STRANGER = 1024,
@@ -236,16 +237,17 @@ struct sk_cmsg {
             uint32_t kind;
             struct sk_bytes bytes;
         } there;
-        struct {                       /* a call of an actor of the receiver */
+        struct {                       /* a call of an actor of the receiver, or a task */
             uint64_t actor, first, fn; /* first: the caller's name of the first return */
             uint64_t caller;           /* sk_task_opts.caller */
-            uint32_t n_returns, flags, group;
+            uint32_t n_returns, flags, group, max_calls;
             int32_t max_retries;
             struct sk_bytes name;
             uint32_t n_args;
             struct sk_bytes args; /* as those of RUN; ids are numbers of objects */
             uint32_t n_contains;
-            struct sk_bytes contains; /* numbers of 8 bytes, maybe not aligned */
+            struct sk_bytes contains;    /* numbers of 8 bytes, maybe not aligned */
+            struct sk_foreign_need need; /* of a task: actor is 0 */
         } call;
         struct { /* engine/foreign.h; ask 0: no answer is wanted */
             uint64_t ask;

@@ -271,12 +271,18 @@ sk_rc sk_node_open(const struct sk_node_conf *conf, struct sk_cluster_node **out
     pthread_cond_init(&n->over_cond, &ca);
     pthread_condattr_destroy(&ca);
     struct sk_tcp_hooks hooks = {n, on_message, on_closed, place, unplace};
-    struct sk_agent_conf agent = {n->e, wake, n, conf->id_base, conf->prints, conf->labels};
+    struct sk_agent_conf agent = {.engine = n->e,
+                                  .wake = wake,
+                                  .ctx = n,
+                                  .id_base = conf->id_base,
+                                  .prints = conf->prints,
+                                  .labels = conf->labels};
     sk_rc rc = (n->name = sk_strdup(TAG, conf->name ? conf->name : "node"))
                    ? SK_OK
                    : SK_ERR(err, SK_ENOMEM, "node");
     struct sk_bytes l = conf->node_labels;
     n->labels = (struct sk_bytes){sk_memdup(TAG, l.n ? l.p : "", l.n + !l.n), l.n};
+    agent.node_labels = n->labels;
     if (rc == SK_OK && !n->labels.p) rc = SK_ERR(err, SK_ENOMEM, "node");
     if (rc == SK_OK && !sk_labels_good(l)) rc = SK_ERR(err, SK_EINVAL, "labels of a node");
     if (rc == SK_OK && getrandom(&n->incarnation, sizeof n->incarnation, 0) < 0)

@@ -1,6 +1,7 @@
 /* refs.c - the book of a cluster: references between the host and nodes (contract: book.h, guest.h;
  * messages: msg.h). The host counts; here is which node has what, and where values lie. */
 #include "engine/cluster/book_int.h"
+#include "engine/cluster/which/where.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -297,11 +298,19 @@ static sk_rc there(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *
     return SK_OK;
 }
 
+static struct sk_bytes part_of(char **at, struct sk_bytes b) {
+    char *p = *at;
+    if (b.n) memcpy(p, b.p, b.n);
+    *at += b.n;
+    return (struct sk_bytes){p, b.n};
+}
+
 static sk_rc called(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m,
                     struct sk_err *err) {
     uint64_t first = m->call.first;
     if (sk_id_place(first) != n->place || sk_id_place(first + m->call.n_returns) != n->place ||
-        !m->call.actor || sk_id_place(m->call.actor) == n->place)
+        (m->call.actor && sk_id_place(m->call.actor) == n->place) ||
+        (m->call.need.where.n && !sk_where_n(m->call.need.where)))
         return bad(n, "a call that cannot be", err);
     for (uint32_t i = 0; i < m->call.n_returns; i++)
         if (sk_map_get(&n->lent, first + i)) return bad(n, "two calls return the same", err);
@@ -311,6 +320,7 @@ static sk_rc called(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg 
         struct sk_guest_news news;
         struct sk_task_spec spec;
         struct sk_task_opts opts;
+        struct sk_foreign_need need;
     } *all = zeros(sizeof *all);
     struct sk_btold *t = tell(b, n->number, &all->news);
     t->keep[0] = all;
@@ -318,10 +328,16 @@ static sk_rc called(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg 
     uint8_t *block = t->keep[1] = zeros(at_args + (m->call.n_args + 1) * sizeof(struct sk_arg));
     if (at_args) memcpy(block, m->call.contains.p, at_args);
     struct sk_arg *args = (struct sk_arg *)(void *)(block + at_args);
-    char *bytes = t->keep[2] = zeros(m->call.args.n + 8 + m->call.name.n + 1);
+    const struct sk_foreign_need *need = &m->call.need;
+    char *bytes = t->keep[2] =
+        zeros(m->call.args.n + 8 + m->call.name.n + 1 + need->env.n + need->where.n);
     if (m->call.args.n) memcpy(bytes, m->call.args.p, m->call.args.n);
     char *name = bytes + SK_ALIGN(m->call.args.n, 8);
     if (m->call.name.n) memcpy(name, m->call.name.p, m->call.name.n);
+    char *at = name + m->call.name.n + 1;
+    all->need.res = need->res;
+    all->need.env = part_of(&at, need->env);
+    all->need.where = part_of(&at, need->where);
     struct sk_rd r = sk_rd_init(bytes, m->call.args.n);
     for (uint32_t i = 0; i < m->call.n_args; i++) {
         struct sk_cmsg_arg a = sk_cmsg_arg_next(&r);
@@ -329,6 +345,7 @@ static sk_rc called(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg 
     }
     all->opts = (struct sk_task_opts){.group = m->call.group,
                                       .caller = m->call.caller,
+                                      .max_calls = m->call.max_calls,
                                       .no_wait = (m->call.flags & SK_RUN_NO_WAIT) != 0};
     all->spec =
         (struct sk_task_spec){.fn = {m->call.fn},
@@ -342,16 +359,12 @@ static sk_rc called(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg 
                               .max_retries = m->call.max_retries,
                               .retry_exceptions = (m->call.flags & SK_RUN_RETRY_ERRORS) != 0,
                               .opts = &all->opts};
-    all->news = (struct sk_guest_news){
-        .kind = SK_NEWS_CALLED, .id = first, .place = n->place, .spec = &all->spec};
+    all->news = (struct sk_guest_news){.kind = SK_NEWS_CALLED,
+                                       .id = first,
+                                       .place = n->place,
+                                       .spec = &all->spec,
+                                       .need = m->call.actor ? NULL : &all->need};
     return SK_OK;
-}
-
-static struct sk_bytes part_of(char **at, struct sk_bytes b) {
-    char *p = *at;
-    if (b.n) memcpy(p, b.p, b.n);
-    *at += b.n;
-    return (struct sk_bytes){p, b.n};
 }
 
 static sk_rc asked(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m,

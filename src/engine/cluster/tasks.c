@@ -514,7 +514,10 @@ void sk_btasks_send(struct sk_book *b) {
         else if (never)
             sk_btask_fail(b, t, SK_EINFEASIBLE,
                           t->node_only ? "the node where it has to run is gone, or is to go"
-                                       : "no node that is left has what it asks for");
+                          : b->shapes.p[t->shape]->where
+                              ? "no node that has the labels which it asks for (label_selector, "
+                                "scheduling_strategy) has all else that it asks for"
+                              : "no node that is left has what it asks for");
         else b->shapes.p[t->shape]->stuck = true;
     }
 }

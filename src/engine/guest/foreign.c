@@ -156,7 +156,8 @@ sk_rc sk_gref_submit(struct sk_ghost *x, const struct sk_task_spec *s, sk_oid *f
                                                       : sk_gtask_submit(x, s, first, tid, err);
 }
 
-/* A node calls an actor of this process, or of another node. */
+/* A node calls an actor of this process, or of another node, or submits a task that it cannot
+ * run. */
 static void called(struct sk_ghost *x, uint32_t node, const struct sk_guest_news *w) {
     struct sk_task_opts opts = *sk_task_opts_of(w->spec);
     struct sk_task_spec spec = *w->spec, *s = &spec;
@@ -176,6 +177,10 @@ static void called(struct sk_ghost *x, uint32_t node, const struct sk_guest_news
     for (uint32_t i = 0; rc == SK_OK && i < s->n_contains; i++)
         if (sk_gref_take(x, s->contains[i].v) && !sk_vec_push(&taken, TAG, s->contains[i].v))
             abort();
+    if (rc == SK_OK && w->need) {
+        rc = sk_gneed_of_node(x, w->need, &spec.shape, &err);
+        if (rc != SK_OK) sk_err_prefix(&err, "%s can never run here", s->name);
+    }
     if (rc == SK_OK) rc = sk_gref_submit(x, s, &first, &tid, &err);
     struct sk_gtask *t = rc == SK_OK ? sk_map_get(&x->tasks, tid.v) : NULL;
     if (t) {

@@ -272,6 +272,15 @@ void sk_gactor_die(struct sk_ghost *x, struct sk_gactor *a, struct sk_gval *why)
  * or a count of the caller has to keep `a`. */
 void sk_gactor_let_go(struct sk_ghost *x, struct sk_gactor *a);
 
+/* ---- need.c */
+/* Interns the bytes of an environment or a where, which the guest gets before the first task that
+ * needs them. */
+sk_rc sk_gneed_intern(struct sk_ghost *x, struct sk_bytes b, uint32_t *out, struct sk_err *err);
+sk_rc sk_gneed_shape(struct sk_ghost *x, const struct sk_need *n, sk_shape *out,
+                     struct sk_err *err);
+sk_rc sk_gneed_of_node(struct sk_ghost *x, const struct sk_foreign_need *n, sk_shape *out,
+                       struct sk_err *err);
+
 /* ---- foreign.c: references between this process and nodes (sk_guest.refs) */
 static inline bool sk_gref_is_foreign(const struct sk_ghost *x, uint64_t id) {
     return x->g.refs && sk_id_place(id) != 0;

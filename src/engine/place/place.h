@@ -112,6 +112,7 @@ struct sk_place_shape {
     uint64_t group;
     int32_t bundle;
     uint32_t env;
+    uint32_t where; /* not 0: its tasks run on other nodes only, so none of them is queued here */
     bool capture;
     /* tasks of this shape have to run alone (SK_LAUNCH_ALONE) */
     bool alone;

@@ -70,8 +70,8 @@ static sk_rc intern(struct sk_place *p, const struct sk_need *need, bool alone, 
     for (uint32_t i = 0; i < p->n_shapes; i++) {
         const struct sk_place_shape *s = p->shapes[i];
         if (s->more == more && s->alone == alone && s->group == need->group &&
-            s->bundle == bundle && s->env == need->env && s->capture == (need->capture != 0) &&
-            s->in == g && !memcmp(&s->res, r, sizeof *r)) {
+            s->bundle == bundle && s->env == need->env && s->where == need->where &&
+            s->capture == (need->capture != 0) && s->in == g && !memcmp(&s->res, r, sizeof *r)) {
             *out = s->id;
             return SK_OK;
         }
@@ -84,6 +84,7 @@ static sk_rc intern(struct sk_place *p, const struct sk_need *need, bool alone, 
     s->group = need->group;
     s->bundle = bundle;
     s->env = need->env;
+    s->where = need->where;
     s->alone = alone;
     s->capture = need->capture != 0;
     s->more = more;
@@ -115,6 +116,7 @@ struct sk_need sk_place_need_of(const struct sk_place *p, sk_shape x) {
                             .group = s->group,
                             .bundle = s->bundle,
                             .env = s->env,
+                            .where = s->where,
                             .capture = s->capture,
                             .more = more};
 }

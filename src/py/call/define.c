@@ -204,6 +204,7 @@ int py_template_prepare(struct py_state *st, struct tmpl *t) {
         if (t->env && py_env(st, t->env, &need.env) < 0) return -1;
         if (t->where && py_where(st, t->where, &need.where) < 0) return -1;
         t->env_number = need.env;
+        t->where_number = need.where;
         PY_ERR(err);
         sk_rc rc;
         if (!name || py_find_shape(st, &need, t->custom, name, &t->shape, &rc, &err) < 0) return -1;

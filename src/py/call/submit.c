@@ -181,6 +181,7 @@ static int shape_inside(struct py_state *st, const struct sk_need *here, const s
                            .group = captured ? here->group : t->o.pg,
                            .bundle = captured ? -1 : t->o.bundle,
                            .env = t->env_number ? t->env_number : here->env,
+                           .where = t->where_number,
                            .capture = captured || t->capture == CAPTURES};
     return py_shape(st, &need, t->custom, PyUnicode_AsUTF8(t->name), shape);
 }

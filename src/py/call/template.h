@@ -56,8 +56,9 @@ struct tmpl {
     /* CAPTURES: tasks that the task submits go to its placement group. STAYS_OUT: the task does not
      * go to the placement group of the task that submits it. */
     enum { AS_IT_COMES, CAPTURES, STAYS_OUT } capture;
-    uint32_t env_number; /* number of `env`; 0: the environment of the task that submits it */
-    PyObject *env;       /* bytes for the apply_env hook, or NULL */
+    uint32_t env_number;   /* number of `env`; 0: the environment of the task that submits it */
+    uint32_t where_number; /* of `where`; 0: any node */
+    PyObject *env;         /* bytes for the apply_env hook, or NULL */
     /* NULL, or a callable that returns why no node is allowed by the options (a str), or None */
     PyObject *unfit; /* says why no node fits, or None */
     PyObject *where; /* bytes (cluster/wheres.h), or NULL */

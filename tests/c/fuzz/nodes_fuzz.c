@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "engine/books/history.h"
 #include "engine/cluster/book.h"
+#include "engine/cluster/which/where.h"
 #include "engine/usage.h"
 #include "fuzz.h"
 
@@ -27,6 +28,9 @@ static void answer(struct sk_book *b, const struct sk_guest_event *ev) {
     if (n->kind == SK_NEWS_CALLED)
         for (uint32_t i = 0; i < n->spec->n_args; i++)
             if (n->spec->args[i].bytes.n > SK_INLINE_MAX) abort();
+    if (n->kind == SK_NEWS_CALLED && !n->need != (n->spec->actor.v != 0)) abort();
+    if (n->kind == SK_NEWS_CALLED && n->need && n->need->where.n && !sk_where_n(n->need->where))
+        abort();
     if (n->kind == SK_NEWS_CALLED && strlen(n->spec->name) > (1u << 20)) abort();
 }
 
@@ -158,7 +162,9 @@ static struct sk_cmsg about_refs(uint8_t *room, size_t cap) {
             sk_cmsg_arg_put(&w, &(struct sk_cmsg_arg){.id = next() % 2 ? ours : 0,
                                                       .kind = 7,
                                                       .bytes = {"0123456789", next() % 11}});
-        m.call.actor = ours;
+        m.call.actor = next() % 2 ? ours : 0;
+        m.call.need = (struct sk_foreign_need){.env = {"env", next() % 4},
+                                               .where = {"\0|+a", next() % 2 ? 5 : next() % 5}};
         m.call.first = theirs + 1000 * (next() % 4);
         m.call.fn = FN + next() % 2;
         m.call.n_returns = (uint32_t)(next() % 4);

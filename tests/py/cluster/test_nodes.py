@@ -141,6 +141,57 @@ def test_nested_tasks_return_references(places):
         assert skate.get([get.options(**w).remote([refs[0]]) for w in places]) == [4, 4]
 
 
+def test_nested_tasks_go_to_a_node_that_has_what_they_need(places):
+    @skate.remote(num_cpus=0, resources={"first": 2}, num_returns=2)
+    def inner(x, box):
+        return x[-1] + skate.get(box[0]), np.arange(len(x))
+
+    @skate.remote
+    def outer(n):
+        box = [skate.put(1)]
+        one, array = skate.get(inner.remote(np.arange(n), box))
+        later = inner.options(runtime_env={"env_vars": {"A": "1"}}).remote(skate.put([5]), box)
+        return one, array[-1], later[0]
+
+    for where in places:
+        one, last, later = skate.get(outer.options(**where).remote(100_000))
+        assert (one, last) == (100_000, 99_999)
+        assert skate.get(later) == 6
+
+    @skate.remote(num_cpus=0, resources={"first": 1}, max_retries=0)
+    def fails(x):
+        raise ValueError(f"no {x}")
+
+    @skate.remote
+    def tries():
+        return skate.get(fails.remote(3))
+
+    for where in places:
+        with pytest.raises(ValueError, match="no 3"):
+            skate.get(tries.options(**where).remote())
+
+
+def test_a_nested_task_elsewhere_is_cancelled_with_its_parent(places, tmp_path):
+    os.mkfifo(path := str(tmp_path / "gate"))
+
+    @skate.remote(num_cpus=0, resources={"first": 1})
+    def waits():
+        wait_at(path)
+
+    @skate.remote
+    def outer():
+        return skate.get(waits.remote())
+
+    with open(path, "r+b", 0) as fifo:
+        ref = outer.options(**places[1]).remote()
+        wait_until(lambda: skate.available_resources()["first"] == 8)  # `places` has one, too
+        skate.cancel(ref, recursive=True)
+        with pytest.raises(skate.exceptions.TaskCancelledError):
+            skate.get(ref)
+        wait_until(lambda: skate.available_resources()["first"] == 9)
+        fifo.write(b"g")
+
+
 def test_an_actor_of_the_driver_is_called_in_tasks(places):
     @skate.remote
     def count(counter, k):

@@ -96,18 +96,42 @@ def test_what_no_node_has(two):
         skate.get(node.options(scheduling_strategy=nobody).remote())
 
 
-def test_tasks_of_a_task_stay_on_its_node(two):
+def test_tasks_of_a_task_go_where_they_are_to(two):
     @skate.remote
     def inside(**options):
         return skate.get(node.options(**options).remote())
 
-    on_a = inside.options(label_selector={"zone": "a"})
-    assert skate.get(on_a.remote(label_selector={"zone": "a"})) == two[0]
-    with pytest.raises(TaskUnschedulableError, match="zone is 'a' here; .*runs on the task's own"):
-        skate.get(on_a.remote(label_selector={"zone": "b"}))
-    other = NodeAffinitySchedulingStrategy(two[1], soft=False)
-    with pytest.raises(TaskUnschedulableError, match="runs on the task's own node"):
-        skate.get(on_a.remote(scheduling_strategy=other))
+    a, b = two
+    for at, zone in ((a, "a"), (b, "b")):
+        on = inside.options(label_selector={"zone": zone})
+        for selector, to in (
+            ({"zone": "a"}, a),
+            ({"zone": "b"}, b),
+            ({"tier": "gold"}, at),  # its own node has it
+            ({"zone": "in(b, c)", "tier": "gold"}, b),
+        ):
+            assert skate.get(on.remote(label_selector=selector)) == to
+        to_a = [{"label_selector": {"zone": "a"}}]
+        assert skate.get(on.remote(label_selector={"zone": "c"}, fallback_strategy=to_a)) == a
+        for to in two:
+            strategy = NodeAffinitySchedulingStrategy(to, soft=False)
+            assert skate.get(on.remote(scheduling_strategy=strategy)) == to
+        with_label = NodeLabelSchedulingStrategy({"rack": Exists()})
+        assert skate.get(on.remote(scheduling_strategy=with_label)) == a
+        with pytest.raises(TaskUnschedulableError, match="no node that has the labels"):
+            skate.get(on.remote(label_selector={"zone": "c"}))
+        with pytest.raises(TaskUnschedulableError, match="node can never run here.*2 CPU"):
+            skate.get(on.remote(num_cpus=2))
+
+
+def test_tasks_of_a_task_are_spread(two):
+    @skate.remote
+    def inside():
+        spread = node.options(scheduling_strategy="SPREAD")
+        return skate.get([spread.remote() for _ in range(10)])
+
+    at = skate.get(inside.remote())
+    assert at.count(two[0]) == at.count(two[1]) == 5
 
 
 def test_fallbacks(two, gate):

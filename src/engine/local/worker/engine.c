@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "engine/actors.h"
 #include "engine/custom.h"
+#include "engine/cluster/wheres.h"
 #include "engine/envs.h"
 #include "engine/groups.h"
 #include "engine/local/worker/worker.h"
@@ -645,6 +646,8 @@ static const struct sk_custom_ops custom = {
 static const struct sk_groups_ops groups = {
     .create = c_group_create, .remove = c_group_remove, .list = c_groups};
 static const struct sk_envs_ops envs = {.define = c_env_define};
+/* In the same table as environments. An engine alone does not look at it: it has one node. */
+static const struct sk_wheres_ops wheres = {.define = c_env_define};
 static const struct sk_state_ops state = {
     .rows = c_state, .workers = c_workers, .status = c_status};
 static const struct sk_watch_ops watch = {.add = c_watch, .remove = c_unwatch};
@@ -658,6 +661,7 @@ const struct sk_engine sk_worker_engine_calls = {.cls = &cls,
                                                  .custom = &custom,
                                                  .groups = &groups,
                                                  .envs = &envs,
+                                                 .wheres = &wheres,
                                                  .state = &state,
                                                  .watch = &watch,
                                                  .windows = &windows,

@@ -162,9 +162,13 @@ sk_rc sk_driver_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out
 
 /* The server after the last: foreign objects that still exist are nobody's. */
 static void nobody(struct sk_foreign *f, sk_oid o) { (void)f, (void)o; }
-static void nobody_called(struct sk_foreign *f, const struct sk_task_spec *s, struct sk_bytes def,
-                          sk_oid first) {
-    (void)f, (void)s, (void)def, (void)first;
+static void nobody_called(struct sk_foreign *f, const struct sk_task_spec *s,
+                          const struct sk_foreign_need *need, struct sk_bytes def, sk_oid first) {
+    (void)f, (void)s, (void)need, (void)def, (void)first;
+}
+static bool nobody_here(struct sk_foreign *f, struct sk_bytes where) {
+    (void)f, (void)where;
+    return true;
 }
 static void nobody_killed(struct sk_foreign *f, sk_aid a, bool no_restart) {
     (void)f, (void)a, (void)no_restart;
@@ -179,6 +183,7 @@ static struct sk_foreign no_server = {.held = nobody,
                                       .wanted = nobody,
                                       .dropped = nobody,
                                       .called = nobody_called,
+                                      .here = nobody_here,
                                       .cancelled = nobody_cancelled,
                                       .asked = nobody_asked,
                                       .killed = nobody_killed};

@@ -1,7 +1,8 @@
-/* abroad.c - calls of actors that belong to other engines: see abroad.h. Runs with the lock held.
+/* abroad.c - calls of actors that belong to other engines, and tasks that only another engine can
+ * run: see abroad.h. Runs with the lock held.
  *
- * Such a call is no task here: its returns are foreign objects with ids of this engine, which the
- * server brings. Cost: a walk over the arguments, and a table of them. */
+ * Such a call or task is no task here: its returns are foreign objects with ids of this engine,
+ * which the server brings. Cost: a walk over the arguments, and a table of them. */
 #include "engine/local/driver/loop/abroad.h"
 
 #include <stdio.h>
@@ -60,6 +61,36 @@ static sk_rc take_all(struct sk_local *l, const struct sk_spec *s, struct sk_arg
     return rc;
 }
 
+sk_rc sk_abroad_shape(struct sk_local *l, const struct sk_need *n, sk_shape *out,
+                      struct sk_err *err) {
+    struct sk_foreign *f = l->foreign.server;
+    struct sk_need here = *n;
+    here.where = 0;
+    if (!f || n->group || n->more) return sk_need_shape(l, &here, out, err);
+    if (n->where > l->groups.envs.n)
+        return SK_ERR(err, SK_EINVAL, "where %u is not defined", n->where);
+    if (!n->where || f->here(f, l->groups.envs.p[n->where - 1])) {
+        sk_rc rc = sk_need_shape(l, &here, out, err);
+        if (rc != SK_EINFEASIBLE) return rc;
+    }
+    return sk_place_need(&l->place, n, out, err);
+}
+
+/* True if a task of this shape is for another engine. */
+static bool is_for_others(const struct sk_local *l, sk_shape shape) {
+    const struct sk_place *p = &l->place;
+    return sk_place_shape_known(p, shape) && !sk_place_fits_ever(p, shape) &&
+           !sk_place_shape_dead(p, shape) && !sk_place_need_of(p, shape).group;
+}
+
+static struct sk_foreign_need need_of(const struct sk_local *l, sk_shape shape) {
+    struct sk_need n = sk_place_need_of(&l->place, shape);
+    const struct sk_bytes *envs = l->groups.envs.p, none = {0};
+    return (struct sk_foreign_need){.res = n.res,
+                                    .env = n.env ? envs[n.env - 1] : none,
+                                    .where = n.where ? envs[n.where - 1] : none};
+}
+
 sk_rc sk_abroad_call(struct sk_local *l, uint32_t proc, uint64_t base, struct sk_bytes spec,
                      struct sk_err *err) {
     struct sk_rd r = sk_rd_init(spec.p, spec.n);
@@ -67,7 +98,9 @@ sk_rc sk_abroad_call(struct sk_local *l, uint32_t proc, uint64_t base, struct sk
     char name[256];
     uint32_t made = 0;
     if (!l->foreign.server || !sk_spec_read(&r, &s)) return SK_EAGAIN;
-    if (!sk_obj_is_foreign(l, s.actor) || s.n_returns == SK_STREAMING || s.parts) return SK_EAGAIN;
+    if (s.actor ? !sk_obj_is_foreign(l, s.actor) : s.refused.n || !is_for_others(l, s.shape))
+        return SK_EAGAIN;
+    if (s.n_returns == SK_STREAMING || s.parts) return SK_EAGAIN;
     struct sk_arg *args = sk_calloc(SK_TAG_ENGINE, (s.n_args + 1) * sizeof *args);
     struct sk_abroad *call = sk_calloc(SK_TAG_ENGINE, sizeof *call);
     sk_rc rc = !args || !call ? SK_ENOMEM : sk_map_put(&l->foreign.calls, base + 1, call);
@@ -77,14 +110,17 @@ sk_rc sk_abroad_call(struct sk_local *l, uint32_t proc, uint64_t base, struct sk
         return SK_ERR(err, rc, "no memory for a call");
     }
     *call = (struct sk_abroad){s.actor, s.parent, proc};
-    SK_DCHECK(s.actor && !sk_obj_get(l, base + 1));
+    SK_DCHECK(!sk_obj_get(l, base + 1));
     for (; rc == SK_OK && made < s.n_returns; made += rc == SK_OK)
         rc = sk_obj_new_foreign(l, base + 1 + made, proc, err);
     if (rc == SK_OK) rc = take_all(l, &s, args, err);
     if (rc == SK_OK) {
         snprintf(name, sizeof name, "%.*s", (int)SK_MIN(s.name.n, sizeof name - 1),
                  (const char *)s.name.p);
-        const struct sk_task_opts opts = {.group = s.group, .no_wait = s.no_wait, .caller = proc};
+        const struct sk_task_opts opts = {
+            .group = s.group, .no_wait = s.no_wait, .max_calls = s.max_calls, .caller = proc};
+        const struct sk_foreign_need need =
+            s.actor ? (struct sk_foreign_need){0} : need_of(l, s.shape);
         const struct sk_task_spec spec_of = {.fn = {s.fid},
                                              .name = name,
                                              .args = args,
@@ -97,7 +133,7 @@ sk_rc sk_abroad_call(struct sk_local *l, uint32_t proc, uint64_t base, struct sk
                                              .retry_exceptions = s.retry_exceptions,
                                              .opts = &opts};
         const struct sk_fn *f = sk_map_get(&l->fns, s.fid);
-        l->foreign.server->called(l->foreign.server, &spec_of,
+        l->foreign.server->called(l->foreign.server, &spec_of, s.actor ? NULL : &need,
                                   f ? (struct sk_bytes){f->def, f->len} : (struct sk_bytes){0},
                                   (sk_oid){base + 1});
     }

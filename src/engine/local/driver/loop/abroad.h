@@ -1,7 +1,8 @@
-/* abroad.h - calls of actors that belong to other engines (engine/foreign.h).
+/* abroad.h - calls of actors that belong to other engines, and tasks that only another engine can
+ * run (engine/foreign.h).
  *
- * Calls: object, spec. The code of this part may call these parts of the driver and no others;
- * tests/shape.py reads this line. */
+ * Calls: group, object, spec. The code of this part may call these parts of the driver and no
+ * others; tests/shape.py reads this line. */
 #ifndef SK_LOCAL_ABROAD_H
 #define SK_LOCAL_ABROAD_H
 
@@ -9,8 +10,13 @@
 
 struct sk_local;
 
-/* Hands a call of process `proc` to the server of foreign objects, if its actor is foreign.
- * SK_EAGAIN: it is not, or the call is one that ends here with an error (a stream). */
+/* As sk_need_shape, for a process of this engine: if there is a server, what this engine can never
+ * run is no error, but a shape of which sk_place_fits_ever says so. */
+sk_rc sk_abroad_shape(struct sk_local *l, const struct sk_need *n, sk_shape *out,
+                      struct sk_err *err) SK_MUST_USE;
+/* Hands a call of process `proc` to the server of foreign objects, if its actor is foreign, or a
+ * task, if this engine can never run it. SK_EAGAIN: neither is so, or it is one that ends here with
+ * an error (a stream). */
 sk_rc sk_abroad_call(struct sk_local *l, uint32_t proc, uint64_t base, struct sk_bytes spec,
                      struct sk_err *err) SK_MUST_USE;
 /* Checks whether process `proc` may make a call of a foreign actor. SK_EPENDING: `max` of its calls

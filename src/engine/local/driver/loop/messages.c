@@ -463,7 +463,7 @@ static void on_SHAPE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) 
     if (!q) return;
     memcpy(&need, q, sizeof need);
     sk_shape s = 0;
-    sk_rc rc = sk_need_shape(l, &need, &s, &err);
+    sk_rc rc = sk_abroad_shape(l, &need, &s, &err);
     sk_driver_link_answer(l, w, req, rc, s, &err);
 }
 

@@ -23,8 +23,9 @@ struct sk_inl { /* an inline value; counted, because views may outlive the objec
 };
 
 enum { SK_O_PENDING, SK_O_READY, SK_O_ACTOR };
-struct sk_abroad { /* a call of a foreign actor that has not ended, see loop/abroad.h */
-    uint64_t actor, parent;
+/* a call of a foreign actor, or a task of another engine, that has not ended, see loop/abroad.h */
+struct sk_abroad {
+    uint64_t actor, parent; /* actor 0: a task */
     uint32_t proc;
 };
 struct sk_obj {
