@@ -58,6 +58,11 @@ struct sk_foreign {
      * which end with SK_ENOSYS. */
     void (*called)(struct sk_foreign *f, const struct sk_task_spec *s,
                    const struct sk_foreign_need *need, struct sk_bytes def, sk_oid first);
+    /* An actor is to be made that this engine can never hold: s->init is its constructor, as a task
+     * of `called`. To be answered by `answer` with its id, as FIND; then the server releases its
+     * references to the arguments. */
+    void (*made)(struct sk_foreign *f, uint64_t ask, const struct sk_actor_spec *s,
+                 const struct sk_foreign_need *need, struct sk_bytes def);
     /* True if a task with this where (cluster/wheres.h) may run on the node of this engine, as far
      * as its labels are concerned. False also for bytes that are no where. */
     bool (*here)(struct sk_foreign *f, struct sk_bytes where);
@@ -82,9 +87,9 @@ struct sk_foreign_ops {
     sk_rc (*bring)(struct sk_engine *e, sk_oid o, const struct sk_payload *p, struct sk_err *err);
     /* A call of `called` with this first return has ended. */
     void (*ended)(struct sk_engine *e, sk_oid first);
-    /* Answers `asked`. rc not SK_OK: `bytes` says why. FIND: the actor, and its meta; the id of its
-     * `ready` object is one less; whoever answers keeps both until this call is over, which takes
-     * references. LIST: as sk_actors_ops.names. */
+    /* Answers `asked` and `made`. rc not SK_OK: `bytes` says why. FIND: the actor, and its meta;
+     * the id of its `ready` object is one less; whoever answers keeps both until this call is over,
+     * which takes references. LIST: as sk_actors_ops.names. */
     void (*answer)(struct sk_engine *e, uint64_t ask, sk_rc rc, sk_aid a, struct sk_bytes bytes);
 };
 

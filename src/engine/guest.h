@@ -102,7 +102,8 @@ enum sk_guest_news_kind {
     SK_NEWS_THERE,   /* object `id`, which the host holds, or which a call returns, has `value` */
     SK_NEWS_DEFINED, /* `fn` is a function with this name, which calls may name from now on */
     /* the node calls the actor spec->actor, or (0) submits a task with this `need`; its returns are
-     * named id, ... */
+     * named id, ... Or (`actor`) it makes an actor, which `named` answers; `id` is the number of
+     * the question. */
     SK_NEWS_CALLED,
     SK_NEWS_ENDED,   /* the call of an actor there, with the first return `id`, has ended */
     SK_NEWS_KILLED,  /* the node kills actor `id` */
@@ -122,7 +123,9 @@ struct sk_guest_news {
     const char *name;            /* DEFINED; LOST: what happened */
     sk_fid fn;
     const struct sk_task_spec *spec;    /* CALLED: references by their numbers; no shape, no sink */
-    const struct sk_foreign_need *need; /* CALLED: of a task */
+    const struct sk_foreign_need *need; /* CALLED: of a task or an actor */
+    const struct sk_actor_spec
+        *actor; /* CALLED: its constructor is *spec; NULL: no actor is made */
 };
 struct sk_guest_ref_ops {
     /* There are references to the object or actor here, until unhold: of a node, or a return of

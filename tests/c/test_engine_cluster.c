@@ -1270,6 +1270,78 @@ static sk_oid hand_on(int64_t cpus, bool waits, uint32_t node) {
     return eng_job(&j);
 }
 
+TASK(cl_place) { return ret_i64(t, 0, (int64_t)sk_id_place(t->id.v), err); }
+/* Makes a counter that needs so many CPUs and is named "far", and has it count twice. Returns the
+ * count; the actor stays if it is detached (argument 1). */
+TASK(cl_makes_far) {
+    struct sk_engine *e = t->engine;
+    struct job j = {.a = {VAL(100)}, .n_a = 1};
+    struct sk_actor_opts o = {
+        .name = "far", .space = "s", .meta = {"meta", 4}, .detached = arg_i64(t, 1)};
+    sk_aid a;
+    sk_oid ready, r;
+    int64_t x;
+    SK_TRY(inside_job(t, "cl_counter", &j, arg_i64(t, 0), err));
+    struct sk_actor_spec s = {
+        .init = spec_of(&j), .opts = &o, .max_restarts = 1, .max_task_retries = 1};
+    sk_rc rc = e->ops->actor_create(e, &s, &a, &ready, err);
+    if (rc == SK_EEXIST) return ret_i64(t, 0, rc, err);
+    SK_TRY(rc);
+    for (int i = 0; i < 2; i++) {
+        SK_TRY(submit_count(e, a.v, &VAL(1), &r, err));
+        rc = get_i64(e, r, &x, err);
+        e->ops->release(e, r);
+        if (rc != SK_OK) break;
+    }
+    sk_actor_release(e, a);
+    e->ops->release(e, ready);
+    return rc == SK_OK ? ret_i64(t, 0, x, err) : rc;
+}
+static sk_oid make_far(int64_t cpus, bool detached, uint32_t node) {
+    struct job j = {.fn = "cl_makes_far",
+                    .a = {VAL(cpus), VAL(detached)},
+                    .n_a = 2,
+                    .node = node,
+                    .node_only = true};
+    return eng_job(&j);
+}
+
+TEST(cluster_makes_actors_that_a_node_cannot_hold) {
+    node_cpus[1] = node_cpus[2] = 3;
+    cluster_open(3, &(struct eng_opt){.cpus = 1});
+    char text[2000];
+    for (uint32_t i = 0; i < 6; i++) { /* it goes with its last handle, and its name */
+        CHECK_EQ(eng_take(make_far(2, false, 1)), 102);
+        CHECK(eng_drive_until(no_names, NULL));
+    }
+    CHECK_EQ(eng_error(make_far(4, false, 1), text, sizeof text), SK_ETASK);
+    CHECK(eng_drive_until(no_names, NULL));
+    cluster_settle(0);
+    /* one that is detached is found everywhere, once; the loss of its maker's node is nothing to
+     * it, that of its own costs a restart */
+    CHECK_EQ(eng_take(make_far(2, true, 1)), 102);
+    CHECK_EQ(eng_take(make_far(2, true, 1)), SK_EEXIST);
+    CHECK_EQ(by_name("cl_finds", "far", 1, 2, false), 103);
+    CHECK(kill(cl.pid[0], SIGKILL) == 0);
+    CHECK_EQ(by_name("cl_finds", "far", 1, 3, false), 104);
+    sk_aid a;
+    sk_oid ready;
+    struct sk_bytes meta;
+    CHECK_OK(eng->actors->find(eng, "s", "far", &a, &ready, &meta, NULL));
+    sk_free((void *)(uintptr_t)meta.p);
+    struct handle h = {a.v, ready.v};
+    sk_oid where = eng_job(&(struct job){.fn = "cl_place", .actor = a});
+    uint32_t at = (uint32_t)eng_take(where) - 1;
+    CHECK(at == 1 || at == 2);
+    CHECK(kill(cl.pid[at], SIGKILL) == 0);
+    CHECK_EQ(eng_take(call_count(&h, (struct sk_arg)VAL(1))), 101);
+    CHECK_OK(eng->ops->actor_end(eng, a, true, NULL));
+    handle_release(&h);
+    cluster_settle(1u << at | 1u);
+    cluster_close(1u << at | 1u);
+    memset(node_cpus, 0, sizeof node_cpus);
+}
+
 TEST(cluster_hands_on_what_a_node_cannot_run) {
     node_cpus[1] = node_cpus[2] = 3;
     cluster_open(3, &(struct eng_opt){.cpus = 1});

@@ -71,6 +71,18 @@ static void called(struct sk_foreign *f, const struct sk_task_spec *t,
     snprintf(s.fn_name, sizeof s.fn_name, "%s", t->name);
     s.n_called++;
 }
+static void made(struct sk_foreign *f, uint64_t ask, const struct sk_actor_spec *a,
+                 const struct sk_foreign_need *need, struct sk_bytes def) {
+    (void)f;
+    CHECK(def.n && a->max_restarts == 3 && a->max_task_retries == 4 && a->opts->n_groups == 2);
+    CHECK(a->opts->groups[1] == 7 && a->opts->is_async && a->opts->detached);
+    CHECK(!strcmp(a->opts->name, "n") && !strcmp(a->opts->space, "s") && a->opts->meta.n == 3);
+    CHECK(a->init.n_args == 1 && a->init.args[0].ref.v && a->init.n_returns == 1);
+    CHECK_EQ(need->res.amount[SK_RES_CPU], 3 * SK_RES_UNIT);
+    s.arg = a->init.args[0].ref;
+    s.ask = ask;
+    s.n_asked++;
+}
 static bool here(struct sk_foreign *f, struct sk_bytes where) {
     (void)f;
     return where.n == 4 && !memcmp(where.p, "here", 4);
@@ -99,7 +111,7 @@ static void open_served(const struct eng_opt *o) {
     struct sk_err err;
     struct eng_opt own = *o;
     memset(&s, 0, sizeof s);
-    s.f = (struct sk_foreign){held, wanted, dropped, called, here, cancelled, asked, killed};
+    s.f = (struct sk_foreign){held, wanted, dropped, called, made, here, cancelled, asked, killed};
     own.id_base = SK_ID_RANGE;
     eng_open(&own);
     CHECK_OK_ERR(eng->foreign->serve(eng, &s.f, &err), &err);
@@ -399,6 +411,77 @@ static sk_oid hands_on(int64_t cpus, const char *where, sk_tid *tid) {
     return eng_job_tid(&j, tid);
 }
 
+static bool is_asked(void *arg) { return s.n_asked >= *(uint32_t *)arg; }
+static void answer(sk_rc rc, uint64_t actor, const char *text) {
+    eng->foreign->answer(eng, s.ask, rc, (sk_aid){actor}, (struct sk_bytes){text, strlen(text)});
+}
+
+/* Makes an actor that needs 3 CPUs, and returns the result of a call of it. */
+TASK(fo_makes) {
+    struct sk_engine *e = t->engine;
+    int64_t x = 3;
+    sk_oid own, ready, r;
+    sk_aid a;
+    struct sk_need n = {.res.amount = {3 * SK_RES_UNIT}};
+    const uint32_t groups[] = {1, 7};
+    struct sk_actor_opts opts = {.name = "n",
+                                 .space = "s",
+                                 .meta = {"abc", 3},
+                                 .detached = true,
+                                 .is_async = true,
+                                 .n_groups = 2,
+                                 .groups = groups};
+    SK_TRY(e->ops->define(e, fid_of("fo_add1"), "fo_add1", (struct sk_bytes){"fo_add1", 7}, err));
+    struct job j = {.fn = "fo_add1", .n_a = 1, .opts.parent = t->id};
+    SK_TRY(e->ops->shape(e, &n, &j.shape, err));
+    SK_TRY(e->ops->put(e, &(struct sk_payload){.kind = KIND_I64, .bytes = {&x, 8}}, &own, err));
+    j.a[0] = REF(own);
+    struct sk_actor_spec spec = {
+        .init = spec_of(&j), .max_restarts = 3, .max_task_retries = 4, .opts = &opts};
+    sk_rc rc = e->ops->actor_create(e, &spec, &a, &ready, err);
+    e->ops->release(e, own);
+    if (rc != SK_OK) return rc;
+    if (a.v != ACTOR || ready.v != ACTOR - 1) return SK_EINVAL;
+    struct sk_task_spec call = {.fn = t->fn,
+                                .name = "method",
+                                .args = (const struct sk_arg[]){VAL(41), VAL(1)},
+                                .n_args = 2,
+                                .contains = &ready,
+                                .n_contains = 1,
+                                .n_returns = 1,
+                                .actor = a};
+    SK_TRY(e->ops->submit(e, &call, &r, NULL, err));
+    SK_TRY(get_i64(e, r, &x, err));
+    e->ops->release(e, r);
+    sk_actor_release(e, a);
+    e->ops->release(e, ready);
+    return ret_i64(t, 0, x, err);
+}
+
+TEST(foreign_actors_that_cannot_be_here) {
+    OPEN();
+    char text[2000];
+    sk_oid r = eng_job(&(struct job){.fn = "fo_makes"});
+    UNTIL(is_asked, 1);
+    CHECK_EQ(eng_i64(s.arg), 3); /* the server has a reference to it */
+    eng_release(s.arg);
+    answer(SK_OK, ACTOR, "");
+    UNTIL(is_called, 1);
+    CHECK(s.held[0].v == ACTOR && s.held[1].v == ACTOR - 1);
+    CHECK_OK(bring_i64(s.first, 8));
+    CHECK_EQ(eng_take(r), 8);
+    eng_release((sk_oid){ACTOR - 1}); /* of the call */
+    eng->foreign->ended(eng, s.first);
+    r = eng_job(&(struct job){.fn = "fo_makes"});
+    UNTIL(is_asked, 2);
+    answer(SK_EEXIST, 0, "the name is taken");
+    CHECK_EQ(eng_error(r, text, sizeof text), SK_EEXIST);
+    CHECK_MSG(strstr(text, "is taken"), "%s", text);
+    eng_release(s.arg);
+    eng_settle();
+    eng_close();
+}
+
 TEST(foreign_tasks_that_cannot_run_here) {
     OPEN();
     sk_tid tid;
@@ -420,9 +503,10 @@ TEST(foreign_tasks_that_cannot_run_here) {
         eng->foreign->ended(eng, s.first);
     }
     /* it is cancelled with its parent */
+    uint32_t n = s.n_wanted;
     sk_oid r = hands_on(3, "", &tid);
     UNTIL(is_called, 4);
-    UNTIL(is_wanted, 4);
+    UNTIL(is_wanted, n + 1);
     CHECK_OK(eng->ops->cancel(eng, tid, SK_CANCEL_CHILDREN | SK_CANCEL_FORCE, NULL));
     UNTIL(is_cancelled, 1);
     CHECK(s.cancelled.v == s.first.v && s.flags & SK_CANCEL_FORCE);
@@ -488,11 +572,6 @@ TASK(fo_finds) { /* finds ACTOR by its name, and calls it */
     e->ops->release(e, ready);
     return ret_i64(t, 0, x, err);
 }
-static bool is_asked(void *arg) { return s.n_asked >= *(uint32_t *)arg; }
-static void answer(sk_rc rc, uint64_t actor, const char *text) {
-    eng->foreign->answer(eng, s.ask, rc, (sk_aid){actor}, (struct sk_bytes){text, strlen(text)});
-}
-
 TEST(foreign_names_are_asked_for) {
     OPEN();
     char text[400];

@@ -11,6 +11,7 @@
 #include "base/containers/vec.h"
 #include "base/mem.h"
 #include "engine/cluster/which/where.h"
+#include "engine/engine_int.h"
 #include "engine/foreign.h"
 #include "engine/inner.h"
 #include "engine/watch.h"
@@ -42,8 +43,10 @@ struct owed { /* an object of another engine to which there are references here 
     struct made *call; /* not NULL: a return of this call, which has not ended */
 };
 
-struct made { /* a call of an actor of another engine, until it has ended; its key is `first` */
+struct made { /* a call of an actor of another engine, or a task there, until it has ended; its key
+               * is `first`. Or an actor, until it has been made there: `first` is the question. */
     uint64_t first;
+    bool is_actor;
     uint32_t n_returns, n_refs;
     sk_oid *refs;         /* references to arguments, which are given back at the end */
     struct sk_outbox say; /* the messages */
@@ -66,6 +69,7 @@ struct sk_arefs {
     struct sk_sink sink;
     struct sk_arefs_host h;
     struct sk_map lent, given, owed, made, defined;
+    struct sk_map actors; /* that are being made elsewhere */
     uint64_t next_tag, next_serial;
     bool over;
 };
@@ -145,10 +149,12 @@ static bool f_here(struct sk_foreign *f, struct sk_bytes where) {
     return !(sk_where_flags(where) & SK_WHERE_SPREAD) && sk_where_rank(where, of(f)->h.labels) == 0;
 }
 
-static void f_called(struct sk_foreign *f, const struct sk_task_spec *s,
-                     const struct sk_foreign_need *need, struct sk_bytes def, sk_oid first) {
+/* A call, a task or (as not NULL) an actor of another engine, with its messages. */
+static struct made *made_new(uint64_t first, const struct sk_task_spec *s,
+                             const struct sk_foreign_need *need, const struct sk_actor_spec *as,
+                             struct sk_bytes def) {
     struct made *c = zeros(sizeof *c);
-    *c = (struct made){.first = first.v, .n_returns = s->n_returns};
+    *c = (struct made){.first = first, .n_returns = s->n_returns, .is_actor = as != NULL};
     c->refs = zeros((s->n_args + s->n_contains + 1) * sizeof *c->refs);
     for (uint32_t i = 0; i < s->n_args; i++)
         if (s->args[i].ref.v) c->refs[c->n_refs++] = s->args[i].ref;
@@ -158,7 +164,7 @@ static void f_called(struct sk_foreign *f, const struct sk_task_spec *s,
     void *args = args_of(s, &w);
     struct sk_cmsg m = {.type = SK_CMSG_CALL,
                         .call = {.actor = s->actor.v,
-                                 .first = first.v,
+                                 .first = first,
                                  .fn = s->fn.v,
                                  .caller = o->caller,
                                  .n_returns = s->n_returns,
@@ -176,13 +182,37 @@ static void f_called(struct sk_foreign *f, const struct sk_task_spec *s,
         m.call.max_calls = o->max_calls;
         m.call.need = *need;
     }
+    if (as) {
+        struct sk_aspec a = sk_aspec_of(as);
+        m.call.flags |=
+            SK_RUN_INIT | (a.is_async ? SK_RUN_ASYNC : 0u) | (a.detached ? SK_RUN_DETACHED : 0u);
+        m.call.max_retries = a.max_restarts;
+        m.call.max_task_retries = a.max_task_retries;
+        m.call.groups = (struct sk_bytes){a.groups, 4 * (size_t)a.n_groups};
+        m.call.space = a.space;
+        m.call.actor_name = a.name;
+        m.call.meta = a.meta;
+    }
     struct sk_cmsg d = {.type = SK_CMSG_DEFINE,
                         .define = {.fn = s->fn.v, .name = m.call.name, .def = def}};
     if ((def.n && sk_cmsg_put(&c->say, &d, NULL) != SK_OK) ||
         sk_cmsg_put(&c->say, &m, NULL) != SK_OK)
         abort();
     sk_free(args);
+    return c;
+}
+
+static void f_called(struct sk_foreign *f, const struct sk_task_spec *s,
+                     const struct sk_foreign_need *need, struct sk_bytes def, sk_oid first) {
+    struct made *c = made_new(first.v, s, need, NULL, def);
     queue(of(f), (struct news){.what = CALLED, .id = first.v, .call = c});
+}
+
+static void f_made(struct sk_foreign *f, uint64_t ask, const struct sk_actor_spec *s,
+                   const struct sk_foreign_need *need, struct sk_bytes def) {
+    SK_ASSERT(s && need && ask);
+    struct made *c = made_new(ask, &s->init, need, s, def);
+    queue(of(f), (struct news){.what = CALLED, .call = c});
 }
 
 static void on_watch(struct sk_watch *w) {
@@ -457,8 +487,12 @@ static void said(struct sk_arefs *r, struct sk_outbox *o) {
 }
 
 static void called(struct sk_arefs *r, struct made *c) {
-    SK_ASSERT(!sk_map_get(&r->made, c->first));
+    SK_ASSERT(!sk_map_get(c->is_actor ? &r->actors : &r->made, c->first));
     said(r, &c->say);
+    if (c->is_actor) {
+        put(&r->actors, c->first, c);
+        return;
+    }
     for (uint32_t i = 0; i < c->n_returns; i++) {
         struct owed *o = zeros(sizeof *o);
         o->call = c;
@@ -478,6 +512,16 @@ static void ended(struct sk_arefs *r, uint64_t first) {
     }
     r->h.e->foreign->ended(r->h.e, (sk_oid){first});
     made_free(r, c);
+}
+
+/* The driver's answer to a question about a name, or whether an actor was made. */
+static void named(struct sk_arefs *r, const struct sk_cmsg *m) {
+    struct made *c = sk_map_del(&r->actors, m->named.ask);
+    r->h.e->foreign->answer(r->h.e, m->named.ask, m->named.rc, (sk_aid){m->named.actor},
+                            m->named.bytes);
+    if (m->named.actor) /* after HOLD of the actor */
+        f_asked(&r->f, m->named.ask, &(struct sk_foreign_name){.what = SK_NAME_GOT});
+    if (c) made_free(r, c); /* the driver has said HOLD of the arguments */
 }
 
 /* ---- news, messages -------------------------------------------------------------------------- */
@@ -535,12 +579,7 @@ sk_rc sk_arefs_message(struct sk_arefs *r, const struct sk_cmsg *m, struct sk_er
     case SK_CMSG_THERE: there(r, m); return SK_OK;
     case SK_CMSG_CALL: return call(r, m, err);
     case SK_CMSG_ENDED: ended(r, m->end.id); return SK_OK;
-    case SK_CMSG_NAMED:
-        r->h.e->foreign->answer(r->h.e, m->named.ask, m->named.rc, (sk_aid){m->named.actor},
-                                m->named.bytes);
-        if (m->named.actor) /* after HOLD of the actor */
-            f_asked(&r->f, m->named.ask, &(struct sk_foreign_name){.what = SK_NAME_GOT});
-        return SK_OK;
+    case SK_CMSG_NAMED: named(r, m); return SK_OK;
     case SK_CMSG_STOP: stop(r, m->end.id, m->end.flags); return SK_OK;
     case SK_CMSG_KILL: /* it may have ended by itself */
         (void)!r->h.e->ops->actor_end(r->h.e, (sk_aid){m->end.id}, !(m->end.flags & SK_RUN_RESTART),
@@ -555,7 +594,7 @@ sk_rc sk_arefs_message(struct sk_arefs *r, const struct sk_cmsg *m, struct sk_er
 void sk_arefs_count(const struct sk_arefs *r, uint64_t *n_lent, uint64_t *n_calls,
                     uint64_t *n_foreign) {
     *n_lent = r ? r->lent.n : 0;
-    *n_calls = r ? r->given.n + r->made.n : 0;
+    *n_calls = r ? r->given.n + r->made.n + r->actors.n : 0;
     *n_foreign = r ? r->owed.n : 0;
 }
 
@@ -564,14 +603,15 @@ sk_rc sk_arefs_create(struct sk_arefs **out, const struct sk_arefs_host *h, stru
         return SK_ERR(err, SK_ENOSYS, "this engine knows no objects of others");
     struct sk_arefs *r = sk_calloc(TAG, sizeof *r);
     if (!r) return SK_ERR(err, SK_ENOMEM, "references of a node");
-    *r = (struct sk_arefs){
-        .f = {f_held, f_wanted, f_dropped, f_called, f_here, f_cancelled, f_asked, f_killed},
-        .sink = {on_events},
-        .h = *h};
+    *r = (struct sk_arefs){.f = {f_held, f_wanted, f_dropped, f_called, f_made, f_here, f_cancelled,
+                                 f_asked, f_killed},
+                           .sink = {on_events},
+                           .h = *h};
     sk_map_init(&r->lent, TAG);
     sk_map_init(&r->given, TAG);
     sk_map_init(&r->owed, TAG);
     sk_map_init(&r->made, TAG);
+    sk_map_init(&r->actors, TAG);
     sk_map_init(&r->defined, TAG);
     sk_rc rc = h->e->foreign->serve(h->e, &r->f, err);
     if (rc == SK_OK) *out = r;
@@ -606,9 +646,11 @@ void sk_arefs_end(struct sk_arefs *r) {
     sk_vec_free(&all);
     (void)!r->h.e->foreign->serve(r->h.e, NULL, NULL);
     for (uint32_t i = 0; sk_map_next(&r->made, &i, &key, &val);) made_free(r, val);
+    for (uint32_t i = 0; sk_map_next(&r->actors, &i, &key, &val);) made_free(r, val);
     for (uint32_t i = 0; sk_map_next(&r->owed, &i, &key, &val);) sk_free(val);
     for (uint32_t i = 0; sk_map_next(&r->given, &i, &key, &val);) sk_free(val);
     sk_map_deinit(&r->made);
+    sk_map_deinit(&r->actors);
     sk_map_deinit(&r->owed);
     sk_map_deinit(&r->given);
     r->over = true;
@@ -620,6 +662,7 @@ void sk_arefs_free(struct sk_arefs *r) {
     sk_map_deinit(&r->given);
     sk_map_deinit(&r->owed);
     sk_map_deinit(&r->made);
+    sk_map_deinit(&r->actors);
     sk_map_deinit(&r->defined);
     sk_free(r);
 }

@@ -154,6 +154,12 @@ static void write_call(struct sk_wr *w, const struct sk_cmsg *m) {
     res(w, &m->call.need.res);
     bytes(w, m->call.need.env);
     bytes(w, m->call.need.where);
+    if (!(m->call.flags & SK_RUN_INIT)) return;
+    sk_wr_u32(w, (uint32_t)m->call.max_task_retries);
+    bytes(w, m->call.groups);
+    bytes(w, m->call.space);
+    bytes(w, m->call.actor_name);
+    bytes(w, m->call.meta);
 }
 
 static void read_call(struct sk_rd *r, struct sk_cmsg *m) {
@@ -177,13 +183,21 @@ static void read_call(struct sk_rd *r, struct sk_cmsg *m) {
         m->call.need.env = sk_rd_bytes(r);
         m->call.need.where = sk_rd_bytes(r);
     }
+    if (!m->call.actor && m->call.flags & SK_RUN_INIT) {
+        m->call.max_task_retries = (int32_t)sk_rd_u32(r);
+        m->call.groups = sk_rd_bytes(r);
+        m->call.space = sk_rd_bytes(r);
+        m->call.actor_name = sk_rd_bytes(r);
+        m->call.meta = sk_rd_bytes(r);
+    }
     struct sk_rd a = sk_rd_init(m->call.args.p, m->call.args.n);
     for (uint32_t i = 0; i < m->call.n_args && !a.bad; i++) {
         struct sk_cmsg_arg x = sk_cmsg_arg_next(&a);
         a.bad = a.bad || x.part || x.bytes.n > SK_INLINE_MAX;
     }
     r->bad = r->bad || a.bad || !sk_rd_end(&a) || m->call.n_returns > SK_MAX_RETURNS ||
-             m->call.contains.n != 8 * (uint64_t)m->call.n_contains;
+             m->call.contains.n != 8 * (uint64_t)m->call.n_contains || m->call.groups.n % 4 ||
+             m->call.groups.n > sizeof(uint32_t) * SK_GROUPS_MAX;
 }
 
 static void write_event(struct sk_wr *w, const struct sk_cmsg *m) {

@@ -23,10 +23,11 @@
  * as soon as it has a value. CALL calls an actor of the other side, or (a node's, actor 0) submits
  * a task that this node cannot run; its returns are named by the caller, count as held, and are let
  * go by UNHOLD after ENDED, which comes after the last THERE. Until then the caller keeps the
- * arguments. STOP cancels a call of the sender (by the name of its first return), or the task that
- * makes an object of the receiver. WANT: the value could not be read from where THERE said that it
- * is; the driver sends it by PUT, and says THERE once more. All of these travel on the one
- * connection between the two, in order. */
+ * arguments. With SK_RUN_INIT it makes an actor that the node cannot hold; NAMED repeats `first`
+ * then, and says which actor it is, or why there is none. STOP cancels a call of the sender (by the
+ * name of its first return), or the task that makes an object of the receiver. WANT: the value
+ * could not be read from where THERE said that it is; the driver sends it by PUT, and says THERE
+ * once more. All of these travel on the one connection between the two, in order. */
 #ifndef SK_CLUSTER_MSG_H
 #define SK_CLUSTER_MSG_H
 
@@ -94,8 +95,9 @@ enum { SK_ROLE_DRIVER = 1, SK_ROLE_NODE = 2 };
 /* Times of nodes are in 0 .. SK_CMSG_NS_MAX, so that sums and differences of two cannot overflow.
  */
 #define SK_CMSG_NS_MAX (INT64_MAX / 4)
-/* flags of RUN, and (the first two, NO_WAIT) of CALL; of CANCEL and STOP: SK_RUN_FORCE,
- * SK_RUN_CHILDREN; of END_ACTOR: SK_RUN_RESTART, SK_RUN_LEAVE; of KILL: SK_RUN_RESTART */
+/* flags of RUN, and (the first two, ASYNC, NO_WAIT, DETACHED) of CALL; of CANCEL and STOP:
+ * SK_RUN_FORCE, SK_RUN_CHILDREN; of END_ACTOR: SK_RUN_RESTART, SK_RUN_LEAVE; of KILL:
+ * SK_RUN_RESTART */
 enum {
     SK_RUN_INIT = 1,
     SK_RUN_RETRY_ERRORS = 2,
@@ -106,7 +108,8 @@ enum {
     /* of a call: the first one after the calls of its actor came back as MISSING */
     SK_RUN_RESUME = 64,
     SK_RUN_CHILDREN = 128,
-    SK_RUN_LEAVE = 256 /* the actor ends in order */
+    SK_RUN_LEAVE = 256,   /* the actor ends in order */
+    SK_RUN_DETACHED = 512 /* of a CALL that makes an actor */
 };
 
 struct sk_cmsg_arg { /* an argument of RUN */
@@ -248,6 +251,10 @@ struct sk_cmsg {
             uint32_t n_contains;
             struct sk_bytes contains;    /* numbers of 8 bytes, maybe not aligned */
             struct sk_foreign_need need; /* of a task: actor is 0 */
+            /* of a constructor; max_retries are restarts of the actor */
+            int32_t max_task_retries;
+            struct sk_bytes groups; /* numbers of 4 bytes, maybe not aligned */
+            struct sk_bytes space, actor_name, meta;
         } call;
         struct { /* engine/foreign.h; ask 0: no answer is wanted */
             uint64_t ask;

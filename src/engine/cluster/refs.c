@@ -305,23 +305,72 @@ static struct sk_bytes part_of(char **at, struct sk_bytes b) {
     return (struct sk_bytes){p, b.n};
 }
 
-static sk_rc called(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m,
-                    struct sk_err *err) {
+static sk_rc check_call(const struct sk_book *b, const struct sk_bnode *n, const struct sk_cmsg *m,
+                        struct sk_err *err) {
     uint64_t first = m->call.first;
-    if (sk_id_place(first) != n->place || sk_id_place(first + m->call.n_returns) != n->place ||
+    uint32_t n_groups = (uint32_t)(m->call.groups.n / 4), group;
+    bool actor = m->call.flags & SK_RUN_INIT;
+    SK_DCHECK(sk_bnode_of(b, n->number) == n);
+    for (uint32_t i = 0; i < n_groups; i++) {
+        memcpy(&group, (const uint8_t *)m->call.groups.p + 4 * (size_t)i, 4);
+        if (!group) return bad(n, "a group of an actor that runs no calls", err);
+    }
+    if ((m->call.need.where.n && !sk_where_n(m->call.need.where)) ||
         (m->call.actor && sk_id_place(m->call.actor) == n->place) ||
-        (m->call.need.where.n && !sk_where_n(m->call.need.where)))
+        m->call.space.n > SK_NAME_MAX || m->call.actor_name.n > SK_NAME_MAX ||
+        (actor && (m->call.actor || m->call.n_returns != 1 || !first)))
         return bad(n, "a call that cannot be", err);
+    if (actor) return SK_OK;
+    if (sk_id_place(first) != n->place || sk_id_place(first + m->call.n_returns) != n->place)
+        return bad(n, "returns of a call that cannot be", err);
     for (uint32_t i = 0; i < m->call.n_returns; i++)
         if (sk_map_get(&n->lent, first + i)) return bad(n, "two calls return the same", err);
-    for (uint32_t i = 0; i < m->call.n_returns; i++)
-        put(&n->lent, first + i, zeros(sizeof(struct sk_blent)));
-    struct {
-        struct sk_guest_news news;
-        struct sk_task_spec spec;
-        struct sk_task_opts opts;
-        struct sk_foreign_need need;
-    } *all = zeros(sizeof *all);
+    return SK_OK;
+}
+
+/* What the host is told of a call, a task or an actor. */
+struct btold_call {
+    struct sk_guest_news news;
+    struct sk_task_opts opts;
+    struct sk_task_spec spec;
+    struct sk_foreign_need need;
+    struct sk_actor_opts actor_opts;
+    struct sk_actor_spec actor;
+    uint32_t groups[SK_GROUPS_MAX];
+};
+
+static char *text_of(char **at, struct sk_bytes b) { /* `at` has room for a NUL, too */
+    char *p = *at;
+    (void)part_of(at, b);
+    *(*at)++ = 0;
+    return p;
+}
+
+/* The options of an actor; `at` has room for what is borrowed. */
+static void actor_of(struct btold_call *all, const struct sk_cmsg *m, char **at) {
+    char *name = text_of(at, m->call.actor_name);
+    if (m->call.groups.n) memcpy(all->groups, m->call.groups.p, m->call.groups.n);
+    all->actor_opts = (struct sk_actor_opts){.name = *name ? name : NULL,
+                                             .space = text_of(at, m->call.space),
+                                             .meta = part_of(at, m->call.meta),
+                                             .detached = (m->call.flags & SK_RUN_DETACHED) != 0,
+                                             .is_async = (m->call.flags & SK_RUN_ASYNC) != 0,
+                                             .n_groups = (uint32_t)(m->call.groups.n / 4),
+                                             .groups = all->groups};
+    all->actor = (struct sk_actor_spec){.init = all->spec,
+                                        .max_restarts = m->call.max_retries,
+                                        .max_task_retries = m->call.max_task_retries,
+                                        .opts = &all->actor_opts};
+    all->news.actor = &all->actor;
+}
+
+static sk_rc called(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m,
+                    struct sk_err *err) {
+    SK_TRY(check_call(b, n, m, err));
+    bool actor = m->call.flags & SK_RUN_INIT;
+    for (uint32_t i = 0; !actor && i < m->call.n_returns; i++)
+        put(&n->lent, m->call.first + i, zeros(sizeof(struct sk_blent)));
+    struct btold_call *all = zeros(sizeof *all);
     struct sk_btold *t = tell(b, n->number, &all->news);
     t->keep[0] = all;
     size_t at_args = (m->call.n_contains) * sizeof(sk_oid);
@@ -329,12 +378,11 @@ static sk_rc called(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg 
     if (at_args) memcpy(block, m->call.contains.p, at_args);
     struct sk_arg *args = (struct sk_arg *)(void *)(block + at_args);
     const struct sk_foreign_need *need = &m->call.need;
-    char *bytes = t->keep[2] =
-        zeros(m->call.args.n + 8 + m->call.name.n + 1 + need->env.n + need->where.n);
-    if (m->call.args.n) memcpy(bytes, m->call.args.p, m->call.args.n);
-    char *name = bytes + SK_ALIGN(m->call.args.n, 8);
-    if (m->call.name.n) memcpy(name, m->call.name.p, m->call.name.n);
-    char *at = name + m->call.name.n + 1;
+    size_t texts = m->call.name.n + need->env.n + need->where.n + m->call.space.n +
+                   m->call.actor_name.n + m->call.meta.n;
+    char *bytes = t->keep[2] = zeros(m->call.args.n + 8 + texts + 3), *at = bytes;
+    (void)part_of(&at, m->call.args);
+    char *name = text_of(&at, m->call.name);
     all->need.res = need->res;
     all->need.env = part_of(&at, need->env);
     all->need.where = part_of(&at, need->where);
@@ -349,7 +397,7 @@ static sk_rc called(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg 
                                       .no_wait = (m->call.flags & SK_RUN_NO_WAIT) != 0};
     all->spec =
         (struct sk_task_spec){.fn = {m->call.fn},
-                              .name = name,
+                              .name = *name ? name : NULL,
                               .args = args,
                               .n_args = m->call.n_args,
                               .contains = (sk_oid *)(void *)block,
@@ -360,10 +408,11 @@ static sk_rc called(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg 
                               .retry_exceptions = (m->call.flags & SK_RUN_RETRY_ERRORS) != 0,
                               .opts = &all->opts};
     all->news = (struct sk_guest_news){.kind = SK_NEWS_CALLED,
-                                       .id = first,
+                                       .id = m->call.first,
                                        .place = n->place,
                                        .spec = &all->spec,
                                        .need = m->call.actor ? NULL : &all->need};
+    if (actor) actor_of(all, m, &at);
     return SK_OK;
 }
 

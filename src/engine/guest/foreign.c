@@ -156,31 +156,75 @@ sk_rc sk_gref_submit(struct sk_ghost *x, const struct sk_task_spec *s, sk_oid *f
                                                       : sk_gtask_submit(x, s, first, tid, err);
 }
 
+typedef SK_VEC(uint64_t) taken_ids;
+
+static const char *name_of(const struct sk_ghost *x, const struct sk_task_spec *s) {
+    const char *name = s->name ? s->name : sk_map_get(&x->fns, s->fn.v);
+    return name ? name : "?";
+}
+
+/* Takes references to what a spec of a node names, until it is submitted. */
+static sk_rc take_args(struct sk_ghost *x, const struct sk_task_spec *s, taken_ids *taken,
+                       struct sk_err *err) {
+    for (uint32_t i = 0; i < s->n_args; i++) {
+        uint64_t id = s->args[i].ref.v;
+        if (id && !sk_gref_take(x, id))
+            return SK_ERR(err, SK_ELOST, "argument %u of %s does not exist any more", i,
+                          name_of(x, s));
+        if (id && !sk_vec_push(taken, TAG, id)) abort();
+    }
+    for (uint32_t i = 0; i < s->n_contains; i++)
+        if (sk_gref_take(x, s->contains[i].v) && !sk_vec_push(taken, TAG, s->contains[i].v))
+            abort();
+    return SK_OK;
+}
+
+static void untake(struct sk_ghost *x, taken_ids *taken) {
+    for (uint32_t i = 0; i < taken->n; i++) sk_gref_release(x, taken->p[i]);
+    sk_vec_free(taken);
+}
+
+static sk_rc shape_of(struct sk_ghost *x, const struct sk_guest_news *w, sk_shape *out,
+                      struct sk_err *err) {
+    sk_rc rc = sk_gneed_of_node(x, w->need, out, err);
+    if (rc != SK_OK) sk_err_prefix(err, "%s can never run here", name_of(x, w->spec));
+    return rc;
+}
+
+/* A node makes an actor that it cannot hold. */
+static void made(struct sk_ghost *x, uint32_t node, const struct sk_guest_news *w) {
+    struct sk_actor_spec spec = *w->actor;
+    struct sk_task_opts opts = {0};
+    struct sk_err err = {0};
+    taken_ids taken = {0};
+    sk_aid a = {0};
+    sk_oid ready;
+    sk_rc rc = take_args(x, &spec.init, &taken, &err);
+    if (rc == SK_OK) rc = shape_of(x, w, &spec.init.shape, &err);
+    if (rc == SK_EINFEASIBLE) { /* whoever calls it hears why */
+        opts.refused = sk_strdup(TAG, err.msg);
+        spec.init.opts = &opts;
+        rc = opts.refused ? SK_OK : SK_ENOMEM;
+    }
+    if (rc == SK_OK) rc = sk_gactor_create(x, &spec, &a, &ready, &err);
+    sk_gname_made(x, node, w->id, rc, a.v, err.msg);
+    sk_free((void *)(uintptr_t)opts.refused);
+    untake(x, &taken);
+}
+
 /* A node calls an actor of this process, or of another node, or submits a task that it cannot
  * run. */
 static void called(struct sk_ghost *x, uint32_t node, const struct sk_guest_news *w) {
     struct sk_task_opts opts = *sk_task_opts_of(w->spec);
     struct sk_task_spec spec = *w->spec, *s = &spec;
     struct sk_err err = {0};
-    sk_rc rc = SK_OK;
     sk_oid first = {0};
     sk_tid tid = {0};
-    SK_VEC(uint64_t) taken = {0};
+    taken_ids taken = {0};
     opts.caller = (uint64_t)node << 32 | (opts.caller & UINT32_MAX);
     spec.opts = &opts;
-    for (uint32_t i = 0; rc == SK_OK && i < s->n_args; i++) {
-        uint64_t id = s->args[i].ref.v;
-        if (id && !sk_gref_take(x, id))
-            rc = SK_ERR(&err, SK_ELOST, "argument %u of %s does not exist any more", i, s->name);
-        else if (id && !sk_vec_push(&taken, TAG, id)) abort();
-    }
-    for (uint32_t i = 0; rc == SK_OK && i < s->n_contains; i++)
-        if (sk_gref_take(x, s->contains[i].v) && !sk_vec_push(&taken, TAG, s->contains[i].v))
-            abort();
-    if (rc == SK_OK && w->need) {
-        rc = sk_gneed_of_node(x, w->need, &spec.shape, &err);
-        if (rc != SK_OK) sk_err_prefix(&err, "%s can never run here", s->name);
-    }
+    sk_rc rc = take_args(x, s, &taken, &err);
+    if (rc == SK_OK && w->need) rc = shape_of(x, w, &spec.shape, &err);
     if (rc == SK_OK) rc = sk_gref_submit(x, s, &first, &tid, &err);
     struct sk_gtask *t = rc == SK_OK ? sk_map_get(&x->tasks, tid.v) : NULL;
     if (t) {
@@ -192,8 +236,7 @@ static void called(struct sk_ghost *x, uint32_t node, const struct sk_guest_news
         else sk_gobj_say_there(x, node, w->id + i, sk_gval_error(rc, err.msg));
     if (!t)
         sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_ENDED, .id = w->id, .node = node});
-    for (uint32_t i = 0; i < taken.n; i++) sk_gref_release(x, taken.p[i]);
-    sk_vec_free(&taken);
+    untake(x, &taken);
 }
 
 /* The call of a node with this first return; NULL: it has ended. */
@@ -300,7 +343,10 @@ void sk_gref_news(struct sk_ghost *x, const struct sk_guest_event *ev) {
     case SK_NEWS_UNHELD: unheld(x, ev->node, w->id); break;
     case SK_NEWS_THERE: there(x, ev->node, w); break;
     case SK_NEWS_DEFINED: defined(x, w); break;
-    case SK_NEWS_CALLED: called(x, ev->node, w); break;
+    case SK_NEWS_CALLED:
+        if (w->actor) made(x, ev->node, w);
+        else called(x, ev->node, w);
+        break;
     case SK_NEWS_ENDED: ended(x, w); break;
     case SK_NEWS_KILLED: (void)!sk_gactor_end(x, w->id, w->no_restart, NULL); break;
     case SK_NEWS_NAME: sk_gname_asked(x, ev->node, w->id, w->asked); break;

@@ -272,6 +272,10 @@ void sk_gactor_die(struct sk_ghost *x, struct sk_gactor *a, struct sk_gval *why)
  * or a count of the caller has to keep `a`. */
 void sk_gactor_let_go(struct sk_ghost *x, struct sk_gactor *a);
 
+/* ---- actor.c: actor_create() of engine.h */
+sk_rc sk_gactor_create(struct sk_ghost *x, const struct sk_actor_spec *spec, sk_aid *out,
+                       sk_oid *ready, struct sk_err *err);
+
 /* ---- need.c */
 /* Interns the bytes of an environment or a where, which the guest gets before the first task that
  * needs them. */
@@ -307,6 +311,10 @@ sk_rc sk_gname_find(struct sk_ghost *x, struct sk_bytes space, struct sk_bytes n
                     uint64_t *actor, struct sk_bytes *meta, struct sk_err *err);
 void sk_gname_asked(struct sk_ghost *x, uint32_t node, uint64_t ask,
                     const struct sk_foreign_name *n);
+/* Answers a node that has an actor made: rc SK_OK: with the actor, of which there are a reference
+ * and one of its `ready` object, which are taken over; else why there is none. */
+void sk_gname_made(struct sk_ghost *x, uint32_t node, uint64_t ask, sk_rc rc, uint64_t actor,
+                   const char *why);
 void sk_gname_lost(struct sk_ghost *x, uint32_t node);
 void sk_gname_forget(struct sk_ghost *x);
 

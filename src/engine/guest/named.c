@@ -58,6 +58,12 @@ static sk_rc find(struct sk_ghost *x, uint32_t node, uint64_t ask, const struct 
     return SK_OK;
 }
 
+/* An actor of a node has this name: if it is one by which a node asks for a service of the program,
+ * that hears of it. */
+static void serves(const struct sk_ghost *x, struct sk_bytes space, struct sk_bytes name) {
+    if (x->hook && space.n && *(const char *)space.p == '_') x->hook(x->hook_ctx, space, name);
+}
+
 static sk_rc claim(struct sk_ghost *x, uint32_t node, uint64_t ask, const struct sk_foreign_name *n,
                    struct sk_err *err) {
     if (sk_map_get(&x->named, n->actor.v)) return SK_ERR(err, SK_EEXIST, "it has a name already");
@@ -73,9 +79,21 @@ static sk_rc claim(struct sk_ghost *x, uint32_t node, uint64_t ask, const struct
     }
     g->node = node;
     answer(x, node, ask, SK_OK, 0, (struct sk_bytes){0});
-    if (x->hook && n->space.n && *(const char *)n->space.p == '_')
-        x->hook(x->hook_ctx, n->space, n->name);
+    serves(x, n->space, n->name);
     return SK_OK;
+}
+
+void sk_gname_made(struct sk_ghost *x, uint32_t node, uint64_t ask, sk_rc rc, uint64_t actor,
+                   const char *why) {
+    const struct sk_gactor *a = rc == SK_OK ? sk_map_get(&x->actors, actor) : NULL;
+    struct sk_bytes none = {0};
+    if (rc != SK_OK) {
+        answer(x, node, ask, rc, 0, (struct sk_bytes){why, strlen(why)});
+        return;
+    }
+    if (!sk_vec_push(&x->found, TAG, (struct sk_gfound){node, ask, actor})) abort();
+    answer(x, node, ask, SK_OK, actor, none);
+    if (a && a->name) serves(x, a->name->space, a->name->name);
 }
 
 static void list(struct sk_ghost *x, uint32_t node, uint64_t ask) {

@@ -31,7 +31,13 @@ static void answer(struct sk_book *b, const struct sk_guest_event *ev) {
     if (n->kind == SK_NEWS_CALLED && !n->need != (n->spec->actor.v != 0)) abort();
     if (n->kind == SK_NEWS_CALLED && n->need && n->need->where.n && !sk_where_n(n->need->where))
         abort();
-    if (n->kind == SK_NEWS_CALLED && strlen(n->spec->name) > (1u << 20)) abort();
+    if (n->kind == SK_NEWS_CALLED && n->spec->name && strlen(n->spec->name) > (1u << 20)) abort();
+    if (n->kind == SK_NEWS_CALLED && n->actor) {
+        const struct sk_actor_opts *o = n->actor->opts;
+        if (o->n_groups > SK_GROUPS_MAX || (o->name && strlen(o->name) > SK_NAME_MAX) || !n->need)
+            abort();
+        sk_book_named(b, NODE, n->id, SK_OK, OURS, (struct sk_bytes){0});
+    }
 }
 
 static void tell(void *host, const struct sk_guest_event *ev) {
@@ -163,6 +169,15 @@ static struct sk_cmsg about_refs(uint8_t *room, size_t cap) {
                                                       .kind = 7,
                                                       .bytes = {"0123456789", next() % 11}});
         m.call.actor = next() % 2 ? ours : 0;
+        if (!m.call.actor && next() % 2) {
+            static const uint32_t groups[] = {1, 2, 0};
+            m.call.flags = SK_RUN_INIT | (next() % 2 ? SK_RUN_DETACHED : 0);
+            m.call.n_returns = 1;
+            m.call.groups = (struct sk_bytes){groups, 4 * (next() % 4)};
+            m.call.space = (struct sk_bytes){"space", next() % 6};
+            m.call.actor_name = (struct sk_bytes){"name", next() % 5};
+            m.call.meta = (struct sk_bytes){"0123456789", next() % 11};
+        }
         m.call.need = (struct sk_foreign_need){.env = {"env", next() % 4},
                                                .where = {"\0|+a", next() % 2 ? 5 : next() % 5}};
         m.call.first = theirs + 1000 * (next() % 4);

@@ -171,6 +171,35 @@ def test_nested_tasks_go_to_a_node_that_has_what_they_need(places):
             skate.get(tries.options(**where).remote())
 
 
+def test_actors_of_tasks_go_to_a_node_that_has_what_they_need(places):
+    far = Keeper.options(num_cpus=0, resources={"first": 2})
+
+    @skate.remote
+    def makes(**options):
+        actor = far.options(**options).remote([skate.put(7)])
+        return skate.get(actor.unpack.remote()), actor
+
+    for where in places:
+        value, actor = skate.get(makes.options(**where).remote())
+        assert value == skate.get(actor.unpack.remote()) == 7
+        value, again = skate.get(makes.options(**where).remote(name="far", get_if_exists=True))
+        assert skate.get(skate.get_actor("far").unpack.remote()) == 7
+        with pytest.raises(ValueError, match="far"):
+            skate.get(makes.options(**where).remote(name="far"))
+        skate.kill(again)
+        wait_until(lambda: skate.util.list_named_actors() == [])
+        del actor
+        wait_until(lambda: skate.available_resources()["first"] == 9)  # `places` has one
+
+    @skate.remote
+    def cannot():
+        return skate.get(far.options(resources={"first": 11}).remote().get.remote())
+
+    for where in places:
+        with pytest.raises(skate.exceptions.TaskUnschedulableError, match="Keeper .* 11 first"):
+            skate.get(cannot.options(**where).remote())
+
+
 def test_a_nested_task_elsewhere_is_cancelled_with_its_parent(places, tmp_path):
     os.mkfifo(path := str(tmp_path / "gate"))
 

@@ -101,6 +101,13 @@ def test_tasks_of_a_task_go_where_they_are_to(two):
     def inside(**options):
         return skate.get(node.options(**options).remote())
 
+    @skate.remote
+    def actor(strategy):
+        return skate.get(A.options(scheduling_strategy=strategy).remote().node.remote())
+
+    def zone_of(zone):
+        return {"label_selector": {"zone": zone}}
+
     a, b = two
     for at, zone in ((a, "a"), (b, "b")):
         on = inside.options(label_selector={"zone": zone})
@@ -116,6 +123,7 @@ def test_tasks_of_a_task_go_where_they_are_to(two):
         for to in two:
             strategy = NodeAffinitySchedulingStrategy(to, soft=False)
             assert skate.get(on.remote(scheduling_strategy=strategy)) == to
+            assert skate.get(actor.options(**zone_of(zone)).remote(strategy)) == to
         with_label = NodeLabelSchedulingStrategy({"rack": Exists()})
         assert skate.get(on.remote(scheduling_strategy=with_label)) == a
         with pytest.raises(TaskUnschedulableError, match="no node that has the labels"):

@@ -131,51 +131,51 @@ static inline void *sk_slot_up(struct sk_slot *s) {
 /* ---- messages: wire format (base/wire.h), first field u32 type ------------------------------- */
 
 /* Messages of a worker to the driver. Each is handled by on_<kind> in messages.c. */
-#define SK_MESSAGES_UP(X)                                                             \
-    X(HELLO)      /* ready */                                                         \
-    X(DONE)       /* tid, attempt, status, run_ns, note, returns */                   \
-    X(YIELD)      /* tid, attempt, index, note, value */                              \
-    X(RETURNED)   /* tid: the task goes back unstarted (the worker waits in get) */   \
-    X(SUBMIT)     /* base id, req or 0, limit of pending calls, spec */               \
-    X(ACTOR)      /* base id, req or 0, options, spec of the constructor */           \
-    X(PUT)        /* oid, value */                                                    \
-    X(PROMISE)    /* oid */                                                           \
-    X(KEEP)       /* oid, value of a promised object */                               \
-    X(REF)        /* oid, n (negative: release) */                                    \
-    X(GET)        /* req, n, oids */                                                  \
-    X(WAIT)       /* req, want, n, oids */                                            \
-    X(TIMEOUT)    /* req: the worker gave up waiting */                               \
-    X(LEASE)      /* req, len, least length that is enough */                         \
-    X(GIVE)       /* off, len: unused lease */                                        \
-    X(EXTENT)     /* req, graph, len */                                               \
-    X(GRAPHOPEN)  /* req */                                                           \
-    X(GRAPHCLOSE) /* graph */                                                         \
-    X(EXTENTFREE) /* graph, off */                                                    \
-    X(PIN)        /* oid: the worker keeps a view of this argument */                 \
-    X(UNPIN)      /* off */                                                           \
-    X(DEFINE)     /* fid, name, def */                                                \
-    X(SHAPE)      /* req, amounts */                                                  \
-    X(RESIDX)     /* req, name */                                                     \
-    X(NEXT)       /* req, tid: next yield of a stream */                              \
-    X(PEEK)       /* req, tid: waits for a next yield, takes nothing */               \
-    X(DROP)       /* tid */                                                           \
-    X(CANCEL)     /* tid, force */                                                    \
-    X(KILL)       /* aid, no_restart */                                               \
-    X(NODES)      /* req */                                                           \
-    X(BIGUP)      /* off, len: the message lies in the sender's lease */              \
-    X(BIGFREE)    /* off: an SK_M_BIG message was copied */                           \
-    X(FIND)       /* req, namespace, name: finds an actor */                          \
-    X(NAMES)      /* req: names of all actors */                                      \
-    X(DEFENV)     /* req, bytes */                                                    \
-    X(GROUP)      /* base id, req, strategy, n, name, space, amounts of n bundles */  \
-    X(UNGROUP)    /* req, id */                                                       \
-    X(GROUPS)     /* req */                                                           \
-    X(STATE)      /* req, what */                                                     \
-    X(MORE)       /* req, sk_amounts */                                               \
-    X(MOREREAD)   /* req, number */                                                   \
-    X(LEAVE)      /* the actor of this process ends */                                \
-    X(STREAMEND)  /* oid, tid, kind: an object that exists when the task has ended */ \
-    X(WATCH)      /* req, oid or 0, tid: answered by FIRED */                         \
+#define SK_MESSAGES_UP(X)                                                                  \
+    X(HELLO)      /* ready */                                                              \
+    X(DONE)       /* tid, attempt, status, run_ns, note, returns */                        \
+    X(YIELD)      /* tid, attempt, index, note, value */                                   \
+    X(RETURNED)   /* tid: the task goes back unstarted (the worker waits in get) */        \
+    X(SUBMIT)     /* base id, req or 0, limit of pending calls, spec */                    \
+    X(ACTOR)      /* base id, req or 0, options, constructor's spec; answered by the id */ \
+    X(PUT)        /* oid, value */                                                         \
+    X(PROMISE)    /* oid */                                                                \
+    X(KEEP)       /* oid, value of a promised object */                                    \
+    X(REF)        /* oid, n (negative: release) */                                         \
+    X(GET)        /* req, n, oids */                                                       \
+    X(WAIT)       /* req, want, n, oids */                                                 \
+    X(TIMEOUT)    /* req: the worker gave up waiting */                                    \
+    X(LEASE)      /* req, len, least length that is enough */                              \
+    X(GIVE)       /* off, len: unused lease */                                             \
+    X(EXTENT)     /* req, graph, len */                                                    \
+    X(GRAPHOPEN)  /* req */                                                                \
+    X(GRAPHCLOSE) /* graph */                                                              \
+    X(EXTENTFREE) /* graph, off */                                                         \
+    X(PIN)        /* oid: the worker keeps a view of this argument */                      \
+    X(UNPIN)      /* off */                                                                \
+    X(DEFINE)     /* fid, name, def */                                                     \
+    X(SHAPE)      /* req, amounts */                                                       \
+    X(RESIDX)     /* req, name */                                                          \
+    X(NEXT)       /* req, tid: next yield of a stream */                                   \
+    X(PEEK)       /* req, tid: waits for a next yield, takes nothing */                    \
+    X(DROP)       /* tid */                                                                \
+    X(CANCEL)     /* tid, force */                                                         \
+    X(KILL)       /* aid, no_restart */                                                    \
+    X(NODES)      /* req */                                                                \
+    X(BIGUP)      /* off, len: the message lies in the sender's lease */                   \
+    X(BIGFREE)    /* off: an SK_M_BIG message was copied */                                \
+    X(FIND)       /* req, namespace, name: finds an actor */                               \
+    X(NAMES)      /* req: names of all actors */                                           \
+    X(DEFENV)     /* req, bytes */                                                         \
+    X(GROUP)      /* base id, req, strategy, n, name, space, amounts of n bundles */       \
+    X(UNGROUP)    /* req, id */                                                            \
+    X(GROUPS)     /* req */                                                                \
+    X(STATE)      /* req, what */                                                          \
+    X(MORE)       /* req, sk_amounts */                                                    \
+    X(MOREREAD)   /* req, number */                                                        \
+    X(LEAVE)      /* the actor of this process ends */                                     \
+    X(STREAMEND)  /* oid, tid, kind: an object that exists when the task has ended */      \
+    X(WATCH)      /* req, oid or 0, tid: answered by FIRED */                              \
     X(UNWATCH)    /* req: ends a watch; no answer */
 
 /* Messages of the driver to a worker. Each is handled by on_<kind> in worker/link.c. */

@@ -234,11 +234,14 @@ static sk_rc c_actor_create(struct sk_engine *e, const struct sk_actor_spec *s, 
     struct sk_aspec as = sk_aspec_of(s);
     uint64_t base, req;
     SK_TRY(sk_aspec_check(&as, err));
-    SK_TRY(send_spec(C(e), &init, &as, 3, &base, as.name.n ? &req : NULL, err));
-    /* waits for the answer: the name may be taken */
-    if (as.name.n) SK_TRY(sk_worker_link_answer_of(C(e), req, err));
-    *ready = (sk_oid){base + 1};
-    *out = (sk_aid){base + 2};
+    /* waits for the answer: the name may be taken, or on one of several nodes (id_base) another
+     * node may have to hold the actor */
+    bool asks = as.name.n || C(e)->ctl->id_base;
+    SK_TRY(send_spec(C(e), &init, &as, 3, &base, asks ? &req : NULL, err));
+    uint64_t actor = base + 2;
+    if (asks) SK_TRY(sk_worker_link_number_of(C(e), req, &actor, err));
+    *out = (sk_aid){actor};
+    *ready = (sk_oid){actor - 1};
     return SK_OK;
 }
 

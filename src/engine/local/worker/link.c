@@ -410,6 +410,16 @@ sk_rc sk_worker_link_answer_of(struct sk_worker_engine *c, uint64_t req, struct 
     return rc;
 }
 
+sk_rc sk_worker_link_number_of(struct sk_worker_engine *c, uint64_t req, uint64_t *out,
+                               struct sk_err *err) {
+    struct sk_msg *m = sk_worker_link_answer(c, req, INT64_MAX);
+    struct sk_rd r;
+    sk_rc rc = sk_worker_link_answer_rc(m, &r, err);
+    if (rc == SK_OK) *out = sk_rd_u64(&r);
+    sk_free(m);
+    return rc;
+}
+
 /* Gives the request a number (stored at msg + at) and sends it; sk_worker_link_answer() waits
  * for that number. */
 uint64_t sk_worker_link_ask(struct sk_worker_engine *c, void *msg, size_t len, size_t at) {
@@ -424,12 +434,7 @@ uint64_t sk_worker_link_ask(struct sk_worker_engine *c, void *msg, size_t len, s
 /* Makes a request whose answer is one number. */
 sk_rc sk_worker_link_ask_number(struct sk_worker_engine *c, void *msg, size_t len, size_t at,
                                 uint64_t *out, struct sk_err *err) {
-    struct sk_msg *m = sk_worker_link_answer(c, sk_worker_link_ask(c, msg, len, at), INT64_MAX);
-    struct sk_rd r;
-    sk_rc rc = sk_worker_link_answer_rc(m, &r, err);
-    if (rc == SK_OK) *out = sk_rd_u64(&r);
-    sk_free(m);
-    return rc;
+    return sk_worker_link_number_of(c, sk_worker_link_ask(c, msg, len, at), out, err);
 }
 
 /* ---- store memory ---------------------------------------------------------------------------- */

@@ -151,6 +151,8 @@ void sk_worker_link_nudge(struct sk_group *g);
 struct sk_msg *sk_worker_link_answer(struct sk_worker_engine *c, uint64_t req, int64_t deadline);
 sk_rc sk_worker_link_answer_rc(const struct sk_msg *m, struct sk_rd *r, struct sk_err *err);
 sk_rc sk_worker_link_answer_of(struct sk_worker_engine *c, uint64_t req, struct sk_err *err);
+sk_rc sk_worker_link_number_of(struct sk_worker_engine *c, uint64_t req, uint64_t *out,
+                               struct sk_err *err);
 uint64_t sk_worker_link_ask(struct sk_worker_engine *c, void *msg, size_t len, size_t at);
 sk_rc sk_worker_link_ask_number(struct sk_worker_engine *c, void *msg, size_t len, size_t at,
                                 uint64_t *out, struct sk_err *err);

@@ -166,6 +166,10 @@ static void nobody_called(struct sk_foreign *f, const struct sk_task_spec *s,
                           const struct sk_foreign_need *need, struct sk_bytes def, sk_oid first) {
     (void)f, (void)s, (void)need, (void)def, (void)first;
 }
+static void nobody_made(struct sk_foreign *f, uint64_t ask, const struct sk_actor_spec *s,
+                        const struct sk_foreign_need *need, struct sk_bytes def) {
+    (void)f, (void)ask, (void)s, (void)need, (void)def;
+}
 static bool nobody_here(struct sk_foreign *f, struct sk_bytes where) {
     (void)f, (void)where;
     return true;
@@ -183,6 +187,7 @@ static struct sk_foreign no_server = {.held = nobody,
                                       .wanted = nobody,
                                       .dropped = nobody,
                                       .called = nobody_called,
+                                      .made = nobody_made,
                                       .here = nobody_here,
                                       .cancelled = nobody_cancelled,
                                       .asked = nobody_asked,

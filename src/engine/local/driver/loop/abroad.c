@@ -91,11 +91,86 @@ static struct sk_foreign_need need_of(const struct sk_local *l, sk_shape shape) 
                                     .where = n.where ? envs[n.where - 1] : none};
 }
 
+/* A spec of a process as the server is told it. */
+struct told {
+    struct sk_task_spec spec;
+    struct sk_task_opts opts;
+    struct sk_foreign_need need;
+    struct sk_bytes def;
+    char name[256];
+};
+
+/* Takes the references that the server has to give back; args: room for all arguments. */
+static sk_rc told(struct sk_local *l, uint32_t proc, const struct sk_spec *s, struct sk_arg *args,
+                  struct told *out, struct sk_err *err) {
+    SK_TRY(take_all(l, s, args, err));
+    const struct sk_fn *f = sk_map_get(&l->fns, s->fid);
+    if (s->name.n)
+        snprintf(out->name, sizeof out->name, "%.*s", (int)SK_MIN(s->name.n, sizeof out->name - 1),
+                 (const char *)s->name.p);
+    else snprintf(out->name, sizeof out->name, "%s", f ? f->name : "?");
+    out->opts = (struct sk_task_opts){
+        .group = s->group, .no_wait = s->no_wait, .max_calls = s->max_calls, .caller = proc};
+    out->need = s->actor ? (struct sk_foreign_need){0} : need_of(l, s->shape);
+    out->def = f ? (struct sk_bytes){f->def, f->len} : (struct sk_bytes){0};
+    out->spec = (struct sk_task_spec){.fn = {s->fid},
+                                      .name = out->name,
+                                      .args = args,
+                                      .n_args = s->n_args,
+                                      .contains = (const sk_oid *)(const void *)s->contains,
+                                      .n_contains = s->n_contains,
+                                      .n_returns = s->n_returns,
+                                      .actor = {s->actor},
+                                      .max_retries = s->max_retries,
+                                      .retry_exceptions = s->retry_exceptions,
+                                      .opts = &out->opts};
+    return SK_OK;
+}
+
+bool sk_abroad_for_others(const struct sk_local *l, struct sk_bytes spec) {
+    struct sk_rd r = sk_rd_init(spec.p, spec.n);
+    struct sk_spec s;
+    return l->foreign.server && sk_spec_read(&r, &s) && !s.refused.n && !s.parts &&
+           is_for_others(l, s.shape);
+}
+
+sk_rc sk_abroad_make(struct sk_local *l, uint32_t proc, uint64_t ask, struct sk_bytes spec,
+                     const struct sk_aspec *as, struct sk_err *err) {
+    struct sk_rd r = sk_rd_init(spec.p, spec.n);
+    struct sk_spec s;
+    struct told t;
+    char name[SK_NAME_MAX + 1], space[SK_NAME_MAX + 1];
+    SK_DCHECK(sk_abroad_for_others(l, spec));
+    SK_TRY(sk_aspec_check(as, err));
+    struct sk_arg *args =
+        sk_spec_read(&r, &s) ? sk_calloc(SK_TAG_ENGINE, (s.n_args + 1) * sizeof *args) : NULL;
+    if (!args) return SK_ERR(err, SK_ENOMEM, "no memory for an actor");
+    sk_rc rc = told(l, proc, &s, args, &t, err);
+    if (rc == SK_OK) {
+        snprintf(name, sizeof name, "%.*s", (int)as->name.n, (const char *)as->name.p);
+        snprintf(space, sizeof space, "%.*s", (int)as->space.n, (const char *)as->space.p);
+        const struct sk_actor_opts opts = {.name = as->name.n ? name : NULL,
+                                           .space = space,
+                                           .meta = as->meta,
+                                           .detached = as->detached,
+                                           .is_async = as->is_async,
+                                           .n_groups = as->n_groups,
+                                           .groups = as->groups};
+        const struct sk_actor_spec all = {.init = t.spec,
+                                          .max_restarts = as->max_restarts,
+                                          .max_task_retries = as->max_task_retries,
+                                          .opts = &opts};
+        l->foreign.server->made(l->foreign.server, ask, &all, &t.need, t.def);
+    }
+    sk_free(args);
+    return rc;
+}
+
 sk_rc sk_abroad_call(struct sk_local *l, uint32_t proc, uint64_t base, struct sk_bytes spec,
                      struct sk_err *err) {
     struct sk_rd r = sk_rd_init(spec.p, spec.n);
     struct sk_spec s;
-    char name[256];
+    struct told t;
     uint32_t made = 0;
     if (!l->foreign.server || !sk_spec_read(&r, &s)) return SK_EAGAIN;
     if (s.actor ? !sk_obj_is_foreign(l, s.actor) : s.refused.n || !is_for_others(l, s.shape))
@@ -113,30 +188,10 @@ sk_rc sk_abroad_call(struct sk_local *l, uint32_t proc, uint64_t base, struct sk
     SK_DCHECK(!sk_obj_get(l, base + 1));
     for (; rc == SK_OK && made < s.n_returns; made += rc == SK_OK)
         rc = sk_obj_new_foreign(l, base + 1 + made, proc, err);
-    if (rc == SK_OK) rc = take_all(l, &s, args, err);
-    if (rc == SK_OK) {
-        snprintf(name, sizeof name, "%.*s", (int)SK_MIN(s.name.n, sizeof name - 1),
-                 (const char *)s.name.p);
-        const struct sk_task_opts opts = {
-            .group = s.group, .no_wait = s.no_wait, .max_calls = s.max_calls, .caller = proc};
-        const struct sk_foreign_need need =
-            s.actor ? (struct sk_foreign_need){0} : need_of(l, s.shape);
-        const struct sk_task_spec spec_of = {.fn = {s.fid},
-                                             .name = name,
-                                             .args = args,
-                                             .n_args = s.n_args,
-                                             .contains = (const sk_oid *)(const void *)s.contains,
-                                             .n_contains = s.n_contains,
-                                             .n_returns = s.n_returns,
-                                             .actor = {s.actor},
-                                             .max_retries = s.max_retries,
-                                             .retry_exceptions = s.retry_exceptions,
-                                             .opts = &opts};
-        const struct sk_fn *f = sk_map_get(&l->fns, s.fid);
-        l->foreign.server->called(l->foreign.server, &spec_of, s.actor ? NULL : &need,
-                                  f ? (struct sk_bytes){f->def, f->len} : (struct sk_bytes){0},
+    if (rc == SK_OK) rc = told(l, proc, &s, args, &t, err);
+    if (rc == SK_OK)
+        l->foreign.server->called(l->foreign.server, &t.spec, s.actor ? NULL : &t.need, t.def,
                                   (sk_oid){base + 1});
-    }
     if (rc != SK_OK) sk_abroad_ended(l, base + 1);
     while (rc != SK_OK && made) SK_IGNORE(sk_own_unref(l->own, base + made--, proc, 1, NULL));
     sk_free(args);

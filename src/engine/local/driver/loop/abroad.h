@@ -6,6 +6,7 @@
 #ifndef SK_LOCAL_ABROAD_H
 #define SK_LOCAL_ABROAD_H
 
+#include "engine/engine_int.h"
 #include "engine/foreign.h"
 
 struct sk_local;
@@ -19,6 +20,12 @@ sk_rc sk_abroad_shape(struct sk_local *l, const struct sk_need *n, sk_shape *out
  * an error (a stream). */
 sk_rc sk_abroad_call(struct sk_local *l, uint32_t proc, uint64_t base, struct sk_bytes spec,
                      struct sk_err *err) SK_MUST_USE;
+/* True if a task or an actor with this spec is one that this engine can never run, and the server
+ * takes it. */
+bool sk_abroad_for_others(const struct sk_local *l, struct sk_bytes spec);
+/* Has an actor of which that is true made; the server answers `ask` (named.h). */
+sk_rc sk_abroad_make(struct sk_local *l, uint32_t proc, uint64_t ask, struct sk_bytes spec,
+                     const struct sk_aspec *as, struct sk_err *err) SK_MUST_USE;
 /* Checks whether process `proc` may make a call of a foreign actor. SK_EPENDING: `max` of its calls
  * have not ended. */
 sk_rc sk_abroad_may_call(const struct sk_local *l, uint64_t actor, uint32_t proc, uint32_t max,

@@ -294,9 +294,9 @@ static void on_ACTOR(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) 
     struct sk_bytes s = sk_rd_bytes(r);
     if (!good || r->bad || !sk_driver_link_fresh_ids(l, w, base)) return;
     l->now_ns = sk_now_ns();
-    if (sk_named_claim(l, w, base, req, &as, how)) return;
+    if (sk_named_make(l, w, req, &as, s) || sk_named_claim(l, w, base, req, &as, how)) return;
     sk_rc rc = sk_actor_create(l, w->proc, base, s.p, s.n, &as, &err);
-    if (req) sk_driver_link_error(l, w, req, rc, rc == SK_OK ? "" : err.msg);
+    if (req) sk_driver_link_answer(l, w, req, rc, base + 2, &err);
     else if (rc != SK_OK) submit_failed(l, w->proc, base, s, &err);
 }
 

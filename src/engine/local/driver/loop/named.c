@@ -8,10 +8,11 @@
 #include "base/mem.h"
 #include "engine/local/driver/local_int.h"
 
+enum { MAKE = SK_NAME_GOT + 1 };
 struct ask {
-    uint64_t req, base; /* base: of a claim: as in the message ACTOR */
-    uint32_t proc, what;
-    size_t n; /* of a claim: the rest of the message */
+    uint64_t req, base;  /* base: of a claim: as in the message ACTOR */
+    uint32_t proc, what; /* enum sk_name_what, or MAKE */
+    size_t n;            /* of a claim: the rest of the message */
     uint8_t how[];
 };
 
@@ -24,19 +25,26 @@ void sk_named_free(struct sk_local *l) {
     sk_map_deinit(&l->foreign.asks);
 }
 
-static void ask(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t base,
-                const struct sk_foreign_name *name, struct sk_bytes how) {
+/* Notes a question; returns its number. 0: there was no memory, which the worker is told. */
+static uint64_t note(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t base,
+                     uint32_t what, struct sk_bytes how) {
     struct ask *a = sk_alloc(SK_TAG_ENGINE, sizeof *a + how.n);
     uint64_t number = ++l->foreign.next_ask;
-    SK_DCHECK(name->what && l->foreign.server);
+    SK_DCHECK(what && l->foreign.server);
     if (!a || sk_map_put(&l->foreign.asks, number, a) != SK_OK) {
         sk_free(a);
-        sk_driver_link_error(l, w, req, SK_ENOMEM, "no memory to ask for the name of an actor");
-        return;
+        sk_driver_link_error(l, w, req, SK_ENOMEM, "no memory to ask for an actor");
+        return 0;
     }
-    *a = (struct ask){.req = req, .base = base, .proc = w->proc, .what = name->what, .n = how.n};
+    *a = (struct ask){.req = req, .base = base, .proc = w->proc, .what = what, .n = how.n};
     if (how.n) memcpy(a->how, how.p, how.n);
-    l->foreign.server->asked(l->foreign.server, number, name);
+    return number;
+}
+
+static void ask(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t base,
+                const struct sk_foreign_name *name, struct sk_bytes how) {
+    uint64_t number = note(l, w, req, base, name->what, how);
+    if (number) l->foreign.server->asked(l->foreign.server, number, name);
 }
 
 void sk_named_find(struct sk_local *l, struct sk_lworker *w, uint64_t req, struct sk_bytes space,
@@ -61,6 +69,19 @@ bool sk_named_claim(struct sk_local *l, struct sk_lworker *w, uint64_t base, uin
                                       .name = as->name,
                                       .meta = as->meta};
     ask(l, w, req, base, &n, how);
+    return true;
+}
+
+bool sk_named_make(struct sk_local *l, struct sk_lworker *w, uint64_t req,
+                   const struct sk_aspec *as, struct sk_bytes spec) {
+    struct sk_err err;
+    if (!req || !sk_abroad_for_others(l, spec)) return false;
+    uint64_t number = note(l, w, req, 0, MAKE, (struct sk_bytes){0});
+    if (!number) return true;
+    sk_rc rc = sk_abroad_make(l, w->proc, number, spec, as, &err);
+    if (rc == SK_OK) return true;
+    sk_free(sk_map_del(&l->foreign.asks, number));
+    sk_driver_link_error(l, w, req, rc, err.msg);
     return true;
 }
 
@@ -99,13 +120,13 @@ void sk_named_answer(struct sk_local *l, uint64_t number, sk_rc rc, sk_aid actor
     if (!a) return;
     if (rc != SK_OK) (void)!SK_ERR(&err, rc, "%.*s", (int)bytes.n, (const char *)bytes.p);
     if (w && rc == SK_OK && a->what == SK_NAME_CLAIM) rc = make(l, a, &err);
-    else if (w && rc == SK_OK && a->what == SK_NAME_FIND) rc = take(l, a->proc, actor.v, &err);
+    else if (w && rc == SK_OK && a->what != SK_NAME_LIST) rc = take(l, a->proc, actor.v, &err);
     if (a->what == SK_NAME_CLAIM && (rc != SK_OK || !w)) /* the name is free again */
         l->foreign.server->asked(
             l->foreign.server, 0,
             &(struct sk_foreign_name){.what = SK_NAME_FREE, .actor = {a->base + 2}});
-    if (w && (rc != SK_OK || a->what == SK_NAME_CLAIM))
-        sk_driver_link_error(l, w, a->req, rc, rc == SK_OK ? "" : err.msg);
+    if (w && (rc != SK_OK || a->what == SK_NAME_CLAIM || a->what == MAKE))
+        sk_driver_link_answer(l, w, a->req, rc, a->what == MAKE ? actor.v : a->base + 2, &err);
     else if (w) sk_actor_found(l, w, a->req, actor.v, bytes);
     sk_free(a);
 }

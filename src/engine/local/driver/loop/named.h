@@ -1,8 +1,9 @@
 /* named.h - names of actors in an engine that is served (engine/foreign.h): the server knows them,
- * so a worker that looks for a name, or gives one, waits for its answer.
+ * so a worker that looks for a name, or gives one, waits for its answer. It does, too, when it
+ * makes an actor that another engine has to hold.
  *
- * Calls: actor, link, object, spec. The code of this part may call these parts of the driver and no
- * others; tests/shape.py reads this line. */
+ * Calls: abroad, actor, link, object, spec. The code of this part may call these parts of the
+ * driver and no others; tests/shape.py reads this line. */
 #ifndef SK_LOCAL_NAMED_H
 #define SK_LOCAL_NAMED_H
 
@@ -23,6 +24,10 @@ void sk_named_list(struct sk_local *l, struct sk_lworker *w, uint64_t req);
  */
 bool sk_named_claim(struct sk_local *l, struct sk_lworker *w, uint64_t base, uint64_t req,
                     const struct sk_aspec *as, struct sk_bytes how) SK_MUST_USE;
+/* Has an actor made elsewhere that this engine can never hold. False: it can, or there is nobody to
+ * be asked. */
+bool sk_named_make(struct sk_local *l, struct sk_lworker *w, uint64_t req,
+                   const struct sk_aspec *as, struct sk_bytes spec) SK_MUST_USE;
 /* The answer of the server, see `answer` in foreign.h. */
 void sk_named_answer(struct sk_local *l, uint64_t ask, sk_rc rc, sk_aid a, struct sk_bytes bytes);
 
