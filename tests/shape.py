@@ -123,7 +123,7 @@ OWNERS = {
     "sk_ltask.actor": "actor",
     "sk_ltask.caller": "actor",
     "sk_ltask.held": "actor",
-    "sk_ltask.kind": "actor submit",
+    "sk_ltask.kind": "actor submit task",
     "sk_ltask.on": "task actor send death",  # the lists of these
     "sk_ltask.claim": "send",
     "sk_ltask.worker": "send death",

@@ -13,6 +13,10 @@
  * driver, and the highest bit of an id stays free. */
 #define SK_ID_RANGE (UINT64_C(1) << 53)
 #define SK_ID_PLACES 1023u
+/* How many ids the returns of a call of another engine have: a stream has one, for its end. */
+static inline uint32_t sk_foreign_n_names(uint32_t n_returns) {
+    return n_returns == SK_STREAMING ? 1 : n_returns;
+}
 static inline uint64_t sk_id_place(uint64_t id) { return id / SK_ID_RANGE; }
 
 /* What is asked of the server about names of actors, which all engines of a cluster share. */
@@ -54,8 +58,9 @@ struct sk_foreign {
      * of these are held from now on. The server owns a reference (of the driver's process) to each
      * s->args[i].ref and s->contains[i], and releases them when the call has ended. s->shape, sink
      * and node are not set; opts->caller is the process that makes the call. def: the definition of
-     * s->fn, which the other engine may not know; empty if it is not known here. Not for streams,
-     * which end with SK_ENOSYS. */
+     * s->fn, which the other engine may not know; empty if it is not known here.
+     * Of a stream, first.v is the end: a value of no kind, or the error; what it yields comes by
+     * `yielded`. */
     void (*called)(struct sk_foreign *f, const struct sk_task_spec *s,
                    const struct sk_foreign_need *need, struct sk_bytes def, sk_oid first);
     /* An actor is to be made that this engine can never hold: s->init is its constructor, as a task
@@ -72,6 +77,9 @@ struct sk_foreign {
     void (*cancelled)(struct sk_foreign *f, sk_oid o, uint32_t flags);
     /* To be answered by `answer`, but for FREE (ask 0). The server copies what it needs. */
     void (*asked)(struct sk_foreign *f, uint64_t ask, const struct sk_foreign_name *n);
+    /* The first n yields of a stream of `called` were taken; UINT32_MAX: nobody reads it any more.
+     */
+    void (*taken)(struct sk_foreign *f, sk_oid first, uint32_t n);
     /* A foreign actor is killed (actor_end). */
     void (*killed)(struct sk_foreign *f, sk_aid a, bool no_restart);
 };
@@ -85,6 +93,9 @@ struct sk_foreign_ops {
      * already. Others: as put(); the object stays without a value, and the caller brings an error
      * instead. */
     sk_rc (*bring)(struct sk_engine *e, sk_oid o, const struct sk_payload *p, struct sk_err *err);
+    /* A stream of `called` has yielded this foreign object, which is held from now on, and
+     * `dropped` as others are. */
+    void (*yielded)(struct sk_engine *e, sk_oid first, sk_oid o);
     /* A call of `called` with this first return has ended. */
     void (*ended)(struct sk_engine *e, sk_oid first);
     /* Answers `asked` and `made`. rc not SK_OK: `bytes` says why. FIND: the actor, and its meta;

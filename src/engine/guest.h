@@ -105,6 +105,9 @@ enum sk_guest_news_kind {
      * named id, ... Or (`actor`) it makes an actor, which `named` answers; `id` is the number of
      * the question. */
     SK_NEWS_CALLED,
+    /* the stream with the end `id` has yielded object `of`, which the host holds from now on */
+    SK_NEWS_YIELDED,
+    SK_NEWS_TOOK,    /* the node has taken so many (`flags`) yields of its stream `id` */
     SK_NEWS_ENDED,   /* the call of an actor there, with the first return `id`, has ended */
     SK_NEWS_KILLED,  /* the node kills actor `id` */
     SK_NEWS_NAME,    /* the node asks about names of actors; `id` is the number of the question */
@@ -115,7 +118,8 @@ enum sk_guest_news_kind {
 struct sk_guest_news {
     enum sk_guest_news_kind kind;
     bool no_restart;                     /* KILLED */
-    uint32_t flags;                      /* STOPPED: SK_CANCEL_* */
+    uint32_t flags;                      /* STOPPED: SK_CANCEL_*; TOOK */
+    uint64_t of;                         /* YIELDED */
     const struct sk_foreign_name *asked; /* NAME */
     uint64_t id, size;
     uint64_t place;              /* of the node's ids (foreign.h) */
@@ -136,6 +140,10 @@ struct sk_guest_ref_ops {
     void (*there)(void *ctx, uint32_t node, uint64_t name, const struct sk_guest_value *v);
     /* Calls an actor of a node; ends with SK_NEWS_ENDED, after THERE for each return. */
     sk_rc (*call)(void *ctx, const struct sk_task_spec *s, uint64_t first, struct sk_err *err);
+    /* The stream of a node, whose end it named `first`, has yielded object `id`, which the node
+     * holds from now on. And the first n yields of the stream of a node's actor were taken. */
+    void (*yield)(void *ctx, uint32_t node, uint64_t first, uint64_t id);
+    void (*took)(void *ctx, uint64_t actor, uint64_t first, uint32_t n);
     /* The call of a node, whose first return it named so, has ended. */
     void (*ended)(void *ctx, uint32_t node, uint64_t first);
     /* Cancels the task that makes object `id` of a node, or the call with the first return `id`.

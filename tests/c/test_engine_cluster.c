@@ -965,7 +965,12 @@ TEST(cluster_actors_that_tasks_make) {
     CHECK_OK(eng->ops->actor_end(eng, (sk_aid){h.aid}, true, NULL));
     CHECK_EQ(eng_error(call_count(&h, (struct sk_arg)VAL(1)), text, sizeof text), SK_EACTOR);
     struct job j = {.fn = "cl_count", .n_returns = SK_STREAMING, .actor = {h.aid}};
-    CHECK_EQ(job_on(eng, &j, NULL, NULL, NULL), SK_ENOSYS);
+    sk_tid tid;
+    sk_oid why;
+    CHECK_OK(job_on(eng, &j, NULL, &tid, NULL)); /* nor is there a stream of it */
+    CHECK_EQ(eng->streams->next(eng, tid, INT64_MAX, &why, NULL), SK_ETASK);
+    CHECK_EQ(eng_error(why, text, sizeof text), SK_EACTOR);
+    eng->streams->drop(eng, tid);
     handle_release(&h);
     cluster_settle(0);
     cluster_close(0);
@@ -1211,6 +1216,145 @@ TEST(cluster_names_of_actors_in_tasks) {
     CHECK_EQ(by_name("cl_names", "theirs", 0, 1, false), 0);
     cluster_settle(1u << 1);
     cluster_close(1u << 1);
+}
+
+static sk_aid counter_on(uint32_t node, int32_t restarts, sk_oid *ready) {
+    struct job j = {.fn = "cl_counter", .a = {VAL(100)}, .n_a = 1, .node = node};
+    struct sk_actor_spec s = {.init = spec_of(&j), .max_restarts = restarts};
+    sk_aid a;
+    bool there;
+    CHECK_OK(eng->ops->actor_create(eng, &s, &a, ready, NULL));
+    CHECK_OK(eng->ops->wait(eng, ready, 1, 1, INT64_MAX, &there, NULL));
+    return a;
+}
+
+/* ---- streams of actors of the other side ----------------------------------------------------- */
+
+/* Yields argument 0 values of argument 1 bytes each (0: numbers); with argument 2 it fails then. */
+TASK(cl_sized) {
+    for (int64_t i = 0; i < arg_i64(t, 0); i++) {
+        if (arg_i64(t, 1)) SK_TRY(yield_blob(t, (size_t)arg_i64(t, 1), (uint8_t)i, err));
+        else SK_TRY(yield_i64(t, i, err));
+        gate_max(20, gate_add(21, 1) - atomic_load(&gate->w[22]));
+    }
+    if (arg_i64(t, 2) == 1) return SK_ERR(err, SK_EINVAL, "not today");
+    if (arg_i64(t, 2) == 2 && !gate_wait(23, 1)) return SK_ERR(err, SK_ETIMEOUT, "gate");
+    return SK_OK;
+}
+/* Reads a stream of the actor: adds up the first bytes of at most `most` values (0: all). */
+static sk_rc read_stream(struct sk_engine *e, uint64_t actor, const int64_t *a, int64_t most,
+                         uint32_t window, int64_t *sum, struct sk_err *err) {
+    struct job j = {.fn = "cl_sized",
+                    .a = {VAL(a[0]), VAL(a[1]), VAL(a[2])},
+                    .n_a = 3,
+                    .actor = {actor},
+                    .opts.stream_window = window};
+    struct sk_task_spec s = spec_of(&j);
+    struct sk_view v;
+    sk_oid r;
+    sk_tid tid;
+    sk_rc rc = SK_OK;
+    s.n_returns = SK_STREAMING;
+    *sum = 0;
+    SK_TRY(
+        e->ops->define(e, fid_of("cl_sized"), "cl_sized", (struct sk_bytes){"cl_sized", 8}, err));
+    SK_TRY(e->ops->submit(e, &s, NULL, &tid, err));
+    for (int64_t i = 0; rc == SK_OK && (!most || i < most); i++) {
+        rc = e->streams->next(e, tid, INT64_MAX, &r, err);
+        if (rc != SK_OK && rc != SK_ETASK) break;
+        sk_rc got = e->ops->get(e, &r, 1, INT64_MAX, &v, err);
+        if (got == SK_OK && rc == SK_OK) *sum += v.data[0] + (int64_t)(v.len > 8 ? v.len : 0);
+        if (rc == SK_ETASK) *sum = v.kind == SK_KIND_ENGINE_ERROR ? -2 : -1;
+        if (got == SK_OK) e->ops->view_release(e, &v);
+        e->ops->release(e, r);
+        gate_add(22, 1);
+    }
+    e->streams->drop(e, tid);
+    return rc == SK_EDONE || rc == SK_ETASK ? SK_OK : rc;
+}
+TASK(cl_reads) { /* arguments: the actor, then those of read_stream */
+    struct handle h;
+    const struct sk_engine_ops *ops = t->engine->ops;
+    int64_t a[5], sum;
+    memcpy(&h, t->args[0].data, sizeof h);
+    memcpy(a, t->args[1].data, sizeof a);
+    ops->retain(t->engine, (sk_oid){h.ready});
+    ops->retain(t->engine, (sk_oid){h.aid});
+    sk_rc rc = read_stream(t->engine, h.aid, a, a[3], (uint32_t)a[4], &sum, err);
+    sk_actor_release(t->engine, (sk_aid){h.aid});
+    ops->release(t->engine, (sk_oid){h.ready});
+    return rc == SK_OK ? ret_i64(t, 0, sum, err) : rc;
+}
+static sk_oid reads(const struct handle *h, const int64_t *a, uint32_t node) {
+    const sk_oid ready = {h->ready};
+    struct job j = {.fn = "cl_reads",
+                    .a = {{.kind = KIND_BLOB, .bytes = {h, sizeof *h}},
+                          {.kind = KIND_BLOB, .bytes = {a, 5 * sizeof *a}}},
+                    .n_a = 2,
+                    .contains = &ready,
+                    .n_contains = 1,
+                    .node = node,
+                    .node_only = true};
+    return eng_job(&j);
+}
+
+TEST(cluster_streams_of_actors_of_other_sides) {
+    cluster_open(3, &(struct eng_opt){.cpus = 3});
+    struct sk_err err;
+    int64_t sum;
+    for (uint32_t owner = 0; owner < 3; owner++) { /* the driver, and two nodes */
+        struct job make = {.fn = "cl_makes", .node = owner, .node_only = true};
+        struct handle h;
+        if (owner) h = handle_of(eng_job(&make));
+        else {
+            sk_oid ready;
+            h.aid = counter_on(1, 0, &ready).v;
+            h.ready = ready.v;
+        }
+        for (int64_t size = 0; size <= 20000; size += 20000)
+            for (uint32_t node = 1; node <= 3; node++) {
+                const int64_t all[] = {20, size, 0, 0, 0}, fails[] = {5, size, 1, 0, 0},
+                              few[] = {20, size, 0, 3, 0}, window[] = {20, size, 0, 0, 2};
+                const int64_t want = 190 + 20 * size;
+                CHECK_EQ(eng_take(reads(&h, all, node)), want);
+                CHECK_EQ(eng_take(reads(&h, fails, node)), -2);
+                CHECK_EQ(eng_take(reads(&h, few, node)), 3 + 3 * size);
+                atomic_store(&gate->w[20], 0);
+                atomic_store(&gate->w[21], 0);
+                atomic_store(&gate->w[22], 0);
+                CHECK_EQ(eng_take(reads(&h, window, node)), want);
+                CHECK_MSG(atomic_load(&gate->w[20]) <= 4, "%u yields wait", gate->w[20]);
+                CHECK_OK_ERR(read_stream(eng, h.aid, all, 0, 0, &sum, &err), &err);
+                CHECK_EQ(sum, want);
+                CHECK_OK_ERR(read_stream(eng, h.aid, fails, 0, 0, &sum, &err), &err);
+                CHECK_EQ(sum, -2);
+                CHECK_OK_ERR(read_stream(eng, h.aid, few, 3, 2, &sum, &err), &err);
+                CHECK_EQ(sum, 3 + 3 * size);
+            }
+        handle_release(&h);
+    }
+    cluster_settle(0);
+    cluster_close(0);
+}
+
+TEST(cluster_streams_of_a_killed_node) {
+    for (uint32_t who = 1; who <= 2; who++) { /* the actor's node is killed, or the reader's */
+        cluster_open(2, &(struct eng_opt){.cpus = 3});
+        struct job make = {.fn = "cl_makes", .node = 1, .node_only = true};
+        struct handle h = handle_of(eng_job(&make));
+        const int64_t waits[] = {3, 20000, 2, 0, 0};
+        char text[2000];
+        atomic_store(&gate->w[22], 0);
+        sk_oid r = reads(&h, waits, 2);
+        CHECK(gate_wait(22, 3)); /* it has read three values */
+        CHECK(kill(cl.pid[who - 1], SIGKILL) == 0);
+        if (who == 1) CHECK_EQ(eng_take(r), -2);
+        else CHECK_EQ(eng_error(r, text, sizeof text), SK_EINFEASIBLE);
+        gate_add(23, 1);
+        handle_release(&h);
+        cluster_settle(1u << (who - 1));
+        cluster_close(1u << (who - 1));
+    }
 }
 
 /* ---- what a node cannot run ------------------------------------------------------------------ */
@@ -2009,15 +2153,6 @@ TEST(cluster_close_ends_a_join) {
 /* ---- nodes that go away ---------------------------------------------------------------------- */
 
 static int64_t in(int64_t ns) { return sk_now_ns() + ns; }
-static sk_aid counter_on(uint32_t node, int32_t restarts, sk_oid *ready) {
-    struct job j = {.fn = "cl_counter", .a = {VAL(100)}, .n_a = 1, .node = node};
-    struct sk_actor_spec s = {.init = spec_of(&j), .max_restarts = restarts};
-    sk_aid a;
-    bool there;
-    CHECK_OK(eng->ops->actor_create(eng, &s, &a, ready, NULL));
-    CHECK_OK(eng->ops->wait(eng, ready, 1, 1, INT64_MAX, &there, NULL));
-    return a;
-}
 static sk_oid count(sk_aid a) {
     return eng_job(&(struct job){.fn = "cl_count", .a = {VAL(1)}, .n_a = 1, .actor = a});
 }

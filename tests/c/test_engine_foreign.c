@@ -19,7 +19,8 @@ static struct {
     sk_oid held[MOST], wanted[MOST], dropped[MOST];
     _Atomic uint32_t n_held, n_wanted, n_dropped, n_called, n_killed, n_cancelled;
     sk_oid cancelled;
-    _Atomic uint32_t n_asked;
+    _Atomic uint32_t n_asked, n_taken;
+    uint32_t taken, window;
     int64_t cpus; /* what a task asks for */
     char where[20];
     uint64_t ask;
@@ -67,6 +68,7 @@ static void called(struct sk_foreign *f, const struct sk_task_spec *t,
     s.arg = t->args[1].ref;
     s.inner = t->contains[0];
     s.n_returns = t->n_returns;
+    s.window = t->opts->stream_window;
     s.def_n = def.n;
     snprintf(s.fn_name, sizeof s.fn_name, "%s", t->name);
     s.n_called++;
@@ -82,6 +84,12 @@ static void made(struct sk_foreign *f, uint64_t ask, const struct sk_actor_spec 
     s.arg = a->init.args[0].ref;
     s.ask = ask;
     s.n_asked++;
+}
+static void taken(struct sk_foreign *f, sk_oid first, uint32_t n) {
+    (void)f;
+    CHECK_EQ(first.v, s.first.v);
+    s.taken = n;
+    s.n_taken++;
 }
 static bool here(struct sk_foreign *f, struct sk_bytes where) {
     (void)f;
@@ -111,7 +119,16 @@ static void open_served(const struct eng_opt *o) {
     struct sk_err err;
     struct eng_opt own = *o;
     memset(&s, 0, sizeof s);
-    s.f = (struct sk_foreign){held, wanted, dropped, called, made, here, cancelled, asked, killed};
+    s.f = (struct sk_foreign){.held = held,
+                              .wanted = wanted,
+                              .dropped = dropped,
+                              .called = called,
+                              .made = made,
+                              .here = here,
+                              .taken = taken,
+                              .cancelled = cancelled,
+                              .asked = asked,
+                              .killed = killed};
     own.id_base = SK_ID_RANGE;
     eng_open(&own);
     CHECK_OK_ERR(eng->foreign->serve(eng, &s.f, &err), &err);
@@ -170,18 +187,10 @@ TASK(fo_calls) { /* calls ACTOR with a number, an object of its own, and THERE i
                                 .n_args = 2,
                                 .contains = &there,
                                 .n_contains = 1,
-                                .n_returns = arg_i64(t, 0) ? 2 : SK_STREAMING,
+                                .n_returns = 2,
                                 .actor = {ACTOR}};
-    sk_tid tid;
-    SK_TRY(e->ops->submit(e, &call, &first, &tid, err));
+    SK_TRY(e->ops->submit(e, &call, &first, NULL, err));
     e->ops->release(e, own);
-    if (call.n_returns == SK_STREAMING) {
-        sk_rc rc = e->streams->next(e, tid, INT64_MAX, &first, err);
-        e->ops->release(e, first);
-        e->streams->drop(e, tid);
-        e->ops->release(e, (sk_oid){ACTOR});
-        return rc;
-    }
     for (uint64_t i = 0; i < 2; i++) {
         SK_TRY(get_i64(e, (sk_oid){first.v + i}, &y, err));
         sum += y;
@@ -307,7 +316,7 @@ TEST(foreign_references_of_a_process_that_dies) {
 
 TEST(foreign_actors_are_called_by_the_server) {
     OPEN();
-    sk_oid r = eng_job(&(struct job){.fn = "fo_calls", .a = {VAL(1)}, .n_a = 1});
+    sk_oid r = eng_job(&(struct job){.fn = "fo_calls"});
     UNTIL(is_called, 1);
     CHECK(s.value == 41 && s.n_returns == 2 && !strcmp(s.fn_name, "method") && s.inner.v == THERE);
     CHECK(s.def_n > 0);
@@ -323,11 +332,112 @@ TEST(foreign_actors_are_called_by_the_server) {
     eng_release(s.arg);
     eng_release(there);
     UNTIL(is_dropped, 4); /* these two, and both returns */
-    /* a stream is an error for whoever reads it */
-    r = eng_job(&(struct job){.fn = "fo_calls", .a = {VAL(0)}, .n_a = 1});
+    eng_settle();
+    eng_close();
+}
+
+/* Calls ACTOR for a stream, and reads so many values of it (argument 0), or all; returns their sum.
+ */
+TASK(fo_streams) {
+    struct sk_engine *e = t->engine;
+    int64_t x, sum = 0, most = arg_i64(t, 0);
+    sk_oid r, end;
+    sk_tid tid;
+    sk_rc rc = SK_OK;
+    e->ops->retain(e, (sk_oid){ACTOR});
+    struct sk_task_spec call = {.fn = t->fn,
+                                .name = "method",
+                                .args = (const struct sk_arg[]){VAL(41), VAL(1)},
+                                .n_args = 2,
+                                .contains = &there,
+                                .n_contains = 1,
+                                .n_returns = SK_STREAMING,
+                                .actor = {ACTOR},
+                                .opts = &(struct sk_task_opts){.stream_window = 2}};
+    SK_TRY(e->ops->submit(e, &call, NULL, &tid, err));
+    SK_TRY(e->streams->end(e, tid, KIND_I64, &end, err));
+    for (int64_t i = 0; rc == SK_OK && (!most || i < most); i++) {
+        rc = e->streams->next(e, tid, INT64_MAX, &r, err);
+        if (rc == SK_EDONE) break;
+        if (rc == SK_OK) rc = get_i64(e, r, &x, err);
+        else (void)!get_i64(e, r, &x, err); /* the error, which says why */
+        if (rc == SK_OK) sum += x;
+        e->ops->release(e, r);
+    }
+    if (rc == SK_EDONE) { /* the end exists */
+        struct sk_view v;
+        SK_TRY(e->ops->get(e, &end, 1, INT64_MAX, &v, err));
+        sum += v.kind == KIND_I64 && !v.len ? 1000 : 0;
+        e->ops->view_release(e, &v);
+    }
+    e->streams->drop(e, tid);
+    e->ops->release(e, end);
+    e->ops->release(e, (sk_oid){ACTOR});
+    return rc == SK_OK || rc == SK_EDONE ? ret_i64(t, 0, sum, err) : rc;
+}
+static bool is_taken(void *arg) { return s.taken >= *(uint32_t *)arg; }
+static void yield(uint64_t oid, int64_t x) {
+    eng->foreign->yielded(eng, s.first, (sk_oid){oid});
+    CHECK_OK(bring_i64((sk_oid){oid}, x));
+}
+static sk_oid stream(int64_t most, uint32_t n) {
+    sk_oid r = eng_job(&(struct job){.fn = "fo_streams", .a = {VAL(most)}, .n_a = 1});
+    UNTIL(is_called, n);
+    CHECK(s.n_returns == SK_STREAMING && s.window == 2);
+    return r;
+}
+static void stream_over(uint32_t kind, const void *p, size_t n) {
+    CHECK_OK(bring(s.first, kind, p, n));
+    eng->foreign->ended(eng, s.first);
+    eng_release(there); /* of the call */
+}
+
+TEST(foreign_streams) {
+    OPEN();
     char text[2000];
+    sk_oid r = stream(0, 1);
+    yield(20, 1);
+    UNTIL(is_taken, 1);
+    yield(21, 2);
+    yield(22, 3);
+    UNTIL(is_taken, 3);
+    stream_over(0, "", 0);
+    CHECK_EQ(eng_take(r), 1006);
+    UNTIL(is_dropped, 6); /* the yields, the end, THERE and ACTOR */
+    /* it fails after a value */
+    s.taken = 0;
+    r = stream(0, 2);
+    yield(23, 1);
+    struct {
+        int32_t code;
+        char text[12];
+    } e = {SK_EINVAL, "no more"};
+    stream_over(SK_KIND_ENGINE_ERROR, &e, sizeof e);
     CHECK_EQ(eng_error(r, text, sizeof text), SK_ETASK);
-    CHECK(s.n_called == 1);
+    /* nobody reads the rest, nor what comes later */
+    s.taken = 0;
+    r = stream(1, 3);
+    yield(24, 5);
+    yield(25, 6);
+    CHECK_EQ(eng_take(r), 5);
+    UNTIL(is_taken, UINT32_MAX);
+    eng->foreign->yielded(eng, s.first, (sk_oid){26});
+    CHECK_EQ(bring_i64((sk_oid){26}, 7), SK_ENOENT);
+    stream_over(0, "", 0);
+    /* the call ends without an end; the reader dies */
+    s.taken = 0;
+    r = stream(0, 4);
+    eng->foreign->ended(eng, s.first);
+    eng_release(there);
+    CHECK_EQ(eng_error(r, text, sizeof text), SK_ETASK);
+    r = stream(0, 5);
+    struct sk_worker_info w[8];
+    size_t n = eng->state->workers(eng, w, SK_COUNT(w));
+    for (size_t i = 0; i < n; i++)
+        if (w[i].pid > 0) kill(w[i].pid, SIGKILL);
+    CHECK_EQ(eng_error(r, text, sizeof text), SK_EDEAD);
+    UNTIL(is_taken, UINT32_MAX);
+    stream_over(0, "", 0);
     eng_settle();
     eng_close();
 }

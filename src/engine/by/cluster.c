@@ -652,6 +652,16 @@ static void g_ended(void *ctx, uint32_t node, uint64_t first) {
     sk_book_ended(c->book, node, first);
     (void)unlock(c, SK_OK, false);
 }
+static void g_yield(void *ctx, uint32_t node, uint64_t first, uint64_t id) {
+    struct sk_cluster *c = lock(ctx);
+    sk_book_yield(c->book, node, first, id);
+    (void)unlock(c, SK_OK, false);
+}
+static void g_took(void *ctx, uint64_t actor, uint64_t first, uint32_t n) {
+    struct sk_cluster *c = lock(ctx);
+    sk_book_took(c->book, actor, first, n);
+    (void)unlock(c, SK_OK, false);
+}
 static void g_kill(void *ctx, uint64_t actor, bool no_restart) {
     struct sk_cluster *c = lock(ctx);
     sk_book_kill(c->book, actor, no_restart);
@@ -674,6 +684,8 @@ static const struct sk_guest_ref_ops ref_ops = {.hold = g_hold,
                                                 .unhold = g_unhold,
                                                 .there = g_there,
                                                 .call = g_call,
+                                                .yield = g_yield,
+                                                .took = g_took,
                                                 .ended = g_ended,
                                                 .kill = g_kill,
                                                 .stop = g_stop,

@@ -14,6 +14,7 @@
 #include "engine/engine_int.h"
 #include "engine/foreign.h"
 #include "engine/inner.h"
+#include "engine/streams.h"
 #include "engine/watch.h"
 
 #define TAG SK_TAG_ENGINE
@@ -29,7 +30,9 @@ struct lent { /* an object of this engine that the driver holds; its key is the 
 
 struct given { /* a call that the driver has made here; its key is its tag */
     uint64_t first;
-    uint32_t n_returns;
+    uint32_t n_names; /* of its returns; a stream has one, for its end */
+    uint32_t taken;   /* yields of a stream that were taken */
+    bool stream;
     sk_aid actor;
     sk_tid task;
 };
@@ -47,21 +50,33 @@ struct made { /* a call of an actor of another engine, or a task there, until it
                * is `first`. Or an actor, until it has been made there: `first` is the question. */
     uint64_t first;
     bool is_actor;
-    uint32_t n_returns, n_refs;
+    uint32_t n_names, n_refs;
     sk_oid *refs;         /* references to arguments, which are given back at the end */
     struct sk_outbox say; /* the messages */
 };
 
-enum what { HELD = 1, WANTED, DROPPED, CALLED, KILLED, CANCELLED, ASKED, EXISTS, OVER };
+enum what {
+    HELD = 1,
+    WANTED,
+    DROPPED,
+    CALLED,
+    TAKEN,
+    KILLED,
+    CANCELLED,
+    ASKED,
+    EXISTS,
+    YIELDED,
+    OVER
+};
 struct news {
     enum what what;
-    uint64_t id; /* object; EXISTS: name; OVER: tag */
+    uint64_t id; /* object; EXISTS: name; YIELDED, OVER: tag */
     uint64_t serial;
     bool flag;      /* KILLED: no restart */
-    uint32_t flags; /* CANCELLED */
+    uint32_t flags; /* CANCELLED; TAKEN: how many */
     struct made *call;
     struct sk_outbox say; /* ASKED: the message */
-    sk_oid oid;           /* OVER: the error object, with a reference */
+    sk_oid oid;           /* YIELDED; OVER: the error; with a reference */
 };
 
 struct sk_arefs {
@@ -117,6 +132,10 @@ static void f_killed(struct sk_foreign *f, sk_aid a, bool no_restart) {
     queue(of(f), (struct news){.what = KILLED, .id = a.v, .flag = no_restart});
 }
 
+static void f_taken(struct sk_foreign *f, sk_oid first, uint32_t n) {
+    queue(of(f), (struct news){.what = TAKEN, .id = first.v, .flags = n});
+}
+
 static void f_cancelled(struct sk_foreign *f, sk_oid o, uint32_t flags) {
     queue(of(f), (struct news){.what = CANCELLED, .id = o.v, .flags = flags});
 }
@@ -154,7 +173,8 @@ static struct made *made_new(uint64_t first, const struct sk_task_spec *s,
                              const struct sk_foreign_need *need, const struct sk_actor_spec *as,
                              struct sk_bytes def) {
     struct made *c = zeros(sizeof *c);
-    *c = (struct made){.first = first, .n_returns = s->n_returns, .is_actor = as != NULL};
+    *c = (struct made){
+        .first = first, .n_names = sk_foreign_n_names(s->n_returns), .is_actor = as != NULL};
     c->refs = zeros((s->n_args + s->n_contains + 1) * sizeof *c->refs);
     for (uint32_t i = 0; i < s->n_args; i++)
         if (s->args[i].ref.v) c->refs[c->n_refs++] = s->args[i].ref;
@@ -171,6 +191,7 @@ static struct made *made_new(uint64_t first, const struct sk_task_spec *s,
                                  .flags = (s->retry_exceptions ? SK_RUN_RETRY_ERRORS : 0u) |
                                           (o->no_wait ? SK_RUN_NO_WAIT : 0u),
                                  .group = o->group,
+                                 .window = o->stream_window,
                                  .max_retries = s->max_retries,
                                  .name = {s->name, s->name ? strlen(s->name) : 0},
                                  .n_args = s->n_args,
@@ -225,6 +246,8 @@ static void on_events(struct sk_sink *s, const struct sk_event *ev, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (ev[i].kind == SK_EV_DONE || ev[i].kind == SK_EV_FAILED)
             queue(r, (struct news){.what = OVER, .id = ev[i].tag, .oid = ev[i].oid});
+        else if (ev[i].kind == SK_EV_YIELDED)
+            queue(r, (struct news){.what = YIELDED, .id = ev[i].tag, .oid = ev[i].oid});
 }
 
 /* ---- objects of this engine ------------------------------------------------------------------ */
@@ -292,7 +315,7 @@ static void unlend(struct sk_arefs *r, struct lent *l) {
 static void refuse(struct sk_arefs *r, const struct sk_cmsg *m, sk_rc code, const char *text) {
     uint8_t room[400];
     struct sk_bytes why = error_value(room, code, text);
-    for (uint32_t i = 0; i < m->call.n_returns; i++) {
+    for (uint32_t i = 0; i < sk_foreign_n_names(m->call.n_returns); i++) {
         struct sk_cmsg t = {.type = SK_CMSG_THERE,
                             .there = {.name = m->call.first + i,
                                       .here = true,
@@ -303,12 +326,16 @@ static void refuse(struct sk_arefs *r, const struct sk_cmsg *m, sk_rc code, cons
     say(r, SK_CMSG_ENDED, m->call.first, 0);
 }
 
+/* Whether streams of the engine wait until what they yielded is taken. */
+static bool may_wait(const struct sk_arefs *r) { return r->h.e->streams && r->h.e->streams->taken; }
+
 static sk_rc call(struct sk_arefs *r, const struct sk_cmsg *m, struct sk_err *err) {
     struct sk_engine *e = r->h.e;
     struct sk_err why = {0};
     char name[256];
+    bool stream = m->call.n_returns == SK_STREAMING;
     if (!m->call.actor) return SK_ERR(err, SK_ECORRUPT, "a task as a call");
-    for (uint32_t i = 0; i < m->call.n_returns; i++)
+    for (uint32_t i = 0; i < sk_foreign_n_names(m->call.n_returns); i++)
         if (sk_map_get(&r->lent, m->call.first + i))
             return SK_ERR(err, SK_ECORRUPT, "two calls return the same object");
     struct sk_arg *args = zeros((m->call.n_args + 1) * sizeof *args);
@@ -322,6 +349,7 @@ static sk_rc call(struct sk_arefs *r, const struct sk_cmsg *m, struct sk_err *er
     snprintf(name, sizeof name, "%.*s", (int)SK_MIN(m->call.name.n, sizeof name - 1),
              (const char *)m->call.name.p);
     struct sk_task_opts o = {.group = m->call.group,
+                             .stream_window = may_wait(r) ? m->call.window : 0,
                              .caller = m->call.caller,
                              .no_wait = (m->call.flags & SK_RUN_NO_WAIT) != 0};
     struct sk_task_spec s = {.fn = {m->call.fn},
@@ -338,12 +366,14 @@ static sk_rc call(struct sk_arefs *r, const struct sk_cmsg *m, struct sk_err *er
                              .sink_tag = ++r->next_tag,
                              .opts = &o};
     struct given *g = zeros(sizeof *g);
-    *g = (struct given){
-        .first = m->call.first, .n_returns = m->call.n_returns, .actor = {m->call.actor}};
+    *g = (struct given){.first = m->call.first,
+                        .n_names = sk_foreign_n_names(m->call.n_returns),
+                        .stream = stream,
+                        .actor = {m->call.actor}};
     put(&r->given, s.sink_tag, g);
     sk_oid first = {0};
     sk_rc rc = e->ops->submit(e, &s, &first, &g->task, &why);
-    for (uint32_t i = 0; rc == SK_OK && i < m->call.n_returns; i++)
+    for (uint32_t i = 0; rc == SK_OK && !stream && i < m->call.n_returns; i++)
         (void)lend(r, m->call.first + i, (sk_oid){first.v + i});
     sk_free(args);
     sk_free(contains);
@@ -354,22 +384,64 @@ static sk_rc call(struct sk_arefs *r, const struct sk_cmsg *m, struct sk_err *er
     return SK_OK;
 }
 
+static struct given *given_of(const struct sk_arefs *r, uint64_t first) {
+    uint64_t key;
+    void *val;
+    for (uint32_t i = 0; sk_map_next(&r->given, &i, &key, &val);)
+        if (((struct given *)val)->first == first) return val;
+    return NULL;
+}
+
+/* The driver has taken so many yields of a stream. */
+static void took(struct sk_arefs *r, uint64_t first, uint32_t n) {
+    struct given *g = given_of(r, first);
+    if (!g || !g->stream || !may_wait(r) || g->taken == UINT32_MAX || n <= g->taken) return;
+    uint32_t more = SK_MIN(n, SK_CLUSTER_VALUES + g->taken) - g->taken;
+    r->h.e->streams->taken(r->h.e, g->task, more);
+    g->taken = n;
+}
+
+/* A stream of the driver has yielded an object, whose reference is taken over. */
+static void yielded(struct sk_arefs *r, const struct news *n) {
+    const struct given *g = sk_map_get(&r->given, n->id);
+    if (!g || sk_map_get(&r->lent, n->oid.v)) {
+        r->h.e->ops->release(r->h.e, n->oid);
+        return;
+    }
+    struct sk_cmsg m = {.type = SK_CMSG_YIELD, .yield = {g->first, n->oid.v}};
+    r->h.send(r->h.ctx, &m);
+    tell(r, lend(r, n->oid.v, n->oid));
+}
+
 /* Cancels a call of the driver, or the task that makes an object of this engine. */
 static void stop(struct sk_arefs *r, uint64_t id, uint32_t flags) {
     const struct lent *l = sk_map_get(&r->lent, id);
-    sk_tid task = {l ? l->oid.v : 0};
-    uint64_t key;
-    void *val;
-    for (uint32_t i = 0; !task.v && sk_map_next(&r->given, &i, &key, &val);)
-        if (((const struct given *)val)->first == id) task = ((const struct given *)val)->task;
+    const struct given *g = l ? NULL : given_of(r, id);
+    sk_tid task = {l ? l->oid.v : g ? g->task.v : 0};
     if (task.v) (void)!r->h.e->ops->cancel(r->h.e, task, sk_cmsg_cancel_of(flags), NULL);
+}
+
+/* Tells the end of a stream: nothing, or the error object. */
+static void tell_end(struct sk_arefs *r, const struct given *g, sk_oid error) {
+    struct sk_engine *e = r->h.e;
+    struct sk_view v = {0};
+    struct sk_err err = {0};
+    uint8_t room[400];
+    struct sk_cmsg m = {.type = SK_CMSG_THERE, .there = {.name = g->first, .here = true}};
+    sk_rc rc = error.v ? e->ops->get(e, &error, 1, INT64_MAX, &v, &err) : SK_OK;
+    m.there.kind = rc == SK_OK ? v.kind : SK_KIND_ENGINE_ERROR;
+    m.there.bytes = rc == SK_OK ? (struct sk_bytes){v.data, v.len} : error_value(room, rc, err.msg);
+    m.there.size = m.there.bytes.n;
+    r->h.send(r->h.ctx, &m);
+    if (rc == SK_OK && error.v) e->ops->view_release(e, &v);
 }
 
 static void over(struct sk_arefs *r, const struct news *n) {
     struct given *g = sk_map_del(&r->given, n->id);
+    if (g && g->stream) tell_end(r, g, n->oid);
     if (n->oid.v) r->h.e->ops->release(r->h.e, n->oid);
     if (!g) return;
-    for (uint32_t i = 0; i < g->n_returns; i++) {
+    for (uint32_t i = 0; i < g->n_names; i++) {
         struct lent *l = sk_map_get(&r->lent, g->first + i);
         if (l) tell(r, l);
     }
@@ -493,7 +565,7 @@ static void called(struct sk_arefs *r, struct made *c) {
         put(&r->actors, c->first, c);
         return;
     }
-    for (uint32_t i = 0; i < c->n_returns; i++) {
+    for (uint32_t i = 0; i < c->n_names; i++) {
         struct owed *o = zeros(sizeof *o);
         o->call = c;
         put(&r->owed, c->first + i, o);
@@ -504,7 +576,7 @@ static void called(struct sk_arefs *r, struct made *c) {
 static void ended(struct sk_arefs *r, uint64_t first) {
     struct made *c = sk_map_del(&r->made, first);
     if (!c) return;
-    for (uint32_t i = 0; i < c->n_returns; i++) {
+    for (uint32_t i = 0; i < c->n_names; i++) {
         struct owed *o = sk_map_get(&r->owed, first + i);
         SK_ASSERT(o && o->call == c); /* they are let go of here, not before */
         o->call = NULL;
@@ -512,6 +584,17 @@ static void ended(struct sk_arefs *r, uint64_t first) {
     }
     r->h.e->foreign->ended(r->h.e, (sk_oid){first});
     made_free(r, c);
+}
+
+/* A stream of the other side has yielded an object, which is held from now on. */
+static void came_yield(struct sk_arefs *r, uint64_t first, uint64_t id) {
+    if (sk_map_get(&r->owed, id)) return; /* it was met before, which the driver has not heard */
+    if (!sk_map_get(&r->made, first)) {
+        say(r, SK_CMSG_UNHOLD, id, 0);
+        return;
+    }
+    put(&r->owed, id, zeros(sizeof(struct owed)));
+    r->h.e->foreign->yielded(r->h.e, (sk_oid){first}, (sk_oid){id});
 }
 
 /* The driver's answer to a question about a name, or whether an actor was made. */
@@ -551,6 +634,13 @@ void sk_arefs_news(struct sk_arefs *r, void *news) {
         else if (o) let_go(r, n->id, o);
         break;
     case CALLED: called(r, n->call); break;
+    case TAKEN:
+        if (sk_map_get(&r->made, n->id)) {
+            struct sk_cmsg m = {.type = SK_CMSG_TOOK, .taken = {n->id, n->flags}};
+            r->h.send(r->h.ctx, &m);
+        }
+        break;
+    case YIELDED: yielded(r, n); break;
     case CANCELLED:
         if (o || sk_map_get(&r->made, n->id))
             say(r, SK_CMSG_STOP, o && o->call ? o->call->first : n->id,
@@ -580,6 +670,8 @@ sk_rc sk_arefs_message(struct sk_arefs *r, const struct sk_cmsg *m, struct sk_er
     case SK_CMSG_CALL: return call(r, m, err);
     case SK_CMSG_ENDED: ended(r, m->end.id); return SK_OK;
     case SK_CMSG_NAMED: named(r, m); return SK_OK;
+    case SK_CMSG_YIELD: came_yield(r, m->yield.first, m->yield.id); return SK_OK;
+    case SK_CMSG_TOOK: took(r, m->taken.task, m->taken.n); return SK_OK;
     case SK_CMSG_STOP: stop(r, m->end.id, m->end.flags); return SK_OK;
     case SK_CMSG_KILL: /* it may have ended by itself */
         (void)!r->h.e->ops->actor_end(r->h.e, (sk_aid){m->end.id}, !(m->end.flags & SK_RUN_RESTART),
@@ -603,8 +695,16 @@ sk_rc sk_arefs_create(struct sk_arefs **out, const struct sk_arefs_host *h, stru
         return SK_ERR(err, SK_ENOSYS, "this engine knows no objects of others");
     struct sk_arefs *r = sk_calloc(TAG, sizeof *r);
     if (!r) return SK_ERR(err, SK_ENOMEM, "references of a node");
-    *r = (struct sk_arefs){.f = {f_held, f_wanted, f_dropped, f_called, f_made, f_here, f_cancelled,
-                                 f_asked, f_killed},
+    *r = (struct sk_arefs){.f = {.held = f_held,
+                                 .wanted = f_wanted,
+                                 .dropped = f_dropped,
+                                 .called = f_called,
+                                 .made = f_made,
+                                 .here = f_here,
+                                 .taken = f_taken,
+                                 .cancelled = f_cancelled,
+                                 .asked = f_asked,
+                                 .killed = f_killed},
                            .sink = {on_events},
                            .h = *h};
     sk_map_init(&r->lent, TAG);

@@ -1213,6 +1213,8 @@ sk_rc sk_agent_message(struct sk_agent *a, uint32_t from, const struct sk_cmsg *
     case SK_CMSG_KILL:
     case SK_CMSG_STOP:
     case SK_CMSG_NAMED:
+    case SK_CMSG_YIELD:
+    case SK_CMSG_TOOK:
         return a->refs ? sk_arefs_message(a->refs, m, err)
                        : SK_ERR(err, SK_ECORRUPT, "references do not travel to this node");
     default:

@@ -236,6 +236,8 @@ sk_rc sk_book_message(struct sk_book *b, uint32_t number, const struct sk_cmsg *
     case SK_CMSG_ENDED:
     case SK_CMSG_KILL:
     case SK_CMSG_STOP:
+    case SK_CMSG_YIELD:
+    case SK_CMSG_TOOK:
     case SK_CMSG_NAME: return sk_brefs_message(b, n, m, err);
     default:
         return SK_ERR(err, SK_ECORRUPT,

@@ -98,6 +98,8 @@ void sk_book_unhold(struct sk_book *b, uint64_t id);
 void sk_book_there(struct sk_book *b, uint32_t node, uint64_t name, const struct sk_guest_value *v);
 sk_rc sk_book_call(struct sk_book *b, const struct sk_task_spec *s, uint64_t first,
                    struct sk_err *err) SK_MUST_USE;
+void sk_book_yield(struct sk_book *b, uint32_t node, uint64_t first, uint64_t id);
+void sk_book_took(struct sk_book *b, uint64_t actor, uint64_t first, uint32_t n);
 void sk_book_ended(struct sk_book *b, uint32_t node, uint64_t first);
 void sk_book_stop(struct sk_book *b, uint64_t of, uint64_t id, uint32_t flags);
 void sk_book_named(struct sk_book *b, uint32_t node, uint64_t ask, sk_rc rc, uint64_t actor,

@@ -134,6 +134,18 @@ static void read_there(struct sk_rd *r, struct sk_cmsg *m) {
     m->there.bytes = sk_rd_bytes(r);
 }
 
+static void write_yield(struct sk_wr *w, const struct sk_cmsg *m) {
+    SK_DCHECK(m->yield.first && m->yield.id);
+    sk_wr_u64(w, m->yield.first);
+    sk_wr_u64(w, m->yield.id);
+}
+
+static void read_yield(struct sk_rd *r, struct sk_cmsg *m) {
+    m->yield.first = sk_rd_u64(r);
+    m->yield.id = sk_rd_u64(r);
+    r->bad = r->bad || !m->yield.first || !m->yield.id;
+}
+
 static void write_call(struct sk_wr *w, const struct sk_cmsg *m) {
     sk_wr_u64(w, m->call.actor);
     sk_wr_u64(w, m->call.first);
@@ -142,6 +154,7 @@ static void write_call(struct sk_wr *w, const struct sk_cmsg *m) {
     sk_wr_u32(w, m->call.n_returns);
     sk_wr_u32(w, m->call.flags);
     sk_wr_u32(w, m->call.group);
+    sk_wr_u32(w, m->call.window);
     sk_wr_u32(w, (uint32_t)m->call.max_retries);
     sk_wr_u32(w, m->call.n_args);
     sk_wr_u32(w, m->call.n_contains);
@@ -170,6 +183,7 @@ static void read_call(struct sk_rd *r, struct sk_cmsg *m) {
     m->call.n_returns = sk_rd_u32(r);
     m->call.flags = sk_rd_u32(r);
     m->call.group = sk_rd_u32(r);
+    m->call.window = sk_rd_u32(r);
     m->call.max_retries = (int32_t)sk_rd_u32(r);
     m->call.n_args = sk_rd_u32(r);
     m->call.n_contains = sk_rd_u32(r);
@@ -195,7 +209,8 @@ static void read_call(struct sk_rd *r, struct sk_cmsg *m) {
         struct sk_cmsg_arg x = sk_cmsg_arg_next(&a);
         a.bad = a.bad || x.part || x.bytes.n > SK_INLINE_MAX;
     }
-    r->bad = r->bad || a.bad || !sk_rd_end(&a) || m->call.n_returns > SK_MAX_RETURNS ||
+    r->bad = r->bad || a.bad || !sk_rd_end(&a) ||
+             sk_foreign_n_names(m->call.n_returns) > SK_MAX_RETURNS ||
              m->call.contains.n != 8 * (uint64_t)m->call.n_contains || m->call.groups.n % 4 ||
              m->call.groups.n > sizeof(uint32_t) * SK_GROUPS_MAX;
 }
@@ -418,7 +433,9 @@ static void write_body(struct sk_wr *w, const struct sk_cmsg *m) {
         sk_wr_u32(w, m->prints.to);
         bytes(w, m->prints.text);
         break;
+    case SK_CMSG_YIELD: write_yield(w, m); break;
     case SK_CMSG_TAKEN:
+    case SK_CMSG_TOOK:
         sk_wr_u64(w, m->taken.task);
         sk_wr_u32(w, m->taken.n);
         break;
@@ -554,7 +571,9 @@ static void read_body(struct sk_rd *r, struct sk_cmsg *m) {
         r->bad = r->bad || m->prints.to < 1 || m->prints.to > 2 || !m->prints.text.n ||
                  ((const char *)m->prints.text.p)[m->prints.text.n - 1] != '\n';
         break;
+    case SK_CMSG_YIELD: read_yield(r, m); break;
     case SK_CMSG_TAKEN:
+    case SK_CMSG_TOOK:
         m->taken.task = sk_rd_u64(r);
         m->taken.n = sk_rd_u32(r);
         break;

@@ -10,6 +10,7 @@
  *     node -> driver   EVENT, VALUE, STATE, MISSING, BROUGHT, WANT, PRINTS, TOLD
  *     references       DEFINE, HOLD, UNHOLD, THERE, CALL, ENDED, KILL, STOP: both ways between a
  *                      driver and a node
+ *     streams          YIELD, TOOK: both ways, of calls across
  *     names            NAME: a node asks the driver about names of actors; NAMED: the answer
  *     node <-> node    READ, DATA
  *
@@ -23,7 +24,9 @@
  * as soon as it has a value. CALL calls an actor of the other side, or (a node's, actor 0) submits
  * a task that this node cannot run; its returns are named by the caller, count as held, and are let
  * go by UNHOLD after ENDED, which comes after the last THERE. Until then the caller keeps the
- * arguments. With SK_RUN_INIT it makes an actor that the node cannot hold; NAMED repeats `first`
+ * arguments. The one return of a stream is its end, which is empty or an error. YIELD is what it
+ * yields, which counts as held by the receiver, as if it had said HOLD; TOOK says how many of these
+ * were taken. With SK_RUN_INIT it makes an actor that the node cannot hold; NAMED repeats `first`
  * then, and says which actor it is, or why there is none. STOP cancels a call of the sender (by the
  * name of its first return), or the task that makes an object of the receiver. WANT: the value
  * could not be read from where THERE said that it is; the driver sends it by PUT, and says THERE
@@ -38,7 +41,7 @@
 #include "engine/task.h"
 
 enum {
-    SK_CMSG_VERSION = 7,
+    SK_CMSG_VERSION = 8,
     SK_CMSG_HEAD = 16,
     /* longest body of a peer whose HELLO has not been accepted yet */
     SK_CMSG_STRANGER = 1024,
@@ -88,8 +91,10 @@ enum sk_cmsg_type {
     SK_CMSG_NAMED,
     SK_CMSG_ASK,
     SK_CMSG_TOLD,
+    SK_CMSG_YIELD,
+    SK_CMSG_TOOK,
 };
-#define SK_CMSG_LAST SK_CMSG_TOLD
+#define SK_CMSG_LAST SK_CMSG_TOOK
 
 enum { SK_ROLE_DRIVER = 1, SK_ROLE_NODE = 2 };
 /* Times of nodes are in 0 .. SK_CMSG_NS_MAX, so that sums and differences of two cannot overflow.
@@ -243,7 +248,7 @@ struct sk_cmsg {
         struct {                       /* a call of an actor of the receiver, or a task */
             uint64_t actor, first, fn; /* first: the caller's name of the first return */
             uint64_t caller;           /* sk_task_opts.caller */
-            uint32_t n_returns, flags, group, max_calls;
+            uint32_t n_returns, flags, group, max_calls, window;
             int32_t max_retries;
             struct sk_bytes name;
             uint32_t n_args;
@@ -284,7 +289,9 @@ struct sk_cmsg {
             uint32_t to; /* 1: stdout, 2: stderr */
             struct sk_bytes text;
         } prints;
-        struct { /* of a stream with a window: how many yields were taken so far */
+        /* TAKEN, TOOK: of a stream with a window: how many yields were taken so far; UINT32_MAX:
+         * nobody reads it any more. task: of TOOK: the name of the stream's end */
+        struct {
             uint64_t task;
             uint32_t n;
         } taken;
@@ -295,6 +302,9 @@ struct sk_cmsg {
             int64_t now_ns; /* TOLD: the node's clock */
             struct sk_bytes bytes;
         } told;
+        struct { /* of a call across, by the name of its end: object `id` of the sender */
+            uint64_t first, id;
+        } yield;
     };
 };
 

@@ -89,6 +89,7 @@ void sk_book_hold(struct sk_book *b, uint64_t id) {
         tell_lost(b, id);
         return;
     }
+    if (sk_map_get(&b->asked, id)) return; /* a stream has yielded what it cannot have */
     ask_for(b, n, id);
     say(n, SK_CMSG_HOLD, id, 0);
 }
@@ -191,16 +192,32 @@ sk_rc sk_book_call(struct sk_book *b, const struct sk_task_spec *s, uint64_t fir
                                  .flags = (s->retry_exceptions ? SK_RUN_RETRY_ERRORS : 0u) |
                                           (o->no_wait ? SK_RUN_NO_WAIT : 0u),
                                  .group = o->group,
+                                 .window = o->stream_window,
                                  .max_retries = s->max_retries,
                                  .name = {s->name, strlen(s->name)},
                                  .n_args = s->n_args,
                                  .args = {args, len},
                                  .n_contains = s->n_contains,
                                  .contains = {s->contains, 8 * (size_t)s->n_contains}}};
-    for (uint32_t i = 0; i < s->n_returns; i++) ask_for(b, n, first + i);
+    for (uint32_t i = 0; i < sk_foreign_n_names(s->n_returns); i++) ask_for(b, n, first + i);
     sk_bnode_send(n, &m);
     sk_free(args);
     return SK_OK;
+}
+
+void sk_book_yield(struct sk_book *b, uint32_t node, uint64_t first, uint64_t id) {
+    struct sk_bnode *n = sk_bnode_of(b, node);
+    struct sk_cmsg m = {.type = SK_CMSG_YIELD, .yield = {first, id}};
+    if (!n || !n->alive) return;
+    if (!sk_map_get(&n->lent, id)) /* else it said HOLD of what it cannot have met */
+        put(&n->lent, id, zeros(sizeof(struct sk_blent)));
+    sk_bnode_send(n, &m);
+}
+
+void sk_book_took(struct sk_book *b, uint64_t actor, uint64_t first, uint32_t count) {
+    struct sk_bnode *n = node_of(b, actor);
+    struct sk_cmsg m = {.type = SK_CMSG_TOOK, .taken = {first, count}};
+    if (n) sk_bnode_send(n, &m);
 }
 
 void sk_book_ended(struct sk_book *b, uint32_t node, uint64_t first) {
@@ -321,9 +338,10 @@ static sk_rc check_call(const struct sk_book *b, const struct sk_bnode *n, const
         (actor && (m->call.actor || m->call.n_returns != 1 || !first)))
         return bad(n, "a call that cannot be", err);
     if (actor) return SK_OK;
-    if (sk_id_place(first) != n->place || sk_id_place(first + m->call.n_returns) != n->place)
+    uint32_t n_names = sk_foreign_n_names(m->call.n_returns);
+    if (sk_id_place(first) != n->place || sk_id_place(first + n_names) != n->place)
         return bad(n, "returns of a call that cannot be", err);
-    for (uint32_t i = 0; i < m->call.n_returns; i++)
+    for (uint32_t i = 0; i < n_names; i++)
         if (sk_map_get(&n->lent, first + i)) return bad(n, "two calls return the same", err);
     return SK_OK;
 }
@@ -368,7 +386,7 @@ static sk_rc called(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg 
                     struct sk_err *err) {
     SK_TRY(check_call(b, n, m, err));
     bool actor = m->call.flags & SK_RUN_INIT;
-    for (uint32_t i = 0; !actor && i < m->call.n_returns; i++)
+    for (uint32_t i = 0; !actor && i < sk_foreign_n_names(m->call.n_returns); i++)
         put(&n->lent, m->call.first + i, zeros(sizeof(struct sk_blent)));
     struct btold_call *all = zeros(sizeof *all);
     struct sk_btold *t = tell(b, n->number, &all->news);
@@ -394,6 +412,7 @@ static sk_rc called(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg 
     all->opts = (struct sk_task_opts){.group = m->call.group,
                                       .caller = m->call.caller,
                                       .max_calls = m->call.max_calls,
+                                      .stream_window = m->call.window,
                                       .no_wait = (m->call.flags & SK_RUN_NO_WAIT) != 0};
     all->spec =
         (struct sk_task_spec){.fn = {m->call.fn},
@@ -413,6 +432,19 @@ static sk_rc called(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg 
                                        .spec = &all->spec,
                                        .need = m->call.actor ? NULL : &all->need};
     if (actor) actor_of(all, m, &at);
+    return SK_OK;
+}
+
+/* A stream of a node has yielded an object of it, which the host holds from now on. */
+static sk_rc yielded(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m,
+                     struct sk_err *err) {
+    uint64_t id = m->yield.id;
+    if (sk_id_place(id) != n->place || sk_map_get(&b->asked, id))
+        return bad(n, "a yield that cannot be", err);
+    struct basked *a = zeros(sizeof *a);
+    a->node = n->number;
+    put(&b->asked, id, a);
+    news(b, n, SK_NEWS_YIELDED, m->yield.first, NULL)->of = id;
     return SK_OK;
 }
 
@@ -447,6 +479,10 @@ sk_rc sk_brefs_message(struct sk_book *b, struct sk_bnode *n, const struct sk_cm
     case SK_CMSG_CALL: return called(b, n, m, err);
     case SK_CMSG_ENDED: (void)news(b, n, SK_NEWS_ENDED, m->end.id, NULL); return SK_OK;
     case SK_CMSG_NAME: return asked(b, n, m, err);
+    case SK_CMSG_YIELD: return yielded(b, n, m, err);
+    case SK_CMSG_TOOK:
+        news(b, n, SK_NEWS_TOOK, m->taken.task, NULL)->flags = m->taken.n;
+        return SK_OK;
     case SK_CMSG_STOP:
         news(b, n, SK_NEWS_STOPPED, m->end.id, NULL)->flags = sk_cmsg_cancel_of(m->end.flags);
         return SK_OK;

@@ -10,12 +10,18 @@
 
 /* ---- entries of objects of nodes ------------------------------------------------------------- */
 
-/* Makes an entry with one reference. False: no memory. */
-static bool meet(struct sk_ghost *x, uint64_t id) {
+/* Makes an entry with one reference, of an object that its node knows to be held here. */
+static bool enter(struct sk_ghost *x, uint64_t id) {
     SK_DCHECK(sk_gref_is_foreign(x, id) && !sk_own_has(x->own, id));
     if (sk_gobj_new(x, id, 0, NULL, NULL, 0, NULL) != SK_OK) return false;
     struct sk_gobj *o = sk_own_get(x->own, id);
     o->foreign = true;
+    return true;
+}
+
+/* Makes an entry with one reference. False: no memory. */
+static bool meet(struct sk_ghost *x, uint64_t id) {
+    if (!enter(x, id)) return false;
     sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_HOLD, .id = id});
     return true;
 }
@@ -110,10 +116,8 @@ static sk_rc call_node(struct sk_ghost *x, const struct sk_task_spec *s, sk_oid 
                        struct sk_err *err) {
     struct sk_gtask *t;
     const char *name = s->name ? s->name : "call";
-    if (s->n_returns == SK_STREAMING || s->sink)
-        return SK_ERR(err, SK_ENOSYS,
-                      "%s: a stream of an actor that a task on a node has made: return its values "
-                      "as a list",
+    if (s->sink)
+        return SK_ERR(err, SK_ENOSYS, "%s: a sink for a call of an actor that a task has made",
                       name);
     for (uint32_t i = 0; i < s->n_args; i++)
         if (s->args[i].part)
@@ -122,7 +126,7 @@ static sk_rc call_node(struct sk_ghost *x, const struct sk_task_spec *s, sk_oid 
     SK_TRY(sk_call_check(true, max ? n_abroad(x, s->actor.v) : 0, max, err));
     /* a weak handle has no reference; the call has one until it ends */
     if (!sk_gref_take(x, s->actor.v)) return SK_ERR(err, SK_ENOMEM, "call of %s", name);
-    uint32_t n = s->n_returns, made = 0;
+    uint32_t n = sk_foreign_n_names(s->n_returns), made = 0; /* a stream keeps its end itself */
     uint64_t base = x->next_id, id = base + n;
     sk_rc rc = SK_OK;
     x->next_id += n + 1;
@@ -231,7 +235,11 @@ static void called(struct sk_ghost *x, uint32_t node, const struct sk_guest_news
         t->caller = node;
         t->caller_first = w->id;
     }
-    for (uint32_t i = 0; i < s->n_returns; i++)
+    if (rc == SK_OK && s->n_returns == SK_STREAMING) {
+        rc = sk_gstream_lend(x, tid.v, node, w->id, &first, &err);
+        if (rc != SK_OK) sk_gstream_drop(x, tid.v);
+    }
+    for (uint32_t i = 0; i < sk_foreign_n_names(s->n_returns); i++)
         if (rc == SK_OK) lend(x, node, w->id + i, first.v + i);
         else sk_gobj_say_there(x, node, w->id + i, sk_gval_error(rc, err.msg));
     if (!t)
@@ -261,13 +269,32 @@ static void stopped(struct sk_ghost *x, uint32_t node, const struct sk_guest_new
 static void ended(struct sk_ghost *x, const struct sk_guest_news *w) {
     struct sk_gtask *t = sk_map_get(&x->abroad, w->id);
     if (!t || sk_id_place(t->actor) != w->place) return;
-    for (uint32_t i = 0; i < t->n_returns; i++) {
+    for (uint32_t i = 0; i < sk_foreign_n_names(t->n_returns); i++) {
         struct sk_gobj *o = sk_own_get(x->own, t->first + i);
         if (o && !sk_gobj_there(o))
             set(x, t->first + i, o, sk_gval_error(SK_ELOST, "the call has ended without a value"),
                 NULL);
     }
+    const struct sk_gobj *end = t->n_returns == SK_STREAMING ? sk_own_get(x->own, t->first) : NULL;
+    if (end)
+        sk_gstream_over(x, t->id, end->val && SK_KIND_IS_ERROR(end->val->kind) ? end->val : NULL);
     sk_gtask_over(x, t);
+}
+
+/* ---- streams --------------------------------------------------------------------------------- */
+
+/* A stream of an actor of a node has yielded. */
+static void yielded(struct sk_ghost *x, const struct sk_guest_news *w) {
+    const struct sk_gtask *t = sk_map_get(&x->abroad, w->id);
+    struct sk_gstream *s = t ? sk_map_get(&x->streams, t->id) : NULL;
+    if (sk_own_has(x->own, w->of)) return; /* it yields what is not its own */
+    if (s && !s->over && enter(x, w->of)) sk_gstream_yielded(x, t->id, s, w->of);
+    else sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_UNHOLD, .id = w->of});
+}
+
+static void took(struct sk_ghost *x, uint32_t node, const struct sk_guest_news *w) {
+    const struct sk_gtask *t = call_of(x, node, w->id);
+    if (t) sk_gstream_took(x, t->id, w->flags);
 }
 
 /* ---- news ------------------------------------------------------------------------------------ */
@@ -308,18 +335,23 @@ void sk_gref_lost(struct sk_ghost *x, uint64_t place, sk_rc code, const char *wh
 static void lost(struct sk_ghost *x, uint32_t node, const struct sk_guest_news *w) {
     uint64_t key;
     void *val;
-    SK_VEC(uint64_t) ids = {0};
+    SK_VEC(uint64_t) ids = {0}, unread = {0};
     struct sk_map was = *holder(x, node);
     sk_map_init(holder(x, node), TAG);
     struct sk_list *lists[] = {&x->waiting, &x->told};
     for (uint32_t i = 0; i < SK_COUNT(lists); i++)
         SK_LIST_EACH (it, lists[i]) {
             struct sk_gtask *t = sk_container_of(it, struct sk_gtask, link);
-            if (t->caller == node) t->caller = 0; /* it runs to its end, for its side effects */
+            if (t->caller == node) { /* it runs to its end, for its side effects */
+                t->caller = 0;
+                if (sk_map_get(&x->streams, t->id) && !sk_vec_push(&unread, TAG, t->id)) abort();
+            }
             if (t->abroad && sk_id_place(t->actor) == w->place && !sk_vec_push(&ids, TAG, t->id))
                 abort();
         }
     for (uint32_t i = 0; sk_map_next(&was, &i, &key, &val);) sk_gref_release(x, (uintptr_t)val);
+    for (uint32_t i = 0; i < unread.n; i++) sk_gstream_drop(x, unread.p[i]);
+    sk_vec_free(&unread);
     sk_gname_lost(x, node);
     sk_map_deinit(&was);
     for (uint32_t i = 0; i < ids.n; i++) {
@@ -348,6 +380,8 @@ void sk_gref_news(struct sk_ghost *x, const struct sk_guest_event *ev) {
         else called(x, ev->node, w);
         break;
     case SK_NEWS_ENDED: ended(x, w); break;
+    case SK_NEWS_YIELDED: yielded(x, w); break;
+    case SK_NEWS_TOOK: took(x, ev->node, w); break;
     case SK_NEWS_KILLED: (void)!sk_gactor_end(x, w->id, w->no_restart, NULL); break;
     case SK_NEWS_NAME: sk_gname_asked(x, ev->node, w->id, w->asked); break;
     case SK_NEWS_STOPPED: stopped(x, ev->node, w); break;
@@ -390,6 +424,19 @@ static void tell(struct sk_ghost *x, const struct sk_gorder *o) {
     if (val && val != o->val) sk_gval_unref(x, val);
 }
 
+/* Gives a node that reads a stream what was yielded. */
+static void give_yield(struct sk_ghost *x, const struct sk_gorder *o) {
+    pthread_mutex_lock(&x->mu);
+    bool reads = sk_gobj_held_as(x, o->node, o->id) != 0; /* the end; else the node is lost */
+    pthread_mutex_unlock(&x->mu);
+    SK_ASSERT(o->of);
+    if (reads) x->g.refs->yield(x->g.ctx, o->node, o->id, o->of);
+    pthread_mutex_lock(&x->mu);
+    if (reads) lend(x, o->node, o->of, o->of); /* THERE comes after it */
+    else sk_gref_release(x, o->of);
+    pthread_mutex_unlock(&x->mu);
+}
+
 static void call(struct sk_ghost *x, uint64_t id) {
     struct sk_err err = {0};
     pthread_mutex_lock(&x->mu);
@@ -398,7 +445,8 @@ static void call(struct sk_ghost *x, uint64_t id) {
     pthread_mutex_unlock(&x->mu);
     if (!t) return;
     struct sk_arg *args = sk_calloc(TAG, (t->n_args + 1) * sizeof *args);
-    struct sk_task_opts opts = {.group = t->group, .no_wait = t->no_wait, .caller = t->who};
+    struct sk_task_opts opts = {
+        .group = t->group, .no_wait = t->no_wait, .stream_window = t->window, .caller = t->who};
     struct sk_task_spec s = {.fn = t->fn,
                              .name = t->name,
                              .args = args,
@@ -434,6 +482,8 @@ void sk_gref_carry_out(struct sk_ghost *x, struct sk_gorder *o) {
     case SK_GORDER_UNHOLD: r->unhold(x->g.ctx, o->id); break;
     case SK_GORDER_THERE: tell(x, o); break;
     case SK_GORDER_CALL: call(x, o->id); break;
+    case SK_GORDER_YIELD: give_yield(x, o); break;
+    case SK_GORDER_TOOK: r->took(x->g.ctx, o->of, o->id, o->flags); break;
     case SK_GORDER_ENDED: r->ended(x->g.ctx, o->node, o->id); break;
     case SK_GORDER_NAMED:
         r->named(x->g.ctx, o->node, o->id, o->rc, o->of, (struct sk_bytes){o->def, o->def_n});

@@ -115,7 +115,9 @@ struct sk_gstream { /* a stream without a sink; its key is the id of its task */
     SK_VEC(uint64_t) yields;
     uint32_t n_taken, end_kind;
     bool over, dropped, why_taken;
-    bool window;         /* the guest is told what was taken */
+    bool window;     /* the guest is told what was taken */
+    uint32_t reader; /* the node that reads it, whose name of its end is `name`; 0: none */
+    uint64_t name;
     struct sk_gval *why; /* its task has failed */
     uint64_t end;        /* the object that exists when it is over; 0: nobody has asked for it */
 };
@@ -133,6 +135,8 @@ enum sk_gorder_kind {
     SK_GORDER_UNHOLD,
     SK_GORDER_THERE,
     SK_GORDER_CALL,
+    SK_GORDER_YIELD,
+    SK_GORDER_TOOK,
     SK_GORDER_ENDED,
     SK_GORDER_KILL,
     SK_GORDER_STOP,
@@ -142,15 +146,15 @@ struct sk_gorder { /* an order to the guest, carried out by the host's thread */
     enum sk_gorder_kind kind;
     bool flag;             /* KILL: no restart */
     enum sk_guest_end how; /* ACTOR_END */
-    uint32_t flags;        /* CANCEL, STOP: SK_CANCEL_*; TAKEN: how many yields */
-    uint64_t of;           /* STOP; NAMED: the actor */
+    uint32_t flags;        /* CANCEL, STOP: SK_CANCEL_*; TAKEN, TOOK: how many yields */
+    uint64_t of;           /* STOP; NAMED, TOOK: the actor; YIELD: the object */
     sk_rc rc;              /* NAMED */
     uint64_t id;           /* id of the function, task or actor; number of the environment */
     void *handle;          /* DROP: the handle to be dropped */
     char *name;            /* DEFINE: owned by the order, as are the bytes, also of ENV, NAMED */
     void *def;
     size_t def_n;
-    uint32_t node;       /* THERE, ENDED, NAMED; id is the node's name of the object */
+    uint32_t node;       /* THERE, YIELD, ENDED, NAMED; id is the node's name of the object */
     struct sk_gval *val; /* THERE: not NULL: the value, owned by the order */
 };
 struct sk_gfound { /* an actor that a node was told of, and does not hold yet */
@@ -348,6 +352,11 @@ sk_rc sk_gstream_take(struct sk_ghost *x, uint64_t task, sk_oid *out, struct sk_
 sk_rc sk_gstream_end(struct sk_ghost *x, uint64_t task, uint32_t kind, sk_oid *out,
                      struct sk_err *err);
 void sk_gstream_drop(struct sk_ghost *x, uint64_t task);
+/* The stream is read by a node, which names its end `name`. *end: the object of the end. */
+sk_rc sk_gstream_lend(struct sk_ghost *x, uint64_t task, uint32_t node, uint64_t name, sk_oid *end,
+                      struct sk_err *err);
+/* The reader has taken so many yields; UINT32_MAX: it reads no more. */
+void sk_gstream_took(struct sk_ghost *x, uint64_t task, uint32_t n);
 
 /* ---- loop.c: called without the lock */
 void *sk_ghost_loop(void *host);

@@ -117,6 +117,8 @@ static void carry_out(struct sk_ghost *x, struct sk_gorder *o) {
     case SK_GORDER_UNHOLD:
     case SK_GORDER_THERE:
     case SK_GORDER_CALL:
+    case SK_GORDER_YIELD:
+    case SK_GORDER_TOOK:
     case SK_GORDER_ENDED:
     case SK_GORDER_KILL:
     case SK_GORDER_STOP:

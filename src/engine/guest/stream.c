@@ -24,6 +24,10 @@ void sk_gstream_free(struct sk_ghost *x, struct sk_gstream *s) {
 void sk_gstream_yielded(struct sk_ghost *x, uint64_t task, struct sk_gstream *s, uint64_t oid) {
     SK_ASSERT(!s->over);
     if (s->dropped) sk_gobj_unref(x, oid);
+    else if (s->reader) /* the order has the reference */
+        sk_ghost_order(x,
+                       (struct sk_gorder){
+                           .kind = SK_GORDER_YIELD, .node = s->reader, .id = s->name, .of = oid});
     else if (!sk_vec_push(&s->yields, TAG, oid)) abort(); /* a value would be lost */
     sk_gwatch_tell(x, task);
     pthread_cond_broadcast(&x->moved);
@@ -49,6 +53,7 @@ void sk_gstream_over(struct sk_ghost *x, uint64_t task, struct sk_gval *why) {
     SK_ASSERT(s && !s->over);
     s->over = true;
     s->why = why ? sk_gval_ref(why) : NULL;
+    s->dropped = s->dropped || s->reader; /* the node has all that it yielded */
     set_end(x, s);
     sk_gwatch_tell(x, task);
     pthread_cond_broadcast(&x->moved);
@@ -56,8 +61,12 @@ void sk_gstream_over(struct sk_ghost *x, uint64_t task, struct sk_gval *why) {
 }
 
 static void tell_taken(struct sk_ghost *x, uint64_t task, const struct sk_gstream *s, uint32_t n) {
-    if (!s->window || s->over) return;
-    sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_TAKEN, .id = task, .flags = n});
+    const struct sk_gtask *t = sk_map_get(&x->tasks, task);
+    if (!s->window || s->over || !t) return;
+    if (t->abroad)
+        sk_ghost_order(x, (struct sk_gorder){
+                              .kind = SK_GORDER_TOOK, .of = t->actor, .id = t->first, .flags = n});
+    else sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_TAKEN, .id = task, .flags = n});
 }
 
 sk_rc sk_gstream_take(struct sk_ghost *x, uint64_t task, sk_oid *out, struct sk_err *err) {
@@ -105,4 +114,24 @@ void sk_gstream_drop(struct sk_ghost *x, uint64_t task) {
     sk_gwatch_tell(x, task); /* somebody else may wait for the next yield */
     pthread_cond_broadcast(&x->moved);
     maybe_free(x, task, s);
+}
+
+sk_rc sk_gstream_lend(struct sk_ghost *x, uint64_t task, uint32_t node, uint64_t name, sk_oid *end,
+                      struct sk_err *err) {
+    struct sk_gstream *s = sk_map_get(&x->streams, task);
+    SK_ASSERT(node && (!s || !s->reader));
+    SK_TRY(sk_gstream_end(x, task, 0, end, err));
+    s->reader = node;
+    s->name = name;
+    if (s->over) { /* it has failed at once */
+        s->dropped = true;
+        maybe_free(x, task, s);
+    }
+    return SK_OK;
+}
+
+void sk_gstream_took(struct sk_ghost *x, uint64_t task, uint32_t n) {
+    struct sk_gstream *s = sk_map_get(&x->streams, task);
+    if (s && n == UINT32_MAX) sk_gstream_drop(x, task);
+    else if (s) tell_taken(x, task, s, n);
 }

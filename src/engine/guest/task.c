@@ -293,7 +293,8 @@ static void finish(struct sk_ghost *x, struct sk_gtask *t) {
     struct sk_gactor *a = t->actor ? sk_map_get(&x->actors, t->actor) : NULL;
     bool held_back = t->is_init || (a && !a->n_groups); /* calls that can begin now */
     uint64_t first = t->first, foreign = t->abroad ? t->actor : 0;
-    uint32_t n = t->abroad ? t->n_returns : 0;
+    uint32_t n = t->abroad ? sk_foreign_n_names(t->n_returns) : 0;
+    if (t->abroad && t->n_returns == SK_STREAMING) sk_gobj_unref(x, first); /* the end */
     if (t->caller)
         sk_ghost_order(x, (struct sk_gorder){
                               .kind = SK_GORDER_ENDED, .id = t->caller_first, .node = t->caller});

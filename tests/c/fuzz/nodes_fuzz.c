@@ -23,6 +23,12 @@ enum { STREAM = 1, PLAIN, INIT, CALL, FN = 4, NODE = 1, N_OURS = 4, N_THEIRS = 4
 static void answer(struct sk_book *b, const struct sk_guest_event *ev) {
     const struct sk_guest_news *n = ev->news;
     if (n->kind == SK_NEWS_THERE && n->value.handle) sk_book_drop(b, n->value.handle);
+    if (n->kind == SK_NEWS_YIELDED && n->of % 2) sk_book_unhold(b, n->of);
+    if (n->kind == SK_NEWS_CALLED && n->spec->n_returns == SK_STREAMING) {
+        static uint64_t made = OURS + 1000;
+        sk_book_yield(b, NODE, n->id, made++);
+        sk_book_took(b, THEIRS + 50, OURS + 50, 3);
+    }
     if (n->kind == SK_NEWS_NAME && n->asked->name.n > SK_NAME_MAX) abort();
     if (n->kind == SK_NEWS_NAME) sk_book_named(b, NODE, n->id, SK_OK, OURS, n->asked->meta);
     if (n->kind == SK_NEWS_CALLED)
@@ -145,8 +151,8 @@ static int fuzz_one(const uint8_t *data, size_t n) { /* 1: nothing of it was tak
 #ifndef SK_LIBFUZZER
 static struct sk_cmsg about_refs(uint8_t *room, size_t cap) {
     static const enum sk_cmsg_type types[] = {
-        SK_CMSG_HOLD,  SK_CMSG_UNHOLD, SK_CMSG_WANT,   SK_CMSG_ENDED, SK_CMSG_KILL,
-        SK_CMSG_THERE, SK_CMSG_CALL,   SK_CMSG_DEFINE, SK_CMSG_STOP,  SK_CMSG_NAME};
+        SK_CMSG_HOLD, SK_CMSG_UNHOLD, SK_CMSG_WANT, SK_CMSG_ENDED, SK_CMSG_KILL,  SK_CMSG_THERE,
+        SK_CMSG_CALL, SK_CMSG_DEFINE, SK_CMSG_STOP, SK_CMSG_NAME,  SK_CMSG_YIELD, SK_CMSG_TOOK};
     static const uint64_t inside[] = {OURS, THEIRS};
     uint64_t ours = OURS + next() % N_OURS, theirs = THEIRS + next() % N_THEIRS;
     if (next() % 8 == 0) ours = word();
@@ -182,13 +188,18 @@ static struct sk_cmsg about_refs(uint8_t *room, size_t cap) {
                                                .where = {"\0|+a", next() % 2 ? 5 : next() % 5}};
         m.call.first = theirs + 1000 * (next() % 4);
         m.call.fn = FN + next() % 2;
-        m.call.n_returns = (uint32_t)(next() % 4);
+        m.call.n_returns = next() % 8 ? (uint32_t)(next() % 4) : SK_STREAMING;
         m.call.name = (struct sk_bytes){"call", next() % 5};
         m.call.n_args = n_args;
         m.call.args = (struct sk_bytes){room, w.n};
         m.call.n_contains = (uint32_t)(next() % 3);
         m.call.contains = (struct sk_bytes){inside, 8 * (size_t)m.call.n_contains};
         break;
+    case SK_CMSG_YIELD:
+        m.yield.first = next() % 2 ? OURS + 50 : word() | 1;
+        m.yield.id = theirs + 200 * (next() % 3);
+        break;
+    case SK_CMSG_TOOK: m.taken.task = theirs, m.taken.n = (uint32_t)word(); break;
     case SK_CMSG_DEFINE:
         m.define.fn = FN + next() % 3;
         m.define.name = (struct sk_bytes){"name", next() % 5};

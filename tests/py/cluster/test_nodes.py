@@ -406,6 +406,106 @@ def test_awaiting_results_does_not_hold_the_loop():
     assert asyncio.run(main()) == [0, 1, 2]
 
 
+@skate.remote(num_cpus=0)
+class Yields:
+    @skate.method(num_returns="streaming")
+    def gen(self, n, size=0, fails=False):
+        for i in range(n):
+            yield np.full(size, i) if size else i
+        if fails:
+            raise ValueError("no more")
+
+
+def test_generators_of_actors_that_live_elsewhere(places):
+    @skate.remote
+    def makes():
+        return Yields.remote()
+
+    @skate.remote
+    def reads(actor, *args):
+        return [int(np.max(skate.get(r))) for r in actor.gen.remote(*args)]
+
+    @skate.remote
+    def awaits(actor, n):
+        async def all_of_it():
+            return [await r async for r in actor.gen.remote(n)]
+
+        return asyncio.run(all_of_it())
+
+    @skate.remote
+    def some(actor):
+        refs = [r for r, _ in zip(actor.gen.remote(50, 20_000), range(3), strict=False)]
+        return refs, skate.put(1)
+
+    actors = [Yields.remote(), *skate.get([makes.options(**w).remote() for w in places])]
+    for actor in actors:
+        assert [skate.get(r) for r in actor.gen.remote(4)] == [0, 1, 2, 3]
+        assert [int(skate.get(r)[-1]) for r in actor.gen.remote(3, 20_000)] == [0, 1, 2]
+        failing = actor.gen.remote(1, 0, True)
+        assert skate.get(next(failing)) == 0
+        with pytest.raises(ValueError, match="no more"):
+            skate.get(next(failing))
+        for where in places:
+            assert skate.get(reads.options(**where).remote(actor, 5)) == list(range(5))
+            assert skate.get(reads.options(**where).remote(actor, 5, 20_000)) == list(range(5))
+            with pytest.raises(ValueError, match="no more"):
+                skate.get(reads.options(**where).remote(actor, 2, 0, True))
+            assert skate.get(awaits.options(**where).remote(actor, 5)) == list(range(5))
+            refs, _ = skate.get(some.options(**where).remote(actor))
+            assert [int(skate.get(r)[0]) for r in refs] == [0, 1, 2]
+            assert skate.get(same.options(**where).remote(refs[2]))[0] == 2
+
+
+def test_a_generator_that_a_task_submits_for_another_node(places):
+    @skate.remote(num_cpus=0, resources={"first": 1}, num_returns="streaming")
+    def gen(n):
+        for i in range(n):
+            yield np.full(10_000, i)
+
+    @skate.remote
+    def reads(n):
+        return [int(skate.get(r)[0]) for r in gen.remote(n)]
+
+    for where in places:
+        assert skate.get(reads.options(**where).remote(6)) == list(range(6))
+
+
+def test_a_generator_elsewhere_waits_for_its_reader(places):
+    @skate.remote(num_cpus=0)
+    class Counts:
+        def __init__(self):
+            self.n = self.seen = 0
+
+        def add(self, k):
+            self.n += k
+            self.seen = max(self.seen, self.n)
+
+        def most(self):
+            return self.seen
+
+    @skate.remote(num_cpus=0)
+    class Slow:
+        @skate.method(num_returns="streaming", _generator_backpressure_num_objects=2)
+        def gen(self, n, counts):
+            for i in range(n):
+                skate.get(counts.add.remote(1))
+                yield i
+
+    @skate.remote
+    def reads(actor, counts):
+        out = []
+        for r in actor.gen.remote(20, counts):
+            out.append(skate.get(r))
+            skate.get(counts.add.remote(-1))
+        return out
+
+    actor = Slow.remote()
+    for where in places:
+        counts = Counts.remote()
+        assert skate.get(reads.options(**where).remote(actor, counts)) == list(range(20))
+        assert skate.get(counts.most.remote()) <= 5
+
+
 def test_generators_of_tasks_and_actors():
     @skate.remote
     def upto(n, size=1):

@@ -217,7 +217,8 @@ static sk_rc c_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid 
                       struct sk_err *err) {
     if (s->sink) return SK_ERR(err, SK_EINVAL, "a task submitted from a worker cannot have a sink");
     uint64_t base, req;
-    uint32_t n_ids = 1 + (s->n_returns == SK_STREAMING ? 0 : s->n_returns);
+    /* a stream of another engine has an object for its end (loop/abroad.h of the driver) */
+    uint32_t n_ids = 1 + (s->n_returns == SK_STREAMING ? 1 : s->n_returns);
     bool asks = sk_task_opts_of(s)->max_pending > 0;
     SK_TRY(send_spec(C(e), s, NULL, n_ids, &base, asks ? &req : NULL, err));
     /* waits for the answer: the limit of pending calls may be reached already */

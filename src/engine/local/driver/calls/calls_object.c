@@ -180,6 +180,9 @@ static void nobody_killed(struct sk_foreign *f, sk_aid a, bool no_restart) {
 static void nobody_cancelled(struct sk_foreign *f, sk_oid o, uint32_t flags) {
     (void)f, (void)o, (void)flags;
 }
+static void nobody_took(struct sk_foreign *f, sk_oid first, uint32_t n) {
+    (void)f, (void)first, (void)n;
+}
 static void nobody_asked(struct sk_foreign *f, uint64_t ask, const struct sk_foreign_name *n) {
     (void)f, (void)ask, (void)n;
 }
@@ -190,6 +193,7 @@ static struct sk_foreign no_server = {.held = nobody,
                                       .made = nobody_made,
                                       .here = nobody_here,
                                       .cancelled = nobody_cancelled,
+                                      .taken = nobody_took,
                                       .asked = nobody_asked,
                                       .killed = nobody_killed};
 
@@ -232,8 +236,24 @@ static sk_rc l_bring(struct sk_engine *e, sk_oid id, const struct sk_payload *p,
 }
 
 static void l_ended(struct sk_engine *e, sk_oid first) {
+    struct sk_local *l = sk_local_of(e);
     sk_driver_lock(e);
-    sk_abroad_ended(sk_local_of(e), first.v);
+    if (!l->closing) {
+        sk_abroad_ended(l, first.v);
+        sk_obj_drain(l);
+        sk_loop_dispatch_at(l, l->now_ns);
+    }
+    sk_driver_unlock(e);
+}
+
+static void l_yielded(struct sk_engine *e, sk_oid first, sk_oid o) {
+    struct sk_local *l = sk_local_of(e);
+    sk_driver_lock(e);
+    if (!l->closing) {
+        sk_abroad_yielded(l, first.v, o.v);
+        sk_obj_drain(l);
+        sk_loop_dispatch_at(l, l->now_ns);
+    }
     sk_driver_unlock(e);
 }
 
@@ -250,7 +270,7 @@ static void l_answer(struct sk_engine *e, uint64_t ask, sk_rc rc, sk_aid a, stru
 }
 
 const struct sk_foreign_ops sk_driver_foreign = {
-    .serve = l_serve, .bring = l_bring, .ended = l_ended, .answer = l_answer};
+    .serve = l_serve, .bring = l_bring, .yielded = l_yielded, .ended = l_ended, .answer = l_answer};
 
 struct get_wait {
     struct sk_local *l;

@@ -29,8 +29,40 @@ sk_rc sk_abroad_may_call(const struct sk_local *l, uint64_t actor, uint32_t proc
     return sk_call_check(true, n, max, err);
 }
 
-void sk_abroad_ended(struct sk_local *l, uint64_t first) {
+static void forget(struct sk_local *l, uint64_t first) {
     sk_free(sk_map_del(&l->foreign.calls, first));
+}
+
+/* The stream of a call whose end is object `first`; NULL: it is none, or nobody reads it. */
+static struct sk_ltask *stream_of(struct sk_local *l, uint64_t first) {
+    struct sk_ltask *t = sk_map_get(&l->tasks, first - 1);
+    return t && t->kind == SK_TASK_ABROAD && t->stream == SK_STREAM_OPEN ? t : NULL;
+}
+
+void sk_abroad_yielded(struct sk_local *l, uint64_t first, uint64_t oid) {
+    struct sk_ltask *t = stream_of(l, first);
+    bool there = sk_obj_new_foreign(l, oid, SK_PROC_DRIVER, NULL) == SK_OK;
+    if (t) sk_stream_came(l, t, there ? oid : 0);
+    else if (there) SK_IGNORE(sk_own_unref(l->own, oid, SK_PROC_DRIVER, 1, NULL));
+    if (!there) l->foreign.server->dropped(l->foreign.server, (sk_oid){oid});
+}
+
+void sk_abroad_ended(struct sk_local *l, uint64_t first) {
+    const struct sk_abroad *call = sk_map_get(&l->foreign.calls, first);
+    bool stream = call && call->stream;
+    forget(l, first);
+    if (!stream) return;
+    struct sk_ltask *t = stream_of(l, first);
+    const struct sk_obj *o = sk_obj_get(l, first);
+    SK_ASSERT(o && o->foreign); /* it has a reference of this part until now */
+    if (t && o->state == SK_O_PENDING) {
+        struct sk_inl *why = sk_engine_error(SK_ELOST, "the call has ended without a value");
+        sk_stream_closed(l, t, true, SK_KIND_ENGINE_ERROR, why);
+        sk_inl_drop(why);
+    } else if (t)
+        sk_stream_closed(l, t, SK_KIND_IS_ERROR(o->kind), o->kind,
+                         o->where == SK_V_INLINE ? o->u.inl : NULL);
+    SK_IGNORE(sk_own_unref(l->own, first, SK_PROC_DRIVER, 1, NULL));
 }
 
 /* Takes a reference for the server, which gives it back when the call has ended. */
@@ -109,8 +141,11 @@ static sk_rc told(struct sk_local *l, uint32_t proc, const struct sk_spec *s, st
         snprintf(out->name, sizeof out->name, "%.*s", (int)SK_MIN(s->name.n, sizeof out->name - 1),
                  (const char *)s->name.p);
     else snprintf(out->name, sizeof out->name, "%s", f ? f->name : "?");
-    out->opts = (struct sk_task_opts){
-        .group = s->group, .no_wait = s->no_wait, .max_calls = s->max_calls, .caller = proc};
+    out->opts = (struct sk_task_opts){.group = s->group,
+                                      .no_wait = s->no_wait,
+                                      .max_calls = s->max_calls,
+                                      .stream_window = s->stream_window,
+                                      .caller = proc};
     out->need = s->actor ? (struct sk_foreign_need){0} : need_of(l, s->shape);
     out->def = f ? (struct sk_bytes){f->def, f->len} : (struct sk_bytes){0};
     out->spec = (struct sk_task_spec){.fn = {s->fid},
@@ -175,7 +210,9 @@ sk_rc sk_abroad_call(struct sk_local *l, uint32_t proc, uint64_t base, struct sk
     if (!l->foreign.server || !sk_spec_read(&r, &s)) return SK_EAGAIN;
     if (s.actor ? !sk_obj_is_foreign(l, s.actor) : s.refused.n || !is_for_others(l, s.shape))
         return SK_EAGAIN;
-    if (s.n_returns == SK_STREAMING || s.parts) return SK_EAGAIN;
+    if (s.parts) return SK_EAGAIN;
+    bool stream = s.n_returns == SK_STREAMING;
+    uint32_t n = sk_foreign_n_names(s.n_returns), of = stream ? SK_PROC_DRIVER : proc;
     struct sk_arg *args = sk_calloc(SK_TAG_ENGINE, (s.n_args + 1) * sizeof *args);
     struct sk_abroad *call = sk_calloc(SK_TAG_ENGINE, sizeof *call);
     sk_rc rc = !args || !call ? SK_ENOMEM : sk_map_put(&l->foreign.calls, base + 1, call);
@@ -184,16 +221,18 @@ sk_rc sk_abroad_call(struct sk_local *l, uint32_t proc, uint64_t base, struct sk
         sk_free(call);
         return SK_ERR(err, rc, "no memory for a call");
     }
-    *call = (struct sk_abroad){s.actor, s.parent, proc};
+    *call = (struct sk_abroad){s.actor, s.parent, proc, stream};
     SK_DCHECK(!sk_obj_get(l, base + 1));
-    for (; rc == SK_OK && made < s.n_returns; made += rc == SK_OK)
-        rc = sk_obj_new_foreign(l, base + 1 + made, proc, err);
-    if (rc == SK_OK) rc = told(l, proc, &s, args, &t, err);
+    for (; rc == SK_OK && made < n; made += rc == SK_OK)
+        rc = sk_obj_new_foreign(l, base + 1 + made, of, err);
+    if (rc == SK_OK && stream) rc = sk_ltask_stream_abroad(l, proc, base, s.stream_window, err);
+    if (rc == SK_OK && (rc = told(l, proc, &s, args, &t, err)) != SK_OK && stream)
+        sk_ltask_free(l, sk_map_get(&l->tasks, base));
     if (rc == SK_OK)
         l->foreign.server->called(l->foreign.server, &t.spec, s.actor ? NULL : &t.need, t.def,
                                   (sk_oid){base + 1});
-    if (rc != SK_OK) sk_abroad_ended(l, base + 1);
-    while (rc != SK_OK && made) SK_IGNORE(sk_own_unref(l->own, base + made--, proc, 1, NULL));
+    if (rc != SK_OK) forget(l, base + 1);
+    while (rc != SK_OK && made) SK_IGNORE(sk_own_unref(l->own, base + made--, of, 1, NULL));
     sk_free(args);
     return rc;
 }

@@ -1,8 +1,8 @@
 /* abroad.h - calls of actors that belong to other engines, and tasks that only another engine can
  * run (engine/foreign.h).
  *
- * Calls: group, object, spec. The code of this part may call these parts of the driver and no
- * others; tests/shape.py reads this line. */
+ * Calls: group, object, spec, stream, task, yield. The code of this part may call these parts of
+ * the driver and no others; tests/shape.py reads this line. */
 #ifndef SK_LOCAL_ABROAD_H
 #define SK_LOCAL_ABROAD_H
 
@@ -16,8 +16,8 @@ struct sk_local;
 sk_rc sk_abroad_shape(struct sk_local *l, const struct sk_need *n, sk_shape *out,
                       struct sk_err *err) SK_MUST_USE;
 /* Hands a call of process `proc` to the server of foreign objects, if its actor is foreign, or a
- * task, if this engine can never run it. SK_EAGAIN: neither is so, or it is one that ends here with
- * an error (a stream). */
+ * task, if this engine can never run it. SK_EAGAIN: neither is so, or it takes parts of values,
+ * which is an error. */
 sk_rc sk_abroad_call(struct sk_local *l, uint32_t proc, uint64_t base, struct sk_bytes spec,
                      struct sk_err *err) SK_MUST_USE;
 /* True if a task or an actor with this spec is one that this engine can never run, and the server
@@ -30,7 +30,9 @@ sk_rc sk_abroad_make(struct sk_local *l, uint32_t proc, uint64_t ask, struct sk_
  * have not ended. */
 sk_rc sk_abroad_may_call(const struct sk_local *l, uint64_t actor, uint32_t proc, uint32_t max,
                          struct sk_err *err) SK_MUST_USE;
-void sk_abroad_ended(struct sk_local *l, uint64_t first); /* the call is over */
+/* A stream of such a call has yielded an object, or a call is over. */
+void sk_abroad_yielded(struct sk_local *l, uint64_t first, uint64_t oid);
+void sk_abroad_ended(struct sk_local *l, uint64_t first);
 void sk_abroad_init(struct sk_local *l);
 void sk_abroad_free(struct sk_local *l);
 

@@ -33,8 +33,8 @@ static void submit_call(struct sk_local *l, struct sk_ltask *t) {
     }
     if (!a && sk_obj_is_foreign(l, t->spec.actor)) {
         sk_ltask_fail(l, t, SK_ENOSYS,
-                      "a stream, or a call that takes parts of values, of an actor that another "
-                      "node or the driver has made: return its values as a list");
+                      "a call that takes parts of values, of an actor that another node or the "
+                      "driver has made");
         return;
     }
     if (!a || a->state == SK_A_DEAD) {

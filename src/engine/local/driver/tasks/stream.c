@@ -3,6 +3,7 @@
  *
  * Not here: the reports of yields (yield.c). Invariant: each yield is taken once, in order, and
  * credit is given only for yields that were taken. */
+#include "engine/foreign.h"
 #include "engine/local/driver/local_int.h"
 
 static void send_credit(struct sk_local *l, struct sk_ltask *t) {
@@ -39,6 +40,8 @@ void sk_stream_ask_to_stop(struct sk_local *l, struct sk_ltask *t) {
 void sk_stream_release(struct sk_local *l, struct sk_ltask *t, uint32_t n) {
     SK_DCHECK(sk_ltask_is_stream(t));
     t->n_released += n;
+    if (SK_UNLIKELY(t->kind == SK_TASK_ABROAD) && t->spec.stream_window)
+        l->foreign.server->taken(l->foreign.server, (sk_oid){t->id + 1}, t->n_released);
     send_credit(l, t);
     go_on(l, t);
 }
@@ -90,7 +93,8 @@ sk_rc sk_stream_end(struct sk_local *l, uint64_t tid, uint64_t oid, uint32_t pro
     o->stream_end = true;
     t->end_oid = oid;
     if (!t->end_failed) t->end_kind = kind;
-    if (sk_ltask_over(t)) set_end(l, t);
+    if (sk_ltask_over(t) && !(t->kind == SK_TASK_ABROAD && t->stream == SK_STREAM_OPEN))
+        set_end(l, t);
     return SK_OK;
 }
 
@@ -126,4 +130,29 @@ void sk_stream_fail_rest(struct sk_local *l, struct sk_ltask *t, uint32_t kind,
         struct sk_obj *o = sk_obj_get(l, t->yields.p[i]);
         if (o && o->state == SK_O_PENDING) sk_obj_set_inline(l, o, kind, value);
     }
+}
+
+/* ---- streams of other engines ---------------------------------------------------------------- */
+
+void sk_stream_came(struct sk_local *l, struct sk_ltask *t, uint64_t oid) {
+    SK_ASSERT(t->kind == SK_TASK_ABROAD && t->stream == SK_STREAM_OPEN);
+    if (oid && sk_vec_push(&t->yields, SK_TAG_ENGINE, oid)) {
+        t->n_yielded++;
+        sk_stream_wake(l, t);
+        return;
+    }
+    t->end_rc = SK_ENOMEM; /* what follows must not look as if this one had never been */
+    if (oid) SK_IGNORE(sk_own_unref(l->own, oid, SK_PROC_DRIVER, 1, NULL));
+}
+
+void sk_stream_closed(struct sk_local *l, struct sk_ltask *t, bool failed, uint32_t kind,
+                      struct sk_inl *why) {
+    SK_ASSERT(t->kind == SK_TASK_ABROAD && t->stream == SK_STREAM_OPEN && !t->end_error);
+    if (failed) {
+        t->end_error =
+            sk_obj_error(l, kind, why ? (void *)why->bytes : (void *)"", why ? why->len : 0);
+        if (!t->end_error) t->end_rc = SK_ENOMEM;
+    }
+    sk_stream_ended(l, t, failed, kind, why);
+    sk_stream_over(l, t);
 }

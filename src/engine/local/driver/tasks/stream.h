@@ -36,6 +36,12 @@ sk_rc sk_stream_end(struct sk_local *l, uint64_t tid, uint64_t oid, uint32_t pro
 /* Ends the stream: with success (why NULL) or with this failure. */
 void sk_stream_ended(struct sk_local *l, struct sk_ltask *t, bool failed, uint32_t kind,
                      struct sk_inl *why);
+/* A stream of another engine (SK_TASK_ABROAD) has yielded an object, whose reference it takes; 0:
+ * one for which there was no memory. */
+void sk_stream_came(struct sk_local *l, struct sk_ltask *t, uint64_t oid);
+/* It is over; failed: with this failure. */
+void sk_stream_closed(struct sk_local *l, struct sk_ltask *t, bool failed, uint32_t kind,
+                      struct sk_inl *why);
 /* Asks a task that has started to stop, at its next yield. */
 void sk_stream_ask_to_stop(struct sk_local *l, struct sk_ltask *t);
 

@@ -151,20 +151,34 @@ sk_rc sk_ltask_enter(struct sk_local *l, struct sk_ltask *t) {
     return SK_OK;
 }
 
-void sk_ltask_refused_stream(struct sk_local *l, uint32_t proc, uint64_t id, struct sk_inl *error) {
+/* Makes the entry of a stream that no task of this engine fills. NULL: no memory. */
+static struct sk_ltask *stream_only(struct sk_local *l, uint32_t proc, uint64_t id) {
     struct sk_ltask *t = sk_calloc(SK_TAG_ENGINE, sizeof *t);
-    if (!t) return;
+    if (!t) return NULL;
     t->id = id;
     t->owner = proc;
     t->spec.n_returns = SK_STREAMING;
     sk_list_init(&t->on);
     sk_list_init(&t->place.link);
     t->state = SK_T_ENDED;
+    if (sk_ltask_enter(l, t) == SK_OK) return t;
+    sk_free(t);
+    return NULL;
+}
+
+sk_rc sk_ltask_stream_abroad(struct sk_local *l, uint32_t proc, uint64_t id, uint32_t window,
+                             struct sk_err *err) {
+    struct sk_ltask *t = stream_only(l, proc, id);
+    if (!t) return SK_ERR(err, SK_ENOMEM, "no memory for a stream");
+    t->kind = SK_TASK_ABROAD;
+    t->spec.stream_window = window;
+    return SK_OK;
+}
+
+void sk_ltask_refused_stream(struct sk_local *l, uint32_t proc, uint64_t id, struct sk_inl *error) {
+    struct sk_ltask *t = stream_only(l, proc, id);
+    if (!t) return;
     t->stream = SK_STREAM_OVER;
-    if (sk_ltask_enter(l, t) != SK_OK) {
-        sk_free(t);
-        return;
-    }
     t->end_error = sk_obj_error(l, SK_KIND_ENGINE_ERROR, error ? (void *)error->bytes : (void *)"",
                                 error ? error->len : 0);
     sk_stream_ended(l, t, true, SK_KIND_ENGINE_ERROR, error);

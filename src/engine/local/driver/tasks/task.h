@@ -90,8 +90,9 @@ struct sk_tstate_row {
 };
 extern const struct sk_tstate_row sk_tstates[SK_T_STATES];
 
-/* INIT: the constructor of an actor; CALL: a call of an actor */
-enum sk_tkind { SK_TASK_PLAIN, SK_TASK_INIT, SK_TASK_CALL };
+/* INIT: the constructor of an actor; CALL: a call of an actor; ABROAD: a stream of another engine
+ * (loop/abroad.h), which no task of this engine fills */
+enum sk_tkind { SK_TASK_PLAIN, SK_TASK_INIT, SK_TASK_CALL, SK_TASK_ABROAD };
 
 /* Why a task is to stop, or was stopped. If there are several reasons, the one that is later in
  * this list counts. */
@@ -266,6 +267,9 @@ void sk_ltask_reopened(struct sk_local *l);
 /* Call when a stream that process `proc` submitted was refused: its reader gets the reason as an
  * error. */
 void sk_ltask_refused_stream(struct sk_local *l, uint32_t proc, uint64_t id, struct sk_inl *error);
+/* The same for a stream that another engine runs, and whose end comes later. */
+sk_rc sk_ltask_stream_abroad(struct sk_local *l, uint32_t proc, uint64_t id, uint32_t window,
+                             struct sk_err *err) SK_MUST_USE;
 void sk_ltask_free(struct sk_local *l, struct sk_ltask *t);
 /* Call when lineage no longer keeps the task: frees the task, unless something else needs it. */
 void sk_ltask_kept_free(struct sk_local *l, struct sk_ltask *t);

@@ -6,11 +6,14 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/containers/vec.h"
+#include "engine/foreign.h"
 #include "engine/local/driver/local_int.h"
 
 void sk_stream_drop(struct sk_local *l, struct sk_ltask *t) {
     /* the task's credit is unlimited already; adding to it would overflow */
     if (t->stream == SK_STREAM_DROPPED) return;
+    if (SK_UNLIKELY(t->kind == SK_TASK_ABROAD) && t->stream == SK_STREAM_OPEN)
+        l->foreign.server->taken(l->foreign.server, (sk_oid){t->id + 1}, UINT32_MAX);
     t->stream = SK_STREAM_DROPPED;
     SK_DCHECK(sk_ltask_is_stream(t) && !t->sink && t->n_taken <= t->yields.n);
     for (uint32_t i = t->n_taken; i < t->yields.n; i++)

@@ -27,6 +27,7 @@ enum { SK_O_PENDING, SK_O_READY, SK_O_ACTOR };
 struct sk_abroad {
     uint64_t actor, parent; /* actor 0: a task */
     uint32_t proc;
+    bool stream;
 };
 struct sk_obj {
     uint64_t id;
