@@ -1228,6 +1228,55 @@ static sk_aid counter_on(uint32_t node, int32_t restarts, sk_oid *ready) {
     return a;
 }
 
+/* Calls the actor that is its argument 0, which waits the first time that it is called. */
+TASK(cl_calls_waits) {
+    struct handle h;
+    const struct sk_engine_ops *ops = t->engine->ops;
+    sk_oid r;
+    struct sk_view v;
+    memcpy(&h, t->args[0].data, sizeof h);
+    ops->retain(t->engine, (sk_oid){h.ready});
+    ops->retain(t->engine, (sk_oid){h.aid});
+    struct job j = {.fn = "cl_waits", .actor = {h.aid}, .retries = (int32_t)arg_i64(t, 1)};
+    SK_TRY(ops->define(t->engine, fid_of("cl_waits"), "cl_waits", (struct sk_bytes){"cl_waits", 8},
+                       err));
+    SK_TRY(job_on(t->engine, &j, &r, NULL, err));
+    sk_rc rc = ops->get(t->engine, &r, 1, INT64_MAX, &v, err);
+    int64_t x = rc == SK_OK && SK_KIND_IS_ERROR(v.kind) ? *(const int32_t *)(const void *)v.data
+                                                        : (int64_t)v.len;
+    if (rc == SK_OK) ops->view_release(t->engine, &v);
+    ops->release(t->engine, r);
+    sk_actor_release(t->engine, (sk_aid){h.aid});
+    ops->release(t->engine, (sk_oid){h.ready});
+    return rc == SK_OK ? ret_i64(t, 0, x, err) : rc;
+}
+
+/* A call that a task has made of an actor on another node, which is killed: it runs again where the
+ * actor does, if the call has retries, by itself or by the actor's max_task_retries. */
+TEST(cluster_repeats_calls_of_tasks_after_the_loss_of_a_node) {
+    for (int k = 0; k < 3; k++) {
+        cluster_open(3, &(struct eng_opt){.cpus = 2});
+        struct job init = {.fn = "cl_counter", .a = {VAL(100)}, .n_a = 1, .node = 2};
+        struct sk_actor_spec s = {
+            .init = spec_of(&init), .max_restarts = 1, .max_task_retries = k == 1};
+        sk_aid a;
+        sk_oid ready;
+        bool there;
+        CHECK_OK(eng->ops->actor_create(eng, &s, &a, &ready, NULL));
+        CHECK_OK(eng->ops->wait(eng, &ready, 1, 1, INT64_MAX, &there, NULL));
+        struct handle h = {a.v, ready.v};
+        for (int i = 0; i <= 2; i++) atomic_store(&gate->w[i], 0);
+        sk_oid r = calls("cl_calls_waits", &h, k == 2, 1);
+        CHECK(gate_wait(1, 1));
+        CHECK(kill(cl.pid[1], SIGKILL) == 0);
+        CHECK_EQ(eng_take(r), k ? 30000 : SK_EACTOR);
+        CHECK_EQ(atomic_load(&gate->w[1]), k ? 2 : 1);
+        handle_release(&h);
+        cluster_settle(1u << 1);
+        cluster_close(1u << 1);
+    }
+}
+
 /* ---- streams of actors of the other side ----------------------------------------------------- */
 
 /* Yields argument 0 values of argument 1 bytes each (0: numbers); with argument 2 it fails then. */
