@@ -6,9 +6,9 @@
  * The host (the C code of guest/) keeps ids, reference counts, the tasks that wait for
  * arguments, and the order of events. The guest runs tasks whose arguments exist, and keeps
  * values behind handles of its own: the host drops a handle when the value has no reference any
- * more. One thread of the host makes all calls but `fetch`, `let_go`, `drop`, `join`, `drain` and
- * `give_up` and `ask`, which come from any thread (and `nodes`, see nodes_now). No lock of the host is held
- * during any call, so a guest may take locks of its language. */
+ * more. One thread of the host makes all calls but `fetch`, `let_go`, `drop`, `join`, `drain`,
+ * `give_up`, `ask` and `workers`, which come from any thread (and `nodes`, see nodes_now). No lock
+ * of the host is held during any call, so a guest may take locks of its language. */
 #ifndef SK_GUEST_H
 #define SK_GUEST_H
 
