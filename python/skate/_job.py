@@ -56,6 +56,14 @@ def on_nodes() -> bool:
     return _skate.engine() in ("guest", "cluster")
 
 
+def is_own(number: int) -> bool:
+    """Whether this process, or one of the same node, made the object, actor or placement group with
+    this number: the driver and each node have numbers of their own (SK_ID_RANGE of
+    src/engine/foreign.h)."""
+    job = facts()
+    return number >> 53 == (job["node"] if job.get("on_node") else 0)
+
+
 def facts() -> dict[str, Any]:
     """The facts about the job: namespace, default lifetime of actors, session, labels, names of
     custom resources, runtime_env and so on; {} without an engine."""

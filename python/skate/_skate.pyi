@@ -565,7 +565,11 @@ def actor_exit() -> (
 
 # --- placement groups
 def pg_create(
-    bundles: list[dict[str, float]], strategy: str, name: str | None, space: str, *more: Any
+    bundles: list[dict[str, float]],
+    strategy: str,
+    name: str | None,
+    space: str,
+    nodes: list[bytes],
 ) -> tuple[int, ObjectRef[Any]]: ...
 def pg_remove(number: int) -> bool: ...  # False: the group was removed already
 def pg_table(custom_names: list[str]) -> list[tuple[Any, ...]]: ...

@@ -114,6 +114,8 @@ enum sk_guest_news_kind {
     SK_NEWS_STOPPED, /* the node cancels its call `id`, or the task that makes object `id` */
     /* the node is lost, with its references, and the objects and actors of its place */
     SK_NEWS_LOST,
+    /* placement group `id` has its n bundles on these nodes (0: not now) */
+    SK_NEWS_GROUP,
 };
 struct sk_guest_news {
     enum sk_guest_news_kind kind;
@@ -126,6 +128,8 @@ struct sk_guest_news {
     struct sk_guest_value value; /* taken over by the host */
     const char *name;            /* DEFINED; LOST: what happened */
     sk_fid fn;
+    const uint32_t *nodes; /* GROUP */
+    uint32_t n;
     const struct sk_task_spec *spec;    /* CALLED: references by their numbers; no shape, no sink */
     const struct sk_foreign_need *need; /* CALLED: of a task or an actor */
     const struct sk_actor_spec
@@ -167,6 +171,7 @@ struct sk_guest_told {
     int64_t ahead_ns; /* its clock less that of this process; all times in `bytes` are its own */
     struct sk_bytes bytes; /* well formed; none: it cannot tell */
 };
+struct sk_group_spec; /* groups.h */
 struct sk_guest_ops {
     /* The first call. From now until `end`, any thread may call wake(host) to say that `poll` has
      * events to deliver. */
@@ -196,6 +201,10 @@ struct sk_guest_ops {
                    struct sk_err *err);
     void (*let_go)(void *ctx, void *token);
     void (*drop)(void *ctx, void *handle);
+    /* Makes a placement group, of which SK_NEWS_GROUP tells, and removes it: tasks and actors that
+     * run in it are killed, others end with SK_EGROUP. Both are NULL in a guest without groups. */
+    sk_rc (*group)(void *ctx, uint64_t id, const struct sk_group_spec *s, struct sk_err *err);
+    void (*group_end)(void *ctx, uint64_t id);
     /* The calls of cluster/nodes.h, of a guest whose nodes come and go; NULL in others. */
     sk_rc (*join)(void *ctx, const char *address, uint32_t *number, struct sk_err *err);
     sk_rc (*drain)(void *ctx, uint32_t number, int64_t deadline_ns, struct sk_err *err);

@@ -147,6 +147,42 @@ TEST(group_waits_for_all_of_its_bundles) {
     eng_close();
 }
 
+/* What a node has of a group that the driver of a cluster has made. */
+TEST(group_part_of_another_engine) {
+    enum { AWAY = 77 };
+    sk_oid ready;
+    sk_shape s;
+    uint64_t id;
+    bool elsewhere[2] = {false, true};
+    struct sk_err err;
+    struct sk_res b[2] = {CPUS(1), CPUS(2)};
+    struct sk_group_spec spec = {.id = AWAY, .bundles = b, .n = 2, .elsewhere = elsewhere};
+    struct sk_need second = {.res = CPUS(1), .group = AWAY, .bundle = 1};
+    OPEN(.cpus = 4);
+    CHECK_OK(eng->groups->create(eng, &spec, &id, &ready, NULL));
+    CHECK(id == AWAY && !ready.v);
+    CHECK_EQ(free_cpu(), 3 * SK_RES_UNIT);
+    CHECK_EQ(eng_take(JOB(.fn = "gr_bundle", .shape = in_group(AWAY, -1, 1))), 10);
+    CHECK_RC(eng->ops->shape(eng, &second, &s, &err), SK_EINFEASIBLE);
+    CHECK(strstr(err.msg, "on this node"));
+    sk_oid o = JOB(.fn = "gr_wait", .shape = in_group(AWAY, 0, 1));
+    CHECK(gate_wait(1, 1));
+    elsewhere[0] = true; /* it is here already, and stays */
+    elsewhere[1] = false;
+    CHECK_OK(eng->groups->create(eng, &spec, &id, &ready, NULL));
+    CHECK_EQ(free_cpu(), SK_RES_UNIT);
+    CHECK_EQ(eng_take(JOB(.fn = "gr_bundle", .shape = in_group(AWAY, 1, 2))), 11);
+    gate_add(2, 1);
+    CHECK_EQ(eng_take(o), 1);
+    eng_check();
+    spec.n = 1;
+    CHECK_RC(eng->groups->create(eng, &spec, &id, &ready, &err), SK_EINVAL);
+    CHECK_OK(eng->groups->remove(eng, AWAY, NULL));
+    CHECK_EQ(free_cpu(), 4 * SK_RES_UNIT);
+    CHECK_RC(eng->ops->shape(eng, &second, &s, &err), SK_EGROUP);
+    eng_close();
+}
+
 TEST(group_removed_under_its_tasks) {
     sk_oid ready;
     struct sk_err err;
@@ -227,7 +263,7 @@ TEST(group_of_a_worker) {
     OPEN(.cpus = 2);
     int64_t v = eng_take(JOB(.fn = "gr_nested"));
     CHECK_EQ(v % 1000, 10);
-    CHECK_EQ(v / 1000, sizeof(struct sk_group_row) + 16 + sizeof(struct sk_res));
+    CHECK_EQ(v / 1000, sizeof(struct sk_group_row) + 16 + sizeof(struct sk_res) + 8);
     eng_close();
 }
 

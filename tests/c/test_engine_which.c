@@ -1,6 +1,7 @@
 /* test_engine_which.c - the node for a task: sizes, places of arguments, load, and limits. And the
  * messages of a cluster, written and read. */
 #include "engine/cluster/msg.h"
+#include "engine/cluster/which/bundles.h"
 #include "engine/cluster/which/where.h"
 #include "engine/cluster/which/which.h"
 #include "test.h"
@@ -44,6 +45,20 @@ TEST(which_sends_some_tasks_ahead_and_not_more) {
     CHECK_EQ(sk_which_ahead(&fast, &n[0].total), 1000);
     slow.keeps = true; /* an actor waits nowhere */
     CHECK_EQ(sk_which_ahead(&slow, &n[0].total), 0);
+}
+
+TEST(which_sends_nothing_ahead_to_what_is_held) {
+    struct sk_which_node n[] = {node(1, 1, 0), node(1, 0, 0)};
+    struct sk_which_task t = task(1, 0, 0), nothing = task(0, 0, 0);
+    n[0].held = n[0].used;        /* an actor or a bundle has the CPU */
+    for (int i = 0; i < 2; i++) { /* one runs, one waits */
+        CHECK_EQ(sk_which_node(&t, n, 2), 1);
+        n[1].used.amount[0] += SK_RES_UNIT;
+    }
+    CHECK_EQ(sk_which_node(&t, n, 2), UINT32_MAX);
+    CHECK_EQ(sk_which_node(&nothing, n, 1), 0);
+    n[0].used.amount[0] = 0; /* the actor waits, and lets others have it */
+    CHECK_EQ(sk_which_node(&t, n, 2), 0);
 }
 
 TEST(which_knows_what_no_node_can_run) {
@@ -116,6 +131,121 @@ TEST(where_reads_choices_and_refuses_what_is_none) {
         struct sk_bytes x = {b, n};
         if (sk_where_n(x))
             CHECK(sk_where_rank(x, a) == UINT32_MAX || sk_where_rank(x, a) < sk_where_n(x));
+    }
+}
+
+enum { MOST_NODES = 5, MOST_BUNDLES = 5 };
+struct bundles {
+    struct sk_res bundle[MOST_BUNDLES], room[MOST_NODES];
+    bool may[MOST_BUNDLES][MOST_NODES];
+    uint32_t at[MOST_BUNDLES];
+};
+static bool may(const void *ctx, uint32_t bundle, uint32_t node) {
+    return ((const struct bundles *)ctx)->may[bundle][node];
+}
+/* Whether this is a way to place the bundles. */
+static bool is_way(const struct bundles *x, uint32_t n, uint32_t n_nodes, uint32_t strategy) {
+    struct sk_res room[MOST_NODES];
+    uint32_t n_at[MOST_NODES] = {0};
+    memcpy(room, x->room, sizeof room);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t k = x->at[i];
+        if (k >= n_nodes || !x->may[i][k] || (strategy == SK_GROUP_STRICT_PACK && k != x->at[0]) ||
+            (n_at[k]++ && strategy == SK_GROUP_STRICT_SPREAD))
+            return false;
+        for (int r = 0; r < SK_RES_MAX; r++)
+            if ((room[k].amount[r] -= x->bundle[i].amount[r]) < 0) return false;
+    }
+    return true;
+}
+static bool any_way(struct bundles *x, uint32_t n, uint32_t n_nodes, uint32_t strategy, uint32_t i,
+                    const uint32_t *fixed) {
+    if (i == n) return is_way(x, n, n_nodes, strategy);
+    for (uint32_t k = 0; k < n_nodes; k++) {
+        if (fixed[i] != SK_NO_NODE && fixed[i] != k) continue;
+        x->at[i] = k;
+        if (any_way(x, n, n_nodes, strategy, i + 1, fixed)) return true;
+    }
+    return false;
+}
+
+static struct bundles *copied(struct bundles *to, const struct bundles *from) {
+    *to = *from;
+    return to;
+}
+
+TEST(bundles_are_placed_as_a_search_of_all_ways_says) {
+    uint64_t found = 0, none = 0, missed = 0;
+    for (int round = 0; round < test_rounds(3000); round++) {
+        struct bundles x = {0}, way;
+        uint32_t n = 1 + (uint32_t)test_below(MOST_BUNDLES),
+                 n_nodes = (uint32_t)test_below(MOST_NODES + 1), strategy = (uint32_t)test_below(4),
+                 fixed[MOST_BUNDLES];
+        for (uint32_t k = 0; k < n_nodes; k++)
+            x.room[k].amount[0] = (int64_t)test_below(5),
+            x.room[k].amount[1] = (int64_t)test_below(2);
+        for (uint32_t i = 0; i < n; i++) {
+            x.bundle[i].amount[0] = (int64_t)test_below(3);
+            x.bundle[i].amount[1] = !test_below(4);
+            for (uint32_t k = 0; k < n_nodes; k++) x.may[i][k] = test_below(6);
+            fixed[i] = SK_NO_NODE;
+        }
+        struct bundles full = x; /* with the room that those with a node have already taken */
+        if (any_way(copied(&way, &full), n, n_nodes, strategy, 0, fixed) && test_below(2))
+            for (uint32_t i = 0; i < n; i++) {
+                if (test_below(2)) continue;
+                fixed[i] = way.at[i];
+                for (int r = 0; r < SK_RES_MAX; r++)
+                    x.room[way.at[i]].amount[r] -= x.bundle[i].amount[r];
+            }
+        memcpy(x.at, fixed, sizeof fixed);
+        struct sk_bundles b = {.bundle = x.bundle,
+                               .n = n,
+                               .strategy = strategy,
+                               .room = x.room,
+                               .n_nodes = n_nodes,
+                               .may = may,
+                               .ctx = &x,
+                               .at = x.at};
+        bool good = sk_bundles_place(&b),
+             way_is = any_way(copied(&way, &full), n, n_nodes, strategy, 0, fixed);
+        if (good) {
+            memcpy(full.at, x.at, sizeof x.at);
+            CHECK(way_is && is_way(&full, n, n_nodes, strategy));
+            for (uint32_t i = 0; i < n; i++) CHECK(fixed[i] == SK_NO_NODE || fixed[i] == x.at[i]);
+        } else CHECK(!memcmp(x.at, fixed, n * sizeof fixed[0]));
+        if (strategy == SK_GROUP_STRICT_PACK || strategy == SK_GROUP_STRICT_SPREAD)
+            CHECK_EQ(good, way_is);
+        found += good;
+        none += !way_is;
+        missed += way_is && !good;
+    }
+    printf("# %llu placed, %llu could not be, %llu of PACK and SPREAD missed\n",
+           (unsigned long long)found, (unsigned long long)none, (unsigned long long)missed);
+    CHECK(found > 500 && none > 100 && missed * 20 < found);
+}
+
+TEST(bundles_keep_together_or_apart) {
+    struct bundles x;
+    for (uint32_t strategy = 0; strategy < 2; strategy++) {
+        x = (struct bundles){0};
+        for (uint32_t k = 0; k < 4; k++) x.room[k].amount[0] = k == 2 ? 3 : 4;
+        for (uint32_t i = 0; i < 3; i++) {
+            x.bundle[i].amount[0] = 1;
+            x.at[i] = SK_NO_NODE;
+            for (uint32_t k = 0; k < 4; k++) x.may[i][k] = true;
+        }
+        struct sk_bundles b = {.bundle = x.bundle,
+                               .n = 3,
+                               .strategy = strategy,
+                               .room = x.room,
+                               .n_nodes = 4,
+                               .may = may,
+                               .ctx = &x,
+                               .at = x.at};
+        CHECK(sk_bundles_place(&b));
+        if (strategy == SK_GROUP_PACK) CHECK(x.at[0] == 2 && x.at[1] == 2 && x.at[2] == 2);
+        else CHECK(x.at[0] != x.at[1] && x.at[1] != x.at[2] && x.at[0] != x.at[2]);
     }
 }
 
@@ -223,6 +353,43 @@ TEST(cluster_messages_with_bytes_apart) {
             sk_outbox_free(&a);
         }
     }
+}
+
+TEST(cluster_messages_of_groups_round_trip) {
+    struct sk_res bundles[2] = {{.amount = {7}}, {.amount = {0, 9}}};
+    struct sk_cmsg m = {.type = SK_CMSG_GROUP,
+                        .group = {.id = 41,
+                                  .n = 2,
+                                  .strategy = SK_GROUP_SPREAD,
+                                  .bundles = {bundles, sizeof bundles},
+                                  .here = {"\1\0", 2}}},
+                   back;
+    struct sk_outbox o = {0};
+    uint64_t body;
+    uint32_t type;
+    CHECK_OK(sk_cmsg_put(&o, &m, NULL));
+    sk_cmsg_head(o.p, &body, &type);
+    CHECK_OK(sk_cmsg_read(type, (struct sk_bytes){o.p + SK_CMSG_HEAD, body}, &back, NULL));
+    CHECK(back.type == SK_CMSG_GROUP && back.group.id == 41 && back.group.n == 2 &&
+          back.group.strategy == SK_GROUP_SPREAD);
+    CHECK(!memcmp(back.group.bundles.p, bundles, sizeof bundles));
+    CHECK(!memcmp(back.group.here.p, "\1\0", 2));
+    for (uint64_t n = 0; n + 8 <= body; n++) /* no prefix of it can be read */
+        CHECK_EQ(sk_cmsg_read(type, (struct sk_bytes){o.p + SK_CMSG_HEAD, n}, &back, NULL),
+                 SK_ECORRUPT);
+    for (uint32_t i = 0; i < 4; i++) { /* nor one that contradicts itself */
+        struct sk_cmsg bad = m;
+        if (i == 0) bad.group.n = 0;
+        if (i == 1) bad.group.n = UINT32_MAX;
+        if (i == 2) bad.group.here.n = 1;
+        if (i == 3) bad.group.id = 0;
+        o.n = 0;
+        CHECK_OK(sk_cmsg_put(&o, &bad, NULL));
+        sk_cmsg_head(o.p, &body, &type);
+        CHECK_EQ(sk_cmsg_read(type, (struct sk_bytes){o.p + SK_CMSG_HEAD, body}, &back, NULL),
+                 SK_ECORRUPT);
+    }
+    sk_outbox_free(&o);
 }
 
 TEST(cluster_messages_of_drains_round_trip) {

@@ -1,6 +1,7 @@
-"""Placement groups: resources that are reserved together, as bundles. There is one node, so
-STRICT_SPREAD of several bundles waits for ever, and the other strategies do the same. The engine
-manages the groups (src/engine/groups.h); this module has the names and checks."""
+"""Placement groups: resources that are reserved together, as bundles. On one node STRICT_SPREAD of
+several bundles waits for ever, and the other strategies do the same; over several nodes they differ,
+and a group that a task makes is reserved on the task's node. The engine manages the groups
+(src/engine/groups.h); this module has the names and checks."""
 
 from __future__ import annotations
 
@@ -125,12 +126,14 @@ def placement_group(
     if not isinstance(name, str):
         raise TypeError(f"name must be a str, not {type(name)}")
     _job.ensure()
-    for selector in bundle_label_selector or ():
+    selectors = bundle_label_selector or []
+    for selector in selectors:
         why = _labels.unfit_here(selector)
         if why is not None:
             raise TaskUnschedulableError(why)
     given = [{k: v for k, v in b.items() if k != "object_store_memory"} for b in bundles]
-    number, _ = _skate.pg_create(given, strategy, name or None, _job.namespace())
+    nodes = [_labels.where(None, selector) for selector in selectors]
+    number, _ = _skate.pg_create(given, strategy, name or None, _job.namespace(), nodes)
     return PlacementGroup(
         ids.PlacementGroupID._of(number),
         [{k: float(v) for k, v in b.items() if v} for b in bundles],
@@ -152,23 +155,31 @@ def get_placement_group(placement_group_name: str) -> PlacementGroup:
     for r in _rows():
         if r[1] == placement_group_name and r[2] == _job.namespace():
             return PlacementGroup(ids.PlacementGroupID._of(r[0]), [_plain(b) for b in r[5]])
+    more = (
+        "; on a node, only groups that its tasks have made have names: pass the group to the task"
+    )
     raise ValueError(
-        f"Failed to look up placement group {placement_group_name!r}: namespace {_job.namespace()!r} has none of that name"
+        f"Failed to look up placement group {placement_group_name!r}: namespace {_job.namespace()!r} has none of that name{more if _labels.on_node() else ''}"
     )
 
 
 def placement_group_table(placement_group: PlacementGroup | None = None) -> dict[str, Any]:
-    """The engine's record of a group: name, bundles, strategy, state (PENDING, CREATED, REMOVED).
-    Without a group: a dict of all groups by hexadecimal id."""
+    """The engine's record of a group: name, bundles, strategy, state (PENDING, CREATED, RESCHEDULING,
+    REMOVED). Without a group: a dict of all groups by hexadecimal id. In a task on one of several
+    nodes: of the bundles that are on this node."""
 
     def tell(r):
+        own = None if _job.on_nodes() else _labels.node_id()
+        state = "CREATED" if r[4] else "PENDING" if r[6] < 0 else "RESCHEDULING"
         return {
             "placement_group_id": ids.PlacementGroupID._of(r[0]).hex(),
             "name": r[1],
             "bundles": {i: _plain(b) for i, b in enumerate(r[5])},
-            "bundles_to_node_id": {i: ids.NODE.hex() if r[4] else "" for i in range(len(r[5]))},
+            "bundles_to_node_id": {
+                i: (own or ids.NodeID._of(n)).hex() if n else "" for i, n in enumerate(r[7])
+            },
             "strategy": r[3],
-            "state": "CREATED" if r[4] else "PENDING",
+            "state": state,
             "stats": {
                 "end_to_end_creation_latency_ms": max(r[6], 0) * 1e3,
                 "scheduling_state": "FINISHED" if r[4] else "QUEUED",
@@ -180,6 +191,10 @@ def placement_group_table(placement_group: PlacementGroup | None = None) -> dict
     r = _row(placement_group)
     if r is not None:
         return tell(r)
+    if not _job.is_own(placement_group._number):
+        raise ValueError(
+            f"placement_group_table: this process does not know of {placement_group}: it was removed, or none of its bundles is on this node; ask where the group was made"
+        )
     bundles = dict(enumerate(placement_group.bundle_cache or []))
     return {
         "placement_group_id": placement_group.id.hex(),

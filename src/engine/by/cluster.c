@@ -528,6 +528,17 @@ static void g_env(void *ctx, uint32_t number, struct sk_bytes env) {
     (void)unlock(c, SK_OK, false);
 }
 
+static sk_rc g_group(void *ctx, uint64_t id, const struct sk_group_spec *s, struct sk_err *err) {
+    struct sk_cluster *c = lock(ctx);
+    return unlock(c, sk_book_group(c->book, id, s, err), false); /* poll, which follows, sends it */
+}
+
+static void g_group_end(void *ctx, uint64_t id) {
+    struct sk_cluster *c = lock(ctx);
+    sk_book_group_end(c->book, id);
+    (void)unlock(c, SK_OK, false);
+}
+
 static sk_rc g_submit(void *ctx, const struct sk_guest_task *t, struct sk_err *err) {
     struct sk_cluster *c = lock(ctx);
     return unlock(c, sk_book_submit(c->book, t, err), false); /* poll, which follows, sends it */
@@ -772,6 +783,8 @@ static const struct sk_guest_ops guest_ops = {
     .fetch = g_fetch,
     .let_go = g_let_go,
     .drop = g_drop,
+    .group = g_group,
+    .group_end = g_group_end,
     .join = g_join,
     .drain = g_drain,
     .give_up = g_give_up,

@@ -2,8 +2,8 @@
  * (guest.h; those in Python come through py/guest/guest.c). This file has the public calls;
  * objects, tasks and the thread that talks to the guest are in engine/guest/.
  *
- * Not here: placement groups, and rows of state of a guest that does not tell any: these side
- * tables are NULL. Calls only queue orders; the one call that enters the guest is `get` of a value
+ * Not here: placement groups and rows of state of a guest that has none: these side tables are
+ * NULL. Calls only queue orders; the one call that enters the guest is `get` of a value
  * that lies with the guest. So a thread that holds a lock of the guest's language, or waits for
  * one, may make any other call. Cost: what the guest takes, and about 1 us a call besides. */
 #include <stdlib.h>
@@ -391,6 +391,32 @@ static sk_rc op_actor_leave(struct sk_engine *e, struct sk_err *err) {
     return SK_ERR(err, SK_EINVAL, "this process runs no actor");
 }
 
+/* ---- groups.h -------------------------------------------------------------------------------- */
+
+static sk_rc op_group_create(struct sk_engine *e, const struct sk_group_spec *s, uint64_t *out,
+                             sk_oid *ready, struct sk_err *err) {
+    struct sk_ghost *x = of(e);
+    sk_rc rc = begin(x, err);
+    if (rc == SK_OK) rc = sk_ggroup_create(x, s, out, ready, err);
+    return end(x, rc);
+}
+static sk_rc op_group_remove(struct sk_engine *e, uint64_t group, struct sk_err *err) {
+    struct sk_ghost *x = of(e);
+    sk_rc rc = begin(x, err);
+    if (rc == SK_OK) rc = sk_ggroup_remove(x, group, err);
+    /* what the group had is free when this call is over */
+    for (uint64_t mine = x->n_ordered; rc == SK_OK && x->n_carried < mine;)
+        rc = await_change_unlocked(x, INT64_MAX, err);
+    return end(x, rc);
+}
+static size_t op_groups(struct sk_engine *e, void *buf, size_t cap) {
+    struct sk_ghost *x = of(e);
+    pthread_mutex_lock(&x->mu);
+    size_t n = sk_ggroups_write(x, buf, cap);
+    pthread_mutex_unlock(&x->mu);
+    return n;
+}
+
 /* ---- watch.h --------------------------------------------------------------------------------- */
 
 static sk_rc op_watch(struct sk_engine *e, sk_oid o, sk_tid stream, struct sk_watch *w,
@@ -471,6 +497,8 @@ static const struct sk_custom_ops custom = {
     .index = op_res_index, .more = op_more, .more_read = op_more_read};
 static const struct sk_actors_ops actors = {
     .find = op_actor_find, .names = op_actor_names, .leave = op_actor_leave};
+static const struct sk_groups_ops groups = {
+    .create = op_group_create, .remove = op_group_remove, .list = op_groups};
 static const struct sk_watch_ops watch = {.add = op_watch, .remove = op_unwatch};
 static const struct sk_envs_ops envs = {.define = op_env_define};
 static const struct sk_wheres_ops wheres = {.define = op_where_define};
@@ -513,6 +541,7 @@ static void forget(struct sk_ghost *x) {
         sk_gval_unref(x, x->orders.p[i].val);
     }
     sk_gref_forget(x);
+    sk_ggroups_free(x);
     for (uint32_t i = 0; sk_map_next(&x->fns, &i, &key, &val);) sk_free(val);
     for (uint32_t i = 0; sk_map_next(&x->streams, &i, &key, &val);) sk_gstream_free(x, val);
     sk_own_destroy(x->own);
@@ -575,6 +604,7 @@ static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **ou
                               .watch = &watch,
                               .state = conf->guest->ops->ask ? &sk_gtold_state : NULL,
                               .usage = conf->guest->ops->ask ? &sk_gtold_usage : NULL,
+                              .groups = conf->guest->ops->group ? &groups : NULL,
                               .actors = conf->guest->actors ? &actors : NULL,
                               .envs = conf->guest->ops->env ? &envs : NULL,
                               .wheres = conf->guest->wheres ? &wheres : NULL,
@@ -590,6 +620,8 @@ static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **ou
     sk_list_init(&x->waiting);
     sk_list_init(&x->told);
     sk_list_init(&x->actor_names);
+    sk_list_init(&x->groups);
+    sk_list_init(&x->group_names);
     sk_map_init(&x->fns, TAG);
     sk_map_init(&x->tasks, TAG);
     sk_map_init(&x->actors, TAG);

@@ -16,6 +16,7 @@
 #include "engine/cluster/tell.h"
 #include "base/clock.h"
 #include "engine/envs.h"
+#include "engine/groups.h"
 #include "engine/host.h"
 #include "engine/inner.h"
 #include "engine/streams.h"
@@ -105,8 +106,7 @@ struct aqueued { /* one of the two */
 };
 
 struct ashape {
-    struct sk_res need;
-    uint32_t env;
+    struct sk_need need; /* with the driver's number of the environment */
     sk_shape shape;
 };
 
@@ -231,19 +231,49 @@ static void task_fail(struct sk_agent *a, struct atask *t, sk_rc code, const cha
     task_free(a, t);
 }
 
-static sk_rc shape_of(struct sk_agent *a, const struct sk_res *need, uint32_t env, sk_shape *out,
+static sk_rc shape_of(struct sk_agent *a, const struct sk_cmsg *m, sk_shape *out,
                       struct sk_err *err) {
-    for (uint32_t i = 0; i < a->shapes.n; i++)
-        if (a->shapes.p[i].env == env && !memcmp(&a->shapes.p[i].need, need, sizeof *need)) {
+    struct sk_need n = {.res = m->run.need,
+                        .group = m->run.pg,
+                        .bundle = (int32_t)m->run.bundle,
+                        .env = m->run.env,
+                        .capture = m->run.capture};
+    /* a group comes and goes, and the engine has the shapes of those that are there */
+    for (uint32_t i = 0; !n.group && i < a->shapes.n; i++)
+        if (a->shapes.p[i].need.env == n.env &&
+            !memcmp(&a->shapes.p[i].need.res, &n.res, sizeof n.res)) {
             *out = a->shapes.p[i].shape;
             return SK_OK;
         }
-    struct sk_need n = {.res = *need};
-    if (env) n.env = (uint32_t)(uintptr_t)sk_map_get(&a->envs, env);
-    if (env && !n.env) return SK_ERR(err, SK_ENOSYS, "this node has no environments of tasks");
+    struct ashape made = {.need = n};
+    if (n.env) n.env = (uint32_t)(uintptr_t)sk_map_get(&a->envs, n.env);
+    if (made.need.env && !n.env)
+        return SK_ERR(err, SK_ENOSYS, "this node has no environments of tasks");
     SK_TRY(a->e->ops->shape(a->e, &n, out, err));
-    (void)!sk_vec_push(&a->shapes, TAG, (struct ashape){*need, env, *out}); /* else asked again */
+    made.shape = *out;
+    if (!n.group) (void)!sk_vec_push(&a->shapes, TAG, made); /* else asked again */
     return SK_OK;
+}
+
+/* Reserves the bundles of a placement group that are here. What fails here, tasks that come for
+ * them say. */
+static void group(struct sk_agent *a, const struct sk_cmsg *m) {
+    uint32_t n = m->group.n;
+    struct sk_res *bundles = sk_memdup(TAG, m->group.bundles.p, m->group.bundles.n);
+    bool *elsewhere = sk_calloc(TAG, n);
+    uint64_t id;
+    sk_oid ready;
+    if (!bundles || !elsewhere) abort();
+    for (uint32_t i = 0; i < n; i++) elsewhere[i] = !((const uint8_t *)m->group.here.p)[i];
+    struct sk_group_spec s = {.id = m->group.id,
+                              .bundles = bundles,
+                              .n = n,
+                              .strategy = m->group.strategy,
+                              .elsewhere = elsewhere};
+    if (a->e->groups) (void)!a->e->groups->create(a->e, &s, &id, &ready, NULL);
+    a->n_runs++;
+    sk_free(bundles);
+    sk_free(elsewhere);
 }
 
 /* Makes the arguments of a task. Objects that are made for it are in t->own. */
@@ -370,7 +400,7 @@ static sk_rc give(struct sk_agent *a, struct atask *t, struct sk_arg *args, stru
         s.actor = t->actor->aid;
         return a->e->ops->submit(a->e, &s, &t->first, &t->tid, err);
     }
-    SK_TRY(shape_of(a, &m->run.need, m->run.env, &s.shape, err));
+    SK_TRY(shape_of(a, m, &s.shape, err));
     if (!t->is_init) return a->e->ops->submit(a->e, &s, &t->first, &t->tid, err);
     struct aactor *x = sk_calloc(TAG, sizeof *x);
     if (!x) return SK_ERR(err, SK_ENOMEM, "actor");
@@ -1192,6 +1222,10 @@ sk_rc sk_agent_message(struct sk_agent *a, uint32_t from, const struct sk_cmsg *
     case SK_CMSG_ENV: env(a, m); return SK_OK;
     case SK_CMSG_RUN: return run(a, m, err);
     case SK_CMSG_CANCEL: cancel(a, m); return SK_OK;
+    case SK_CMSG_GROUP: group(a, m); return SK_OK;
+    case SK_CMSG_UNGROUP:
+        if (a->e->groups) (void)!a->e->groups->remove(a->e, m->end.id, NULL);
+        return SK_OK;
     case SK_CMSG_TAKEN: {
         struct atask *t = sk_map_get(&a->tasks, m->taken.task);
         if (t) were_taken(a, t, m->taken.n);

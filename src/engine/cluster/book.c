@@ -59,6 +59,7 @@ sk_rc sk_book_joined(struct sk_book *b, const struct sk_cmsg *w, struct sk_bytes
         sk_bnode_send(n, &m);
     }
     *number = n->number;
+    b->n_freed++;
     return SK_OK;
 }
 
@@ -112,6 +113,7 @@ void sk_book_lost(struct sk_book *b, uint32_t number, const char *why) {
         sk_bval_not_at(b, v, number);
         if (had && !sk_bval_there(v) && !sk_vec_push(&lost, TAG, key)) abort();
     }
+    sk_bgroups_off(b, n);
     SK_ASSERT(!n->n_moving && !n->coming);
     n->draining = false;
     sk_vec_free(&n->leaving);
@@ -223,6 +225,7 @@ sk_rc sk_book_message(struct sk_book *b, uint32_t number, const struct sk_cmsg *
         n->disk_limit = m->state.disk_limit_bytes;
         n->load = m->state.load;
         n->arrived = 0;
+        b->n_freed++;
         return SK_OK;
     case SK_CMSG_BROUGHT: sk_bdrain_brought(b, n, m); return SK_OK;
     case SK_CMSG_MISSING: unread(b, n, m); return SK_OK;
@@ -253,6 +256,7 @@ void sk_book_launch(struct sk_book *b) {
     sk_brefs_launch(b);
     while (more) {
         while (b->recheck) sk_btasks_recheck(b);
+        sk_bgroups_step(b);
         more = sk_bdrain_step(b);
         sk_btasks_send(b);
     }
@@ -351,6 +355,7 @@ sk_rc sk_book_create(struct sk_book **out, uint64_t lineage_bytes, struct sk_err
     sk_map_init(&b->actors, TAG);
     sk_map_init(&b->values, TAG);
     sk_map_init(&b->asked, TAG);
+    sk_list_init(&b->groups);
     sk_list_init(&b->blocked);
     sk_list_init(&b->todo);
     b->next_seq = 1;
@@ -385,6 +390,7 @@ void sk_book_destroy(struct sk_book *b) {
     }
     sk_brefs_free(b);
     sk_btold_free(b);
+    sk_bgroups_free(b);
     for (uint32_t i = 0; sk_map_next(&b->values, &i, &key, &val);) {
         struct sk_bval *v = val;
         sk_bblob_unref(v->blob);
@@ -491,15 +497,16 @@ bool sk_book_check(const struct sk_book *b) {
         SK_LIST_EACH (it, &n->sent) {
             const struct sk_btask *t = sk_container_of(it, struct sk_btask, link);
             good = good && t->node == n->number && t->state == SK_B_SENT;
-            if (!t->actor) cpu += b->shapes.p[t->shape]->need.amount[0];
+            if (!t->actor && !b->shapes.p[t->shape]->group)
+                cpu += b->shapes.p[t->shape]->need.amount[0];
         }
         for (uint32_t k = 0; sk_map_next(&b->actors, &k, &key, &val);) {
             const struct sk_bactor *a = val;
-            if (a->node == n->number && !a->gone)
+            if (a->node == n->number && !a->gone && !b->shapes.p[a->init->shape]->group)
                 cpu += b->shapes.p[a->init->shape]->need.amount[0];
         }
-        good = good && cpu == n->used.amount[0];
+        good = good && cpu + n->reserved.amount[0] == n->used.amount[0];
     }
     sk_map_deinit(&refs);
-    return good && sk_bdrain_check(b);
+    return good && sk_bdrain_check(b) && sk_bgroups_check(b);
 }

@@ -20,6 +20,9 @@
  *     that need what it makes may have them all, and it ends when nothing is left to be made again.
  *  6. A node that drains gets no new task, and nothing of it runs twice, unless the node is lost
  *     before it is empty.
+ *  7. The bundles of a placement group are reserved together, or none is. Those of a lost or
+ *     draining node are reserved again elsewhere when there is room; tasks of the group wait
+ *     meanwhile, or go to its other bundles. Tasks of a group that is gone fail with SK_EGROUP.
  *
  * Thread-safety: none; the caller's lock guards it. */
 #ifndef SK_CLUSTER_BOOK_H
@@ -28,6 +31,7 @@
 #include <stdatomic.h>
 
 #include "engine/cluster/msg.h"
+#include "engine/groups.h"
 #include "engine/guest.h"
 
 struct sk_book;
@@ -91,6 +95,11 @@ void sk_book_fetch_begin(struct sk_bval *v);
 sk_rc sk_book_fetch(struct sk_book *b, struct sk_bval *v, struct sk_bblob **out,
                     struct sk_err *err) SK_MUST_USE;
 void sk_book_fetch_end(struct sk_bval *v);
+
+/* Makes a placement group; news say where its bundles are. */
+sk_rc sk_book_group(struct sk_book *b, uint64_t id, const struct sk_group_spec *s,
+                    struct sk_err *err) SK_MUST_USE;
+void sk_book_group_end(struct sk_book *b, uint64_t id); /* nodes kill what runs in it */
 
 /* ---- references: struct sk_guest_ref_ops */
 void sk_book_hold(struct sk_book *b, uint64_t id);

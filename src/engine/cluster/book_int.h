@@ -70,6 +70,7 @@ struct sk_btask {
     char *name;
     struct sk_bactor *actor;
     uint32_t n_returns, n_args, max_calls, group, env, wish, shape;
+    uint32_t bundle;          /* of a task in a placement group that was sent */
     uint32_t window, n_taken; /* of a stream: as in RUN */
     int32_t retries;          /* left */
     struct sk_barg *args;
@@ -107,9 +108,31 @@ struct sk_bactor {
     bool gone;
 };
 
+struct sk_bgroup {       /* a placement group */
+    struct sk_list link; /* in b->groups, the oldest first */
+    uint64_t id;
+    uint32_t n, strategy, n_missing; /* n_missing: bundles that have no node */
+    SK_VEC(uint32_t) told;           /* nodes that know the group */
+    struct {
+        struct sk_res total;
+        struct sk_res used; /* by tasks and actors that were sent to it, where it is now */
+        struct sk_res kept; /* of `used`: what actors have */
+        uint32_t node;      /* 0: none */
+        uint32_t where;     /* number in b->envs; 0: any node */
+    } b[];
+};
+
+static inline struct sk_bgroup *sk_bgroup_in(struct sk_list *it) {
+    return sk_container_of(it, struct sk_bgroup, link);
+}
+
 struct sk_bshape {
     struct sk_res need;
     bool keeps;
+    uint64_t group; /* a placement group, maybe one that is gone; 0: none */
+    int32_t bundle; /* -1: any */
+    bool capture;
+    uint32_t n_tasks; /* that have this shape; at 0 that of a group is used anew */
     uint32_t where, where_flags, n_choices; /* where: number in b->envs, or 0 */
     /* with a where: index: node - 1; the first choice that the node fulfils, UINT32_MAX: none */
     SK_VEC(uint32_t) rank;
@@ -127,6 +150,9 @@ struct sk_bnode {
     struct sk_bytes labels;
     uint64_t spread; /* as in struct sk_which_node */
     struct sk_res total, used, free;
+    /* of `used`: what bundles of groups have, and what actors have that are in no group; and what
+     * is being saved up for a group that waits (within a launch) */
+    struct sk_res reserved, kept, saved;
     /* What is free on the node although `used` may say that it is full, since tasks there wait for
      * objects (they, or others, may be what these tasks wait for); 0: not known. n_runs: number of
      * RUN that were sent. */
@@ -185,6 +211,11 @@ struct sk_book {
     struct sk_map fns, tasks, seqs, actors, values;
     struct sk_map asked; /* object of a node that the host holds -> struct basked (refs.c) */
     uint32_t n_wanted;   /* lent objects that are wanted */
+    struct sk_list groups;
+    uint32_t n_groups_wait; /* that have bundles without a node */
+    /* What groups may have has become more (n_freed counts), or another group waits; what they were
+     * tried with last. */
+    uint64_t n_freed, n_tried;
     struct sk_list blocked;
     struct sk_list todo; /* blocked tasks that are looked at; the end of one may take others out */
     struct sk_lineage *lineage;
@@ -203,6 +234,17 @@ static inline struct sk_bval *sk_bval_of(const struct sk_book *b, uint64_t id) {
     return sk_map_get(&b->values, id);
 }
 static inline bool sk_bval_there(const struct sk_bval *v) { return v->mine || v->node; }
+static inline void sk_res_add(struct sk_res *to, const struct sk_res *r, int sign) {
+    for (int i = 0; i < SK_RES_MAX; i++) to->amount[i] += sign * r->amount[i];
+}
+/* What is in use on a node: no more than what it last said, if that is known. */
+static inline struct sk_res sk_bnode_used(const struct sk_bnode *n) {
+    struct sk_res used = n->used;
+    for (int k = 0; k < SK_RES_MAX; k++)
+        if (n->idle.amount[k] > 0)
+            used.amount[k] = SK_MIN(used.amount[k], n->total.amount[k] - n->idle.amount[k]);
+    return used;
+}
 /* Writes a message to a node that is alive. No memory: the process aborts, since a task or a value
  * would be lost for ever. */
 void sk_bnode_send(struct sk_bnode *n, const struct sk_cmsg *m);
@@ -271,6 +313,25 @@ sk_rc sk_btold_message(struct sk_book *b, const struct sk_bnode *n, const struct
                        struct sk_err *err);
 void sk_btold_lost(struct sk_book *b, uint32_t node); /* nothing of it is waited for any more */
 void sk_btold_free(struct sk_book *b);
+/* ---- groups.c */
+/* Reserves bundles where there is room for all that a group lacks, and saves room up for the oldest
+ * group that could have them. */
+void sk_bgroups_step(struct sk_book *b);
+/* The node is lost, or is draining: its bundles have no node any more. */
+void sk_bgroups_off(struct sk_book *b, struct sk_bnode *n);
+void sk_bgroups_free(struct sk_book *b);
+bool sk_bgroups_check(const struct sk_book *b); /* a part of sk_book_check */
+
+/* ---- which/in_group.c */
+struct sk_bgroup *sk_bgroup_of(const struct sk_book *b, uint64_t id); /* NULL: it is gone */
+/* The node for a task in a group, and the bundle; NULL: none may have it now. b->which says where
+ * its arguments are. */
+struct sk_bnode *sk_bgroup_node(struct sk_book *b, const struct sk_bgroup *g,
+                                const struct sk_btask *t, const struct sk_which_task *w,
+                                uint32_t *bundle);
+/* Notes that a task takes what it needs from its bundle (sign 1), or gives it back (-1). */
+void sk_bgroup_take(struct sk_bgroup *g, const struct sk_btask *t, uint32_t node,
+                    const struct sk_res *need, int sign);
 
 /* ---- drain.c */
 void sk_bdrain_brought(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m);

@@ -21,6 +21,7 @@ sk_rc sk_book_drain(struct sk_book *b, uint32_t number, struct sk_err *err) {
     if (!n || !n->alive) return SK_ERR(err, SK_ENOENT, "there is no node %u, or no more", number);
     if (n->draining) return SK_OK;
     n->draining = true;
+    sk_bgroups_off(b, n);
     for (uint32_t i = 0; sk_map_next(&b->values, &i, &key, &val);)
         sk_bval_leave(b, (struct sk_bval *)val);
     (void)sk_bdrain_step(b); /* the next launch goes on */

@@ -78,6 +78,9 @@ static void write_run(struct sk_wr *w, const struct sk_cmsg *m) {
     sk_wr_u32(w, m->run.env);
     sk_wr_u32(w, (uint32_t)m->run.max_task_retries);
     res(w, &m->run.need);
+    sk_wr_u64(w, m->run.pg);
+    sk_wr_u32(w, m->run.bundle);
+    sk_wr_u32(w, m->run.capture);
     bytes(w, m->run.groups);
     bytes(w, m->run.name);
     sk_wr_align(w, 8);
@@ -101,6 +104,9 @@ static void read_run(struct sk_rd *r, struct sk_cmsg *m) {
     m->run.env = sk_rd_u32(r);
     m->run.max_task_retries = (int32_t)sk_rd_u32(r);
     m->run.need = read_res(r);
+    m->run.pg = sk_rd_u64(r);
+    m->run.bundle = sk_rd_u32(r);
+    m->run.capture = sk_rd_u32(r);
     m->run.groups = sk_rd_bytes(r);
     m->run.name = sk_rd_bytes(r);
     sk_rd_align(r, 8);
@@ -350,6 +356,24 @@ static void read_told(struct sk_rd *r, struct sk_cmsg *m) {
     m->told.bytes = sk_rd_bytes(r);
 }
 
+static void write_group(struct sk_wr *w, const struct sk_cmsg *m) {
+    sk_wr_u64(w, m->group.id);
+    sk_wr_u32(w, m->group.n);
+    sk_wr_u32(w, m->group.strategy);
+    bytes(w, m->group.bundles);
+    bytes(w, m->group.here);
+}
+
+static void read_group(struct sk_rd *r, struct sk_cmsg *m) {
+    m->group.id = sk_rd_u64(r);
+    m->group.n = sk_rd_u32(r);
+    m->group.strategy = sk_rd_u32(r);
+    m->group.bundles = sk_rd_bytes(r);
+    m->group.here = sk_rd_bytes(r);
+    r->bad = r->bad || !m->group.n || m->group.here.n != m->group.n || !m->group.id ||
+             m->group.bundles.n != m->group.n * sizeof(struct sk_res);
+}
+
 static void write_body(struct sk_wr *w, const struct sk_cmsg *m) {
     switch (m->type) {
     case SK_CMSG_HELLO: write_hello(w, m); break;
@@ -383,6 +407,7 @@ static void write_body(struct sk_wr *w, const struct sk_cmsg *m) {
     case SK_CMSG_ENDED:
     case SK_CMSG_KILL:
     case SK_CMSG_STOP:
+    case SK_CMSG_UNGROUP:
         sk_wr_u64(w, m->end.id);
         sk_wr_u32(w, m->end.flags);
         break;
@@ -441,6 +466,7 @@ static void write_body(struct sk_wr *w, const struct sk_cmsg *m) {
         break;
     case SK_CMSG_ASK:
     case SK_CMSG_TOLD: write_told(w, m); break;
+    case SK_CMSG_GROUP: write_group(w, m); break;
     }
 }
 
@@ -518,6 +544,7 @@ static void read_body(struct sk_rd *r, struct sk_cmsg *m) {
     case SK_CMSG_ENDED:
     case SK_CMSG_KILL:
     case SK_CMSG_STOP:
+    case SK_CMSG_UNGROUP:
         m->end.id = sk_rd_u64(r);
         m->end.flags = sk_rd_u32(r);
         break;
@@ -579,6 +606,7 @@ static void read_body(struct sk_rd *r, struct sk_cmsg *m) {
         break;
     case SK_CMSG_ASK:
     case SK_CMSG_TOLD: read_told(r, m); break;
+    case SK_CMSG_GROUP: read_group(r, m); break;
     default: r->bad = true;
     }
 }

@@ -6,7 +6,8 @@
  * as its frame.
  *
  *     both ways        HELLO, WELCOME, BEAT, BYE
- *     driver -> node   PEER, ENV, RUN, CANCEL, END_ACTOR, PUT, DROP, FETCH, BRING, TAKEN, ASK
+ *     driver -> node   PEER, ENV, RUN, CANCEL, END_ACTOR, PUT, DROP, FETCH, BRING, TAKEN, GROUP,
+ *                      UNGROUP, ASK
  *     node -> driver   EVENT, VALUE, STATE, MISSING, BROUGHT, WANT, PRINTS, TOLD
  *     references       DEFINE, HOLD, UNHOLD, THERE, CALL, ENDED, KILL, STOP: both ways between a
  *                      driver and a node
@@ -93,8 +94,10 @@ enum sk_cmsg_type {
     SK_CMSG_TOLD,
     SK_CMSG_YIELD,
     SK_CMSG_TOOK,
+    SK_CMSG_GROUP,
+    SK_CMSG_UNGROUP,
 };
-#define SK_CMSG_LAST SK_CMSG_TOOK
+#define SK_CMSG_LAST SK_CMSG_UNGROUP
 
 enum { SK_ROLE_DRIVER = 1, SK_ROLE_NODE = 2 };
 /* Times of nodes are in 0 .. SK_CMSG_NS_MAX, so that sums and differences of two cannot overflow.
@@ -180,12 +183,15 @@ struct sk_cmsg {
              * aligned */
             int32_t max_task_retries;
             struct sk_bytes groups;
-            struct sk_res need;   /* of a call of an actor: nothing */
+            struct sk_res need; /* of a call of an actor: nothing */
+            /* as in sk_need: placement group (0: none), bundle (a number), capture */
+            uint64_t pg;
+            uint32_t bundle, capture;
             struct sk_bytes name; /* empty: that of the function */
             uint32_t n_args;
             struct sk_bytes args; /* read by sk_cmsg_arg_next */
         } run;
-        struct { /* CANCEL, END_ACTOR, HOLD, UNHOLD, WANT, ENDED, KILL, STOP */
+        struct { /* CANCEL, END_ACTOR, HOLD, UNHOLD, WANT, ENDED, KILL, STOP, UNGROUP */
             uint64_t id;
             uint32_t flags;
         } end;
@@ -230,8 +236,8 @@ struct sk_cmsg {
             struct sk_res free;
             uint64_t resident_bytes, disk_bytes, promised_bytes, disk_limit_bytes;
             struct sk_load load; /* without `sent` */
-            /* number of RUN that had come by then; 0: some of these tasks wait for arguments, so
-             * what is free is theirs */
+            /* number of RUN and GROUP that had come by then; 0: some of these tasks wait for
+             * arguments, so what is free is theirs */
             uint64_t n_runs;
         } state;
         struct {
@@ -289,6 +295,13 @@ struct sk_cmsg {
             uint32_t to; /* 1: stdout, 2: stderr */
             struct sk_bytes text;
         } prints;
+        struct { /* a placement group, of which bundles are reserved here; the same again for more
+                  */
+            uint64_t id;
+            uint32_t n, strategy;
+            struct sk_bytes bundles; /* n of struct sk_res, maybe not aligned */
+            struct sk_bytes here;    /* n bytes: 1 if this node has the bundle */
+        } group;
         /* TAKEN, TOOK: of a stream with a window: how many yields were taken so far; UINT32_MAX:
          * nobody reads it any more. task: of TOOK: the name of the stream's end */
         struct {

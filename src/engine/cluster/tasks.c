@@ -11,33 +11,39 @@
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
-static uint32_t shape_of(struct sk_book *b, const struct sk_res *need, uint32_t where, bool keeps) {
+/* Finds the shape of a need, or makes it. Shapes of groups, of which there may be any number, are
+ * made anew when no task has them. */
+static uint32_t shape_of(struct sk_book *b, const struct sk_need *need, bool keeps) {
+    uint32_t at = b->shapes.n, where = need->where;
+    int32_t bundle = need->group ? need->bundle : 0;
     for (uint32_t i = 0; i < b->shapes.n; i++) {
         const struct sk_bshape *s = b->shapes.p[i];
-        if (s->keeps == keeps && s->where == where && !memcmp(&s->need, need, sizeof *need))
+        if (s->keeps == keeps && s->where == where && s->group == need->group &&
+            s->bundle == bundle && s->capture == (need->capture != 0) &&
+            !memcmp(&s->need, &need->res, sizeof s->need))
             return i;
+        if (s->group && !s->n_tasks) at = i;
     }
-    struct sk_bshape *s = sk_calloc(TAG, sizeof *s);
-    if (!s || !sk_vec_push(&b->shapes, TAG, s)) {
+    struct sk_bshape *s = at < b->shapes.n ? b->shapes.p[at] : sk_calloc(TAG, sizeof *s);
+    if (!s || (at == b->shapes.n && !sk_vec_push(&b->shapes, TAG, s))) {
         sk_free(s);
         return UINT32_MAX;
     }
-    s->need = *need;
-    s->keeps = keeps;
-    s->where = where;
-    s->n_choices = 1;
+    sk_vec_free(&s->rank);
+    *s = (struct sk_bshape){.need = need->res,
+                            .keeps = keeps,
+                            .where = where,
+                            .n_choices = 1,
+                            .group = need->group,
+                            .bundle = bundle,
+                            .capture = need->capture != 0};
     if (where) {
         const struct sk_bblob *x = b->envs.p[where - 1];
         s->where_flags = sk_where_flags((struct sk_bytes){x->data, x->len});
         s->n_choices = sk_where_n((struct sk_bytes){x->data, x->len});
     }
     sk_list_init(&s->ready);
-    return b->shapes.n - 1;
-}
-
-static void add(struct sk_res *to, const struct sk_res *r, int sign) {
-    SK_DCHECK(sign == 1 || sign == -1);
-    for (int i = 0; i < SK_RES_MAX; i++) to->amount[i] += sign * r->amount[i];
+    return at;
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -64,6 +70,7 @@ static void unref_arguments(struct sk_book *b, struct sk_btask *t) {
 void sk_btask_free(struct sk_book *b, struct sk_btask *t) {
     SK_ASSERT(!t->node && !t->ending);
     sk_list_del(&t->link);
+    if (t->shape != UINT32_MAX) b->shapes.p[t->shape]->n_tasks--;
     if (sk_map_get(&b->tasks, t->id) == t) sk_map_del(&b->tasks, t->id);
     sk_map_del(&b->seqs, t->seq);
     for (uint32_t i = 0; i < t->n_args; i++) sk_bblob_unref(t->args[i].blob);
@@ -109,7 +116,7 @@ sk_rc sk_book_submit(struct sk_book *b, const struct sk_guest_task *g, struct sk
         return SK_ERR(err, SK_ENOMEM, "the environment of %s", g->name);
     /* the highest bit of a value's id is that of sk_foreign_value */
     if (b->next_seq >> 39) return SK_ERR(err, SK_ERANGE, "a job has at most 2^39 tasks");
-    struct sk_res need = g->need ? g->need->res : (struct sk_res){0};
+    struct sk_need need = g->need ? *g->need : (struct sk_need){0};
     struct sk_btask *t = sk_calloc(TAG, sizeof *t);
     if (!t) return SK_ERR(err, SK_ENOMEM, "task %s", g->name);
     *t = (struct sk_btask){.id = g->task,
@@ -127,8 +134,9 @@ sk_rc sk_book_submit(struct sk_book *b, const struct sk_guest_task *g, struct sk
                            .window = g->window,
                            .wish = g->node,
                            .retries = g->max_retries,
-                           .shape = shape_of(b, &need, where, g->is_init)};
+                           .shape = shape_of(b, &need, g->is_init)};
     sk_list_init(&t->link);
+    if (t->shape != UINT32_MAX) b->shapes.p[t->shape]->n_tasks++;
     sk_rc rc = t->shape == UINT32_MAX ? SK_ERR(err, SK_ENOMEM, "shape") : fill(t, g, err);
     if (rc == SK_OK &&
         (sk_map_put(&b->seqs, t->seq, t) != SK_OK || sk_map_put(&b->tasks, t->id, t) != SK_OK))
@@ -295,6 +303,9 @@ static void send(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n) {
                                 .group = t->group,
                                 .env = t->env,
                                 .need = s->need,
+                                .pg = s->group,
+                                .bundle = t->bundle,
+                                .capture = s->capture,
                                 .name = own_name(b, t),
                                 .n_args = t->n_args,
                                 .args = {buf, w.n}}};
@@ -317,7 +328,12 @@ static void send(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n) {
         t->actor->n_sent++;
         return;
     }
-    add(&n->used, &s->need, 1);
+    if (s->group) {
+        sk_bgroup_take(sk_bgroup_of(b, s->group), t, n->number, &s->need, 1);
+        return;
+    }
+    sk_res_add(&n->used, &s->need, 1);
+    if (t->is_init) sk_res_add(&n->kept, &s->need, 1);
     if (s->where_flags & SK_WHERE_SPREAD) n->spread = ++b->n_spread;
     for (int i = 0; i < SK_RES_MAX; i++)
         n->idle.amount[i] = SK_MAX(n->idle.amount[i] - s->need.amount[i], 0);
@@ -326,7 +342,13 @@ static void send(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n) {
 /* Gives back what a task or an actor takes of a node. */
 static void give_back(struct sk_book *b, const struct sk_btask *t, uint32_t node) {
     struct sk_bnode *n = sk_bnode_of(b, node);
-    if (n) add(&n->used, &b->shapes.p[t->shape]->need, -1);
+    const struct sk_bshape *s = b->shapes.p[t->shape];
+    b->n_freed++;
+    if (n && s->group) sk_bgroup_take(sk_bgroup_of(b, s->group), t, node, &s->need, -1);
+    else if (n) {
+        sk_res_add(&n->used, &s->need, -1);
+        if (t->is_init) sk_res_add(&n->kept, &s->need, -1);
+    }
 }
 
 void sk_btask_unsend(struct sk_book *b, struct sk_btask *t) {
@@ -355,12 +377,12 @@ static void look(struct sk_book *b, const struct sk_btask *t, struct sk_which_ta
     SK_ASSERT(b->which.n == b->nodes.n);
     for (uint32_t i = 0; i < b->nodes.n; i++) {
         const struct sk_bnode *n = b->nodes.p[i];
-        b->which.p[i] =
-            (struct sk_which_node){.total = n->total, .used = n->used, .spread = n->spread};
-        for (int k = 0; k < SK_RES_MAX; k++)
-            if (n->idle.amount[k] > 0)
-                b->which.p[i].used.amount[k] =
-                    SK_MIN(n->used.amount[k], n->total.amount[k] - n->idle.amount[k]);
+        b->which.p[i] = (struct sk_which_node){
+            .total = n->total, .used = sk_bnode_used(n), .spread = n->spread};
+        sk_res_add(&b->which.p[i].used, &n->saved, 1);
+        b->which.p[i].held = n->reserved;
+        sk_res_add(&b->which.p[i].held, &n->kept, 1);
+        sk_res_add(&b->which.p[i].held, &n->saved, 1);
     }
     for (uint32_t i = 0; i < t->n_args; i++) {
         const struct sk_barg *a = &t->args[i];
@@ -373,8 +395,9 @@ static void look(struct sk_book *b, const struct sk_btask *t, struct sk_which_ta
     }
 }
 
-/* Gives the node for a task; NULL: none may have it now. */
-static struct sk_bnode *node_for(struct sk_book *b, const struct sk_btask *t, bool *never) {
+/* Gives the node for a task; NULL: none may have it now. *bundle: of its placement group. */
+static struct sk_bnode *node_for(struct sk_book *b, const struct sk_btask *t, uint32_t *bundle,
+                                 bool *never) {
     struct sk_bshape *s = b->shapes.p[t->shape];
     struct sk_which_task w = {.need = s->need,
                               .avg_ns = s->avg_ns,
@@ -383,26 +406,29 @@ static struct sk_bnode *node_for(struct sk_book *b, const struct sk_btask *t, bo
     const uint32_t *rank = s->where ? ranks(b, s) : NULL;
     bool stays = s->where_flags & SK_WHERE_STAYS;
     look(b, t, &w);
+    *never = s->group && !sk_bgroup_of(b, s->group);
+    if (*never) return NULL;
+    if (s->group) return sk_bgroup_node(b, sk_bgroup_of(b, s->group), t, &w, bundle);
     *never = true;
     for (uint32_t choice = 0; choice < s->n_choices; choice++) {
         uint32_t at = UINT32_MAX;
-        bool ever = false, stayers = false, wished = false;
+        bool later = false, wished = false; /* later: a node of this choice could have it */
         for (uint32_t i = 0; i < b->nodes.n; i++) {
             const struct sk_bnode *n = b->nodes.p[i];
             struct sk_which_node *x = &b->which.p[i];
             x->alive = n->alive && (!rank || rank[i] == choice) &&
                        (!t->node_only || (n->number == t->wish && !n->draining));
-            ever = ever || sk_which_ever(&s->need, x, 1);
+            bool can = sk_which_ever(&s->need, x, 1);
             /* while a node drains, what only it could run waits for another one to join */
+            *never = *never && !can;
             x->alive = x->alive && !n->draining;
-            stayers = stayers || sk_which_ever(&s->need, x, 1);
+            later = later || (can && x->alive);
             if (n->number == t->wish && sk_which_node(&w, x, 1) == 0) wished = true;
         }
-        *never = *never && !ever;
         if (wished) return sk_bnode_of(b, t->wish);
         if (!t->node_only) at = sk_which_node(&w, b->which.p, b->nodes.n);
         if (at != UINT32_MAX) return b->nodes.p[at];
-        if (stayers && stays) return NULL;
+        if (later && stays) return NULL;
     }
     return NULL;
 }
@@ -509,8 +535,10 @@ void sk_btasks_send(struct sk_book *b) {
             continue;
         }
         bool never = false;
-        struct sk_bnode *n = node_for(b, t, &never);
+        struct sk_bnode *n = node_for(b, t, &t->bundle, &never);
         if (n) send(b, t, n);
+        else if (never && b->shapes.p[t->shape]->group)
+            sk_btask_fail(b, t, SK_EGROUP, "its placement group was removed");
         else if (never)
             sk_btask_fail(b, t, SK_EINFEASIBLE,
                           t->node_only ? "the node where it has to run is gone, or is to go"
@@ -905,11 +933,20 @@ static void send_end(struct sk_book *b, const struct sk_bactor *a, uint32_t flag
 
 /* Starts an actor that the host has ended once more. */
 static void revive(struct sk_book *b, struct sk_bactor *a) {
-    struct sk_res need = b->shapes.p[a->init->shape]->need;
+    const struct sk_bshape *s = b->shapes.p[a->init->shape];
+    struct sk_need need = {.res = s->need,
+                           .group = s->group,
+                           .bundle = s->bundle,
+                           .where = s->where,
+                           .capture = s->capture};
     SK_ASSERT(a->ended && !a->dead && !a->node && a->init->over);
-    need.amount[SK_RES_CPU] = 0; /* see book.h */
-    uint32_t shape = shape_of(b, &need, b->shapes.p[a->init->shape]->where, true);
-    if (shape != UINT32_MAX) a->init->shape = shape;
+    need.res.amount[SK_RES_CPU] = 0; /* see book.h */
+    uint32_t shape = shape_of(b, &need, true);
+    if (shape != UINT32_MAX) {
+        b->shapes.p[a->init->shape]->n_tasks--;
+        b->shapes.p[shape]->n_tasks++;
+        a->init->shape = shape;
+    }
     a->init->attempt++;
     b->n_revived++;
     sk_btask_queue(b, a->init, true);
@@ -952,9 +989,10 @@ void sk_bactor_die(struct sk_book *b, struct sk_bactor *a, const char *why) {
 bool sk_bactor_move(struct sk_book *b, struct sk_bactor *a) {
     struct sk_bnode *n = sk_bnode_of(b, a->node);
     bool never = false;
+    uint32_t bundle;
     SK_ASSERT(n && n->draining && a->init->is_init);
     if (!a->started || a->ended || a->dead || !a->init->retries) return false;
-    a->moving = node_for(b, a->init, &never) != NULL;
+    a->moving = node_for(b, a->init, &bundle, &never) != NULL;
     if (!a->moving) flush(b, a);
     if (!a->moving || a->n_sent) return false;
     send_end(b, a, 0);

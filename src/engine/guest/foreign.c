@@ -386,6 +386,7 @@ void sk_gref_news(struct sk_ghost *x, const struct sk_guest_event *ev) {
     case SK_NEWS_NAME: sk_gname_asked(x, ev->node, w->id, w->asked); break;
     case SK_NEWS_STOPPED: stopped(x, ev->node, w); break;
     case SK_NEWS_LOST: lost(x, ev->node, w); break;
+    case SK_NEWS_GROUP: sk_ggroup_news(x, w); break;
     }
     sk_gobj_drain(x); /* watches may have had the last references */
     pthread_cond_broadcast(&x->moved);

@@ -16,8 +16,10 @@
 #include "base/containers/map.h"
 #include "base/mem.h"
 #include "base/containers/vec.h"
+#include "engine/books/group_row.h"
 #include "engine/books/names.h"
 #include "engine/engine_int.h"
+#include "engine/groups.h"
 #include "engine/guest.h"
 #include "engine/local/wire/shown.h"
 #include "engine/own/own.h"
@@ -122,6 +124,17 @@ struct sk_gstream { /* a stream without a sink; its key is the id of its task */
     uint64_t end;        /* the object that exists when it is over; 0: nobody has asked for it */
 };
 
+struct sk_ggroup {       /* a placement group */
+    struct sk_list link; /* in x->groups, the oldest first */
+    uint64_t id;         /* id + 1 is its `ready` object, which the engine holds */
+    struct sk_name *name;
+    uint32_t n, strategy;
+    bool ready; /* all bundles have a node */
+    int64_t since_ns, reserved_ns;
+    struct sk_res *bundle; /* in the same block */
+    uint32_t *node;        /* of each bundle, 0: none; the same */
+};
+
 enum sk_gorder_kind {
     SK_GORDER_DEFINE = 1,
     SK_GORDER_ENV,
@@ -130,6 +143,8 @@ enum sk_gorder_kind {
     SK_GORDER_TAKEN,
     SK_GORDER_ACTOR_END,
     SK_GORDER_DROP,
+    SK_GORDER_GROUP,
+    SK_GORDER_UNGROUP,
     /* of foreign.c */
     SK_GORDER_HOLD,
     SK_GORDER_UNHOLD,
@@ -151,7 +166,8 @@ struct sk_gorder { /* an order to the guest, carried out by the host's thread */
     sk_rc rc;              /* NAMED */
     uint64_t id;           /* id of the function, task or actor; number of the environment */
     void *handle;          /* DROP: the handle to be dropped */
-    char *name;            /* DEFINE: owned by the order, as are the bytes, also of ENV, NAMED */
+    char *name;            /* DEFINE: owned by the order, as are the bytes, also of ENV, NAMED,
+                            * GROUP */
     void *def;
     size_t def_n;
     uint32_t node;       /* THERE, YIELD, ENDED, NAMED; id is the node's name of the object */
@@ -195,6 +211,7 @@ struct sk_ghost {
     /* conf.h, named */
     void (*hook)(void *ctx, struct sk_bytes space, struct sk_bytes name);
     void *hook_ctx;
+    struct sk_list groups, group_names;
     SK_VEC(struct sk_gorder) orders;
     SK_VEC(struct sk_gout) out;
     SK_VEC(struct sk_need) shapes; /* index: shape - 1 */
@@ -210,6 +227,7 @@ struct sk_ghost {
      * the last one that the rows in `nodes` answer. */
     uint64_t ask_made, ask_done;
     struct sk_gshow show;
+    uint64_t n_ordered, n_carried; /* orders that were given, and carried out */
 };
 
 /* ---- object.c */
@@ -321,6 +339,17 @@ void sk_gname_made(struct sk_ghost *x, uint32_t node, uint64_t ask, sk_rc rc, ui
                    const char *why);
 void sk_gname_lost(struct sk_ghost *x, uint32_t node);
 void sk_gname_forget(struct sk_ghost *x);
+/* ---- group.c: placement groups */
+struct sk_ggroup *sk_ggroup_of(const struct sk_ghost *x, uint64_t id); /* NULL: there is none */
+/* create, remove and list of groups.h */
+sk_rc sk_ggroup_create(struct sk_ghost *x, const struct sk_group_spec *s, uint64_t *out,
+                       sk_oid *ready, struct sk_err *err);
+sk_rc sk_ggroup_remove(struct sk_ghost *x, uint64_t id, struct sk_err *err);
+size_t sk_ggroups_write(struct sk_ghost *x, void *buf, size_t cap);
+/* Checks a need that names a group. */
+sk_rc sk_ggroup_check(const struct sk_ghost *x, const struct sk_need *n, struct sk_err *err);
+void sk_ggroup_news(struct sk_ghost *x, const struct sk_guest_news *w);
+void sk_ggroups_free(struct sk_ghost *x);
 
 /* ---- told.c: what is told of the nodes and of what waits here (sk_guest_ops.ask) */
 extern const struct sk_state_ops sk_gtold_state;

@@ -113,6 +113,11 @@ static void carry_out(struct sk_ghost *x, struct sk_gorder *o) {
     case SK_GORDER_TAKEN: g->taken(x->g.ctx, o->id, o->flags); break;
     case SK_GORDER_ACTOR_END: g->actor_end(x->g.ctx, o->id, o->how); break;
     case SK_GORDER_DROP: g->drop(x->g.ctx, o->handle); break;
+    case SK_GORDER_GROUP: /* without memory its tasks fail, as if it had been removed */
+        (void)!g->group(x->g.ctx, o->id, o->def, &err);
+        sk_free(o->def);
+        break;
+    case SK_GORDER_UNGROUP: g->group_end(x->g.ctx, o->id); break;
     case SK_GORDER_HOLD:
     case SK_GORDER_UNHOLD:
     case SK_GORDER_THERE:
@@ -135,6 +140,10 @@ static bool carry_out_all(struct sk_ghost *x) {
     pthread_mutex_unlock(&x->mu);
     for (uint32_t i = 0; i < n; i++) carry_out(x, &now[i]);
     sk_free(now);
+    pthread_mutex_lock(&x->mu);
+    x->n_carried += n;
+    if (n) pthread_cond_broadcast(&x->moved);
+    pthread_mutex_unlock(&x->mu);
     return n > 0;
 }
 

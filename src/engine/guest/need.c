@@ -26,23 +26,27 @@ sk_rc sk_gneed_intern(struct sk_ghost *x, struct sk_bytes b, uint32_t *out, stru
     return SK_ERR(err, SK_ENOMEM, "environment of %zu bytes", b.n);
 }
 
+static bool same_need(const struct sk_need *a, const struct sk_need *b) {
+    return a->env == b->env && a->where == b->where && a->group == b->group &&
+           (!a->group || a->bundle == b->bundle) && !a->capture == !b->capture &&
+           !memcmp(&a->res, &b->res, sizeof a->res);
+}
+
 sk_rc sk_gneed_shape(struct sk_ghost *x, const struct sk_need *n, sk_shape *out,
                      struct sk_err *err) {
-    if (n->group || n->more || (n->env && !x->g.ops->env))
+    if ((n->group && !x->g.ops->group) || n->more || (n->env && !x->g.ops->env))
         return SK_ERR(err, SK_ENOSYS, "this engine has no %s",
-                      n->group ? "placement groups"
+                      n->more  ? "such resources"
                       : n->env ? "environments of tasks"
-                               : "such resources");
+                               : "placement groups");
     if (n->env > x->envs.n || n->where > x->envs.n)
         return SK_ERR(err, SK_EINVAL, "no such environment");
-    sk_rc rc = SK_ERR(err, SK_EINFEASIBLE, "there is no node");
-    for (uint32_t i = 0; rc != SK_OK && i < x->nodes.n; i++)
+    sk_rc rc =
+        n->group ? sk_ggroup_check(x, n, err) : SK_ERR(err, SK_EINFEASIBLE, "there is no node");
+    for (uint32_t i = 0; !n->group && rc != SK_OK && i < x->nodes.n; i++)
         if (x->nodes.p[i].alive) rc = sk_res_check(&n->res, &x->nodes.p[i].total, &x->names, err);
     uint32_t i = 0;
-    while (rc == SK_OK && i < x->shapes.n &&
-           (x->shapes.p[i].env != n->env || x->shapes.p[i].where != n->where ||
-            memcmp(&x->shapes.p[i].res, &n->res, sizeof n->res) != 0))
-        i++;
+    while (rc == SK_OK && i < x->shapes.n && !same_need(&x->shapes.p[i], n)) i++;
     if (rc == SK_OK && i == x->shapes.n && !sk_vec_push(&x->shapes, TAG, *n))
         rc = SK_ERR(err, SK_ENOMEM, "shape");
     if (rc == SK_OK) *out = i + 1;

@@ -49,6 +49,7 @@ void sk_gval_unref(struct sk_ghost *x, struct sk_gval *v) {
 
 void sk_ghost_order(struct sk_ghost *x, struct sk_gorder o) {
     if (!sk_vec_push(&x->orders, TAG, o)) abort();
+    x->n_ordered++;
     pthread_cond_signal(&x->todo);
 }
 

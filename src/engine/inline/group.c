@@ -25,6 +25,7 @@ sk_rc sk_inline_need(struct sk_engine *e, const struct sk_need *n, sk_shape *out
 static sk_rc create(struct sk_engine *e, const struct sk_group_spec *s, uint64_t *out,
                     sk_oid *ready, struct sk_err *err) {
     struct sk_inline *x = sk_inline_of(e);
+    if (s->id) return SK_ERR(err, SK_ENOSYS, "a group of another engine needs the local engine");
     struct sk_igroup *g = sk_calloc(TAG, sizeof *g);
     if (!g) return SK_ERR(err, SK_ENOMEM, "no memory for a placement group");
     sk_inline_lock(x);
@@ -115,11 +116,11 @@ static size_t list(struct sk_engine *e, void *buf, size_t cap) {
     sk_inline_lock(x);
     SK_LIST_EACH (it, &x->groups) {
         const struct sk_igroup *g = group_of(it);
-        sk_group_row_write(&w,
-                           (struct sk_group_row){.id = g->id,
-                                                 .strategy = g->strategy,
-                                                 .reserved_ns = g->place->ready ? 0 : -1},
-                           g->name, g->place);
+        sk_group_row_here(&w,
+                          (struct sk_group_row){.id = g->id,
+                                                .strategy = g->strategy,
+                                                .reserved_ns = g->place->ready ? 0 : -1},
+                          g->name, g->place);
     }
     sk_inline_unlock(x);
     return w.n;

@@ -8,15 +8,18 @@ bool sk_place_check(const struct sk_place *p) {
     SK_LIST_EACH (it, &p->groups) { /* free amounts of bundles count as held */
         const struct sk_place_group *g = sk_container_of(it, struct sk_place_group, link);
         waiting += !g->ready;
-        for (uint32_t b = 0; g->ready && b < g->n; b++)
+        for (uint32_t b = 0; b < g->n; b++) {
+            if (g->ready && g->b[b].there == g->b[b].elsewhere) return false;
+            if (!g->b[b].there) continue;
             for (uint32_t r = 0; r < SK_RES_MAX; r++) held.amount[r] += g->b[b].avail.amount[r];
+        }
     }
     if (waiting != p->n_groups_waiting) return false;
     struct sk_res unreserved = p->total;
     SK_LIST_EACH (it, &p->groups) {
         const struct sk_place_group *g = sk_container_of(it, struct sk_place_group, link);
-        for (uint32_t b = 0; g->ready && b < g->n; b++)
-            for (uint32_t r = 0; r < SK_RES_MAX; r++)
+        for (uint32_t b = 0; b < g->n; b++)
+            for (uint32_t r = 0; g->b[b].there && r < SK_RES_MAX; r++)
                 unreserved.amount[r] -= g->b[b].total.amount[r];
     }
     if (memcmp(&unreserved, &p->unreserved, sizeof unreserved) != 0) return false;

@@ -23,6 +23,16 @@ sk_rc sk_place_group_add(struct sk_place *p, uint64_t id, const struct sk_res *b
     return SK_OK;
 }
 
+void sk_place_bundle_elsewhere(struct sk_place *p, struct sk_place_group *g, uint32_t bundle,
+                               bool elsewhere) {
+    SK_ASSERT(bundle < g->n && !g->b[bundle].there && !g->removed);
+    if (g->b[bundle].elsewhere && !elsewhere && g->ready) {
+        g->ready = false;
+        p->n_groups_waiting++;
+    }
+    g->b[bundle].elsewhere = elsewhere;
+}
+
 void sk_place_group_remove(struct sk_place *p, struct sk_place_group *g) {
     sk_list_del(&g->link);
     for (uint32_t i = 0; i < p->n_shapes; i++) {
@@ -35,14 +45,15 @@ void sk_place_group_remove(struct sk_place *p, struct sk_place_group *g) {
         s->n_ready = 0;
         if (!s->n_workers) sk_place_shape_unused(p, s);
     }
-    for (uint32_t b = 0; g->ready && b < g->n; b++) {
+    for (uint32_t b = 0; b < g->n; b++) {
+        if (!g->b[b].there) continue;
         for (uint32_t r = 0; r < SK_RES_MAX; r++) {
             p->avail.amount[r] += g->b[b].avail.amount[r];
             p->unreserved.amount[r] += g->b[b].total.amount[r];
         }
         for (uint32_t i = 0; i < SK_PLACE_DEVICES; i++) p->gpu_left[i] += g->b[b].gpu_left[i];
     }
-    SK_ASSERT(!g->removed && (g->ready || (p->n_groups_waiting && !g->n_leases)));
+    SK_ASSERT(!g->removed && (g->ready || p->n_groups_waiting));
     if (!g->ready) p->n_groups_waiting--;
     g->removed = true;
     if (g->n_leases) sk_list_push_back(&p->gone, &g->link);
@@ -57,6 +68,7 @@ bool sk_place_reserve(struct sk_place *p, struct sk_place_group *g) {
     for (uint32_t b = 0; b < g->n; b++) {
         uint64_t mask;
         const struct sk_res *t = &g->b[b].total;
+        if (g->b[b].there || g->b[b].elsewhere) continue;
         if (!fits(t, &avail) || !sk_place_choose_devices(p, left, t, &mask)) return false;
         for (uint32_t r = 0; r < SK_RES_MAX; r++) avail.amount[r] -= t->amount[r];
         sk_place_move_devices(p, left, mask, t, -1);
@@ -68,16 +80,19 @@ bool sk_place_reserve(struct sk_place *p, struct sk_place_group *g) {
         p->unreserved.amount[r] -= p->avail.amount[r] - avail.amount[r];
     p->avail = avail;
     memcpy(p->gpu_left, left, sizeof left);
+    for (uint32_t b = 0; b < g->n; b++) g->b[b].there = !g->b[b].elsewhere;
     g->ready = true;
     SK_DCHECK(p->n_groups_waiting > 0);
     p->n_groups_waiting--;
     return true;
 }
 
+/* The sum of the bundles that are to be taken. */
 static struct sk_res sum_of(const struct sk_place_group *g) {
     struct sk_res sum = {.amount = {0}};
     for (uint32_t b = 0; b < g->n; b++)
-        for (uint32_t r = 0; r < SK_RES_MAX; r++) sum.amount[r] += g->b[b].total.amount[r];
+        for (uint32_t r = 0; r < SK_RES_MAX; r++)
+            if (!g->b[b].there && !g->b[b].elsewhere) sum.amount[r] += g->b[b].total.amount[r];
     return sum;
 }
 

@@ -60,12 +60,16 @@ struct sk_place_task { /* a member of the engine's task */
  * share of one GPU may be taken, or several whole GPUs. */
 struct sk_place_pool {
     struct sk_res total, avail;
+    /* of a bundle. there: it was taken from the machine; elsewhere: another node has it */
+    bool there, elsewhere;
     /* free share of GPU i (from SK_PLACE_GPUS on: of device i of the other kind), in
      * 1/SK_RES_UNIT */
     int64_t gpu_left[SK_PLACE_DEVICES];
 };
 
-/* a placement group: bundles that are taken from the machine together or not at all */
+/* A placement group: bundles that are taken from the machine together or not at all. Bundles that
+ * another node had (elsewhere) may be added later: they are taken together, too, while tasks go on
+ * in the others. */
 struct sk_place_group {
     struct sk_list link; /* in p->groups, oldest first */
     uint64_t id, order;
@@ -214,6 +218,10 @@ static inline bool sk_place_shape_dead(const struct sk_place *p, sk_shape s) {
  * owns the group. */
 sk_rc sk_place_group_add(struct sk_place *p, uint64_t id, const struct sk_res *bundles, uint32_t n,
                          bool apart, struct sk_place_group **out, struct sk_err *err) SK_MUST_USE;
+/* Says that a bundle is on another node, if no pick was asked since the group was added; or, that
+ * it is here now, and is to be taken. */
+void sk_place_bundle_elsewhere(struct sk_place *p, struct sk_place_group *g, uint32_t bundle,
+                               bool elsewhere);
 /* Removes a group. Resources that no worker holds are given back now, the rest when the leases
  * end. Ready tasks of its shapes are given out by pick. */
 void sk_place_group_remove(struct sk_place *p, struct sk_place_group *g);

@@ -13,9 +13,8 @@ bool sk_place_room(const struct sk_place *p, const struct sk_place_shape *s, uin
     if (!s->group)
         return pool_fits(p, &s->res, &p->avail, p->gpu_left) &&
                (SK_LIKELY(!s->more) || sk_place_more_fits(p, s->more));
-    for (uint32_t i = s->bundle < 0 ? 0 : (uint32_t)s->bundle;
-         s->in && s->in->ready && i < s->in->n; i++) {
-        if (pool_fits(p, &s->res, &s->in->b[i].avail, s->in->b[i].gpu_left)) {
+    for (uint32_t i = s->bundle < 0 ? 0 : (uint32_t)s->bundle; s->in && i < s->in->n; i++) {
+        if (s->in->b[i].there && pool_fits(p, &s->res, &s->in->b[i].avail, s->in->b[i].gpu_left)) {
             *bundle = i;
             return true;
         }
@@ -29,7 +28,7 @@ bool sk_place_fits_ever(const struct sk_place *p, sk_shape x) {
     if (sk_place_shape_dead(p, x) || s->where) return false;
     if (!s->group) return fits(&s->res, &p->total);
     for (uint32_t i = s->bundle < 0 ? 0 : (uint32_t)s->bundle; s->in && i < s->in->n; i++) {
-        if (fits(&s->res, &s->in->b[i].total)) return true;
+        if (!s->in->b[i].elsewhere && fits(&s->res, &s->in->b[i].total)) return true;
         if (s->bundle >= 0) break;
     }
     return false;

@@ -98,13 +98,22 @@ sk_rc sk_place_need(struct sk_place *p, const struct sk_need *need, sk_shape *ou
     return intern(p, need, false, out, err);
 }
 
+static bool has_others(const struct sk_place_group *g) {
+    for (uint32_t i = 0; g && i < g->n; i++)
+        if (g->b[i].elsewhere) return true;
+    return false;
+}
+
 sk_rc sk_place_need_in(struct sk_place *p, const struct sk_need *n, sk_shape *out,
                        struct sk_err *err) {
     SK_TRY(sk_place_need(p, n, out, err));
     if (sk_place_fits_ever(p, *out)) return SK_OK;
     return SK_ERR(err, SK_EINFEASIBLE,
-                  "a task or actor asks for more than %s of its placement group holds",
-                  n->bundle < 0 ? "any bundle" : "the bundle");
+                  "a task or actor asks for more than %s of its placement group holds%s",
+                  n->bundle < 0 ? "any bundle" : "the bundle",
+                  has_others(sk_place_group_find(p, n->group))
+                      ? " on this node, where tasks run that a task submits"
+                      : "");
 }
 
 struct sk_need sk_place_need_of(const struct sk_place *p, sk_shape x) {

@@ -2,19 +2,21 @@
 #include "engine/groups.h"
 #include "py/call/call.h"
 
-/* pg_create([{resource: amount}], strategy, name or None, namespace or None): (number, ObjectRef
- * that is ready when the group has its bundles) */
+/* pg_create([{resource: amount}], strategy, name or None, namespace or None, [bytes of a choice of
+ * nodes, ...] or []): (number, ObjectRef that is ready when the group has its bundles) */
 static PyObject *m_pg_create(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     static const char *const strategy[] = {"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"};
     static const char *const fixed[] = {"CPU", "GPU", "memory"};
-    PyObject *list, *r = NULL;
+    PyObject *list, *nodes, *r = NULL;
     const char *how;
     struct sk_group_spec s = {0};
     struct sk_res *b = NULL;
+    uint32_t *wheres = NULL;
     PY_ERR(err);
     sk_rc rc = SK_OK;
-    if (!PyArg_ParseTuple(args, "O!szz", &PyList_Type, &list, &how, &s.name, &s.space) ||
+    if (!PyArg_ParseTuple(args, "O!szzO!", &PyList_Type, &list, &how, &s.name, &s.space,
+                          &PyList_Type, &nodes) ||
         py_ensure(st) < 0)
         return NULL;
     if (!py_has(st, st->engine->groups, "placement groups")) return NULL;
@@ -24,6 +26,15 @@ static PyObject *m_pg_create(PyObject *module, PyObject *args) {
     s.n = (uint32_t)PyList_GET_SIZE(list);
     s.bundles = b = sk_calloc(SK_TAG_PY, (s.n + 1) * sizeof *b);
     if (!b) return PyErr_NoMemory();
+    if (PyList_GET_SIZE(nodes) == (Py_ssize_t)s.n && s.n) {
+        s.wheres = wheres = sk_calloc(SK_TAG_PY, s.n * sizeof *wheres);
+        for (uint32_t i = 0; wheres && i < s.n; i++) {
+            PyObject *where = PyList_GET_ITEM(nodes, (Py_ssize_t)i);
+            if (!PyBytes_Check(where)) PyErr_SetString(PyExc_TypeError, "nodes are bytes");
+            else if (PyBytes_GET_SIZE(where)) (void)py_where(st, where, &wheres[i]);
+            if (PyErr_Occurred()) goto out;
+        }
+    }
     for (uint32_t i = 0; rc == SK_OK && i < s.n; i++) {
         PyObject *d = PyList_GET_ITEM(list, (Py_ssize_t)i),
                  *rest = PyDict_Check(d) ? PyDict_Copy(d) : NULL;
@@ -60,6 +71,7 @@ static PyObject *m_pg_create(PyObject *module, PyObject *args) {
     if (ref) r = Py_BuildValue("(KN)", (unsigned long long)id, ref);
 out:
     sk_free(b);
+    sk_free(wheres);
     return r;
 }
 
@@ -110,10 +122,19 @@ static PyObject *m_pg_table(PyObject *module, PyObject *names) {
             if (!d || PyList_Append(bundles, d) < 0) Py_CLEAR(bundles);
             Py_XDECREF(d);
         }
-        PyObject *row = bundles
-                            ? Py_BuildValue("(KsssONd)", (unsigned long long)g.id, name, space,
+        PyObject *nodes = PyList_New(0);
+        for (uint32_t i = 0; nodes && i < g.n; i++) {
+            uint32_t node;
+            memcpy(&node, buf + at + sizeof node * i, sizeof node);
+            PyObject *v = PyLong_FromUnsignedLong(node);
+            if (!v || PyList_Append(nodes, v) < 0) Py_CLEAR(nodes);
+            Py_XDECREF(v);
+        }
+        at += (size_t)SK_ALIGN(sizeof(uint32_t) * (size_t)g.n, 8);
+        PyObject *row = bundles && nodes
+                            ? Py_BuildValue("(KsssONdN)", (unsigned long long)g.id, name, space,
                                             strategy[g.strategy & 3], g.state ? Py_True : Py_False,
-                                            bundles, (double)g.reserved_ns / 1e9)
+                                            bundles, (double)g.reserved_ns / 1e9, nodes)
                             : NULL;
         if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
         Py_XDECREF(row);
@@ -124,11 +145,11 @@ static PyObject *m_pg_table(PyObject *module, PyObject *names) {
 
 PyMethodDef py_group_methods[] = {
     {"pg_create", m_pg_create, METH_VARARGS,
-     "pg_create([{resource: amount}], strategy, name, space): (number, ObjectRef that is ready "
-     "with it)."},
+     "pg_create([{resource: amount}], strategy, name, space, [choice of nodes]): (number, "
+     "ObjectRef that is ready with it)."},
     {"pg_remove", m_pg_remove, METH_O, "pg_remove(number): False when it is gone already."},
     {"pg_table", m_pg_table, METH_O,
      "pg_table(custom names): [(number, name, space, strategy, ready, [{resource: amount}], "
-     "seconds until it was)]."},
+     "seconds until it was, [number of the node of each bundle, or 0])]."},
     {NULL, NULL, 0, NULL},
 };

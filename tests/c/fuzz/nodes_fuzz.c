@@ -278,7 +278,7 @@ static size_t make(uint8_t *p, size_t cap) {
                                       .n_values = n,
                                       .note = {"note", next() % 5},
                                       .values = {values, w.n}}};
-        uint64_t other = next() % 8;
+        uint64_t other = next() % 9;
         if (other == 0)
             m = (struct sk_cmsg){.type = SK_CMSG_MISSING,
                                  .missing = {.task = task, .id = word(), .node = NODE}};
@@ -317,6 +317,13 @@ static size_t make(uint8_t *p, size_t cap) {
                                          .n_args = n,
                                          .args = {values, w.n}}};
         }
+        if (other == 8) /* the same */
+            m = (struct sk_cmsg){.type = SK_CMSG_GROUP,
+                                 .group = {.id = task,
+                                           .n = 2,
+                                           .strategy = index,
+                                           .bundles = {values, 2 * sizeof(struct sk_res)},
+                                           .here = {"\1\0", 2}}};
         if (next() % 2) m = about_refs(values, sizeof values);
         if (next() % 5 == 0) m = about_itself(values, sizeof values);
         if (sk_cmsg_put(&o, &m, NULL) != SK_OK) abort();

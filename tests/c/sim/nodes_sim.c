@@ -19,11 +19,22 @@
 #include "engine/cluster/book.h"
 #include "engine/envs.h"
 #include "engine/foreign.h"
+#include "engine/groups.h"
 #include "engine/inner.h"
 #include "engine/watch.h"
 #include "test.h"
 
-enum { N_NODES = 12, N_TASKS = 120, MAX_ARGS = 4, MAX_VALUES = 5, FN = 3, KIND = 9 };
+enum {
+    N_NODES = 12,
+    N_TASKS = 120,
+    MAX_ARGS = 4,
+    MAX_VALUES = 5,
+    FN = 3,
+    KIND = 9,
+    N_GROUPS = 3,
+    GROUP = 5000,
+    SHARE = SK_RES_UNIT / 16
+};
 
 /* ---- what a task computes -------------------------------------------------------------------- */
 
@@ -39,6 +50,8 @@ struct plan { /* what a task does; its bytes are the first argument */
     uint32_t n_groups, group;
     uint32_t env;    /* of a task or actor: the environment in which it runs */
     uint32_t where;  /* the same: what it asks of its node (wheres below); 0: nothing */
+    uint32_t pg;     /* of a task or actor: number of its placement group; 0: none */
+    uint32_t bundle; /* its bundle, if the task names one, + 1 */
     uint32_t serial; /* of a call: how many of its actor were submitted before it */
     uint32_t caller; /* of a call: calls of one caller keep their order */
     uint32_t size[MAX_VALUES];
@@ -94,6 +107,8 @@ struct toy {
     struct sk_list tasks;
     uint64_t next, id_base;
     uint32_t n_envs, env[4];
+    uint8_t
+        here[N_GROUPS + 1]; /* a bit for each bundle of a group that is here; bit 7: the group is */
     struct sk_foreign *server;
 };
 
@@ -127,7 +142,11 @@ static sk_rc t_shape(struct sk_engine *e, const struct sk_need *n, sk_shape *out
                      struct sk_err *err) {
     (void)err;
     CHECK(n->env <= toy_of(e)->n_envs);
-    *out = 1 + (n->env ? toy_of(e)->env[n->env - 1] : 0);
+    uint8_t here = n->group ? toy_of(e)->here[n->group - GROUP] : 0;
+    if (n->group && !here) return SK_EGROUP; /* it was removed while the task waited here */
+    if (n->group) CHECK(n->bundle >= 0 && n->bundle < 2 && here >> n->bundle & 1 && n->capture);
+    *out = 1000 * (uint32_t)(n->group ? n->group - GROUP : 0) + 1 +
+           (n->env ? toy_of(e)->env[n->env - 1] : 0);
     return SK_OK;
 }
 /* Environment i has i bytes. Here each has the number of the order in which it came. */
@@ -140,6 +159,31 @@ static sk_rc t_env(struct sk_engine *e, struct sk_bytes env, uint32_t *out, stru
     *out = x->n_envs;
     return SK_OK;
 }
+static sk_rc t_group(struct sk_engine *e, const struct sk_group_spec *s, uint64_t *out,
+                     sk_oid *ready, struct sk_err *err) {
+    uint8_t *here = &toy_of(e)->here[s->id - GROUP], was = *here;
+    (void)out, (void)ready, (void)err;
+    CHECK(s->n == 2 && s->id > GROUP && s->id <= GROUP + N_GROUPS);
+    *here = 1 << 7;
+    for (uint32_t i = 0; i < 2; i++) {
+        CHECK_EQ(s->bundles[i].amount[0], SHARE);
+        *here |= (uint8_t)(!s->elsewhere[i] << i);
+    }
+    CHECK((was & *here) == was && was != *here); /* bundles come, and none goes */
+    return SK_OK;
+}
+static sk_rc t_group_end(struct sk_engine *e, uint64_t id, struct sk_err *err) {
+    struct toy *x = toy_of(e);
+    (void)err;
+    CHECK(x->here[id - GROUP]);
+    x->here[id - GROUP] = 0;
+    SK_LIST_EACH (it, &x->tasks) { /* what runs in it is killed; actors of this engine live on */
+        struct ttask *t = sk_container_of(it, struct ttask, link);
+        if (t->plan.pg == id - GROUP && !t->actor) t->cancelled = true;
+    }
+    return SK_OK;
+}
+static const struct sk_groups_ops toy_groups = {.create = t_group, .remove = t_group_end};
 static const struct sk_envs_ops toy_envs = {.define = t_env};
 static void t_retain(struct sk_engine *e, sk_oid o) {
     struct tobj *x = sk_map_get(&toy_of(e)->objs, o.v);
@@ -264,7 +308,7 @@ static struct ttask *t_task(struct toy *x, const struct sk_task_spec *s) {
                         .sink = s->sink};
     CHECK(s->args[0].bytes.n >= sizeof t->plan);
     memcpy(&t->plan, s->args[0].bytes.p, sizeof t->plan);
-    CHECK_EQ(s->shape, s->actor.v ? 0 : 1 + t->plan.env);
+    CHECK_EQ(s->shape, s->actor.v ? 0 : 1 + t->plan.env + 1000 * t->plan.pg);
     CHECK(s->actor.v || may_be_at(t->plan.where, x));
     for (uint32_t i = 1; i < s->n_args; i++) {
         const struct sk_arg *a = &s->args[i];
@@ -520,6 +564,9 @@ static struct {
     uint64_t n_revived, ask, n_asked; /* ask: a request to the nodes that goes on; 0: none */
     bool lacked[2];                   /* there was no node with label p=a, p=b at some time */
     bool lost_any, killed_any;        /* killed: an actor was ended while it had calls */
+    uint64_t n_placed;
+    uint32_t at[N_GROUPS + 1][2]; /* of each bundle: its node */
+    bool group_gone[N_GROUPS + 1];
     bool strict;  /* what is lost can be made again, and puts are kept, so nothing fails */
     struct gone { /* what a node holds that the host does not have any more */
         uint32_t node;
@@ -578,6 +625,7 @@ static void node_start(uint32_t i) {
     x->e.ops = &toy_ops;
     x->e.inner = &toy_inner;
     x->e.envs = &toy_envs;
+    x->e.groups = &toy_groups;
     x->e.foreign = &toy_foreign;
     x->e.watch = &toy_watch;
     x->id_base = i * SK_ID_RANGE;
@@ -591,7 +639,8 @@ static void node_start(uint32_t i) {
         NULL));
     struct sk_cmsg w = {.type = SK_CMSG_WELCOME,
                         .welcome = {.incarnation = test_rand() | 1,
-                                    .total.amount = {(1 + (int64_t)test_below(3)) * SK_RES_UNIT},
+                                    .total.amount = {(1 + (int64_t)test_below(3)) * SK_RES_UNIT +
+                                                     2 * N_GROUPS * SHARE},
                                     .store_bytes = test_below(3) ? test_below(2) << 20 : 50000,
                                     .id_base = x->id_base,
                                     .name = {"n", 1},
@@ -756,7 +805,10 @@ static void program(bool hard) {
         } else if (n_actors && !test_below(5)) t->actor = 1 + (uint32_t)test_below(n_actors);
         if (!t->actor || t->is_init) {
             t->plan.env = test_below(3) ? 0 : (uint32_t)test_below(N_ENVS + 1);
-            if (!test_below(3)) t->plan.where = N_ENVS + 1 + (uint32_t)test_below(SK_COUNT(wheres));
+            t->plan.pg = test_below(4) ? 0 : 1 + (uint32_t)test_below(N_GROUPS);
+            t->plan.bundle = t->plan.pg ? (uint32_t)test_below(3) : 0;
+            if (!t->plan.pg && !test_below(3))
+                t->plan.where = N_ENVS + 1 + (uint32_t)test_below(SK_COUNT(wheres));
         }
         if (t->actor && !t->is_init) {
             t->plan.n_groups = c.task[actor_task[t->actor - 1]].plan.n_groups;
@@ -952,10 +1004,14 @@ static void submit(uint32_t i) {
     }
     /* tasks that wait for an object that may have to be made again must not keep others out */
     struct sk_need need = {.res.amount = {t->is_init || t->plan.peek ? 0
+                                          : t->plan.pg               ? SHARE
                                           : test_below(8)            ? SK_RES_UNIT
                                                                      : SK_RES_UNIT / 2},
                            .env = t->plan.env,
-                           .where = t->plan.where};
+                           .where = t->plan.where,
+                           .group = t->plan.pg ? GROUP + t->plan.pg : 0,
+                           .bundle = (int32_t)t->plan.bundle - 1,
+                           .capture = t->plan.pg != 0};
     struct sk_actor_opts opts = {
         .is_async = t->plan.n_groups == 3, .n_groups = t->plan.n_groups, .groups = groups};
     struct sk_guest_task g = {.task = i + 1,
@@ -1065,6 +1121,13 @@ static void tell_all(void) {
 
 static void told(void *host, const struct sk_guest_event *ev) {
     (void)host;
+    if (ev->news && ev->news->kind == SK_NEWS_GROUP) {
+        uint64_t g = ev->news->id - GROUP;
+        CHECK_EQ(ev->news->n, 2);
+        memcpy(c.at[g], ev->news->nodes, sizeof c.at[g]);
+        c.n_placed += c.at[g][0] && c.at[g][1];
+        return;
+    }
     if (ev->news) {
         news(ev->node, ev->news);
         return;
@@ -1087,12 +1150,14 @@ static void told(void *host, const struct sk_guest_event *ev) {
     }
     if (ev->kind == SK_EV_FAILED) {
         /* only for a reason: it was cancelled, or a node was lost and it may not run again */
-        CHECK_MSG(t->cancelled || (c.killed_any && t->actor) ||
+        bool in_group = ev->code == SK_EGROUP || ev->code == SK_ECANCEL;
+        CHECK_MSG(t->cancelled || (c.group_gone[t->plan.pg] && in_group) ||
+                      (c.killed_any && t->actor) ||
                       (c.lost_any && !c.strict &&
                        (ev->code == SK_EDEAD || ev->code == SK_ELOST || ev->code == SK_EACTOR)),
                   "task %llu failed: %s", (unsigned long long)ev->task, ev->text);
-        CHECK(t->cancelled || c.killed_any || t->retries >= 0 || ev->code == SK_ELOST ||
-              ev->code == SK_EACTOR);
+        CHECK(t->cancelled || c.killed_any || c.group_gone[t->plan.pg] || t->retries >= 0 ||
+              ev->code == SK_ELOST || ev->code == SK_EACTOR);
         t->failed = true;
         c.n_failed++;
     }
@@ -1256,6 +1321,20 @@ static void end_actor(bool kills) {
     sk_book_actor_end(c.book, 1000 + actor, false);
 }
 
+/* Removes a group whose tasks are over, or, if `kills`, any. */
+static void end_group(uint32_t g, bool kills) {
+    bool busy = false;
+    for (uint32_t k = 0; k < N_TASKS; k++) { /* calls of actors that are in it, too */
+        const struct htask *t = &c.task[k];
+        uint32_t pg = t->actor ? c.task[init_of(t->actor)].plan.pg : t->plan.pg;
+        busy = busy || (pg == g && !t->over);
+    }
+    if (c.group_gone[g] || (busy && !kills)) return;
+    c.group_gone[g] = true;
+    c.killed_any = c.killed_any || busy; /* the actors in it are not started again */
+    sk_book_group_end(c.book, GROUP + g);
+}
+
 static void run_one(int how) {
     bool faults = (how & LOSSES) != 0, drains = (how & DRAINS) != 0;
     memset(&c, 0, sizeof c);
@@ -1272,6 +1351,14 @@ static void run_one(int how) {
     for (uint32_t i = 0; i < SK_COUNT(wheres); i++) sk_book_env(c.book, N_ENVS + 1 + i, wheres[i]);
     uint32_t n_started = 0, n_first = 2 + (uint32_t)test_below(3);
     while (n_started < n_first) node_start(++n_started);
+    static const uint32_t ways[] = {SK_GROUP_PACK, SK_GROUP_SPREAD, SK_GROUP_STRICT_PACK};
+    for (uint32_t i = 1; i <= N_GROUPS; i++) {
+        struct sk_res bundles[2] = {{.amount = {SHARE}}, {.amount = {SHARE}}};
+        uint32_t to[2] = {i == 1 ? N_ENVS + 3 : 0, 0}; /* any node fulfils one of its choices */
+        struct sk_group_spec s = {
+            .bundles = bundles, .n = 2, .strategy = ways[test_below(3)], .wheres = to};
+        CHECK_OK(sk_book_group(c.book, GROUP + i, &s, NULL));
+    }
     look_at_labels();
     uint64_t steps = 0, idle = 0;
     while (c.n_over < N_TASKS || fetching) {
@@ -1279,6 +1366,8 @@ static void run_one(int how) {
         CHECK_MSG(idle < 20000 && steps < 2000000, "the run stands still: %u of %u tasks are over",
                   c.n_over, N_TASKS);
         if (++steps % 64 == 0) CHECK(sk_book_check(c.book));
+        if (!c.strict && !test_below(200))
+            end_group(1 + (uint32_t)test_below(N_GROUPS), faults && !test_below(50));
         if (!test_below(20)) end_actor(!c.strict && faults && !test_below(50));
         if (!how) continue;
         uint64_t r = test_below(1500);
@@ -1318,6 +1407,7 @@ static void run_one(int how) {
     /* the host ends, and then nothing is left */
     let_go_refs(true);
     CHECK(!c.refs);
+    for (uint32_t i = 1; i <= N_GROUPS; i++) end_group(i, true);
     for (uint32_t i = 0; i < N_TASKS; i++) {
         for (uint32_t k = 0; k < MAX_VALUES; k++) value_let_go(&c.task[i].v[k]);
         if (c.task[i].is_init) sk_book_actor_end(c.book, 1000 + c.task[i].actor, SK_GUEST_KILL);
@@ -1374,6 +1464,7 @@ static void run_one(int how) {
             CHECK_EQ(a.n_lent, 0);
             CHECK_EQ(a.n_foreign, 0);
             CHECK_EQ(n->toy.objs.n, 0);
+            for (uint32_t g = 1; g <= N_GROUPS; g++) CHECK_EQ(n->toy.here[g], 0);
         }
         node_free(n);
     }

@@ -484,7 +484,8 @@ struct gsim {
         sk_shape shape[3];
         bool ready;
     } group[N_GROUPS];
-    uint64_t next_group, n_made, n_ready, n_removed, n_in_bundles, n_gpu_shares, n_dead, n_stale;
+    uint64_t next_group, n_made, n_grown, n_ready, n_removed, n_in_bundles, n_gpu_shares, n_dead,
+        n_stale;
     struct {
         bool used, gpu;
         uint32_t env;
@@ -500,8 +501,9 @@ static void check_pools(struct gsim *g) {
     memcpy(gpu, s->p.gpu_left, sizeof gpu);
     for (int i = 0; i < N_GROUPS; i++) {
         struct sk_place_group *pg = g->group[i].g;
-        if (!g->group[i].id || !pg->ready) continue;
+        if (!g->group[i].id) continue;
         for (uint32_t b = 0; b < pg->n; b++) {
+            if (!pg->b[b].there) continue;
             struct sk_res sum = pg->b[b].avail;
             for (uint32_t k = 0; k < s->n_workers; k++) {
                 const struct sk_place_worker *w = &s->w[k].p;
@@ -626,6 +628,8 @@ static void group_make(struct gsim *g) {
     g->group[i].id = ++g->next_group;
     CHECK_OK(
         sk_place_group_add(&s->p, g->group[i].id, b, n, test_below(8) == 0, &g->group[i].g, NULL));
+    for (uint32_t k = 0; k < n; k++)
+        if (!test_below(6)) sk_place_bundle_elsewhere(&s->p, g->group[i].g, k, true);
     for (int k = 0; k < 3; k++) {
         struct sk_need need = {.res = {.amount = {SK_RES_UNIT}},
                                .group = g->group[i].id,
@@ -636,6 +640,18 @@ static void group_make(struct gsim *g) {
         CHECK_OK(sk_place_need(&s->p, &need, &g->group[i].shape[k], NULL));
     }
     g->n_made++;
+}
+
+/* Bundles of a group that another node had are here from now on. */
+static void group_grow(struct gsim *g) {
+    int i = (int)test_below(N_GROUPS);
+    if (!g->group[i].id || g->group[i].g->never) return;
+    for (uint32_t k = 0; k < g->group[i].g->n; k++) {
+        if (!g->group[i].g->b[k].elsewhere) continue;
+        sk_place_bundle_elsewhere(&g->s.p, g->group[i].g, k, false);
+        g->group[i].ready = false;
+        g->n_grown++;
+    }
 }
 
 static void group_drop(struct gsim *g, int i) {
@@ -663,7 +679,7 @@ static void group_drop(struct gsim *g, int i) {
 TEST_SLOW(place_groups_random, 300) {
     static struct gsim g;
     struct sim *s = &g.s;
-    uint64_t steps = 0, made = 0, ready = 0, removed = 0, in = 0, shares = 0, dead = 0;
+    uint64_t steps = 0, made = 0, grown = 0, ready = 0, removed = 0, in = 0, shares = 0, dead = 0;
     int64_t t0 = sk_now_ns();
     for (int run = 0; run < test_rounds(20); run++) {
         memset(&g, 0, sizeof g);
@@ -687,6 +703,7 @@ TEST_SLOW(place_groups_random, 300) {
             case 0: group_make(&g); break;
             case 1:
                 if (test_below(3) == 0) group_drop(&g, (int)test_below(N_GROUPS));
+                else group_grow(&g);
                 break;
             case 2: block(s); break;
             case 3:
@@ -740,11 +757,11 @@ TEST_SLOW(place_groups_random, 300) {
         for (uint32_t i = 0; i < s->n_workers; i++) sk_place_worker_gone(&s->p, &s->w[i].p);
         check_pools(&g);
         CHECK(memcmp(&s->p.avail, &s->p.total, sizeof s->p.total) == 0 && sk_place_check(&s->p));
-        made += g.n_made, ready += g.n_ready, removed += g.n_removed, in += g.n_in_bundles,
-            shares += g.n_gpu_shares, dead += g.n_dead;
+        made += g.n_made, grown += g.n_grown, ready += g.n_ready, removed += g.n_removed,
+            in += g.n_in_bundles, shares += g.n_gpu_shares, dead += g.n_dead;
         sk_place_deinit(&s->p);
     }
-    CHECK(made && ready && removed && in && shares && dead);
+    CHECK(made && grown && ready && removed && in && shares && dead);
     printf("# %llu steps, %.0f a second; groups made %llu, ready %llu, removed %llu, tasks that "
            "came too late %llu\n",
            (unsigned long long)steps, (double)steps * 1e9 / (double)(sk_now_ns() - t0),

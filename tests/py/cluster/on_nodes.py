@@ -13,7 +13,7 @@ OWN = "a task sees the engine of its node, not the driver's"
 SHARE = "it wants all CPUs or all memory on one node, or an error that names their sum"
 DRIVER = "values that the driver puts or takes are in its own memory, not in a store with a limit"
 LOCAL = "it is about the processes of the local engine: their memory, descriptors and ports"
-GROUPS = "there are no placement groups over nodes"
+CUSTOM = "nodes have only the first custom resources"
 IDS = "ids of tasks and actors differ between a task and the driver"
 TERMINAL = "a task of a node has no terminal for its debugger"
 CAPTURES = "what functions capture goes with each stage, not by the store"
@@ -31,7 +31,7 @@ LEFT_OUT = {
     "test_api_memory.py::test_memory_of[[]ds.to_pandas()-*": DRIVER,
     "test_api_memory.py::test_memory_of[[]for b in ds.repartition(target_num_rows*": PEAKS,
     "test_as_in_ray.py::test_limits_of_cpus_hold[[]*": SHARE,
-    "test_as_in_ray.py::test_placement_groups_and_environments": GROUPS,
+    "test_as_in_ray.py::test_placement_groups_and_environments": SHARE,
     "test_attach.py::test_a_trainer_that_is_killed_is_replaced*": SERVED,
     "test_attach.py::test_blocks_are_let_go_when_the_arrays_over_them_are_gone": SERVED,
     "test_attach.py::test_random_changes_of_messages": SERVED,
@@ -46,7 +46,6 @@ LEFT_OUT = {
     "test_examples.py::test_of_the_gallery[[]large_sort*": MOVES,
     "test_groupby.py::test_classes_run_in_actors*": SHARE,
     "test_images.py::test_bad_files_and_their_paths": "which of two errors comes first differs",
-    "test_in_workers.py::test_the_driver_never_knew_of_one": GROUPS,
     "test_own_strategy.py::test_what_a_strategy_is_told_and_one_copy_for_each_input": MOVES,
     "test_streaming_shuffle.py::test_a_pack_or_a_state_that_is_lost_is_made_again": FAULTS,
     "test_worker_start.py::test_workers_import_nothing_that_the_fork_server_could": LOCAL,
@@ -67,7 +66,6 @@ LEFT_OUT = {
     "test_knobs.py::test_preload_and_spin": LOCAL,
     "test_knobs.py::test_spilling": DRIVER,
     "test_knobs.py::test_what_there_is*": LOCAL,
-    "test_labels.py::test_placement_groups*": GROUPS,
     "test_light.py::test_no_port_and_no_name": LOCAL,
     "test_like_ray.py::test_memory_is_whole_bytes*": SHARE,
     "test_memory.py::test_a_little_that_is_free_in_the_store_keeps_no_process*": LOCAL,
@@ -75,14 +73,10 @@ LEFT_OUT = {
     "test_memory.py::test_the_message_names_who_and_how_much*": LOCAL,
     "test_memory.py::test_together_too_much_alone_enough*": LOCAL,
     "test_memory.py::test_usage_and_summary*": LOCAL,
-    "test_placement_groups.py::test_a_group*": GROUPS,
-    "test_placement_groups.py::test_capture_reaches_all_that_comes_of_it*": GROUPS,
-    "test_placement_groups.py::test_children_are_captured*": GROUPS,
-    "test_placement_groups.py::test_many_custom_resources*": GROUPS,
-    "test_placement_groups.py::test_names_of_groups*": GROUPS,
-    "test_placement_groups.py::test_other_devices*": GROUPS,
-    "test_placement_groups.py::test_what_waits_and_what_is_removed*": GROUPS,
-    "test_placement_groups.py::test_wrong_uses*": GROUPS,
+    "test_placement_groups.py::test_capture_reaches_all_that_comes_of_it*": SHARE,
+    "test_placement_groups.py::test_children_are_captured*": SHARE,
+    "test_placement_groups.py::test_many_custom_resources*": CUSTOM,
+    "test_placement_groups.py::test_what_waits_and_what_is_removed*": SHARE,
     "test_ray_names.py::test_context*": IDS,
     "test_ray_names.py::test_ref_belongs_to_its_task*": IDS,
     "test_ray_names.py::test_resources_and_labels*": SHARE,
@@ -100,7 +94,6 @@ LEFT_OUT = {
     "test_spill.py::test_without_spilling_a_full_store_is_an_error": DRIVER,
     "test_state.py::test_all_custom_resources_are_told*": "nodes have at most 13 custom resources",
     "test_state.py::test_memory_summary*": DRIVER,
-    "test_state.py::test_other_lists*": GROUPS,
     "test_tasks.py::test_resources_that_can_never_be_had*": SHARE,
     "test_user_metrics.py::test_slots_are_taken_over*": SHARE,
     "test_values.py::test_store_full*": DRIVER,

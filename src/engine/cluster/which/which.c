@@ -40,15 +40,23 @@ static double part_used(const struct sk_which_task *t, const struct sk_which_nod
     return most;
 }
 
+/* The part of a node that tasks give back. */
+static struct sk_res part_of_tasks(const struct sk_which_node *n) {
+    struct sk_res r = n->total;
+    for (int i = 0; i < SK_RES_MAX; i++) r.amount[i] -= SK_MIN(n->held.amount[i], r.amount[i]);
+    return r;
+}
+
 uint32_t sk_which_node(const struct sk_which_task *t, const struct sk_which_node *n, uint32_t n_n) {
     uint32_t best = UINT32_MAX;
     double best_ns = 0, best_part = 0;
     for (uint32_t i = 0; i < n_n; i++) {
-        uint32_t can = slots(&t->need, &n[i].total);
-        if (!n[i].alive || !can) continue;
+        if (!n[i].alive || !slots(&t->need, &n[i].total)) continue;
+        struct sk_res part_there = part_of_tasks(&n[i]);
+        uint32_t can = SK_MAX(slots(&t->need, &part_there), 1);
         double over = beyond(t, &n[i]);
         SK_DCHECK(over >= 0 && can > 0);
-        if (over > sk_which_ahead(t, &n[i].total)) continue;
+        if (over > sk_which_ahead(t, &part_there)) continue;
         double each = t->avg_ns > 0 ? (double)t->avg_ns : UNKNOWN_NS;
         uint64_t far = t->spread ? 0 : t->bytes - SK_MIN(t->bytes, n[i].local_bytes);
         double ns = over * each / can + (double)far;

@@ -9,6 +9,9 @@ struct sk_which_node {
     bool alive;
     struct sk_res total;
     struct sk_res used; /* needs of the tasks and actors that were sent there and have not ended */
+    /* What no task there gives back soon: what actors, and bundles of groups, have, and what is
+     * saved up for a group. */
+    struct sk_res held;
     uint64_t local_bytes; /* bytes of the task's arguments that lie there */
     uint64_t spread;      /* number of the last task with `spread` that it got; 0: none */
 };
@@ -23,7 +26,8 @@ struct sk_which_task {
 };
 
 /* The number of tasks of this shape that a node may have beyond those that can run, so that it has
- * the next ones when they end: about 5 ms of work, at least as many as can run. */
+ * the next ones when they end: about 5 ms of work, at least as many as can run in `total`, which is
+ * what is not held. */
 uint32_t sk_which_ahead(const struct sk_which_task *t, const struct sk_res *total);
 /* Returns the index of the node that is likely to end the task first: the sum of the time until it
  * can begin there and the time that moving its arguments takes, at 1 GB/s; among equals the node

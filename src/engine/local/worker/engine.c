@@ -103,6 +103,7 @@ static sk_rc c_env_define(struct sk_engine *e, struct sk_bytes env, uint32_t *ou
 static sk_rc c_group_create(struct sk_engine *e, const struct sk_group_spec *s, uint64_t *out,
                             sk_oid *ready, struct sk_err *err) {
     struct sk_worker_engine *c = C(e);
+    if (s->id) return SK_ERR(err, SK_ENOSYS, "a worker reserves no part of another group");
     size_t cap = 2 * SK_NAME_MAX + 128 + s->n * sizeof *s->bundles;
     uint64_t base, v;
     struct sk_bytes name = {s->name, s->name ? strlen(s->name) : 0},

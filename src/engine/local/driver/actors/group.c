@@ -20,18 +20,33 @@ static struct sk_lgroup *find(struct sk_local *l, uint64_t id) {
     return NULL;
 }
 
+/* Says which bundles of another engine's group are here. */
+static void settle(struct sk_local *l, struct sk_place_group *g, const bool *elsewhere) {
+    SK_ASSERT(elsewhere);
+    for (uint32_t i = 0; i < g->n; i++)
+        if (!g->b[i].there) sk_place_bundle_elsewhere(&l->place, g, i, elsewhere[i]);
+}
+
 sk_rc sk_lgroup_create(struct sk_local *l, uint32_t proc, uint64_t base,
                        const struct sk_lgroup_spec *s, struct sk_err *err) {
     struct sk_obj *o = NULL;
+    const struct sk_lgroup *known = s->id ? find(l, s->id) : NULL;
+    if (known && known->place->n != s->n)
+        return SK_ERR(err, SK_EINVAL, "the placement group has %u bundles", known->place->n);
+    if (known) {
+        settle(l, known->place, s->elsewhere);
+        return SK_OK;
+    }
     struct sk_lgroup *g = sk_calloc(SK_TAG_ENGINE, sizeof *g);
     if (!g) return SK_ERR(err, SK_ENOMEM, "no memory for a placement group");
-    sk_rc rc = sk_place_group_add(&l->place, base, s->bundles, s->n,
-                                  s->strategy == SK_GROUP_STRICT_SPREAD, &g->place, err);
+    bool apart = s->strategy == SK_GROUP_STRICT_SPREAD && !s->id;
+    sk_rc rc = sk_place_group_add(&l->place, s->id ? s->id : base, s->bundles, s->n, apart,
+                                  &g->place, err);
     if (rc == SK_OK)
         rc = sk_names_add(&l->groups.names, "placement group", s->space, s->name,
                           (struct sk_bytes){NULL, 0}, g, &g->name, err);
-    if (rc == SK_OK) rc = sk_obj_new(l, base + 1, proc, &o, err);
-    if (rc == SK_OK && (rc = sk_own_hold(l->own, base + 1, err)) != SK_OK) {
+    if (rc == SK_OK && !s->id) rc = sk_obj_new(l, base + 1, proc, &o, err);
+    if (rc == SK_OK && !s->id && (rc = sk_own_hold(l->own, base + 1, err)) != SK_OK) {
         /* drops the caller's reference, since the caller gets an error */
         SK_IGNORE(sk_own_unref(l->own, base + 1, proc, 1, NULL));
         sk_obj_drain(l);
@@ -42,7 +57,9 @@ sk_rc sk_lgroup_create(struct sk_local *l, uint32_t proc, uint64_t base,
         sk_free(g);
         return rc;
     }
-    g->id = base;
+    g->id = s->id ? s->id : base;
+    g->ready = s->id ? 0 : base + 1;
+    if (s->id) settle(l, g->place, s->elsewhere);
     g->strategy = s->strategy;
     g->since_ns = sk_now_ns();
     g->reserved_ns = -1;
@@ -60,7 +77,7 @@ void sk_lgroup_ready(struct sk_local *l, const struct sk_place_group *place) {
     struct sk_lgroup *g = find(l, place->id);
     if (!g) return;
     g->reserved_ns = sk_now_ns() - g->since_ns;
-    set_ready(l, g->id + 1, SK_KIND_GROUP_READY, &g->id, sizeof g->id);
+    if (g->ready) set_ready(l, g->ready, SK_KIND_GROUP_READY, &g->id, sizeof g->id);
 }
 
 sk_rc sk_lgroup_remove(struct sk_local *l, uint64_t id, struct sk_err *err) {
@@ -82,14 +99,14 @@ sk_rc sk_lgroup_remove(struct sk_local *l, uint64_t id, struct sk_err *err) {
         if (a->state != SK_A_DEAD && !a->worker && sk_place_shape_dead(&l->place, a->shape))
             sk_actor_dead(l, a, "its placement group was removed");
     }
-    if (!was_ready) {
+    if (!was_ready && g->ready) {
         struct sk_inl *e =
             sk_engine_error(SK_EGROUP, "the placement group was removed before it had its bundles");
-        set_ready(l, id + 1, SK_KIND_ENGINE_ERROR, e ? (void *)e->bytes : (void *)"",
+        set_ready(l, g->ready, SK_KIND_ENGINE_ERROR, e ? (void *)e->bytes : (void *)"",
                   e ? e->len : 0);
         sk_inl_drop(e);
     }
-    sk_own_unhold(l->own, id + 1);
+    if (g->ready) sk_own_unhold(l->own, g->ready);
     sk_free(g);
     sk_obj_drain(l);
     return SK_OK;
@@ -99,10 +116,10 @@ size_t sk_lgroups_write(struct sk_local *l, void *buf, size_t cap) {
     struct sk_wr w = sk_wr_init(buf, cap);
     SK_LIST_EACH (it, &l->groups.all) {
         const struct sk_lgroup *g = group_of(it);
-        sk_group_row_write(&w,
-                           (struct sk_group_row){
-                               .id = g->id, .strategy = g->strategy, .reserved_ns = g->reserved_ns},
-                           g->name, g->place);
+        sk_group_row_here(&w,
+                          (struct sk_group_row){
+                              .id = g->id, .strategy = g->strategy, .reserved_ns = g->reserved_ns},
+                          g->name, g->place);
     }
     return w.n;
 }
@@ -154,8 +171,34 @@ static size_t write_groups(struct sk_local *l, uint64_t unused, void *buf, size_
     return sk_lgroups_write(l, buf, cap);
 }
 
+/* Whether another engine made the group, of which this one has the bundles that are here. */
+static bool is_foreign(const struct sk_local *l, uint64_t id) {
+    return sk_id_place(id) != sk_id_place(l->id_base);
+}
+
+/* Of a node of several: a group that a task makes is reserved here, where the driver does not know
+ * of it, so one that can never fit is an error. */
+static sk_rc check_fits_node(const struct sk_local *l, const struct sk_lgroup_spec *s,
+                             struct sk_err *err) {
+    static const char why[] = "a placement group that a task makes is reserved on the task's own "
+                              "node; make it in the driver";
+    struct sk_res sum = {0};
+    if (!sk_id_place(l->id_base)) return SK_OK;
+    if (s->strategy == SK_GROUP_STRICT_SPREAD && s->n > 1)
+        return SK_ERR(err, SK_EINFEASIBLE, "STRICT_SPREAD: %s", why);
+    for (uint32_t i = 0; i < s->n; i++)
+        for (uint32_t r = 0; r < SK_RES_MAX; r++) sum.amount[r] += s->bundles[i].amount[r];
+    sk_rc rc = sk_res_check(&sum, &l->place.total, &l->names, err);
+    if (rc != SK_OK) sk_err_prefix(err, "%s: ", why);
+    return rc;
+}
+
 sk_rc sk_need_shape(struct sk_local *l, const struct sk_need *n, sk_shape *out,
                     struct sk_err *err) {
+    if (n->group && is_foreign(l, n->group) && !find(l, n->group))
+        return SK_ERR(err, SK_EINFEASIBLE,
+                      "this node has no bundle of the placement group, or it was removed: what a "
+                      "task submits runs on the task's own node");
     if (n->env > l->groups.envs.n)
         return SK_ERR(err, SK_EINVAL, "environment %u is not defined", n->env);
     if (!n->group) SK_TRY(sk_res_check(&n->res, &l->place.total, &l->names, err));
@@ -176,8 +219,8 @@ void sk_lgroup_handle(struct sk_local *l, struct sk_lworker *w, uint32_t type, s
         sk_rd_align(r, 8);
         s.bundles = sk_rd_raw(r, (size_t)s.n * sizeof *s.bundles);
         if (!r->bad && !sk_driver_link_fresh_ids(l, w, id)) return;
-        rc = r->bad ? SK_ERR(&err, SK_ECORRUPT, damaged)
-                    : sk_lgroup_create(l, w->proc, id, &s, &err);
+        rc = r->bad ? SK_ERR(&err, SK_ECORRUPT, damaged) : check_fits_node(l, &s, &err);
+        if (rc == SK_OK) rc = sk_lgroup_create(l, w->proc, id, &s, &err);
     } else if (type == SK_M_MORE) {
         uint64_t n = sk_rd_u64(r);
         uint32_t more = 0;
@@ -190,7 +233,13 @@ void sk_lgroup_handle(struct sk_local *l, struct sk_lworker *w, uint32_t type, s
         return;
     } else if (type == SK_M_UNGROUP) {
         uint64_t gone = sk_rd_u64(r);
-        rc = r->bad ? SK_ERR(&err, SK_ECORRUPT, damaged) : sk_lgroup_remove(l, gone, &err);
+        if (r->bad) rc = SK_ERR(&err, SK_ECORRUPT, damaged);
+        else if (is_foreign(l, gone))
+            rc =
+                SK_ERR(&err, SK_EINVAL,
+                       "this node has not made the placement group: remove it in the driver, or in "
+                       "a task of the node that has made it");
+        else rc = sk_lgroup_remove(l, gone, &err);
     } else if (type == SK_M_DEFENV) {
         uint32_t env = 0;
         struct sk_bytes b = sk_rd_bytes(r);

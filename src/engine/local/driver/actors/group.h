@@ -17,7 +17,8 @@ struct sk_err;
 
 struct sk_lgroup { /* a placement group */
     struct sk_list link;
-    uint64_t id; /* the group's id; id + 1 is its `ready` object, which the engine holds */
+    uint64_t id;
+    uint64_t ready; /* its `ready` object, which the engine holds; 0: it has none */
     struct sk_place_group *place;
     struct sk_name *name;
     uint32_t strategy;
@@ -28,10 +29,13 @@ struct sk_lgroup_spec { /* a request for a group; borrowed */
     const struct sk_res *bundles;
     uint32_t n, strategy;
     struct sk_bytes space, name;
+    uint64_t id;           /* as in sk_group_spec */
+    const bool *elsewhere; /* the same */
 };
 
 void sk_lgroups_init(struct sk_local *l);
-/* Makes a group with id `base`; its ready object has the id base + 1. */
+/* Makes a group with id `base`; its ready object has the id base + 1. Or, with s->id, the part of
+ * another engine's group that is here. */
 sk_rc sk_lgroup_create(struct sk_local *l, uint32_t proc, uint64_t base,
                        const struct sk_lgroup_spec *s, struct sk_err *err) SK_MUST_USE;
 sk_rc sk_lgroup_remove(struct sk_local *l, uint64_t id, struct sk_err *err) SK_MUST_USE;

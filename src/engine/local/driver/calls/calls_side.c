@@ -192,6 +192,8 @@ static sk_rc l_group_create(struct sk_engine *e, const struct sk_group_spec *s, 
     struct sk_lgroup_spec spec = {.bundles = s->bundles,
                                   .n = s->n,
                                   .strategy = s->strategy,
+                                  .id = s->id,
+                                  .elsewhere = s->elsewhere,
                                   .space = {s->space, s->space ? strlen(s->space) : 0},
                                   .name = {s->name, s->name ? strlen(s->name) : 0}};
     sk_driver_lock(e);
@@ -199,8 +201,8 @@ static sk_rc l_group_create(struct sk_engine *e, const struct sk_group_spec *s, 
     sk_rc rc =
         l->closing ? sk_driver_closed(err) : sk_lgroup_create(l, SK_PROC_DRIVER, base, &spec, err);
     if (rc == SK_OK) {
-        *out = base;
-        *ready = (sk_oid){base + 1};
+        *out = s->id ? s->id : base;
+        *ready = (sk_oid){s->id ? 0 : base + 1};
         sk_loop_dispatch(l);
     }
     sk_driver_unlock(e);
