@@ -9,7 +9,7 @@ import logging
 import threading
 import uuid
 
-from skate import _forked, _skate, exceptions, runtime_context
+from skate import _forked, _job, _skate, exceptions, runtime_context
 from skate.dag import callers, task_workers
 from skate.dag.class_node import ClassMethodNode, ClassNode
 from skate.dag.compiled_crew import Crew
@@ -257,7 +257,8 @@ class CompiledDAG(Results):
         self._kwargs = tuple(k for k in keys if isinstance(k, str))
 
     def _start(self, numbers, outputs):
-        if not _skate.Graph.possible():
+        # an actor of another engine may be on another node, or be started again there
+        if not (_skate.Graph.possible() and all(_job.is_own(t.id) for t in numbers.tokens)):
             self._graph = Plain(numbers, outputs)
             return
         cells = self._max_inflight_executions + 1

@@ -1,4 +1,5 @@
-"""A compiled graph on an engine without channels: plain calls give the same results."""
+"""A compiled graph without channels, as its actors need not share memory: those of an engine without
+channels, and of several nodes. Plain calls give the same results."""
 
 from skate import _skate, exceptions
 from skate.dag import task_workers

@@ -18,7 +18,6 @@ IDS = "ids of tasks and actors differ between a task and the driver"
 TERMINAL = "a task of a node has no terminal for its debugger"
 CAPTURES = "what functions capture goes with each stage, not by the store"
 SERVED = "serve_ranks works in the driver of a local engine only"
-CHANNELS = "a compiled graph is called from its driver only"
 
 # Names of tests (of one file, or all its tests) with shell wildcards.
 LEFT_OUT = {
@@ -55,7 +54,6 @@ LEFT_OUT = {
     "test_actors.py::test_resources_of_actors*": SHARE,
     "test_ambient_environment.py::test_another_list_for_sys_path*": SHARE,
     "test_breakpoint.py::*": TERMINAL,
-    "test_compiled.py::test_executed_from_several_processes*": CHANNELS,
     "test_empty.py::test_dropped_unsealed*": DRIVER,
     "test_empty.py::test_full_store*": DRIVER,
     "test_empty.py::test_spilled_and_read_back*": DRIVER,
