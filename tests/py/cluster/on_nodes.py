@@ -17,7 +17,6 @@ CUSTOM = "nodes have only the first custom resources"
 IDS = "ids of tasks and actors differ between a task and the driver"
 TERMINAL = "a task of a node has no terminal for its debugger"
 CAPTURES = "what functions capture goes with each stage, not by the store"
-SERVED = "serve_ranks works in the driver of a local engine only"
 
 # Names of tests (of one file, or all its tests) with shell wildcards.
 LEFT_OUT = {
@@ -31,12 +30,6 @@ LEFT_OUT = {
     "test_api_memory.py::test_memory_of[[]for b in ds.repartition(target_num_rows*": PEAKS,
     "test_as_in_ray.py::test_limits_of_cpus_hold[[]*": SHARE,
     "test_as_in_ray.py::test_placement_groups_and_environments": SHARE,
-    "test_attach.py::test_a_trainer_that_is_killed_is_replaced*": SERVED,
-    "test_attach.py::test_blocks_are_let_go_when_the_arrays_over_them_are_gone": SERVED,
-    "test_attach.py::test_random_changes_of_messages": SERVED,
-    "test_attach.py::test_ranks_in_processes_of_their_own_get_all_rows_each_epoch": SERVED,
-    "test_attach.py::test_what_no_trainer_says_is_refused_and_nobody_else_notices": SERVED,
-    "test_attach.py::test_who_may_not_attach_hears_why": SERVED,
     "test_e2e_ops.py::test_a_cancel_does_not_interrupt_what_closes_a_reader": SHARE,
     "test_e2e_ops.py::test_arguments_of_functions_and_classes_are_shared_too": CAPTURES,
     "test_e2e_ops.py::test_what_a_function_captures_is_loaded_once_a_worker_and_shared": CAPTURES,

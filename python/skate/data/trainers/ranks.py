@@ -5,9 +5,11 @@ The driver serves (serve_ranks) on a UNIX socket in its own folder (0700), and o
 the same user (SO_PEERCRED). A trainer attaches to a rank (attach) and gets a message for each block
 with the block's place. It gets the file of the store once, read-only (SCM_RIGHTS), and maps it
 copy-on-write, so nothing is copied and no other process sees what a trainer writes. A block stays
-in its place until the trainer reports that its arrays are released, or ends. Messages are JSON;
-nothing is unpickled. Each message of a trainer is first checked against a table (SAYS): a trainer
-that sends anything else gets an error and is disconnected; the other trainers are not affected.
+in its place until the trainer reports that its arrays are released, or ends. The driver of several
+nodes has no store: there each block that is not small has a file in memory of its own. Messages are
+JSON; nothing is unpickled. Each message of a trainer is first checked against a table (SAYS): a
+trainer that sends anything else gets an error and is disconnected; the other trainers are not
+affected.
 
 A *seat* in the driver represents each rank and records which rows the rank has consumed: the rows
 of batches after which the trainer asked for another batch. If a trainer is killed in an epoch,
@@ -314,20 +316,21 @@ class _Seat:
         data = _skate.raw(ref)
         where = _skate.file_of(data)
         out = {"row0": row0, "rows": rows}
-        if where is None:  # a small block, which has no place in the store
+        size = len(memoryview(data))
+        if where is None and size <= MOST // 2:  # a small block, which has no place in the store
             return _say(s, out, bytes(data))
-        fd, at = where
         key = max(self.pins, default=0) + 1
+        if where is None:  # a block of a node, of which this process has a copy
+            self.pins[key] = None
+            with _file_with(data) as fd:
+                return _say_with(s, out | {"id": key, "at": 0, "size": size, "file": None}, fd)
+        fd, at = where
         self.pins[key] = data
-        out |= {"id": key, "at": at, "size": len(memoryview(data)), "file": fd}
+        out |= {"id": key, "at": at, "size": size, "file": fd}
         if fd in self.files:
             return _say(s, out)
         self.files.add(fd)
-        readable = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            _say(s, out, fds=[readable])
-        finally:
-            os.close(readable)
+        _say_with(s, out, fd)
 
 
 def _peer(s: socket.socket) -> tuple[int, int]:
@@ -344,6 +347,29 @@ def _say(
         socket.send_fds(s, [message], fds)
     else:
         s.sendall(message)
+
+
+def _say_with(s: socket.socket, what: dict[str, Any], fd: int) -> None:
+    """Sends a message with a descriptor of the file that can only be read."""
+    readable = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _say(s, what, fds=[readable])
+    finally:
+        os.close(readable)
+
+
+@contextlib.contextmanager
+def _file_with(data: Any) -> Iterator[int]:
+    """A file in memory with these bytes."""
+    fd = os.memfd_create("skate-block", os.MFD_CLOEXEC)
+    try:
+        with open(fd, "wb", 0, closefd=False) as f:
+            left = memoryview(data)
+            while left:
+                left = left[f.write(left) :]
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def _heard(s: socket.socket) -> dict[str, Any] | None:
@@ -422,7 +448,7 @@ class RankIterator(SplitIterator):
         self, s: socket.socket, rank: int, deal: feed.Deal, rows: int | None, seeded: bool
     ):
         super().__init__(None, rank, deal, None, None, None, rows, seeded)
-        self._s, self._files = s, dict[int, int]()
+        self._s, self._files = s, dict[int | None, int]()
         self._lock, self._freed = threading.Lock(), deque[int]()
 
     def __reduce__(self) -> Any:
@@ -480,7 +506,11 @@ class RankIterator(SplitIterator):
             memoryview(room)[:] = data
             rb = _skate.block(room, room)
         else:
-            m = Mapped(self._files[said["file"]], said["at"], said["size"])
+            once = said["file"] is None
+            fd = self._files.pop(None) if once else self._files[said["file"]]
+            m = Mapped(fd, said["at"], said["size"])
+            if once:
+                os.close(fd)
             m.freed = lambda freed=self._freed, k=said["id"]: freed.append(k)
             rb = m.block()
         return rb.slice(said["row0"], said["rows"])
