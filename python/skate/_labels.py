@@ -54,7 +54,7 @@ def unfit_here(selector, fallbacks=()):
     """As unfit, of the nodes that this process knows, also in a task."""
     choices = [selector or {}, *[f.get("label_selector") or {} for f in fallbacks or ()]]
     there = nodes()
-    if any(_fulfils(have, choice) for choice in choices for have in there):
+    if any(fulfils(have, choice) for choice in choices for have in there):
         return None
     asked = " or ".join(map(repr, choices))
     said = ", ".join(_said(k, there) for k in {k: 0 for choice in choices for k in choice})
@@ -73,7 +73,7 @@ def _said(key, there):
     return f"{key} is {' or '.join(values)} here"
 
 
-def _fulfils(have, selector):
+def fulfils(have, selector):
     return all(_fits(have.get(key), *_condition(value)) for key, value in selector.items())
 
 

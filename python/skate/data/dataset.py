@@ -26,6 +26,7 @@ from skate.data.files import reading
 from skate.data.iterator import DataIterator
 from skate.data.methods import batches, convert, mixing, text_table
 from skate.data.on_error import check_policy
+from skate.data.plan.crossings import crossings
 from skate.data.plan.lower import explain, strategy
 from skate.data.plan.node import Node, below
 from skate.data.plan.resources import as_input, remote_args, resources
@@ -1911,6 +1912,7 @@ class Dataset(batches.Batches):
         ensure_engine()
         node = self._node if write is None else write_job.plan_of(self._node, write)
         text = explain(node, self.context.on_error, strategy(self.context))
+        text += crossings(node)
         if write is None and self._facts.rows is not None:
             why = self._unsure()
             text += f"\ncount()\n  {f'{self._facts.rows:,} rows, by metadata: nothing runs' if why is None else f'runs this, since {why}'}"

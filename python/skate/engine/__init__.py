@@ -167,6 +167,11 @@ def close_processes(patience_s: float = PATIENCE_S) -> None:
         nodes.close(patience_s)
 
 
+def connections() -> str:
+    """What carries bytes between the nodes of this program: "tcp", "TLS" or "calls" (carry.py)."""
+    return getattr(_nodes, "connections", "tcp")
+
+
 def of_address(address: str, name: str | None) -> str:
     """The name of the engine for an address of another machine. ConnectionError if no engine takes
     it."""

@@ -36,6 +36,18 @@ def gate(tmp_path):
         yield lambda n=0: fifo.write(b"g" * n) and path if n else path
 
 
+def test_explain_says_what_crosses_nodes(two):
+    ds = skate.data.range(1000, override_num_blocks=4).map_batches(
+        lambda batch: batch, label_selector={"rack": "1"}
+    )
+    text = ds.sort("id").explain_text()
+    assert "nodes\n  2 nodes, connected by tcp: " in text
+    assert "runs on the 1 of 2 nodes with label rack=1; the rest of its input crosses" in text
+    assert (
+        "Sort(id): each row goes to the node of its part, so about 1 of 2 cross, of 7.8 KiB" in text
+    )
+
+
 @skate.remote(num_cpus=0)
 def node():
     return skate.get_runtime_context().get_node_id()

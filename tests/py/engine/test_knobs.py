@@ -108,6 +108,13 @@ def test_nodes(start, by_env):
     assert [n["Labels"]["a"] for n in skate.nodes()] == ["1", "2"]
 
 
+def test_connections(start):
+    """(engine/ray.py; tests/py/cluster/test_ray_carry.py has what it does)"""
+    for by_env in (False, True):
+        with pytest.raises((ValueError, ImportError), match="connections='udp'|needs Ray"):
+            start(by_env, engine="ray", connections="udp")
+
+
 def test_address(start):
     for by_env in (False, True):
         with pytest.raises(ConnectionError, match="address='nowhere'.*HOST:PORT"):
@@ -454,6 +461,7 @@ HEARD = {
 # them.
 OF_THE_ENGINE = {
     "address",
+    "connections",
     "nodes",
     "node_labels",
     "memory_usage_threshold",
