@@ -2222,7 +2222,7 @@ TEST(cluster_is_given_up) {
         eng->ops->view_release(eng, &v);
     } else {
         CHECK_EQ(rc, SK_EDEAD);
-        snprintf(text, sizeof text, "%s", err.msg);
+        snprintf(text, sizeof text, "%.200s", err.msg);
     }
     CHECK_STR_HAS(text, "the head is gone");
     eng_release(waits);

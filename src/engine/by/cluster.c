@@ -23,6 +23,7 @@
 #include "engine/state.h"
 
 #define TAG SK_TAG_ENGINE
+#define PART_NS SK_SEC /* how long the end waits for nodes to answer */
 #define BEAT_NS (SK_SEC / 2)
 #define ANSWER_NS (2 * SK_SEC) /* as long as nodes have to tell of themselves */
 
@@ -65,7 +66,7 @@ struct sk_cluster {
     pthread_mutex_t mu;    /* guards what follows */
     pthread_cond_t moved;  /* a message came, or a node was lost */
     struct sk_book *book;
-    bool closing;
+    bool closing, parting; /* parting: only what workers have printed is still taken */
     struct sk_err broken;
     SK_VEC(struct joining *) joins; /* not begun yet */
     uint32_t n_joining;             /* callers within join */
@@ -204,6 +205,10 @@ static sk_rc on_message(void *ctx, uint32_t conn, const struct sk_cmsg *m, struc
             sk_prints_hand_in(c->prints, (int)m->prints.to, m->prints.text.p, m->prints.text.n);
         return SK_OK;
     }
+    if (c->parting) {
+        l->gone = m->type == SK_CMSG_BYE;
+        return SK_OK;
+    }
     if (!l->number) return SK_OK; /* a sign of life while others are waited for */
     pthread_mutex_lock(&c->mu);
     if (m->type == SK_CMSG_TOLD) set_clock(c, l->number, m, l->heard_ns);
@@ -214,8 +219,10 @@ static sk_rc on_message(void *ctx, uint32_t conn, const struct sk_cmsg *m, struc
 }
 
 static void on_closed(void *ctx, uint32_t conn, const char *why) {
-    struct link *l = link_of(ctx, conn);
-    if (l) lost(ctx, l, why);
+    struct sk_cluster *c = ctx;
+    struct link *l = link_of(c, conn);
+    if (l && c->parting) l->gone = true;
+    else if (l) lost(c, l, why);
 }
 
 /* A large value that was fetched comes into the memory that the book keeps it in. */
@@ -476,20 +483,31 @@ static void end_joins(struct sk_cluster *c) {
     pthread_mutex_unlock(&c->mu);
 }
 
+/* Says BYE to all nodes, and takes what their workers have printed, until they have answered. */
+static void part(struct sk_cluster *c) {
+    struct sk_cmsg m = {.type = SK_CMSG_BYE};
+    int64_t until = sk_now_ns() + PART_NS;
+    c->parting = true;
+    for (uint32_t i = 0; i < c->links.n; i++) {
+        struct sk_outbox o = {0};
+        if (c->links.p[i].gone) continue;
+        if (!c->links.p[i].answered || sk_cmsg_put(&o, &m, NULL) != SK_OK)
+            c->links.p[i].gone = true;
+        else sk_tcp_send(c->tcp, c->links.p[i].conn, &o);
+    }
+    for (uint32_t i = 0; i < c->links.n && sk_now_ns() < until;) {
+        if (c->links.p[i].gone) i++;
+        else if (sk_tcp_pump(c->tcp, until, NULL) != SK_OK) return;
+    }
+}
+
 static void g_end(void *ctx) {
     struct sk_cluster *c = lock(ctx);
     c->closing = true;
     (void)unlock(c, SK_OK, true);
     if (c->running) SK_ASSERT(pthread_join(c->thread, NULL) == 0);
     end_joins(c);
-    struct sk_cmsg m = {.type = SK_CMSG_BYE};
-    for (uint32_t i = 0; i < c->links.n; i++) {
-        struct sk_outbox o = {0};
-        if (c->links.p[i].gone || sk_cmsg_put(&o, &m, NULL) != SK_OK) continue;
-        sk_tcp_send(c->tcp, c->links.p[i].conn, &o);
-        sk_tcp_end(c->tcp, c->links.p[i].conn);
-        c->links.p[i].gone = true;
-    }
+    part(c);
     sk_book_destroy(c->book);
     sk_tcp_close(c->tcp);
     for (uint32_t i = 0; i < c->links.n; i++) sk_free(c->links.p[i].labels);

@@ -19,6 +19,7 @@
 
 #define TAG SK_TAG_ENGINE
 #define BEAT_NS (SK_SEC / 2)
+#define PART_NS SK_SEC       /* how long the end waits for the driver to take what is left */
 #define WAIT_NS (20 * SK_MS) /* as long as a task waits for an object: room for another one */
 /* Least time between two messages that tell what is free, when tasks begin and end. */
 #define SOON_NS (SK_SEC / 20)
@@ -40,6 +41,7 @@ struct sk_cluster_node {
     pthread_mutex_t mu;
     pthread_cond_t over_cond;
     bool over, stop; /* guarded by mu */
+    bool bye;        /* the driver has said BYE, and waits for the answer */
     atomic_bool printed;
     struct sk_err why;
 };
@@ -123,7 +125,9 @@ static sk_rc on_message(void *ctx, uint32_t conn, const struct sk_cmsg *m, struc
     if (!who) return hello(n, conn, m, err);
     if (conn == n->driver) n->heard_ns = sk_now_ns();
     if (m->type == SK_CMSG_BYE) {
-        if (conn == n->driver) end(n, SK_OK, "the driver has ended, or has let the node go");
+        if (conn != n->driver) return SK_OK;
+        n->bye = true;
+        end(n, SK_OK, "the driver has ended, or has let the node go");
         return SK_OK;
     }
     if (m->type == SK_CMSG_PEER && conn == n->driver && m->peer.incarnation == n->incarnation) {
@@ -148,6 +152,7 @@ static void on_closed(void *ctx, uint32_t conn, const char *why) {
     struct sk_cluster_node *n = ctx;
     uint32_t who = (uint32_t)(uintptr_t)sk_map_del(&n->conns, conn);
     if (conn == n->driver) {
+        n->bye = false;
         char text[200];
         snprintf(text, sizeof text, "the driver is gone (%s)", why);
         end(n, SK_EDEAD, text);
@@ -209,6 +214,18 @@ static bool alive(struct sk_cluster_node *n, int64_t now) {
     return on;
 }
 
+/* Sends what workers have printed by now, and BYE, and waits until the driver has closed the
+ * connection. */
+static void part(struct sk_cluster_node *n) {
+    struct sk_cmsg m = {.type = SK_CMSG_BYE};
+    int64_t until = sk_now_ns() + PART_NS;
+    sk_agent_prints(n->agent);
+    send_all(n);
+    send_now(n, n->driver, &m);
+    while (n->bye && sk_now_ns() < until)
+        if (sk_tcp_pump(n->tcp, until, NULL) != SK_OK) return;
+}
+
 static void *serve(void *arg) {
     struct sk_cluster_node *n = arg;
     struct sk_err err = {0};
@@ -229,6 +246,7 @@ static void *serve(void *arg) {
         if (sk_tcp_pump(n->tcp, until, &err) != SK_OK) end(n, err.code, err.msg);
     }
     end(n, SK_OK, "the node was closed");
+    if (n->bye) part(n);
     return NULL;
 }
 
