@@ -784,7 +784,8 @@ def nodes() -> list[dict[str, Any]]:
     """
     resources = cluster_resources()
     if _job.on_nodes():
-        return [_node_of_cluster(*node) for node in _skate.nodes(_job.facts()["custom"])]
+        custom = _job.facts().get("custom", [])
+        return [_node_of_cluster(*node) for node in _skate.nodes(custom)]
     return [
         {
             "NodeID": ids.NODE.hex(),
