@@ -20,6 +20,27 @@ static int64_t deadline_of(PyObject *timeout) {
     return s < 0 ? INT64_MAX : py_deadline(s, sk_now_ns()); /* as in Ray, -1 means no limit */
 }
 
+#define SOME 64 /* objects that are looked at by one call, which is a round trip in a worker */
+
+/* Returns 1 and raises the error if one of at most SOME objects has failed, -1 without an exception
+ * if not all of them can be had now. */
+static int one_failed(struct py_state *st, const sk_oid *ids, size_t n) {
+    PY_ERR(err);
+    struct sk_view v[SOME];
+    int failed = 0;
+    if (st->engine->ops->get(st->engine, ids, n, 0, v, &err) != SK_OK) return -1;
+    uint32_t gen = st->gen;
+    for (size_t i = 0; i < n; i++) {
+        if (!failed && SK_KIND_IS_ERROR(v[i].kind)) {
+            py_raise_value(st, &v[i]);
+            failed = 1;
+        }
+        py_view_release(st, gen, &v[i]);
+    }
+    if (failed) py_show_raised(st);
+    return failed;
+}
+
 /* Returns 1 and raises the error if one of the n objects has failed; get() then does not wait for
  * the others. known[i]: object i was found without an error before; ready[n]: scratch memory. */
 static int failed_already(struct py_state *st, const sk_oid *ids, size_t n, bool *known,
@@ -28,19 +49,19 @@ static int failed_already(struct py_state *st, const sk_oid *ids, size_t n, bool
     sk_rc rc = st->engine->ops->wait(st->engine, ids, n, n, 0, ready, &err);
     /* after another error the caller's get() reports it */
     if (rc != SK_OK && rc != SK_ETIMEOUT) return 0;
-    for (size_t i = 0; i < n; i++) {
-        struct sk_view v;
-        if (!ready[i] || known[i]) continue;
-        known[i] = true;
-        if (st->engine->ops->get(st->engine, &ids[i], 1, 0, &v, &err) != SK_OK) continue;
-        bool failed = SK_KIND_IS_ERROR(v.kind);
-        uint32_t gen = st->gen;
-        if (failed) py_raise_value(st, &v);
-        py_view_release(st, gen, &v);
-        if (failed) {
-            py_show_raised(st);
-            return 1;
+    for (size_t i = 0; i < n;) {
+        sk_oid some[SOME];
+        size_t k = 0;
+        for (; i < n && k < SOME; i++) {
+            if (!ready[i] || known[i]) continue;
+            known[i] = true;
+            some[k++] = ids[i];
         }
+        int r = k ? one_failed(st, some, k) : 0;
+        if (r < 0 && k > 1) {
+            for (size_t j = 0; j < k && r <= 0; j++) r = one_failed(st, &some[j], 1);
+        }
+        if (r > 0) return 1;
     }
     return 0;
 }

@@ -1,6 +1,7 @@
 """Tasks: arguments, returns, generators, errors, retries, waiting, cancelling."""
 
 import os
+import resource
 import time
 
 import numpy as np
@@ -338,6 +339,38 @@ def test_an_error_of_a_nested_get(ray):
 def test_get_of_several_raises_the_first_error(ray):
     with pytest.raises(ValueError, match="one"):
         ray.get([add.remote(1), boom.remote("one"), boom.remote("two")])
+
+
+def test_a_task_asks_for_many_values_together():
+    """A get of many values in a task once asked for each by itself as soon as it took longer than
+    100 ms."""
+
+    @skate.remote
+    def slow(seconds):
+        time.sleep(seconds)
+
+    @skate.remote
+    def get_all():
+        refs = [add.remote(i) for i in range(5000)]
+        skate.wait(refs, num_returns=len(refs))
+        refs.append(slow.remote(0.5))
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+        values = skate.get(refs)
+        return len(values), resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - before
+
+    @skate.remote
+    def get_one_that_failed():
+        refs = [add.remote(i) for i in range(200)]
+        skate.get([*refs[:150], boom.remote("at once"), *refs[150:], slow.remote(100)])
+
+    skate.shutdown()
+    with skate.init(num_cpus=2):
+        n, sleeps = skate.get(get_all.remote())
+        assert n == 5001 and sleeps < 400
+        begin = time.monotonic()
+        with pytest.raises(ValueError, match="at once"):
+            skate.get(get_one_that_failed.remote())
+        assert time.monotonic() - begin < 50
 
 
 def test_errors_of_every_builtin_class(ray):
