@@ -58,6 +58,7 @@ struct sk_guest_task {
     int32_t max_task_retries;
     uint32_t group;
     bool no_wait;
+    uint64_t known; /* the number by which its code is to know it (sk_task_opts.known_task) */
     /* of a call: whoever makes it; those of one caller keep their order */
     uint64_t caller;
     const struct sk_guest_value *args;

@@ -11,7 +11,9 @@ struct sk_task {
     struct sk_engine *engine; /* engine for nested submit, put and get */
     sk_tid id;
     sk_fid fn;
-    sk_aid actor;       /* not 0: a method call */
+    sk_aid actor; /* not 0: a method call */
+    /* The numbers by which its code and others know it and its actor (sk_task_opts); 0: these. */
+    uint64_t known_id, known_actor;
     bool is_actor_init; /* the task is the constructor of an actor */
     /* The actor has an event loop: run() may return SK_EAGAIN, and then the task goes on until
      * sk_task_end. */

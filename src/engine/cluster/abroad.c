@@ -187,6 +187,7 @@ static struct made *made_new(uint64_t first, const struct sk_task_spec *s,
                                  .first = first,
                                  .fn = s->fn.v,
                                  .caller = o->caller,
+                                 .known = o->known_task,
                                  .n_returns = s->n_returns,
                                  .flags = (s->retry_exceptions ? SK_RUN_RETRY_ERRORS : 0u) |
                                           (o->no_wait ? SK_RUN_NO_WAIT : 0u),
@@ -350,6 +351,7 @@ static sk_rc call(struct sk_arefs *r, const struct sk_cmsg *m, struct sk_err *er
              (const char *)m->call.name.p);
     struct sk_task_opts o = {.group = m->call.group,
                              .stream_window = may_wait(r) ? m->call.window : 0,
+                             .known_task = m->call.known,
                              .caller = m->call.caller,
                              .no_wait = (m->call.flags & SK_RUN_NO_WAIT) != 0};
     struct sk_task_spec s = {.fn = {m->call.fn},

@@ -382,6 +382,8 @@ static sk_rc give(struct sk_agent *a, struct atask *t, struct sk_arg *args, stru
     snprintf(name, sizeof name, "%.*s", (int)SK_MIN(m->run.name.n, sizeof name - 1),
              (const char *)m->run.name.p);
     struct sk_task_opts opts = {.stream_window = may_wait(a) ? m->run.window : 0,
+                                .known_task = m->run.known,
+                                .known_actor = m->run.actor,
                                 .max_calls = m->run.max_calls,
                                 .group = m->run.group,
                                 .no_wait = (m->run.flags & SK_RUN_NO_WAIT) != 0};

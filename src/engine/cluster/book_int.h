@@ -57,6 +57,7 @@ struct sk_btask {
     struct sk_list link; /* by state: b->blocked, shape->ready, or actor->calls; node->sent */
     uint64_t id, seq;    /* number of the host; number in messages */
     uint64_t caller;     /* of a call */
+    uint64_t known;      /* the number by which its code knows it */
     enum sk_bstate state;
     uint32_t attempt, node;
     bool over;   /* the host was told that it is over */

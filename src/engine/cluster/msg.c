@@ -65,6 +65,7 @@ static void write_run(struct sk_wr *w, const struct sk_cmsg *m) {
     sk_wr_u64(w, m->run.task);
     sk_wr_u64(w, m->run.fn);
     sk_wr_u64(w, m->run.actor);
+    sk_wr_u64(w, m->run.known);
     sk_wr_u64(w, m->run.host);
     sk_wr_u32(w, m->run.attempt);
     sk_wr_u32(w, m->run.flags);
@@ -91,6 +92,7 @@ static void read_run(struct sk_rd *r, struct sk_cmsg *m) {
     m->run.task = sk_rd_u64(r);
     m->run.fn = sk_rd_u64(r);
     m->run.actor = sk_rd_u64(r);
+    m->run.known = sk_rd_u64(r);
     m->run.host = sk_rd_u64(r);
     m->run.attempt = sk_rd_u32(r);
     m->run.flags = sk_rd_u32(r);
@@ -157,6 +159,7 @@ static void write_call(struct sk_wr *w, const struct sk_cmsg *m) {
     sk_wr_u64(w, m->call.first);
     sk_wr_u64(w, m->call.fn);
     sk_wr_u64(w, m->call.caller);
+    sk_wr_u64(w, m->call.known);
     sk_wr_u32(w, m->call.n_returns);
     sk_wr_u32(w, m->call.flags);
     sk_wr_u32(w, m->call.group);
@@ -186,6 +189,7 @@ static void read_call(struct sk_rd *r, struct sk_cmsg *m) {
     m->call.first = sk_rd_u64(r);
     m->call.fn = sk_rd_u64(r);
     m->call.caller = sk_rd_u64(r);
+    m->call.known = sk_rd_u64(r);
     m->call.n_returns = sk_rd_u32(r);
     m->call.flags = sk_rd_u32(r);
     m->call.group = sk_rd_u32(r);

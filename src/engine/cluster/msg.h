@@ -42,7 +42,7 @@
 #include "engine/task.h"
 
 enum {
-    SK_CMSG_VERSION = 8,
+    SK_CMSG_VERSION = 9,
     SK_CMSG_HEAD = 16,
     /* longest body of a peer whose HELLO has not been accepted yet */
     SK_CMSG_STRANGER = 1024,
@@ -172,6 +172,7 @@ struct sk_cmsg {
         } env;
         struct {
             uint64_t task, fn, actor; /* actor 0: none */
+            uint64_t known;           /* sk_task_opts.known_task; `actor` is known_actor */
             uint64_t host;            /* the host's number of the task, which people see */
             uint32_t attempt, flags, n_returns;
             int32_t max_retries;
@@ -253,7 +254,7 @@ struct sk_cmsg {
         } there;
         struct {                       /* a call of an actor of the receiver, or a task */
             uint64_t actor, first, fn; /* first: the caller's name of the first return */
-            uint64_t caller;           /* sk_task_opts.caller */
+            uint64_t caller, known;    /* sk_task_opts.caller, known_task */
             uint32_t n_returns, flags, group, max_calls, window;
             int32_t max_retries;
             struct sk_bytes name;

@@ -188,6 +188,7 @@ sk_rc sk_book_call(struct sk_book *b, const struct sk_task_spec *s, uint64_t fir
                                  .first = first,
                                  .fn = s->fn.v,
                                  .caller = o->caller,
+                                 .known = o->known_task,
                                  .n_returns = s->n_returns,
                                  .flags = (s->retry_exceptions ? SK_RUN_RETRY_ERRORS : 0u) |
                                           (o->no_wait ? SK_RUN_NO_WAIT : 0u),
@@ -411,6 +412,7 @@ static sk_rc called(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg 
     }
     all->opts = (struct sk_task_opts){.group = m->call.group,
                                       .caller = m->call.caller,
+                                      .known_task = m->call.known,
                                       .max_calls = m->call.max_calls,
                                       .stream_window = m->call.window,
                                       .no_wait = (m->call.flags & SK_RUN_NO_WAIT) != 0};

@@ -126,6 +126,7 @@ sk_rc sk_book_submit(struct sk_book *b, const struct sk_guest_task *g, struct sk
                            .node_only = g->node_only,
                            .no_wait = g->no_wait,
                            .caller = g->caller,
+                           .known = g->known,
                            .group = g->group,
                            .env = env,
                            .fn = g->fn,
@@ -290,6 +291,7 @@ static void send(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n) {
                                 .host = t->id,
                                 .fn = t->fn.v,
                                 .actor = t->actor ? t->actor->id : 0,
+                                .known = t->known,
                                 .attempt = t->attempt,
                                 .flags = (t->is_init ? SK_RUN_INIT : 0u) |
                                          (t->retry_errors ? SK_RUN_RETRY_ERRORS : 0u) |

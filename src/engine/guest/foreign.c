@@ -446,8 +446,11 @@ static void call(struct sk_ghost *x, uint64_t id) {
     pthread_mutex_unlock(&x->mu);
     if (!t) return;
     struct sk_arg *args = sk_calloc(TAG, (t->n_args + 1) * sizeof *args);
-    struct sk_task_opts opts = {
-        .group = t->group, .no_wait = t->no_wait, .stream_window = t->window, .caller = t->who};
+    struct sk_task_opts opts = {.group = t->group,
+                                .no_wait = t->no_wait,
+                                .stream_window = t->window,
+                                .caller = t->who,
+                                .known_task = t->known};
     struct sk_task_spec s = {.fn = t->fn,
                              .name = t->name,
                              .args = args,

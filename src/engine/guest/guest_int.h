@@ -111,6 +111,7 @@ struct sk_gtask {
     bool abroad;                /* a call of an actor of a node: it is in x->abroad, too */
     uint32_t caller;            /* node that has made the call; 0: this process */
     uint64_t caller_first, who; /* who: of a call abroad: sk_task_opts.caller */
+    uint64_t known;             /* sk_task_opts.known_task, or its own number */
 };
 
 struct sk_gstream { /* a stream without a sink; its key is the id of its task */

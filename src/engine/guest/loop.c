@@ -80,6 +80,7 @@ static void submit(struct sk_ghost *x, uint64_t id) {
                               .group = t->group,
                               .no_wait = t->no_wait,
                               .caller = t->by ? t->by->who : 0,
+                              .known = t->known,
                               .args = args,
                               .n_args = t->n_args};
     sk_rc rc = args ? SK_OK : SK_ERR(&err, SK_ENOMEM, "arguments of %s", t->name);

@@ -81,6 +81,7 @@ sk_rc sk_gtask_make(struct sk_ghost *x, const struct sk_task_spec *s, uint64_t i
         .group = sk_task_opts_of(s)->group,
         .window = x->g.ops->taken && !s->sink ? sk_task_opts_of(s)->stream_window : 0,
         .no_wait = sk_task_opts_of(s)->no_wait,
+        .known = sk_task_opts_of(s)->known_task ? sk_task_opts_of(s)->known_task : id,
         .submit_ns = x->g.ops->ask ? sk_now_ns() : 0,
         .retry_exceptions = s->retry_exceptions,
         .max_retries = s->max_retries == SK_RETRIES_DEFAULT ? x->task_retries : s->max_retries,

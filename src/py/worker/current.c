@@ -22,7 +22,8 @@ static PyObject *m_current_task(PyObject *module SK_UNUSED, PyObject *unused SK_
         return Py_BuildValue("(iKNi)", 0, (unsigned long long)py_at_now->actor,
                              py_text(py_at_now->name), 0);
     if (!t) Py_RETURN_NONE;
-    return Py_BuildValue("(KKNI)", (unsigned long long)t->id.v, (unsigned long long)t->actor.v,
+    return Py_BuildValue("(KKNI)", (unsigned long long)(t->known_id ? t->known_id : t->id.v),
+                         (unsigned long long)(t->known_actor ? t->known_actor : t->actor.v),
                          py_text(t->name), (unsigned)t->attempt);
 }
 

@@ -14,7 +14,6 @@ SHARE = "it wants all CPUs or all memory on one node, or an error that names the
 DRIVER = "values that the driver puts or takes are in its own memory, not in a store with a limit"
 LOCAL = "it is about the processes of the local engine: their memory, descriptors and ports"
 CUSTOM = "nodes have only the first custom resources"
-IDS = "ids of tasks and actors differ between a task and the driver"
 TERMINAL = "a task of a node has no terminal for its debugger"
 CAPTURES = "what functions capture goes with each stage, not by the store"
 
@@ -42,7 +41,6 @@ LEFT_OUT = {
     "test_streaming_shuffle.py::test_a_pack_or_a_state_that_is_lost_is_made_again": FAULTS,
     "test_worker_start.py::test_workers_import_nothing_that_the_fork_server_could": LOCAL,
     # tests/py/engine
-    "test_actors.py::test_a_constructor_that_raises*": IDS,
     "test_actors.py::test_actors_that_want_a_worker_get_one_in_the_order*": SHARE,
     "test_actors.py::test_resources_of_actors*": SHARE,
     "test_ambient_environment.py::test_another_list_for_sys_path*": SHARE,
@@ -68,10 +66,7 @@ LEFT_OUT = {
     "test_placement_groups.py::test_children_are_captured*": SHARE,
     "test_placement_groups.py::test_many_custom_resources*": CUSTOM,
     "test_placement_groups.py::test_what_waits_and_what_is_removed*": SHARE,
-    "test_ray_names.py::test_context*": IDS,
-    "test_ray_names.py::test_ref_belongs_to_its_task*": IDS,
     "test_ray_names.py::test_resources_and_labels*": SHARE,
-    "test_side_by_side.py::test_async_calls": IDS,
     "test_spill.py::test_a_full_directory_is_passed_over": DRIVER,
     "test_spill.py::test_a_put_that_waits_can_be_interrupted": DRIVER,
     "test_spill.py::test_after_a_refusal_of_the_disk_tasks_run": DRIVER,

@@ -406,6 +406,54 @@ def test_awaiting_results_does_not_hold_the_loop():
     assert asyncio.run(main()) == [0, 1, 2]
 
 
+# ---- ids ----
+
+
+def test_ids_are_the_same_in_a_task_and_outside(places):
+    """Of tasks and actors, whoever submits or makes them, and wherever they run."""
+
+    @skate.remote(num_cpus=0)
+    def task():
+        return skate.get_runtime_context().get_task_id()
+
+    @skate.remote(num_cpus=0)
+    class Actor:
+        def ids(self):
+            c = skate.get_runtime_context()
+            return c.get_task_id(), c.get_actor_id()
+
+        def me(self):
+            return skate.get_runtime_context().current_actor
+
+    far = {"resources": {"first": 1}}  # what the second node cannot run
+
+    @skate.remote
+    def inside(actor):
+        own = skate.get_runtime_context().get_task_id()
+        made = [Actor.remote(), Actor.options(**far).remote(), actor]
+        out = []
+        for ref in (task.remote(), task.options(**far).remote()):
+            out.append((ref.task_id().hex(), skate.get(ref)))
+        for a in made:
+            ref = a.ids.remote()
+            out.append(((ref.task_id().hex(), a._actor_id.hex()), skate.get(ref)))
+        return own, out, made
+
+    for where in places:
+        actor = Actor.remote()
+        ref = inside.options(**where).remote(actor)
+        own, pairs, made = skate.get(ref)
+        assert own == ref.task_id().hex()
+        for outside, within in pairs:
+            assert outside == within
+        for a in [actor, *made]:
+            ref = a.ids.remote()
+            assert skate.get(ref) == (ref.task_id().hex(), a._actor_id.hex())
+            itself = skate.get(a.me.remote())
+            assert itself._actor_id == a._actor_id
+            assert skate.get(itself.ids.remote())[1] == a._actor_id.hex()
+
+
 @skate.remote(num_cpus=0)
 class Yields:
     @skate.method(num_returns="streaming")

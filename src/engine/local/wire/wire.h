@@ -261,6 +261,7 @@ enum { SK_LOCAL_NODE = 1 }; /* number of the only node */
 struct sk_msg_task { /* fixed head of SK_M_TASK; it is followed by the name and n_args values */
     uint32_t type, claim;
     uint64_t tid, fid, aid, first;
+    uint64_t known_tid, known_aid; /* as the task's code knows itself and its actor */
     uint32_t attempt, n_args, n_returns, skip;
     uint32_t window, flags;
     uint32_t group, max_calls;
@@ -302,6 +303,7 @@ struct sk_msg_done {
  * spec.c. */
 struct sk_spec { /* decoded; points into the bytes */
     uint64_t fid, actor, sink_tag, parent, caller;
+    uint64_t known_task, known_actor; /* sk_task_opts */
     uint32_t group, max_calls;
     struct sk_bytes name, refused;
     uint32_t n_args, n_contains, n_returns, stream_window;

@@ -408,6 +408,8 @@ bool sk_wtask_begin(struct wtask *t, struct sk_msg *msg) {
                                  .id = {h.tid},
                                  .fn = {h.fid},
                                  .actor = {h.aid},
+                                 .known_id = h.known_tid,
+                                 .known_actor = h.known_aid,
                                  .is_actor_init = (h.flags & SK_TF_INIT) != 0,
                                  .is_async = c->is_async,
                                  .attempt = h.attempt,

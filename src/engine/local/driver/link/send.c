@@ -92,6 +92,10 @@ static void write_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker
         .fid = t->spec.fid,
         .aid = t->actor ? t->actor->id : 0,
         .first = t->first,
+        .known_tid = t->spec.known_task ? t->spec.known_task : t->id,
+        .known_aid = t->spec.known_actor ? t->spec.known_actor
+                     : t->actor          ? t->actor->id
+                                         : 0,
         .attempt = t->attempt,
         .n_args = t->spec.n_args,
         .n_returns = t->spec.n_returns,

@@ -132,9 +132,10 @@ struct told {
     char name[256];
 };
 
-/* Takes the references that the server has to give back; args: room for all arguments. */
-static sk_rc told(struct sk_local *l, uint32_t proc, const struct sk_spec *s, struct sk_arg *args,
-                  struct told *out, struct sk_err *err) {
+/* Takes the references that the server has to give back. id: of the task here; args: room for all
+ * arguments. */
+static sk_rc told(struct sk_local *l, uint32_t proc, uint64_t id, const struct sk_spec *s,
+                  struct sk_arg *args, struct told *out, struct sk_err *err) {
     SK_TRY(take_all(l, s, args, err));
     const struct sk_fn *f = sk_map_get(&l->fns, s->fid);
     if (s->name.n)
@@ -145,6 +146,7 @@ static sk_rc told(struct sk_local *l, uint32_t proc, const struct sk_spec *s, st
                                       .no_wait = s->no_wait,
                                       .max_calls = s->max_calls,
                                       .stream_window = s->stream_window,
+                                      .known_task = id,
                                       .caller = proc};
     out->need = s->actor ? (struct sk_foreign_need){0} : need_of(l, s->shape);
     out->def = f ? (struct sk_bytes){f->def, f->len} : (struct sk_bytes){0};
@@ -180,7 +182,7 @@ sk_rc sk_abroad_make(struct sk_local *l, uint32_t proc, uint64_t ask, struct sk_
     struct sk_arg *args =
         sk_spec_read(&r, &s) ? sk_calloc(SK_TAG_ENGINE, (s.n_args + 1) * sizeof *args) : NULL;
     if (!args) return SK_ERR(err, SK_ENOMEM, "no memory for an actor");
-    sk_rc rc = told(l, proc, &s, args, &t, err);
+    sk_rc rc = told(l, proc, 0, &s, args, &t, err);
     if (rc == SK_OK) {
         snprintf(name, sizeof name, "%.*s", (int)as->name.n, (const char *)as->name.p);
         snprintf(space, sizeof space, "%.*s", (int)as->space.n, (const char *)as->space.p);
@@ -226,7 +228,7 @@ sk_rc sk_abroad_call(struct sk_local *l, uint32_t proc, uint64_t base, struct sk
     for (; rc == SK_OK && made < n; made += rc == SK_OK)
         rc = sk_obj_new_foreign(l, base + 1 + made, of, err);
     if (rc == SK_OK && stream) rc = sk_ltask_stream_abroad(l, proc, base, s.stream_window, err);
-    if (rc == SK_OK && (rc = told(l, proc, &s, args, &t, err)) != SK_OK && stream)
+    if (rc == SK_OK && (rc = told(l, proc, base, &s, args, &t, err)) != SK_OK && stream)
         sk_ltask_free(l, sk_map_get(&l->tasks, base));
     if (rc == SK_OK)
         l->foreign.server->called(l->foreign.server, &t.spec, s.actor ? NULL : &t.need, t.def,
