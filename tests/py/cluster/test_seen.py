@@ -294,9 +294,14 @@ def test_a_node_that_does_not_answer_is_named_in_time(two, gate):
     os.kill(slow, signal.SIGSTOP)
     try:
         began = time.monotonic()
-        with pytest.raises(RayStateApiException, match="did not answer in time, and its rows"):
+        try:
             state.list_tasks()
-        assert time.monotonic() - began < 4.0  # it waits for two seconds
+        except RayStateApiException as e:
+            assert "did not answer in time, and its rows" in str(e)
+            assert time.monotonic() - began < 4.0  # it waits for two seconds
+        else:  # the machine is so busy that the node was silent for five seconds
+            assert [n.state for n in state.list_nodes()].count("DEAD") == 1
+            return
         view.own()  # asks nobody
     finally:
         os.kill(slow, signal.SIGCONT)
