@@ -73,8 +73,11 @@ static PyObject *m_node_wait(PyObject *module, PyObject *seconds) {
     return PyUnicode_FromString(rc == SK_OK ? "" : err.msg);
 }
 
+/* Threads of a launcher call these, maybe after the end of the engine: none is opened for them. */
 static bool has_nodes(struct py_state *st) {
-    return py_ensure(st) == 0 && py_has(st, st->engine->nodes, "nodes that come and go");
+    if (st->engine && !st->closing) return py_has(st, st->engine->nodes, "nodes that come and go");
+    py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "skate is shut down in this process"});
+    return false;
 }
 
 static PyObject *m_node_join(PyObject *module, PyObject *address) {

@@ -16,6 +16,7 @@ import pytest
 import skate
 from patience import eventually
 from procs import family, wait_gone
+from skate import _skate
 from skate.engine import hosts
 
 SECRET = "a secret of the tests' nodes"
@@ -339,3 +340,15 @@ def test_a_node_that_is_killed(start):
     assert set(skate.get([where.remote() for _ in range(50)])) == {two.mark}
     skate.shutdown()
     assert over(two) == (0, "")
+
+
+def test_a_launchers_thread_opens_no_engine_after_the_end():
+    """A node that comes, or is drained, while the program's engine ends."""
+    for late in (
+        lambda: _skate.node_join("127.0.0.1:9"),
+        lambda: _skate.node_drain(1, 0.0),
+        lambda: _skate.node_give_up("the head is gone"),
+    ):
+        with pytest.raises(skate.exceptions.RaySystemError, match="skate is shut down"):
+            late()
+        assert not skate.is_initialized()
