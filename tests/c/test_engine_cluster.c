@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/containers/vec.h"
+#include "engine/cluster/book.h"
 #include "engine/cluster/cluster.h"
 #include "engine/cluster/msg.h"
 #include "engine/cluster/node.h"
@@ -2012,6 +2013,46 @@ TEST(cluster_messages_of_what_one_sees_round_trip) {
         CHECK_RC(there_and_back(&told, &o, &back), SK_ECORRUPT);
     }
     sk_outbox_free(&o);
+}
+
+/* What becomes of an answer with one row. */
+static sk_rc tell_row(struct sk_book *b, enum sk_state_what what, const void *row, size_t n) {
+    uint8_t buf[512];
+    struct sk_rows r = sk_rows_begin(buf, sizeof buf);
+    struct sk_err err;
+    sk_rows_add(&r, row, n, NULL, 0);
+    struct sk_cmsg m = {.type = SK_CMSG_TOLD, .told = {.ask = sk_book_ask(b, what), .what = what}};
+    m.told.bytes = (struct sk_bytes){buf, sk_rows_end(&r, buf, sizeof buf)};
+    return sk_book_message(b, 1, &m, &err);
+}
+
+/* Lists index tables of names by what is in rows. */
+TEST(cluster_rows_of_nodes_have_states_that_there_are) {
+    struct sk_book *b;
+    struct sk_cmsg w = {.type = SK_CMSG_WELCOME,
+                        .welcome = {.incarnation = 5, .id_base = SK_ID_RANGE}};
+    uint32_t number;
+    CHECK_OK(sk_book_create(&b, 0, NULL));
+    CHECK_OK(sk_book_joined(b, &w, (struct sk_bytes){"a", 1}, &number, NULL));
+    struct sk_task_row task = {.state = SK_TS_FAILED, .error_kind = SK_KIND_ERROR},
+                       bad_task[] = {{.state = SK_TS_FAILED + 1},
+                                     {.kind = SK_TK_METHOD + 1},
+                                     {.error_kind = 1},
+                                     {.more = 1},
+                                     {.end_ns = -1}};
+    struct sk_actor_row actor = {.state = SK_AS_DEAD}, bad_actor = {.state = SK_AS_DEAD + 1};
+    struct sk_object_row object = {.where = SK_OW_ACTOR}, bad_object = {.task_state = 6};
+    struct sk_worker_row worker = {.end = SK_WE_MEMORY}, bad_worker = {.end = SK_WE_MEMORY + 1};
+    CHECK_OK(tell_row(b, SK_STATE_TASKS, &task, sizeof task));
+    CHECK_OK(tell_row(b, SK_STATE_ACTORS, &actor, sizeof actor));
+    CHECK_OK(tell_row(b, SK_STATE_OBJECTS, &object, sizeof object));
+    CHECK_OK(tell_row(b, SK_STATE_WORKERS, &worker, sizeof worker));
+    for (size_t i = 0; i < SK_COUNT(bad_task); i++)
+        CHECK_RC(tell_row(b, SK_STATE_TASKS, &bad_task[i], sizeof task), SK_ECORRUPT);
+    CHECK_RC(tell_row(b, SK_STATE_ACTORS, &bad_actor, sizeof actor), SK_ECORRUPT);
+    CHECK_RC(tell_row(b, SK_STATE_OBJECTS, &bad_object, sizeof object), SK_ECORRUPT);
+    CHECK_RC(tell_row(b, SK_STATE_WORKERS, &bad_worker, sizeof worker), SK_ECORRUPT);
+    sk_book_destroy(b);
 }
 
 TEST(cluster_names_nodes_that_do_not_tell) {

@@ -36,10 +36,25 @@ bool sk_book_answered(const struct sk_book *b, uint64_t ask) {
 static bool text_ends(const char *p, size_t n) { return memchr(p, 0, n) != NULL; }
 
 static bool is_time(int64_t ns) { return ns >= 0 && ns <= SK_CMSG_NS_MAX; }
-static bool times(enum sk_state_what what, const struct sk_row *r) {
-    if (what == SK_STATE_TASKS)
-        return is_time(r->task.submit_ns) && is_time(r->task.start_ns) && is_time(r->task.end_ns);
-    return what != SK_STATE_WORKERS || (is_time(r->worker.since_ns) && is_time(r->worker.end_ns));
+static bool is_error(uint32_t kind) { return !kind || SK_KIND_IS_ERROR(kind); }
+
+/* Whether a row has only states, kinds and times that there are. */
+static bool row_is_good(enum sk_state_what what, const struct sk_row *r) {
+    switch (what) {
+    case SK_STATE_TASKS:
+        return r->task.state <= SK_TS_FAILED && r->task.kind <= SK_TK_METHOD && !r->task.more &&
+               is_error(r->task.error_kind) && is_time(r->task.submit_ns) &&
+               is_time(r->task.start_ns) && is_time(r->task.end_ns);
+    case SK_STATE_ACTORS:
+        return r->actor.state <= SK_AS_DEAD && !r->actor.more && is_error(r->actor.error_kind);
+    case SK_STATE_OBJECTS:
+        return r->object.where <= SK_OW_ACTOR && r->object.task_state <= SK_TS_FAILED &&
+               r->object.of <= SK_OF_NOTHING;
+    case SK_STATE_WORKERS:
+        return r->worker.state <= 3 && r->worker.end <= SK_WE_MEMORY &&
+               is_time(r->worker.since_ns) && is_time(r->worker.end_ns);
+    }
+    return false;
 }
 
 /* Whether the bytes are what was asked for. */
@@ -52,7 +67,7 @@ static bool well_formed(uint32_t what, struct sk_bytes b) {
         uint64_t i = 0;
         if (!sk_rows_head(&r, &head) || head.n > head.total) return false;
         while (i < head.n && sk_rows_next(&r, (enum sk_state_what)what, &row) &&
-               times((enum sk_state_what)what, &row))
+               row_is_good((enum sk_state_what)what, &row))
             i++;
         return i == head.n && sk_rd_end(&r);
     }

@@ -4,6 +4,7 @@
  * What is here is noted first, and what a node tells of the same thing stands in its place: so a
  * task that begins meanwhile is in a list once. Cost: the time of an answer, and a copy of the
  * rows. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -363,6 +364,9 @@ static size_t g_workers(struct sk_engine *e, struct sk_worker_info *out, size_t 
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
+/* So large at most is a number of a node: the sum of those of all nodes does not overflow. */
+#define NUMBER_MAX (LLONG_MAX / 4096)
+
 struct number {
     char key[48];
     long long value;
@@ -396,7 +400,8 @@ static void add_lines(struct numbers *all, struct sk_bytes b, bool own) {
         if (!value) continue;
         *value++ = 0;
         if (!own && !strncmp(line, "lineage_", 8)) continue;
-        add_number(all, line, strtoll(value, NULL, 10));
+        long long number = strtoll(value, NULL, 10);
+        add_number(all, line, SK_MIN(SK_MAX(number, -NUMBER_MAX), NUMBER_MAX));
     }
 }
 

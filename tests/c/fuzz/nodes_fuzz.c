@@ -63,6 +63,9 @@ static void told(void *ctx, const struct sk_guest_told *t) {
     if (!sk_rows_head(&r, &head)) abort();
     for (uint64_t i = 0; i < head.n; i++) {
         if (!sk_rows_next(&r, (enum sk_state_what)what, &row)) abort();
+        if ((what == SK_STATE_TASKS && row.task.state > SK_TS_FAILED) ||
+            (what == SK_STATE_WORKERS && row.worker.end > SK_WE_MEMORY))
+            abort();
         for (uint32_t k = 0; k < row.n_texts; k++)
             if (row.texts[k].n && !memchr(row.texts[k].p, 0, row.texts[k].n) &&
                 row.texts[k].n > 4096)
@@ -228,6 +231,7 @@ static struct sk_cmsg about_itself(uint8_t *room, size_t cap) {
     struct sk_rows r = sk_rows_begin(room, cap);
     struct sk_bytes t[] = {{"first", next() % 6}, {"second", next() % 7}, {"third", next() % 6}};
     struct sk_task_row task = {.id = word(),
+                               .state = (uint32_t)(next() % (SK_TS_FAILED + 2)),
                                .submit_ns = some_ns(),
                                .end_ns = some_ns(),
                                .name_n = (uint32_t)t[0].n,
@@ -235,7 +239,9 @@ static struct sk_cmsg about_itself(uint8_t *room, size_t cap) {
                                .error_n = (uint32_t)t[2].n};
     struct sk_object_row object = {.id = next() % 2 ? sk_value_id(1, 0) : word(),
                                    .of = (uint32_t)(next() % 5)};
-    struct sk_worker_row worker = {.text_n = (uint32_t)t[0].n, .since_ns = some_ns()};
+    struct sk_worker_row worker = {.text_n = (uint32_t)t[0].n,
+                                   .end = (uint32_t)(next() % (SK_WE_MEMORY + 2)),
+                                   .since_ns = some_ns()};
     struct sk_memory_info info = {.where = "here"};
     size_t n = 0;
     for (uint64_t k = next() % 3; k && what <= SK_STATE_WORKERS; k--) {
