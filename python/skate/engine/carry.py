@@ -33,6 +33,9 @@ CHUNK = 1 << 20
 PROBE_S = 2.0  # within which a connection to a node is made, unless something keeps it from that
 HANDSHAKE_S = 5.0
 START_S = 30.0
+WAITING = (
+    4096  # connections that wait until they are accepted; the kernel's own limit, if it is less
+)
 POLL_S = 5.0  # how long a call waits for bytes
 TLS_FILES = ("RAY_TLS_SERVER_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_CA_CERT")
 
@@ -75,7 +78,10 @@ class Carrier:
 
     async def begin(self, name: str) -> None:
         """Listens at the abstract UNIX address `name`."""
-        self.servers.append(await asyncio.start_unix_server(self._serve, "\0" + name, limit=CHUNK))
+        self.servers.append(
+            # without room, a connection of the engine fails at once: it does not wait
+            await asyncio.start_unix_server(self._serve, "\0" + name, limit=CHUNK, backlog=WAITING)
+        )
 
     async def carry(
         self, address: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -188,6 +194,7 @@ class Tls(Carrier):
             ssl=self._accepts,
             ssl_handshake_timeout=HANDSHAKE_S,
             limit=CHUNK,
+            backlog=WAITING,
         )
         self.servers.append(listens)
         return listens.sockets[0].getsockname()[1]
@@ -272,7 +279,9 @@ class Calls(Carrier):
     async def carry(
         self, address: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        peer, stream = self._peers[address], secrets.token_hex(8)
+        peer, stream = self._peers.get(address), secrets.token_hex(8)
+        if peer is None:
+            raise OSError("no actor is known there")
 
         async def up() -> None:
             while data := await reader.read(CHUNK):
@@ -324,8 +333,11 @@ class RayCalls:
             )
             begun.append(self._actors[address].begin.remote(given.carrier))
         self._ray.get(begun, timeout=START_S)
-        self._running.call(self._here.know(self._actors))
-        self._ray.get([a.know.remote(self._actors) for a in self._actors.values()], timeout=START_S)
+        peers = dict(self._actors)  # another thread drops those of nodes that were lost
+        self._running.call(self._here.know(peers))
+        told = [a.know.remote(peers) for a in peers.values()]
+        # one that fails is gone with its node, which is found out elsewhere
+        self._ray.wait(told, num_returns=len(told), timeout=START_S)
 
     def drop(self, address: str) -> None:
         actor = self._actors.pop(address, None)

@@ -293,7 +293,8 @@ class Nodes:
             self._tls.call(tls.begin(carry.name_of(self._number, 0)))
         elif self.connections == "auto":
             asked = [x.actor.unreachable.remote(addresses) for x in self._nodes]
-            bad = {*carry.unreachable(addresses)}.union(*self._ray.get(asked))
+            there = self._ray.get(asked, timeout=carry.START_S)
+            bad = {*carry.unreachable(addresses)}.union(*there)
             self.connections = "calls" if bad else "tcp"
             if bad:
                 self._warn(

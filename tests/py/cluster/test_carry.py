@@ -2,9 +2,12 @@
 are processes of this machine; the test itself runs the carriers of all of them."""
 
 import asyncio
+import contextlib
 import os
 import socket
 import ssl
+import threading
+import types
 
 import numpy as np
 import pytest
@@ -215,3 +218,63 @@ def test_a_carrier_serves_its_own_user(monkeypatch):
         s.connect("\0" + name)
         assert s.recv(1) == b""
     running.close()
+
+
+def test_connections_wait_for_a_carrier_that_is_busy():
+    """More of them than asyncio would let wait: a cluster connects to all its nodes at once."""
+    running = carry.Running(carry.Calls())
+    name, begun, go_on = f"skate-test-{os.getpid()}", threading.Event(), threading.Event()
+    running.call(running.carrier.begin(name))
+
+    def busy():
+        begun.set()
+        go_on.wait()
+
+    running._loop.call_soon_threadsafe(busy)
+    begun.wait()
+    with contextlib.ExitStack() as all_:
+        all_.callback(running.close)
+        all_.callback(go_on.set)
+        for _ in range(300):
+            s = all_.enter_context(socket.socket(socket.AF_UNIX))
+            s.setblocking(False)
+            s.connect("\0" + name)
+
+
+class RayOf:
+    """Ray, as RayCalls uses it: actors of which some are lost."""
+
+    def __init__(self):
+        self.lost = set()
+
+    def remote(self, of):
+        return self
+
+    def options(self, **how):
+        return types.SimpleNamespace(
+            remote=lambda own: types.SimpleNamespace(
+                begin=types.SimpleNamespace(remote=lambda name: own),
+                know=types.SimpleNamespace(remote=lambda peers: own),
+            )
+        )
+
+    def get(self, refs, timeout):
+        if self.lost.intersection(refs):
+            raise RuntimeError("the actor died")
+        return refs
+
+    def wait(self, refs, num_returns, timeout):
+        return refs, []
+
+
+def test_a_node_joins_while_another_is_lost():
+    ray = RayOf()
+    calls = carry.RayCalls(ray, f"skate-test-{os.getpid()}")
+    given = types.SimpleNamespace(listen="127.0.0.1", carrier="c")
+    try:
+        calls.add({"10.0.0.1:1": (None, given)})
+        ray.lost.add("127.0.0.1:1")  # nobody has noticed yet
+        calls.add({"10.0.0.2:2": (None, given)})
+        assert set(calls._here._peers) == {"10.0.0.1:1", "10.0.0.2:2"}
+    finally:
+        calls.close()
