@@ -2015,6 +2015,23 @@ TEST(cluster_messages_of_what_one_sees_round_trip) {
     sk_outbox_free(&o);
 }
 
+TEST(cluster_amounts_in_messages_have_bounds) {
+    struct sk_outbox o = {0};
+    struct sk_cmsg back, welcome = {.type = SK_CMSG_WELCOME}, told = {.type = SK_CMSG_STATE},
+                         call = {.type = SK_CMSG_CALL, .call = {.first = 1, .n_returns = 1}};
+    const int64_t wrong[] = {INT64_MIN, -SK_CMSG_RES_MAX - 1, SK_CMSG_RES_MAX + 1, INT64_MAX};
+    for (uint32_t k = 0; k < SK_RES_MAX; k += SK_RES_MAX - 1)
+        for (size_t i = 0; i <= SK_COUNT(wrong); i++) {
+            bool bad = i < SK_COUNT(wrong);
+            welcome.welcome.total.amount[k] = told.state.free.amount[k] =
+                call.call.need.res.amount[k] = bad ? wrong[i] : SK_CMSG_RES_MAX;
+            CHECK_RC(there_and_back(&welcome, &o, &back), bad ? SK_ECORRUPT : SK_OK);
+            CHECK_RC(there_and_back(&told, &o, &back), bad ? SK_ECORRUPT : SK_OK);
+            CHECK_RC(there_and_back(&call, &o, &back), bad ? SK_ECORRUPT : SK_OK);
+        }
+    sk_outbox_free(&o);
+}
+
 /* What becomes of an answer with one row. */
 static sk_rc tell_row(struct sk_book *b, enum sk_state_what what, const void *row, size_t n) {
     uint8_t buf[512];

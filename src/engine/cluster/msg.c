@@ -12,7 +12,10 @@ static void res(struct sk_wr *w, const struct sk_res *r) {
 }
 static struct sk_res read_res(struct sk_rd *r) {
     struct sk_res out;
-    for (int i = 0; i < SK_RES_MAX; i++) out.amount[i] = sk_rd_i64(r);
+    for (int i = 0; i < SK_RES_MAX; i++) {
+        int64_t n = out.amount[i] = sk_rd_i64(r);
+        r->bad = r->bad || n < -SK_CMSG_RES_MAX || n > SK_CMSG_RES_MAX;
+    }
     return out;
 }
 

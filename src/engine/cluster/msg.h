@@ -103,6 +103,9 @@ enum { SK_ROLE_DRIVER = 1, SK_ROLE_NODE = 2 };
 /* Times of nodes are in 0 .. SK_CMSG_NS_MAX, so that sums and differences of two cannot overflow.
  */
 #define SK_CMSG_NS_MAX (INT64_MAX / 4)
+/* So large at most are amounts of resources, for the same reason; Ray has at most 10^14, in units
+ * of SK_RES_UNIT. */
+#define SK_CMSG_RES_MAX (INT64_MAX / 8)
 /* flags of RUN, and (the first two, ASYNC, NO_WAIT, DETACHED) of CALL; of CANCEL and STOP:
  * SK_RUN_FORCE, SK_RUN_CHILDREN; of END_ACTOR: SK_RUN_RESTART, SK_RUN_LEAVE; of KILL:
  * SK_RUN_RESTART */

@@ -3,6 +3,8 @@
  * Cost: a comparison for each bundle and node, times the number of bundles. */
 #include "engine/cluster/which/bundles.h"
 
+#include <math.h>
+
 #include "base/mem.h"
 
 static bool fits(const struct sk_res *need, const struct sk_res *room) {
@@ -27,8 +29,8 @@ static void take(struct sk_bundles *b, uint32_t i) {
 }
 
 /* The size of a bundle, for the order in which they are placed: GPUs first, then CPUs. */
-static int64_t size(const struct sk_res *r) {
-    return r->amount[SK_RES_GPU] * 1000 + r->amount[SK_RES_CPU];
+static double size(const struct sk_res *r) {
+    return (double)r->amount[SK_RES_GPU] * 1000 + (double)r->amount[SK_RES_CPU];
 }
 
 /* The largest bundle that has no node; SK_NO_NODE: there is none. */
@@ -51,8 +53,8 @@ static uint32_t n_at(const struct sk_bundles *b, uint32_t k) {
 static uint32_t fill(struct sk_bundles *b, uint32_t k, bool *marks) {
     uint32_t n = 0;
     memset(marks, 0, b->n * sizeof *marks);
-    for (int64_t last = INT64_MAX;;) { /* in the order of their sizes */
-        int64_t now = -1;
+    for (double last = INFINITY;;) { /* in the order of their sizes */
+        double now = -1;
         for (uint32_t i = 0; i < b->n; i++)
             if (b->at[i] == SK_NO_NODE && size(&b->bundle[i]) < last)
                 now = SK_MAX(now, size(&b->bundle[i]));
@@ -79,12 +81,12 @@ static bool pack(struct sk_bundles *b, bool strict, bool *marks) {
         if (b->at[i] != SK_NO_NODE) home = b->at[i];
     while (largest(b) != SK_NO_NODE) {
         uint32_t best = SK_NO_NODE, most = 0, todo = 0;
-        int64_t left = 0;
+        double left = 0;
         for (uint32_t i = 0; i < b->n; i++) todo += b->at[i] == SK_NO_NODE;
         for (uint32_t k = 0; k < b->n_nodes; k++) {
             if (home != SK_NO_NODE && k != home) continue;
             uint32_t n = fill(b, k, marks), own = 2 * n + (n_at(b, k) > n); /* one that has some */
-            int64_t rest = size(&b->room[k]);
+            double rest = size(&b->room[k]);
             undo(b, marks);
             if (!n || (strict && n < todo)) continue;
             if (best != SK_NO_NODE && (own < most || (own == most && rest >= left))) continue;
