@@ -855,7 +855,8 @@ static sk_rc open_cluster(const struct sk_engine_conf *conf, struct sk_engine **
     pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
     pthread_cond_init(&c->moved, &ca);
     pthread_condattr_destroy(&ca);
-    struct sk_tcp_hooks hooks = {c, on_message, on_closed, place, unplace};
+    struct sk_tcp_hooks hooks = {
+        .ctx = c, .message = on_message, .closed = on_closed, .place = place, .unplace = unplace};
     sk_rc rc = sk_book_create(&c->book, conf->lineage_bytes, err);
     if (rc == SK_OK) rc = sk_tcp_open(&c->tcp, &hooks, NULL, NULL, err);
     if (rc == SK_OK && k->carrier) rc = sk_tcp_carried_by(c->tcp, k->carrier, err);

@@ -288,7 +288,8 @@ sk_rc sk_node_open(const struct sk_node_conf *conf, struct sk_cluster_node **out
     pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
     pthread_cond_init(&n->over_cond, &ca);
     pthread_condattr_destroy(&ca);
-    struct sk_tcp_hooks hooks = {n, on_message, on_closed, place, unplace};
+    struct sk_tcp_hooks hooks = {
+        .ctx = n, .message = on_message, .closed = on_closed, .place = place, .unplace = unplace};
     struct sk_agent_conf agent = {.engine = n->e,
                                   .wake = wake,
                                   .ctx = n,

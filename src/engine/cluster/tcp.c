@@ -27,6 +27,7 @@ enum {
     ROUNDS = 8,        /* reads of one connection before others have their turn */
 };
 #define LINGER_NS SK_SEC
+#define STRANGER_NS (30 * SK_SEC)
 
 struct piece {
     const uint8_t *p;
@@ -38,7 +39,7 @@ struct conn {
     uint32_t id;
     int fd;
     bool connecting, trusted, ending, wants_out;
-    int64_t end_ns; /* ending: when it is closed at the latest */
+    int64_t end_ns; /* of one that is ending, or a stranger: when it is closed; 0: never */
     SK_VEC(struct piece) out;
     /* a frame whose head has come: body of body_n bytes, of which body_at have come */
     uint8_t head[SK_CMSG_HEAD];
@@ -150,6 +151,7 @@ sk_rc sk_tcp_open(struct sk_tcp **out, const struct sk_tcp_hooks *hooks, const c
     struct sk_tcp *t = sk_calloc(TAG, sizeof *t);
     if (!t) return SK_ERR(err, SK_ENOMEM, "connections");
     t->hooks = *hooks;
+    if (!t->hooks.stranger_ns) t->hooks.stranger_ns = STRANGER_NS;
     t->listener = -1;
     t->next = 1;
     sk_map_init(&t->conns, TAG);
@@ -282,7 +284,8 @@ static void accept_all(struct sk_tcp *t) {
     for (;;) {
         int fd = accept4(t->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) return; /* none, or too many files: the peer tries again */
-        (void)conn_new(t, fd, false, NULL);
+        struct conn *c = conn_new(t, fd, false, NULL);
+        if (c) c->end_ns = sk_now_ns() + t->hooks.stranger_ns;
     }
 }
 
@@ -526,7 +529,8 @@ static void ready(struct sk_tcp *t, struct conn *c, uint32_t events) {
     if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) read_from(t, c);
 }
 
-/* Closes connections that have been ending for too long; returns when the next is due. */
+/* Closes a connection that has been ending, or of a stranger, for too long; returns when the next
+ * is due. */
 static int64_t reap(struct sk_tcp *t, int64_t deadline_ns) {
     uint64_t key;
     void *val;
@@ -534,11 +538,11 @@ static int64_t reap(struct sk_tcp *t, int64_t deadline_ns) {
     struct conn *late = NULL;
     for (uint32_t i = 0; sk_map_next(&t->conns, &i, &key, &val);) {
         struct conn *c = val;
-        if (!c->ending) continue;
+        if (!c->end_ns || (c->trusted && !c->ending)) continue;
         if (c->end_ns <= now) late = c;
         deadline_ns = SK_MIN(deadline_ns, c->end_ns);
     }
-    if (late) conn_free(t, late);
+    if (late) fail(t, late, "it has not said who it is");
     return deadline_ns;
 }
 

@@ -2,7 +2,8 @@
  * its own. One thread owns a struct sk_tcp and makes all calls that take it, but
  * sk_tcp_wake.
  *
- * A peer is a stranger, whose messages have at most SK_CMSG_STRANGER bytes, until sk_tcp_trust. */
+ * A peer is a stranger, whose messages have at most SK_CMSG_STRANGER bytes, until sk_tcp_trust. One
+ * that connects and stays a stranger for 30 s is closed. */
 #ifndef SK_CLUSTER_TCP_H
 #define SK_CLUSTER_TCP_H
 
@@ -24,6 +25,7 @@ struct sk_tcp_hooks {
     uint8_t *(*place)(void *ctx, uint32_t conn, const struct sk_cmsg *m, size_t room, void **owner);
     /* Called if `message` did not take the owner over, or if it is never called. */
     void (*unplace)(void *ctx, void *owner);
+    int64_t stranger_ns; /* how long one may stay a stranger; 0: 30 s */
 };
 
 /* listen_on: an address of this machine, numeric, at which others can connect; NULL: none can.
