@@ -1387,6 +1387,39 @@ TEST(cluster_streams_of_actors_of_other_sides) {
     cluster_close(0);
 }
 
+/* A node says that it has taken all of a stream that it does not read. */
+TEST(cluster_streams_are_for_their_reader) {
+    cluster_open(1, &(struct eng_opt){.cpus = 1});
+    struct sk_ghost *x = sk_container_of(eng, struct sk_ghost, e);
+    struct job j = {.fn = "cl_sized", .a = {VAL(3), VAL(0), VAL(2)}, .n_a = 3};
+    struct sk_task_spec s = spec_of(&j);
+    struct sk_guest_news news = {.place = 1};
+    struct sk_guest_event ev = {.node = 1, .news = &news};
+    static const enum sk_guest_news_kind says[] = {SK_NEWS_HELD, SK_NEWS_TOOK, SK_NEWS_UNHELD};
+    sk_oid r;
+    sk_tid tid;
+    s.n_returns = SK_STREAMING;
+    CHECK_OK(eng->ops->submit(eng, &s, NULL, &tid, NULL));
+    CHECK_OK(eng->streams->next(eng, tid, INT64_MAX, &r, NULL));
+    for (uint32_t i = 0; i < SK_COUNT(says); i++) {
+        news.kind = says[i];
+        news.id = r.v;
+        news.flags = UINT32_MAX; /* nobody reads it any more */
+        pthread_mutex_lock(&x->mu);
+        sk_gref_news(x, &ev);
+        pthread_mutex_unlock(&x->mu);
+    }
+    eng_release(r);
+    gate_add(23, 1);
+    for (int i = 1; i < 3; i++) {
+        CHECK_OK(eng->streams->next(eng, tid, INT64_MAX, &r, NULL));
+        eng_release(r);
+    }
+    CHECK_EQ(eng->streams->next(eng, tid, INT64_MAX, &r, NULL), SK_EDONE);
+    eng->streams->drop(eng, tid);
+    cluster_close(0);
+}
+
 TEST(cluster_streams_of_a_killed_node) {
     for (uint32_t who = 1; who <= 2; who++) { /* the actor's node is killed, or the reader's */
         cluster_open(2, &(struct eng_opt){.cpus = 3});

@@ -293,7 +293,8 @@ static void yielded(struct sk_ghost *x, const struct sk_guest_news *w) {
 }
 
 static void took(struct sk_ghost *x, uint32_t node, const struct sk_guest_news *w) {
-    const struct sk_gtask *t = call_of(x, node, w->id);
+    /* the end of a stream that the node reads has a name of the node */
+    const struct sk_gtask *t = sk_id_place(w->id) == w->place ? call_of(x, node, w->id) : NULL;
     if (t) sk_gstream_took(x, t->id, w->flags);
 }
 
@@ -433,8 +434,9 @@ static void give_yield(struct sk_ghost *x, const struct sk_gorder *o) {
     SK_ASSERT(o->of);
     if (reads) x->g.refs->yield(x->g.ctx, o->node, o->id, o->of);
     pthread_mutex_lock(&x->mu);
-    if (reads) lend(x, o->node, o->of, o->of); /* THERE comes after it */
-    else sk_gref_release(x, o->of);
+    if (reads && !sk_gobj_held_as(x, o->node, o->of))
+        lend(x, o->node, o->of, o->of); /* THERE comes after it */
+    else sk_gref_release(x, o->of);     /* the node is lost, or said HOLD of what it cannot know */
     pthread_mutex_unlock(&x->mu);
 }
 
