@@ -124,7 +124,7 @@ TEST(tcp_strangers_do_not_stay) {
                                  .closed = closed,
                                  .place = place,
                                  .unplace = unplace,
-                                 .stranger_ns = 50 * SK_MS};
+                                 .stranger_ns = 400 * SK_MS};
     uint64_t sum;
     struct sk_outbox o = frames(8, &sum);
     uint16_t port;
