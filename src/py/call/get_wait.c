@@ -75,6 +75,7 @@ static int timed_out(struct py_state *st, const sk_oid *ids, size_t n) {
     struct sk_err e = {.msg = "Get timed out: some object(s) not ready"};
     bool one = false, *ready = n == 1 ? &one : sk_calloc(SK_TAG_PY, n);
     size_t at = strlen(e.msg), late = 0;
+    int64_t from = sk_now_ns();
     if (ready && n > 1 &&
         st->engine->ops->wait(st->engine, ids, n, n, 0, ready, &err) != SK_ETIMEOUT)
         memset(ready, 0, n);
@@ -83,8 +84,10 @@ static int timed_out(struct py_state *st, const sk_oid *ids, size_t n) {
     for (size_t i = 0, told = 0; ready && i < n && told < LATE_MAX; i++) {
         char what[400] = "";
         if (ready[i]) continue;
-        if (st->engine && st->engine->state && st->engine->state->about) {
-            PY_DROP(st) /* nodes may be asked */
+        /* nodes may be asked, each time for as long as the slowest of them takes */
+        bool soon = sk_now_ns() - from < SK_SEC;
+        if (soon && st->engine && st->engine->state && st->engine->state->about) {
+            PY_DROP(st)
             st->engine->state->about(st->engine, ids[i], (sk_tid){0}, what, sizeof what);
             PY_TAKE(st)
         }

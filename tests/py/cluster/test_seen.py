@@ -310,6 +310,21 @@ def test_a_node_that_does_not_answer_is_named_in_time(two, gate):
     skate.get(refs)
 
 
+def test_a_late_get_asks_a_silent_node_once(two, gate):
+    refs = held_on_each(gate)
+    (slow,) = {stack.engines(t.worker_pid)[0][0] for t in running()[:1]}
+    os.kill(slow, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        with pytest.raises(skate.exceptions.GetTimeoutError, match="2 of 2"):
+            skate.get(refs, timeout=0.2)
+        assert time.monotonic() - began < 3.5  # an answer is waited for for two seconds
+    finally:
+        os.kill(slow, signal.SIGCONT)
+    gate.let_go(2)
+    skate.get(refs)
+
+
 def test_a_lost_node_is_no_part_of_it_any_more(two, gate):
     refs = held_on_each(gate)
     wait_until(lambda: len(of_view()) == 2)
