@@ -138,12 +138,13 @@ static sk_rc welcomed(struct link *l, const struct sk_cmsg *m, struct sk_err *er
                       (const char *)m->welcome.why.p);
     if (!m->welcome.id_base)
         return SK_ERR(err, SK_EINVAL, "its engine has no ids of its own (conf.h: id_base)");
+    struct sk_bytes b = m->welcome.labels;
+    if (!(l->labels = sk_memdup(TAG, b.n ? b.p : "", b.n + !b.n)))
+        return SK_ERR(err, SK_ENOMEM, "labels of a node");
     l->answered = true;
     l->welcome = *m;
     l->welcome.welcome.name.n = SK_MIN(m->welcome.name.n, sizeof l->name);
     memcpy(l->name, m->welcome.name.p, l->welcome.welcome.name.n);
-    struct sk_bytes b = m->welcome.labels;
-    if (!(l->labels = sk_memdup(TAG, b.n ? b.p : "", b.n + !b.n))) abort();
     l->welcome.welcome.labels.p = l->labels;
     return SK_OK;
 }

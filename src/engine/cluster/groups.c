@@ -77,11 +77,15 @@ static struct sk_res room_of(const struct sk_bnode *n, bool ever) {
     return room;
 }
 
-/* Finds nodes for all bundles that have none. */
+/* Finds nodes for all bundles that have none. Without memory there are none now: the next message
+ * of a node has it tried again. */
 static bool find(struct sk_book *b, const struct sk_bgroup *g, bool ever, uint32_t *at) {
     struct sk_res *room = sk_calloc(TAG, b->nodes.n * sizeof *room + 1), *all = NULL;
     struct look l = {b, g};
-    if (!room || !(all = sk_calloc(TAG, g->n * sizeof *all))) abort();
+    if (!room || !(all = sk_calloc(TAG, g->n * sizeof *all))) {
+        sk_free(room);
+        return false;
+    }
     for (uint32_t i = 0; i < b->nodes.n; i++) room[i] = room_of(b->nodes.p[i], ever);
     for (uint32_t i = 0; i < g->n; i++) {
         all[i] = g->b[i].total;
@@ -170,7 +174,7 @@ void sk_bgroups_step(struct sk_book *b) {
     SK_LIST_EACH (it, &b->groups) {
         struct sk_bgroup *g = sk_bgroup_in(it);
         if (!g->n_missing) continue;
-        if (g->n > SK_COUNT(few) && !(at = sk_alloc(TAG, g->n * sizeof *at))) abort();
+        if (g->n > SK_COUNT(few) && !(at = sk_alloc(TAG, g->n * sizeof *at))) return; /* as there */
         if (find(b, g, false, at)) reserve(b, g, at);
         else if (!saved && find(b, g, true, at)) {
             saved = true; /* the oldest that can have its bundles when tasks have ended */
