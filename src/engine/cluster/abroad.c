@@ -102,14 +102,6 @@ static void *zeros(size_t n) {
     return p;
 }
 
-/* An error of the engine as a value; `room` has 400 bytes. */
-static struct sk_bytes error_value(uint8_t *room, sk_rc code, const char *text) {
-    int32_t c = code;
-    memcpy(room, &c, 4);
-    snprintf((char *)room + 4, 396, "%.390s", text);
-    return (struct sk_bytes){room, 4 + strlen((char *)room + 4) + 1};
-}
-
 /* ---- what the engine says, with its lock held ------------------------------------------------ */
 
 static void queue(struct sk_arefs *r, struct news n) {
@@ -147,22 +139,6 @@ static void f_asked(struct sk_foreign *f, uint64_t ask, const struct sk_foreign_
     queue(of(f), n);
 }
 
-static void *args_of(const struct sk_task_spec *s, struct sk_wr *w) {
-    void *p = NULL;
-    for (int round = 0; round < 2; round++) {
-        for (uint32_t i = 0; i < s->n_args; i++) {
-            struct sk_cmsg_arg a = {
-                .id = s->args[i].ref.v, .kind = s->args[i].kind, .bytes = s->args[i].bytes};
-            sk_cmsg_arg_put(w, &a);
-        }
-        if (round) break;
-        size_t n = w->n;
-        p = zeros(n + 1);
-        *w = sk_wr_init(p, n);
-    }
-    return p;
-}
-
 static bool f_here(struct sk_foreign *f, struct sk_bytes where) {
     if (!sk_where_n(where)) return false;
     return !(sk_where_flags(where) & SK_WHERE_SPREAD) && sk_where_rank(where, of(f)->h.labels) == 0;
@@ -180,8 +156,9 @@ static struct made *made_new(uint64_t first, const struct sk_task_spec *s,
         if (s->args[i].ref.v) c->refs[c->n_refs++] = s->args[i].ref;
     for (uint32_t i = 0; i < s->n_contains; i++) c->refs[c->n_refs++] = s->contains[i];
     const struct sk_task_opts *o = sk_task_opts_of(s);
-    struct sk_wr w = {0};
-    void *args = args_of(s, &w);
+    size_t n;
+    void *args = sk_cmsg_args(s, &n);
+    if (!args) abort(); /* as above */
     struct sk_cmsg m = {.type = SK_CMSG_CALL,
                         .call = {.actor = s->actor.v,
                                  .first = first,
@@ -196,7 +173,7 @@ static struct made *made_new(uint64_t first, const struct sk_task_spec *s,
                                  .max_retries = s->max_retries,
                                  .name = {s->name, s->name ? strlen(s->name) : 0},
                                  .n_args = s->n_args,
-                                 .args = {args, w.n},
+                                 .args = {args, n},
                                  .n_contains = s->n_contains,
                                  .contains = {s->contains, 8 * (size_t)s->n_contains}}};
     SK_DCHECK(!need == (s->actor.v != 0));
@@ -258,7 +235,7 @@ static void tell(struct sk_arefs *r, struct lent *l) {
     struct sk_engine *e = r->h.e;
     struct sk_err err = {0};
     struct sk_view v = {0};
-    uint8_t room[400];
+    uint8_t room[SK_CMSG_ERROR];
     SK_DCHECK(sk_map_get(&r->lent, l->name) == l);
     if (l->told || r->over) return;
     sk_rc rc = e->ops->get(e, &l->oid, 1, INT64_MAX, &v, &err);
@@ -269,7 +246,7 @@ static void tell(struct sk_arefs *r, struct lent *l) {
     m.there.stays = e->inner && e->inner->count(e, &l->oid, 1) > 0;
     if (rc != SK_OK) {
         m.there.kind = SK_KIND_ENGINE_ERROR;
-        m.there.bytes = error_value(room, rc, err.msg);
+        m.there.bytes = sk_cmsg_error(room, rc, err.msg);
     } else if (v.len <= SK_INLINE_MAX || SK_KIND_IS_ERROR(v.kind)) {
         m.there.bytes = (struct sk_bytes){v.data, v.len};
     } else {
@@ -314,8 +291,8 @@ static void unlend(struct sk_arefs *r, struct lent *l) {
 /* ---- calls of actors of this engine ---------------------------------------------------------- */
 
 static void refuse(struct sk_arefs *r, const struct sk_cmsg *m, sk_rc code, const char *text) {
-    uint8_t room[400];
-    struct sk_bytes why = error_value(room, code, text);
+    uint8_t room[SK_CMSG_ERROR];
+    struct sk_bytes why = sk_cmsg_error(room, code, text);
     for (uint32_t i = 0; i < sk_foreign_n_names(m->call.n_returns); i++) {
         struct sk_cmsg t = {.type = SK_CMSG_THERE,
                             .there = {.name = m->call.first + i,
@@ -428,11 +405,12 @@ static void tell_end(struct sk_arefs *r, const struct given *g, sk_oid error) {
     struct sk_engine *e = r->h.e;
     struct sk_view v = {0};
     struct sk_err err = {0};
-    uint8_t room[400];
+    uint8_t room[SK_CMSG_ERROR];
     struct sk_cmsg m = {.type = SK_CMSG_THERE, .there = {.name = g->first, .here = true}};
     sk_rc rc = error.v ? e->ops->get(e, &error, 1, INT64_MAX, &v, &err) : SK_OK;
     m.there.kind = rc == SK_OK ? v.kind : SK_KIND_ENGINE_ERROR;
-    m.there.bytes = rc == SK_OK ? (struct sk_bytes){v.data, v.len} : error_value(room, rc, err.msg);
+    m.there.bytes =
+        rc == SK_OK ? (struct sk_bytes){v.data, v.len} : sk_cmsg_error(room, rc, err.msg);
     m.there.size = m.there.bytes.n;
     r->h.send(r->h.ctx, &m);
     if (rc == SK_OK && error.v) e->ops->view_release(e, &v);
@@ -457,11 +435,12 @@ static void bring_payload(struct sk_arefs *r, uint64_t id, struct owed *o,
                           const struct sk_payload *p) {
     struct sk_engine *e = r->h.e;
     struct sk_err err = {0};
-    uint8_t room[400];
+    uint8_t room[SK_CMSG_ERROR];
     o->done = true;
     sk_rc rc = e->foreign->bring(e, (sk_oid){id}, p, &err);
     if (rc == SK_OK || rc == SK_ENOENT || rc == SK_EEXIST || rc == SK_ECLOSED) return;
-    struct sk_payload why = {.kind = SK_KIND_ENGINE_ERROR, .bytes = error_value(room, rc, err.msg)};
+    struct sk_payload why = {.kind = SK_KIND_ENGINE_ERROR,
+                             .bytes = sk_cmsg_error(room, rc, err.msg)};
     (void)!e->foreign->bring(e, (sk_oid){id}, &why, NULL); /* nobody can be told if that fails */
 }
 static void bring(struct sk_arefs *r, uint64_t id, struct owed *o, uint32_t kind,
@@ -480,7 +459,7 @@ static void get_it(struct sk_arefs *r, uint64_t id, struct owed *o) {
     struct sk_engine *e = r->h.e;
     struct sk_view v = {0};
     struct sk_err err = {0};
-    uint8_t room[400];
+    uint8_t room[SK_CMSG_ERROR];
     sk_oid here = {0};
     if (!o->wanted || !o->there || o->reading || o->done) return;
     sk_rc rc = r->h.have(r->h.ctx, o->value, &here, &err);
@@ -489,7 +468,7 @@ static void get_it(struct sk_arefs *r, uint64_t id, struct owed *o) {
         bring(r, id, o, v.kind, (struct sk_bytes){v.data, v.len});
         e->ops->view_release(e, &v);
     } else if (rc != SK_ENOENT) {
-        bring(r, id, o, SK_KIND_ENGINE_ERROR, error_value(room, rc, err.msg));
+        bring(r, id, o, SK_KIND_ENGINE_ERROR, sk_cmsg_error(room, rc, err.msg));
     } else if (o->node && r->h.read(r->h.ctx, o->node, o->value, id)) {
         o->reading = true;
     } else ask_driver(r, id, o);

@@ -2,6 +2,8 @@
 #include "engine/cluster/msg.h"
 #include "engine/cluster/which/where.h"
 
+#include <stdio.h>
+
 #include "base/crc32c.h"
 #include "base/mem.h"
 
@@ -42,6 +44,30 @@ struct sk_cmsg_arg sk_cmsg_arg_next(struct sk_rd *r) {
     if (!a.id) a.bytes = sk_rd_bytes(r);
     sk_rd_align(r, 8);
     return a;
+}
+
+void *sk_cmsg_args(const struct sk_task_spec *s, size_t *n) {
+    struct sk_wr w = sk_wr_init(NULL, 0);
+    void *p = NULL;
+    for (int round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < s->n_args; i++) {
+            struct sk_cmsg_arg a = {
+                .id = s->args[i].ref.v, .kind = s->args[i].kind, .bytes = s->args[i].bytes};
+            sk_cmsg_arg_put(&w, &a);
+        }
+        *n = w.n;
+        if (round) break;
+        if (!(p = sk_calloc(SK_TAG_ENGINE, w.n + 1))) return NULL;
+        w = sk_wr_init(p, w.n);
+    }
+    return p;
+}
+
+struct sk_bytes sk_cmsg_error(uint8_t *room, sk_rc code, const char *text) {
+    int32_t c = code;
+    memcpy(room, &c, 4);
+    snprintf((char *)room + 4, SK_CMSG_ERROR - 4, "%s", text);
+    return (struct sk_bytes){room, 4 + strlen((char *)room + 4) + 1};
 }
 
 void sk_cmsg_value_put(struct sk_wr *w, const struct sk_cmsg_value *v) {

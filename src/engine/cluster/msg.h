@@ -381,6 +381,11 @@ bool sk_cmsg_read_value_head(uint32_t type, const uint8_t *head, uint64_t body,
 /* Gives the next argument or value; `r` is a reader of run.args or event.values, which
  * sk_cmsg_read has checked, so that as many follow as the message says. */
 struct sk_cmsg_arg sk_cmsg_arg_next(struct sk_rd *r);
+/* The arguments of a call as CALL has them, in memory that the caller frees. NULL: no memory. */
+void *sk_cmsg_args(const struct sk_task_spec *s, size_t *n);
+#define SK_CMSG_ERROR 400
+/* An error of the engine as a value, in `room`, of SK_CMSG_ERROR bytes; a longer text is cut. */
+struct sk_bytes sk_cmsg_error(uint8_t *room, sk_rc code, const char *text);
 struct sk_cmsg_value sk_cmsg_value_next(struct sk_rd *r);
 static inline uint64_t sk_cmsg_drop_at(const struct sk_cmsg *m, uint32_t i) {
     uint64_t id;

@@ -3,7 +3,6 @@
 #include "engine/cluster/book_int.h"
 #include "engine/cluster/which/where.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 struct basked { /* an object of a node that the host holds */
@@ -32,14 +31,6 @@ static void say(struct sk_bnode *n, enum sk_cmsg_type type, uint64_t id, uint32_
     sk_bnode_send(n, &m);
 }
 
-/* An error of the engine as a value; `room` has 400 bytes. */
-static struct sk_bytes error_value(uint8_t *room, sk_rc code, const char *text) {
-    int32_t c = code;
-    memcpy(room, &c, 4);
-    snprintf((char *)room + 4, 396, "%.390s", text);
-    return (struct sk_bytes){room, 4 + strlen((char *)room + 4) + 1};
-}
-
 /* ---- news for the host ----------------------------------------------------------------------- */
 
 static struct sk_btold *tell(struct sk_book *b, uint32_t node, const struct sk_guest_news *w) {
@@ -65,9 +56,9 @@ static void *kept(struct sk_bytes b) {
 
 static void tell_lost(struct sk_book *b, uint64_t id) {
     struct sk_btold *t;
-    uint8_t room[400];
+    uint8_t room[SK_CMSG_ERROR];
     struct sk_bytes why =
-        error_value(room, SK_ELOST, "the object was lost with the node whose tasks have made it");
+        sk_cmsg_error(room, SK_ELOST, "the object was lost with the node whose tasks have made it");
     struct sk_guest_news *w = news(b, NULL, SK_NEWS_THERE, id, &t);
     w->size = why.n;
     w->value = (struct sk_guest_value){.kind = SK_KIND_ENGINE_ERROR,
@@ -112,13 +103,13 @@ bool sk_brefs_busy(const struct sk_book *b, uint32_t node) {
 /* Says where the value is that the node holds as `name`. */
 static void say_there(struct sk_bnode *n, uint64_t name, const struct sk_bval *v) {
     SK_DCHECK(n->alive && name);
-    uint8_t room[400];
+    uint8_t room[SK_CMSG_ERROR];
     struct sk_cmsg m = {.type = SK_CMSG_THERE,
                         .there = {.name = name, .size = v->size, .value = v->id}};
     if (v->err) {
         m.there.here = true;
         m.there.kind = SK_KIND_ENGINE_ERROR;
-        m.there.bytes = error_value(room, v->err->code, v->err->msg);
+        m.there.bytes = sk_cmsg_error(room, v->err->code, v->err->msg);
     } else if (v->mine && v->blob->len <= SK_INLINE_MAX) {
         m.there.here = true;
         m.there.kind = v->blob->kind;
@@ -158,21 +149,6 @@ void sk_book_there(struct sk_book *b, uint32_t node, uint64_t name,
     sk_bnode_send(n, &m);
 }
 
-static void *args_of(const struct sk_task_spec *s, size_t *n) {
-    struct sk_wr w = sk_wr_init(NULL, 0);
-    void *p = NULL;
-    for (int round = 0; round < 2; round++) {
-        for (uint32_t i = 0; i < s->n_args; i++) {
-            struct sk_cmsg_arg a = {
-                .id = s->args[i].ref.v, .kind = s->args[i].kind, .bytes = s->args[i].bytes};
-            sk_cmsg_arg_put(&w, &a);
-        }
-        *n = w.n;
-        if (!round) w = sk_wr_init(p = zeros(w.n + 1), w.n);
-    }
-    return p;
-}
-
 sk_rc sk_book_call(struct sk_book *b, const struct sk_task_spec *s, uint64_t first,
                    struct sk_err *err) {
     struct sk_bnode *n = node_of(b, s->actor.v);
@@ -182,7 +158,8 @@ sk_rc sk_book_call(struct sk_book *b, const struct sk_task_spec *s, uint64_t fir
     sk_bnode_define(b, n, s->fn.v);
     const struct sk_task_opts *o = sk_task_opts_of(s);
     size_t len;
-    void *args = args_of(s, &len);
+    void *args = sk_cmsg_args(s, &len);
+    if (!args) return SK_ERR(err, SK_ENOMEM, "arguments of %s", s->name);
     struct sk_cmsg m = {.type = SK_CMSG_CALL,
                         .call = {.actor = s->actor.v,
                                  .first = first,
