@@ -12,7 +12,7 @@ uint8_t *py_listing_rows(struct py_state *st, enum sk_state_what what, size_t *l
     size_t n = 0, cap;
     if (!py_has(st, st->engine->state, "state to list")) return NULL;
     do {
-        cap = n + n / 8 + (64u << 10); /* one call is enough for most lists */
+        cap = n + n / 8 + (1u << 20); /* one call, which may ask nodes, is enough for most lists */
         sk_free(buf);
         buf = sk_alloc(SK_TAG_PY, cap + 8);
         if (!buf) {
