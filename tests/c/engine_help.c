@@ -64,7 +64,7 @@ char *task_env;
 static sk_rc take_env(void *ctx, struct sk_bytes env, struct sk_err *err) {
     (void)ctx;
     if (task_env) return SK_ERR(err, SK_EINVAL, "a process has one environment");
-    task_env = strdup(env.p);
+    task_env = strndup(env.p, env.n);
     return strcmp(task_env, "x") != 0 ? SK_OK : SK_ERR(err, SK_EINVAL, "no such environment");
 }
 
