@@ -53,7 +53,8 @@ struct sk_foreign {
      * before `called`: the server ignores objects that it does not know. */
     void (*dropped)(struct sk_foreign *f, sk_oid o);
     /* An actor of another engine (s->actor) is called, or a task is submitted that this engine can
-     * never run (s->actor 0; `need` says what it needs). The server copies what it needs of both,
+     * never run, or is handed over (s->actor 0; `need` says what it needs). The server copies what
+     * it needs of both,
      * and brings the values of first.v to first.v + s->n_returns - 1, each when it is wanted; all
      * of these are held from now on. The server owns a reference (of the driver's process) to each
      * s->args[i].ref and s->contains[i], and releases them when the call has ended. s->shape, sink
@@ -80,6 +81,9 @@ struct sk_foreign {
     /* The first n yields of a stream of `called` were taken; UINT32_MAX: nobody reads it any more.
      */
     void (*taken)(struct sk_foreign *f, sk_oid first, uint32_t n);
+    /* Tasks that processes of this engine have submitted wait for room, and other engines may run
+     * them; called once, until `hand_over` finds none. */
+    void (*queued)(struct sk_foreign *f);
     /* A foreign actor is killed (actor_end). */
     void (*killed)(struct sk_foreign *f, sk_aid a, bool no_restart);
 };
@@ -98,6 +102,11 @@ struct sk_foreign_ops {
     void (*yielded)(struct sk_engine *e, sk_oid first, sk_oid o);
     /* A call of `called` with this first return has ended. */
     void (*ended)(struct sk_engine *e, sk_oid first);
+    /* Has tasks of `queued` run elsewhere, by `called`: those that have waited longest, and ask for
+     * no more than `cpu` (in 1/SK_RES_UNIT) together. Only tasks count that have waited for some
+     * milliseconds, so that a burst of short ones stays here. Returns how many such tasks are left
+     * (the first few hundred are counted); *waits: there are some, or younger ones. */
+    uint32_t (*hand_over)(struct sk_engine *e, int64_t cpu, bool *waits);
     /* Answers `asked` and `made`. rc not SK_OK: `bytes` says why. FIND: the actor, and its meta;
      * the id of its `ready` object is one less; whoever answers keeps both until this call is over,
      * which takes references. LIST: as sk_actors_ops.names. */

@@ -20,12 +20,15 @@ struct sk_amount {
 };
 /* All needs of a task or an actor at the place where it runs. A shape is the number of such a
  * need. */
+#define SK_WHERE_HERE UINT32_MAX
 struct sk_need {
     struct sk_res res;
     uint64_t group; /* placement group, 0: none */
     int32_t bundle; /* index of the bundle in the group; -1: any */
     uint32_t env;   /* environment of the process (envs.h), 0: the job's */
-    uint32_t where; /* nodes that it may run on (cluster/wheres.h), 0: any */
+    /* nodes that it may run on (cluster/wheres.h), 0: any; SK_WHERE_HERE: the one of this engine,
+     * and no other */
+    uint32_t where;
     /* not 0: tasks that this task submits run in the same group. The engine passes this to the
      * task; the code that submits tasks has to set their group. */
     uint32_t capture;

@@ -1597,6 +1597,65 @@ TEST(cluster_hands_on_what_a_node_cannot_run) {
     memset(node_cpus, 0, sizeof node_cpus);
 }
 
+/* ---- what a node has no room for ------------------------------------------------------------- */
+
+enum { FAN = 20 };
+/* Waits until others like it run on both nodes; the first one on node 2 then waits for word 14, if
+ * word 15 says so. Returns its node. */
+TASK(cl_fan) {
+    int at = (int)sk_id_place(t->id.v);
+    gate_add(10 + at, 1);
+    if (!gate_wait(11, 1) || !gate_wait(12, 1)) return SK_ERR(err, SK_ETIMEOUT, "gate");
+    if (at == 2 && atomic_load(&gate->w[15]) && gate_add(13, 1) == 1 && !gate_wait(14, 1))
+        return SK_ERR(err, SK_ETIMEOUT, "gate");
+    return ret_i64(t, 0, at, err);
+}
+TASK(cl_fans_out) { /* how many of 20 tasks have run on node 1, and 100 times those of node 2 */
+    struct sk_engine *e = t->engine;
+    struct job j = {.retries = 1, .opts.parent = t->id};
+    sk_oid r[FAN];
+    int64_t n = 0, at;
+    SK_TRY(inside_job(t, "cl_fan", &j, 1, err));
+    for (int i = 0; i < FAN; i++) SK_TRY(job_on(e, &j, &r[i], NULL, err));
+    for (int i = 0; i < FAN; i++) {
+        SK_TRY(get_i64(e, r[i], &at, err));
+        e->ops->release(e, r[i]);
+        n += at == 1 ? 1 : 100;
+    }
+    return ret_i64(t, 0, n, err);
+}
+static sk_oid fans_out(void) {
+    return eng_job(&(struct job){.fn = "cl_fans_out", .node = 1, .retries = 1});
+}
+
+TEST(cluster_hands_over_what_waits_at_a_busy_node) {
+    cluster_open(2, &(struct eng_opt){.cpus = 1});
+    int64_t n = eng_take(fans_out());
+    CHECK_MSG(n % 100 > 0 && n / 100 > 0 && n % 100 + n / 100 == FAN, "%lld", (long long)n);
+    cluster_settle(0);
+    /* the node to which it was handed is killed */
+    for (int i = 11; i <= 12; i++) atomic_store(&gate->w[i], 0);
+    atomic_store(&gate->w[15], 1);
+    sk_oid o = fans_out();
+    CHECK(gate_wait(13, 1));
+    CHECK(kill(cl.pid[1], SIGKILL) == 0);
+    CHECK_EQ(eng_take(o), FAN);
+    cluster_settle(1u << 1);
+    cluster_close(1u << 1);
+}
+
+TEST(cluster_hands_over_what_waits_at_a_node_that_is_killed) {
+    cluster_open(2, &(struct eng_opt){.cpus = 1});
+    atomic_store(&gate->w[15], 1);
+    sk_oid o = fans_out();
+    CHECK(gate_wait(13, 1));
+    CHECK(kill(cl.pid[0], SIGKILL) == 0);
+    gate_add(14, 1); /* it runs to its end, for nobody */
+    CHECK_EQ(eng_take(o), 100 * FAN);
+    cluster_settle(1u << 0);
+    cluster_close(1u << 0);
+}
+
 TEST(cluster_references_of_a_killed_node) {
     cluster_open(3, &(struct eng_opt){.cpus = 2});
     char text[2000];

@@ -19,7 +19,8 @@ static struct {
     sk_oid held[MOST], wanted[MOST], dropped[MOST];
     _Atomic uint32_t n_held, n_wanted, n_dropped, n_called, n_killed, n_cancelled;
     sk_oid cancelled;
-    _Atomic uint32_t n_asked, n_taken;
+    _Atomic uint32_t n_asked, n_taken, n_queued;
+    sk_oid firsts[MOST]; /* first returns of tasks */
     uint32_t taken, window;
     int64_t cpus; /* what a task asks for */
     char where[20];
@@ -58,7 +59,8 @@ static void called(struct sk_foreign *f, const struct sk_task_spec *t,
         s.arg = t->args[0].ref;
         s.cpus = need->res.amount[SK_RES_CPU];
         snprintf(s.where, sizeof s.where, "%.*s", (int)need->where.n, (const char *)need->where.p);
-        s.n_called++;
+        CHECK(s.n_called < MOST);
+        s.firsts[s.n_called++] = first;
         return;
     }
     CHECK_EQ(t->actor.v, ACTOR);
@@ -109,6 +111,10 @@ static void asked(struct sk_foreign *f, uint64_t ask, const struct sk_foreign_na
     s.name = *n;
     s.n_asked++;
 }
+static void queued(struct sk_foreign *f) {
+    (void)f;
+    s.n_queued++;
+}
 static void killed(struct sk_foreign *f, sk_aid a, bool no_restart) {
     (void)f;
     CHECK(a.v == ACTOR && no_restart);
@@ -128,6 +134,7 @@ static void open_served(const struct eng_opt *o) {
                               .taken = taken,
                               .cancelled = cancelled,
                               .asked = asked,
+                              .queued = queued,
                               .killed = killed};
     own.id_base = SK_ID_RANGE;
     eng_open(&own);
@@ -743,5 +750,80 @@ TEST(foreign_ids_without_a_server) {
     char text[2000];
     sk_oid r = eng_job(&(struct job){.fn = "fo_gets", .a = {VAL(THERE)}, .n_a = 1});
     CHECK_EQ(eng_error(r, text, sizeof text), SK_ELOST);
+    eng_close();
+}
+
+/* ---- tasks that wait here while others have room --------------------------------------------- */
+
+TASK(fo_add1_later) {
+    return gate_wait(2, 1) ? ret_i64(t, 0, arg_i64(t, 0) + 1, err) : SK_ERR(err, SK_ETIMEOUT, "no");
+}
+/* Submits five tasks of one CPU, the last of which is to run on this node, and returns the sum. */
+TASK(fo_fans) {
+    struct sk_engine *e = t->engine;
+    int64_t x = 3, sum = 0;
+    sk_oid own, r[5];
+    struct sk_need n = {.res.amount = {SK_RES_UNIT}};
+    const struct sk_bytes def = {"fo_add1_later", 13};
+    SK_TRY(e->ops->define(e, fid_of("fo_add1_later"), "fo_add1_later", def, err));
+    SK_TRY(e->envs->define(e, (struct sk_bytes){"e", 1}, &n.env, err));
+    struct job j = {.fn = "fo_add1_later", .n_a = 1, .opts = {.max_calls = 5, .parent = t->id}};
+    SK_TRY(e->ops->put(e, &(struct sk_payload){.kind = KIND_I64, .bytes = {&x, 8}}, &own, err));
+    j.a[0] = REF(own);
+    for (int i = 0; i < 5; i++) {
+        if (i == 4) SK_TRY(e->wheres->define(e, (struct sk_bytes){"here", 4}, &n.where, err));
+        SK_TRY(e->ops->shape(e, &n, &j.shape, err));
+        SK_TRY(job_on(e, &j, &r[i], NULL, err));
+    }
+    e->ops->release(e, own);
+    for (int i = 0; i < 5; i++) {
+        SK_TRY(get_i64(e, r[i], &x, err));
+        e->ops->release(e, r[i]);
+        sum += x;
+    }
+    return ret_i64(t, 0, sum, err);
+}
+static bool two_wait(void *arg) {
+    bool *waits = arg;
+    return eng->foreign->hand_over(eng, 0, waits) == 2;
+}
+
+TEST(foreign_tasks_that_wait_are_handed_over) {
+    bool waits = true;
+    sk_tid tid;
+    open_served(&(struct eng_opt){.cpus = 1});
+    CHECK(eng->foreign->hand_over(eng, SK_RES_UNIT, &waits) == 0 && !waits);
+    for (uint32_t round = 0; round < 2; round++) {
+        uint32_t n = 2 * round, queued = s.n_queued;
+        sk_oid r = eng_job_tid(&(struct job){.fn = "fo_fans"}, &tid);
+        CHECK(eng_drive_until(two_wait, &waits)); /* one runs, one is on its worker, too, one may
+                                                   * not go */
+        CHECK(waits && s.n_queued == queued + 1 && s.n_called == n);
+        CHECK_EQ(eng->foreign->hand_over(eng, SK_RES_UNIT - 1, &waits), 2);
+        CHECK_EQ(eng->foreign->hand_over(eng, SK_RES_UNIT, &waits), 1);
+        CHECK_EQ(eng->foreign->hand_over(eng, 5 * SK_RES_UNIT, &waits), 0);
+        CHECK(s.n_called == n + 2 && s.cpus == SK_RES_UNIT && !s.where[0]);
+        CHECK(eng->foreign->hand_over(eng, 5 * SK_RES_UNIT, &waits) == 0 && !waits);
+        CHECK_EQ(eng_i64(s.arg), 3); /* the server has two references to it */
+        if (round == 0) {
+            gate_add(2, 1);
+            UNTIL(is_wanted, 1);
+            CHECK_OK(bring_i64(s.firsts[0], 50));
+            CHECK_OK(bring_i64(s.firsts[1], 60));
+            CHECK_EQ(eng_take(r), 50 + 60 + 3 * 4);
+        } else {
+            char text[2000];
+            CHECK_OK(eng->ops->cancel(eng, tid, SK_CANCEL_CHILDREN | SK_CANCEL_FORCE, NULL));
+            UNTIL(is_cancelled, 2);
+            CHECK_EQ(eng_error(r, text, sizeof text), SK_ECANCEL);
+        }
+        for (uint32_t i = n; i < n + 2; i++) {
+            eng_release(s.arg);
+            eng->foreign->ended(eng, s.firsts[i]);
+        }
+        UNTIL(is_dropped, n + 2);
+        atomic_store(&gate->w[2], 0);
+    }
+    eng_settle();
     eng_close();
 }

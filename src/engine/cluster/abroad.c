@@ -61,6 +61,7 @@ enum what {
     DROPPED,
     CALLED,
     TAKEN,
+    QUEUED,
     KILLED,
     CANCELLED,
     ASKED,
@@ -127,6 +128,8 @@ static void f_killed(struct sk_foreign *f, sk_aid a, bool no_restart) {
 static void f_taken(struct sk_foreign *f, sk_oid first, uint32_t n) {
     queue(of(f), (struct news){.what = TAKEN, .id = first.v, .flags = n});
 }
+
+static void f_queued(struct sk_foreign *f) { queue(of(f), (struct news){.what = QUEUED}); }
 
 static void f_cancelled(struct sk_foreign *f, sk_oid o, uint32_t flags) {
     queue(of(f), (struct news){.what = CANCELLED, .id = o.v, .flags = flags});
@@ -621,6 +624,7 @@ void sk_arefs_news(struct sk_arefs *r, void *news) {
             r->h.send(r->h.ctx, &m);
         }
         break;
+    case QUEUED: r->h.queued(r->h.ctx); break;
     case YIELDED: yielded(r, n); break;
     case CANCELLED:
         if (o || sk_map_get(&r->made, n->id))
@@ -683,6 +687,7 @@ sk_rc sk_arefs_create(struct sk_arefs **out, const struct sk_arefs_host *h, stru
                                  .made = f_made,
                                  .here = f_here,
                                  .taken = f_taken,
+                                 .queued = f_queued,
                                  .cancelled = f_cancelled,
                                  .asked = f_asked,
                                  .killed = f_killed},

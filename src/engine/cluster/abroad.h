@@ -37,6 +37,8 @@ struct sk_arefs_host { /* the agent */
     void (*drop)(void *ctx, uint64_t value);
     /* A task has begun to wait for an object, which frees what it takes meanwhile. */
     void (*waits)(void *ctx);
+    /* As sk_foreign.queued. */
+    void (*queued)(void *ctx);
 };
 
 /* SK_ENOSYS: the engine knows no foreign objects. */

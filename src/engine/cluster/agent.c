@@ -131,6 +131,7 @@ struct sk_agent {
      * be of each: neither can leave memory, and this thread may wait for room. */
     uint64_t pinned, placed, most;
     bool closing, stirred;
+    bool queued;           /* tasks of tasks wait here which other nodes may run */
     struct sk_arefs *refs; /* NULL: references do not travel */
     struct sk_atell *tell;
     pthread_mutex_t mu; /* guards `events` and `dead` */
@@ -1105,15 +1106,25 @@ static sk_rc r_have(void *ctx, uint64_t value, sk_oid *out, struct sk_err *err) 
 static void r_keep(void *ctx, uint64_t value, sk_oid o) { value_here(ctx, value, o); }
 static void r_drop(void *ctx, uint64_t value) { drop(ctx, value); }
 static void r_waits(void *ctx) { ((struct sk_agent *)ctx)->stirred = true; }
+static void r_queued(void *ctx) { ((struct sk_agent *)ctx)->queued = true; }
 
 static sk_rc refs_open(struct sk_agent *a, struct sk_err *err) {
     struct sk_arefs_host h = {
-        a->e, a->conf.node_labels, a, r_send, r_queue, r_read, r_have, r_keep, r_drop, r_waits};
+        a->e,    a->conf.node_labels, a, r_send, r_queue, r_read, r_have, r_keep, r_drop, r_waits,
+        r_queued};
     return a->conf.id_base ? sk_arefs_create(&a->refs, &h, err) : SK_OK;
 }
 
 bool sk_agent_stirred(const struct sk_agent *a) { return a->stirred; }
-bool sk_agent_waits(const struct sk_agent *a) { return a->refs && sk_arefs_wait(a->refs); }
+bool sk_agent_waits(const struct sk_agent *a) {
+    return a->refs && ((a->queued && a->peers.n) || sk_arefs_wait(a->refs));
+}
+
+/* Has tasks that wait here run elsewhere. Returns how many more of them could. */
+static uint32_t hand_over(struct sk_agent *a, int64_t cpu) {
+    if (!a->queued || !a->peers.n) return 0; /* nobody else could run them */
+    return a->e->foreign->hand_over(a->e, cpu, &a->queued);
+}
 
 void sk_agent_beat(struct sk_agent *a) {
     struct sk_node sum = {0};
@@ -1126,6 +1137,7 @@ void sk_agent_beat(struct sk_agent *a) {
                                   .promised_bytes = sum.promised_bytes,
                                   .disk_limit_bytes = sum.disk_limit_bytes,
                                   .load = sum.load,
+                                  .n_spare = hand_over(a, 0),
                                   .n_runs = sk_list_empty(&a->waiting) ? a->n_runs : 0}};
     to_driver(a, &m);
 }
@@ -1238,6 +1250,7 @@ sk_rc sk_agent_message(struct sk_agent *a, uint32_t from, const struct sk_cmsg *
     case SK_CMSG_FETCH: answer(a, 0, m); return SK_OK;
     case SK_CMSG_BRING: bring(a, m); return SK_OK;
     case SK_CMSG_ASK: tell(a, m); return SK_OK;
+    case SK_CMSG_ROOM: (void)hand_over(a, (int64_t)m->end.id); return SK_OK;
     case SK_CMSG_DROP:
         for (uint32_t i = 0; i < m->drop.n; i++) drop(a, sk_cmsg_drop_at(m, i));
         return SK_OK;

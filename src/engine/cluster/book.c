@@ -226,6 +226,7 @@ sk_rc sk_book_message(struct sk_book *b, uint32_t number, const struct sk_cmsg *
         n->load = m->state.load;
         n->arrived = 0;
         b->n_freed++;
+        sk_bspare_state(b, n, m->state.n_spare);
         return SK_OK;
     case SK_CMSG_BROUGHT: sk_bdrain_brought(b, n, m); return SK_OK;
     case SK_CMSG_MISSING: unread(b, n, m); return SK_OK;
@@ -260,6 +261,7 @@ void sk_book_launch(struct sk_book *b) {
         more = sk_bdrain_step(b);
         sk_btasks_send(b);
     }
+    if (b->spare) sk_bspare_offer(b);
 }
 
 /* ---- what the host orders -------------------------------------------------------------------- */

@@ -159,6 +159,10 @@ struct sk_bnode {
      * RUN that were sent. */
     struct sk_res idle;
     uint64_t n_runs;
+    /* Tasks of its tasks that wait there and could run elsewhere (drain.c); and the CPUs here that
+     * were offered to node `offered_to` for such tasks, which have not come yet. */
+    uint32_t n_spare, offered_to;
+    int64_t offered;
     uint64_t capacity, resident, disk, promised, disk_limit;
     struct sk_load load;
     struct sk_outbox out;
@@ -225,6 +229,7 @@ struct sk_book {
     uint64_t next_seq, next_ask;
     bool recheck; /* a value has come to exist that a blocked task may wait for */
     uint64_t n_spread;
+    bool spare; /* a node may have an n_spare */
     uint64_t n_again, n_remade, n_revived, n_moved, n_moved_actors, n_orders;
 };
 
@@ -335,6 +340,10 @@ void sk_bgroup_take(struct sk_bgroup *g, const struct sk_btask *t, uint32_t node
                     const struct sk_res *need, int sign);
 
 /* ---- drain.c */
+/* A node has said how many of its tasks' tasks could run elsewhere. */
+void sk_bspare_state(struct sk_book *b, struct sk_bnode *n, uint32_t n_spare);
+/* Offers such nodes what is free on others. */
+void sk_bspare_offer(struct sk_book *b);
 void sk_bdrain_brought(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *m);
 /* Begins moves. True: an actor was queued, and there may be more. */
 bool sk_bdrain_step(struct sk_book *b);

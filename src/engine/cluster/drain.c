@@ -191,3 +191,51 @@ bool sk_bdrain_check(const struct sk_book *b) {
     }
     return good;
 }
+
+/* ---- tasks of tasks ---------------------------------------------------------------------------
+ *
+ * They wait at their busy node while other nodes may have room. A node says in STATE how many it
+ * has (n_spare). When nothing of the driver's can begin on another node that has whole CPUs free,
+ * the node is told so (ROOM), and hands over as many of its tasks by CALL. Each is a task of the
+ * driver from then on. An offer is only a hint: if nothing comes, the CPUs are offered again when
+ * either node has said something new; if too much comes, it waits here for the first node with
+ * room, which may be the one that it has come from. Cost: nothing while no node has such tasks. */
+
+void sk_bspare_state(struct sk_book *b, struct sk_bnode *n, uint32_t n_spare) {
+    SK_DCHECK(n->alive);
+    n->offered = 0;
+    n->n_spare = n_spare;
+    if (!n_spare) return;
+    b->spare = true;
+    for (uint32_t i = 0; i < b->nodes.n; i++)
+        if (b->nodes.p[i]->offered_to == n->number) b->nodes.p[i]->offered = 0;
+}
+
+/* The number of whole CPUs that nobody uses or was offered. */
+static uint32_t free_cpus(const struct sk_bnode *n) {
+    if (!n->alive || n->draining || n->n_spare) return 0;
+    struct sk_res used = sk_bnode_used(n);
+    int64_t cpu = n->total.amount[SK_RES_CPU] - used.amount[SK_RES_CPU];
+    cpu = SK_MIN(cpu - n->saved.amount[SK_RES_CPU], n->free.amount[SK_RES_CPU]) - n->offered;
+    return cpu < SK_RES_UNIT ? 0 : (uint32_t)SK_MIN(cpu / SK_RES_UNIT, UINT32_MAX);
+}
+
+void sk_bspare_offer(struct sk_book *b) {
+    b->spare = false;
+    for (uint32_t i = 0; i < b->nodes.n; i++) {
+        struct sk_bnode *n = b->nodes.p[i];
+        if (!n->alive || !n->n_spare) continue;
+        for (uint32_t k = 0; k < b->nodes.n && n->n_spare; k++) {
+            struct sk_bnode *to = b->nodes.p[k];
+            uint32_t cpus = free_cpus(to);
+            if (!cpus) continue;
+            cpus = SK_MIN(cpus, n->n_spare);
+            struct sk_cmsg m = {.type = SK_CMSG_ROOM, .end = {(uint64_t)cpus * SK_RES_UNIT, 0}};
+            sk_bnode_send(n, &m);
+            n->n_spare -= cpus;
+            to->offered += (int64_t)cpus * SK_RES_UNIT;
+            to->offered_to = n->number;
+        }
+        b->spare = b->spare || n->n_spare;
+    }
+}

@@ -360,6 +360,7 @@ static void write_state(struct sk_wr *w, const struct sk_cmsg *m) {
     sk_wr_u64(w, m->state.promised_bytes);
     sk_wr_u64(w, m->state.disk_limit_bytes);
     sk_wr_u64(w, m->state.n_runs);
+    sk_wr_u32(w, m->state.n_spare);
     const struct sk_load *l = &m->state.load;
     sk_wr_u32(w, l->workers);
     sk_wr_u32(w, l->running);
@@ -441,6 +442,7 @@ static void write_body(struct sk_wr *w, const struct sk_cmsg *m) {
     case SK_CMSG_KILL:
     case SK_CMSG_STOP:
     case SK_CMSG_UNGROUP:
+    case SK_CMSG_ROOM:
         sk_wr_u64(w, m->end.id);
         sk_wr_u32(w, m->end.flags);
         break;
@@ -533,6 +535,7 @@ static void read_state(struct sk_rd *r, struct sk_cmsg *m) {
     m->state.promised_bytes = sk_rd_u64(r);
     m->state.disk_limit_bytes = sk_rd_u64(r);
     m->state.n_runs = sk_rd_u64(r);
+    m->state.n_spare = sk_rd_u32(r);
     struct sk_load *l = &m->state.load;
     l->workers = sk_rd_u32(r);
     l->running = sk_rd_u32(r);
@@ -578,6 +581,7 @@ static void read_body(struct sk_rd *r, struct sk_cmsg *m) {
     case SK_CMSG_KILL:
     case SK_CMSG_STOP:
     case SK_CMSG_UNGROUP:
+    case SK_CMSG_ROOM:
         m->end.id = sk_rd_u64(r);
         m->end.flags = sk_rd_u32(r);
         break;

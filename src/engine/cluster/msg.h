@@ -42,7 +42,7 @@
 #include "engine/task.h"
 
 enum {
-    SK_CMSG_VERSION = 9,
+    SK_CMSG_VERSION = 10,
     SK_CMSG_HEAD = 16,
     /* longest body of a peer whose HELLO has not been accepted yet */
     SK_CMSG_STRANGER = 1024,
@@ -96,8 +96,9 @@ enum sk_cmsg_type {
     SK_CMSG_TOOK,
     SK_CMSG_GROUP,
     SK_CMSG_UNGROUP,
+    SK_CMSG_ROOM,
 };
-#define SK_CMSG_LAST SK_CMSG_UNGROUP
+#define SK_CMSG_LAST SK_CMSG_ROOM
 
 enum { SK_ROLE_DRIVER = 1, SK_ROLE_NODE = 2 };
 /* Times of nodes are in 0 .. SK_CMSG_NS_MAX, so that sums and differences of two cannot overflow.
@@ -195,7 +196,9 @@ struct sk_cmsg {
             uint32_t n_args;
             struct sk_bytes args; /* read by sk_cmsg_arg_next */
         } run;
-        struct { /* CANCEL, END_ACTOR, HOLD, UNHOLD, WANT, ENDED, KILL, STOP, UNGROUP */
+        /* CANCEL, END_ACTOR, HOLD, UNHOLD, WANT, ENDED, KILL, STOP, UNGROUP; ROOM: other nodes have
+         * room for `id` (CPUs, in 1/SK_RES_UNIT) of what waits at the receiver (n_spare) */
+        struct {
             uint64_t id;
             uint32_t flags;
         } end;
@@ -243,6 +246,8 @@ struct sk_cmsg {
             /* number of RUN and GROUP that had come by then; 0: some of these tasks wait for
              * arguments, so what is free is theirs */
             uint64_t n_runs;
+            /* tasks of its tasks that wait for room, and may run elsewhere: up to some hundreds */
+            uint32_t n_spare;
         } state;
         struct {
             uint64_t name, size;

@@ -335,6 +335,7 @@ static void send(struct sk_book *b, struct sk_btask *t, struct sk_bnode *n) {
         return;
     }
     sk_res_add(&n->used, &s->need, 1);
+    n->offered = SK_MAX(n->offered - s->need.amount[SK_RES_CPU], 0);
     if (t->is_init) sk_res_add(&n->kept, &s->need, 1);
     if (s->where_flags & SK_WHERE_SPREAD) n->spread = ++b->n_spread;
     for (int i = 0; i < SK_RES_MAX; i++)

@@ -116,7 +116,9 @@ struct sk_place_shape {
     uint64_t group;
     int32_t bundle;
     uint32_t env;
-    uint32_t where; /* not 0: its tasks run on other nodes only, so none of them is queued here */
+    /* neither 0 nor SK_WHERE_HERE: its tasks run on other nodes only, so none of them is queued
+     * here */
+    uint32_t where;
     bool capture;
     /* tasks of this shape have to run alone (SK_LAUNCH_ALONE) */
     bool alone;

@@ -25,7 +25,7 @@ bool sk_place_room(const struct sk_place *p, const struct sk_place_shape *s, uin
 
 bool sk_place_fits_ever(const struct sk_place *p, sk_shape x) {
     const struct sk_place_shape *s = sk_place_shape_at(p, x);
-    if (sk_place_shape_dead(p, x) || s->where) return false;
+    if (sk_place_shape_dead(p, x) || (s->where && s->where != SK_WHERE_HERE)) return false;
     if (!s->group) return fits(&s->res, &p->total);
     for (uint32_t i = s->bundle < 0 ? 0 : (uint32_t)s->bundle; s->in && i < s->in->n; i++) {
         if (!s->in->b[i].elsewhere && fits(&s->res, &s->in->b[i].total)) return true;

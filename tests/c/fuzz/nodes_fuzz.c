@@ -295,6 +295,8 @@ static size_t make(uint8_t *p, size_t cap) {
             m = (struct sk_cmsg){
                 .type = SK_CMSG_STATE,
                 .state = {
+                    .free.amount = {SK_RES_UNIT},
+                    .n_spare = (uint32_t)next(),
                     .load = {.running = (uint32_t)next(), .done = word(), .objects = word()}}};
         if (other == 6)
             m = (struct sk_cmsg){.type = SK_CMSG_TAKEN, .taken = {task, (uint32_t)next()}};

@@ -210,7 +210,17 @@ static sk_rc t_bring(struct sk_engine *e, sk_oid id, const struct sk_payload *p,
     if (o->n) memcpy(o->p, p->bytes.p, o->n);
     return SK_OK;
 }
-static const struct sk_foreign_ops toy_foreign = {.serve = t_serve, .bring = t_bring};
+/* Others may have room for tasks of its tasks: how many it has changes all the time. */
+static uint64_t n_rooms; /* offers of the driver */
+static uint32_t t_hand_over(struct sk_engine *e, int64_t cpu, bool *waits) {
+    (void)e;
+    CHECK(!cpu || (cpu > 0 && cpu % SK_RES_UNIT == 0));
+    *waits = test_below(4);
+    n_rooms += cpu > 0;
+    return *waits ? (uint32_t)test_below(5) : 0;
+}
+static const struct sk_foreign_ops toy_foreign = {
+    .serve = t_serve, .bring = t_bring, .hand_over = t_hand_over};
 static sk_rc t_watch(struct sk_engine *e, sk_oid o, sk_tid s, struct sk_watch *w,
                      struct sk_err *err) {
     struct tobj *t = sk_map_get(&toy_of(e)->objs, o.v);
@@ -1280,6 +1290,8 @@ static bool step(void) {
     }
     if (r < 94) {
         uint32_t i = 1 + (uint32_t)test_below(N_NODES);
+        struct sk_foreign *f = c.node[i].toy.server;
+        if (c.node[i].up && f) f->queued(f);
         if (c.node[i].up) sk_agent_beat(c.node[i].agent);
         return false;
     }
@@ -1501,7 +1513,7 @@ TEST_SLOW(nodes_sim_with_drains, 300) {
     printf("# %llu nodes drained, %llu values and %llu actors moved, %llu values fetched\n",
            (unsigned long long)drained, (unsigned long long)moved, (unsigned long long)actors,
            (unsigned long long)fetched);
-    CHECK(drained > 100 && moved > 500 && actors > 20);
+    CHECK(drained > 100 && moved > 500 && actors > 20 && n_rooms > 100);
 }
 
 /* Nodes are lost, and actors are ended when their calls are over, as those of a pool: each value is

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import skate
 import skate.util.queue
+import skate.util.scheduling_strategies
 from engine.waits import wait_at, wait_until
 
 
@@ -169,6 +170,33 @@ def test_nested_tasks_go_to_a_node_that_has_what_they_need(places):
     for where in places:
         with pytest.raises(ValueError, match="no 3"):
             skate.get(tries.options(**where).remote())
+
+
+def test_nested_tasks_go_to_another_node_while_theirs_is_busy(tmp_path):
+    @skate.remote
+    def inner(i, x):
+        node = skate.get_runtime_context().get_node_id()
+        (tmp_path / node).touch()
+        wait_until(lambda: len(os.listdir(tmp_path)) == 2)  # it keeps its CPU
+        return i + x[-1], node
+
+    @skate.remote
+    def outer():
+        x = skate.put(np.zeros(100_000, "i8"))
+        return skate.get([inner.remote(i, x) for i in range(20)])
+
+    got = skate.get(outer.remote())
+    assert [i for i, _ in got] == list(range(20))
+    assert len({node for _, node in got}) == 2
+
+    @skate.remote
+    def stays():
+        node = skate.get_runtime_context().get_node_id()
+        here = skate.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
+        pinned = inner.options(scheduling_strategy=here)
+        return {node} == {n for _, n in skate.get([pinned.remote(i, [0]) for i in range(20)])}
+
+    assert skate.get(stays.remote())
 
 
 def test_actors_of_tasks_go_to_a_node_that_has_what_they_need(places):

@@ -116,6 +116,7 @@ struct sk_local {
         SK_VEC(uint64_t) met;
         struct sk_map calls; /* first return -> struct sk_abroad */
         struct sk_map asks;  /* of the part named */
+        bool queued;         /* the server was told that tasks wait which others may run */
         uint64_t next_ask;
     } foreign;
     struct sk_lmem mem;

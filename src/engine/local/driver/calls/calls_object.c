@@ -186,7 +186,9 @@ static void nobody_took(struct sk_foreign *f, sk_oid first, uint32_t n) {
 static void nobody_asked(struct sk_foreign *f, uint64_t ask, const struct sk_foreign_name *n) {
     (void)f, (void)ask, (void)n;
 }
+static void nobody_queued(struct sk_foreign *f) { (void)f; }
 static struct sk_foreign no_server = {.held = nobody,
+                                      .queued = nobody_queued,
                                       .wanted = nobody,
                                       .dropped = nobody,
                                       .called = nobody_called,
@@ -246,6 +248,17 @@ static void l_ended(struct sk_engine *e, sk_oid first) {
     sk_driver_unlock(e);
 }
 
+static uint32_t l_hand_over(struct sk_engine *e, int64_t cpu, bool *waits) {
+    struct sk_local *l = sk_local_of(e);
+    uint32_t left = 0;
+    sk_driver_lock(e);
+    *waits = false;
+    if (!l->closing) left = sk_abroad_hand_over(l, cpu, sk_now_ns(), waits);
+    if (!l->closing) sk_obj_drain(l);
+    sk_driver_unlock(e);
+    return left;
+}
+
 static void l_yielded(struct sk_engine *e, sk_oid first, sk_oid o) {
     struct sk_local *l = sk_local_of(e);
     sk_driver_lock(e);
@@ -269,8 +282,12 @@ static void l_answer(struct sk_engine *e, uint64_t ask, sk_rc rc, sk_aid a, stru
     sk_driver_unlock(e);
 }
 
-const struct sk_foreign_ops sk_driver_foreign = {
-    .serve = l_serve, .bring = l_bring, .yielded = l_yielded, .ended = l_ended, .answer = l_answer};
+const struct sk_foreign_ops sk_driver_foreign = {.serve = l_serve,
+                                                 .bring = l_bring,
+                                                 .yielded = l_yielded,
+                                                 .ended = l_ended,
+                                                 .answer = l_answer,
+                                                 .hand_over = l_hand_over};
 
 struct get_wait {
     struct sk_local *l;

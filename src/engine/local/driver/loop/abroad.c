@@ -97,7 +97,7 @@ sk_rc sk_abroad_shape(struct sk_local *l, const struct sk_need *n, sk_shape *out
                       struct sk_err *err) {
     struct sk_foreign *f = l->foreign.server;
     struct sk_need here = *n;
-    here.where = 0;
+    here.where = n->where ? SK_WHERE_HERE : 0;
     if (!f || n->group || n->more) return sk_need_shape(l, &here, out, err);
     if (n->where > l->groups.envs.n)
         return SK_ERR(err, SK_EINVAL, "where %u is not defined", n->where);
@@ -237,4 +237,86 @@ sk_rc sk_abroad_call(struct sk_local *l, uint32_t proc, uint64_t base, struct sk
     while (rc != SK_OK && made) SK_IGNORE(sk_own_unref(l->own, base + made--, of, 1, NULL));
     sk_free(args);
     return rc;
+}
+
+/* ---- tasks that wait here while others have room --------------------------------------------- */
+
+enum {
+    SOME_NS = 5000000, /* a task that waits for less stays here */
+    LOOK_MOST = 1000,  /* tasks that are looked at in a turn */
+};
+
+void sk_abroad_queued(struct sk_local *l) {
+    if (l->foreign.queued) return;
+    l->foreign.queued = true;
+    l->foreign.server->queued(l->foreign.server);
+}
+
+/* True if any node may run tasks of this shape, as far as is known here: they ask for CPUs only. */
+static bool is_anywhere(const struct sk_place_shape *s) {
+    for (uint32_t i = 0; i < SK_RES_MAX; i++)
+        if (i != SK_RES_CPU && s->res.amount[i]) return false;
+    return s->n_ready && s->res.amount[SK_RES_CPU] && !s->group && !s->where && !s->more &&
+           !s->alone;
+}
+
+/* True if another engine may run the task, which is ready: nobody can tell the difference. */
+static bool may_go(struct sk_local *l, const struct sk_ltask *t) {
+    if (t->kind != SK_TASK_PLAIN || t->sink || t->attempt || t->was_started || t->remake ||
+        t->stop || t->kept || t->spec.parts || sk_ltask_is_stream(t))
+        return false;
+    for (uint32_t i = 0; i < t->spec.n_returns; i++) { /* others count on all of them */
+        const struct sk_obj *o = sk_obj_get(l, t->first + i);
+        if (!o || o->state != SK_O_PENDING || o->foreign) return false;
+    }
+    return true;
+}
+
+/* Hands a task to the server. False: there is no memory, and it stays. */
+static bool hand(struct sk_local *l, struct sk_ltask *t) {
+    struct told all;
+    struct sk_arg *args = sk_calloc(SK_TAG_ENGINE, (t->spec.n_args + 1) * sizeof *args);
+    struct sk_abroad *call = sk_calloc(SK_TAG_ENGINE, sizeof *call);
+    bool known = args && call && sk_map_put(&l->foreign.calls, t->first, call) == SK_OK;
+    if (!known || told(l, t->owner, t->id, &t->spec, args, &all, NULL) != SK_OK) {
+        if (known) forget(l, t->first);
+        else sk_free(call);
+        sk_free(args);
+        return false;
+    }
+    *call = (struct sk_abroad){0, t->spec.parent, t->owner, false};
+    l->foreign.server->called(l->foreign.server, &all.spec, &all.need, all.def, (sk_oid){t->first});
+    for (uint32_t i = 0; i < t->spec.n_returns; i++) {
+        struct sk_obj *o = sk_obj_get(l, t->first + i);
+        sk_obj_becomes_foreign(l, o);
+        sk_recover_says(o, SK_LOST_PUT); /* no task of this engine makes it */
+    }
+    sk_ltask_handed_over(l, t);
+    sk_free(args);
+    return true;
+}
+
+uint32_t sk_abroad_hand_over(struct sk_local *l, int64_t cpu, int64_t now, bool *waits) {
+    uint32_t left = 0, looked = 0;
+    for (uint32_t i = 0; i < l->place.n_shapes; i++) {
+        struct sk_place_shape *s = l->place.shapes[i];
+        if (!is_anywhere(s)) continue;
+        for (uint32_t level = 1; level < SK_PLACE_LEVELS; level++) { /* 0: the driver's own */
+            struct sk_list *head = &s->ready[level];
+            for (struct sk_list *it = head->next, *next; it != head; it = next) {
+                struct sk_ltask *t = sk_container_of(
+                    sk_container_of(it, struct sk_place_task, link), struct sk_ltask, place);
+                next = it->next;
+                if (looked++ == LOOK_MOST) return left;
+                if (!may_go(l, t)) continue;
+                *waits = true;
+                if (now - t->submit_ns < SOME_NS) break; /* those behind it are younger */
+                int64_t need = s->res.amount[SK_RES_CPU];
+                if (need <= cpu && hand(l, t)) cpu -= need;
+                else left++;
+            }
+        }
+    }
+    if (!*waits) l->foreign.queued = false;
+    return left;
 }

@@ -1,8 +1,8 @@
 /* abroad.h - calls of actors that belong to other engines, and tasks that only another engine can
  * run (engine/foreign.h).
  *
- * Calls: group, object, spec, stream, task, yield. The code of this part may call these parts of
- * the driver and no others; tests/shape.py reads this line. */
+ * Calls: group, object, recover, spec, stream, task, yield. The code of this part may call these
+ * parts of the driver and no others; tests/shape.py reads this line. */
 #ifndef SK_LOCAL_ABROAD_H
 #define SK_LOCAL_ABROAD_H
 
@@ -30,6 +30,10 @@ sk_rc sk_abroad_make(struct sk_local *l, uint32_t proc, uint64_t ask, struct sk_
  * have not ended. */
 sk_rc sk_abroad_may_call(const struct sk_local *l, uint64_t actor, uint32_t proc, uint32_t max,
                          struct sk_err *err) SK_MUST_USE;
+/* Tasks wait for a worker: tells the server, unless it knows. */
+void sk_abroad_queued(struct sk_local *l);
+/* Does the work of hand_over of foreign.h. */
+uint32_t sk_abroad_hand_over(struct sk_local *l, int64_t cpu, int64_t now, bool *waits);
 /* A stream of such a call has yielded an object, or a call is over. */
 void sk_abroad_yielded(struct sk_local *l, uint64_t first, uint64_t oid);
 void sk_abroad_ended(struct sk_local *l, uint64_t first);

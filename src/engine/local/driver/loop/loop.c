@@ -109,7 +109,7 @@ static bool start_actors(struct sk_local *l) {
 
 void sk_loop_dispatch(struct sk_local *l) { sk_loop_dispatch_at(l, sk_now_ns()); }
 
-void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
+static void dispatch(struct sk_local *l, int64_t now) {
     if (l->recovery.lost.n) sk_recover_run(l);
     sk_lmem_turn(l, now);
     if (SK_UNLIKELY(now >= l->pool.look_ns)) sk_pool_look(l, now);
@@ -178,6 +178,11 @@ void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
         }
         if (!got) return;
     }
+}
+
+void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
+    dispatch(l, now);
+    if (SK_UNLIKELY(l->foreign.server && l->n_nested && l->place.n_ready)) sk_abroad_queued(l);
 }
 
 struct sk_pace_view sk_loop_view(const struct sk_local *l, int64_t now_ns, uint32_t n_messages) {

@@ -1,8 +1,8 @@
 /* loop.h - sends tasks to workers; and the table of upcalls, by which lower parts call higher
  * parts.
  *
- * Calls: actor, functions, group, launch, memory, object, link, pool, recover, request, send,
- * space, task. The code of this part may call these parts of the driver and no others;
+ * Calls: abroad, actor, functions, group, launch, memory, object, link, pool, recover, request,
+ * send, space, task. The code of this part may call these parts of the driver and no others;
  * tests/shape.py reads this line. */
 #ifndef SK_LOCAL_LOOP_H
 #define SK_LOCAL_LOOP_H

@@ -542,6 +542,14 @@ void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
     sk_obj_drain(l);
 }
 
+void sk_ltask_handed_over(struct sk_local *l, struct sk_ltask *t) {
+    SK_ASSERT(t->state == SK_T_READY && t->kind == SK_TASK_PLAIN && !t->attempt && !t->kept);
+    sk_place_unpush(&l->place, &t->place);
+    sk_ltask_let_args_go(l, t);
+    sk_progressed(l);
+    sk_ltask_free(l, t);
+}
+
 struct sk_verdict_task sk_ltask_case(struct sk_local *l, const struct sk_ltask *t) {
     return (struct sk_verdict_task){.id = t->id,
                                     .is_init = t->kind == SK_TASK_INIT,

@@ -241,6 +241,8 @@ void sk_ltask_again(struct sk_ltask *t, int32_t retries);
 /* Makes the task run again. `rc` and `why` tell the history how the last attempt ended. */
 void sk_ltask_retry(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why);
 void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force);
+/* Another engine runs the task, which is READY and has never begun: it is none of this one. */
+void sk_ltask_handed_over(struct sk_local *l, struct sk_ltask *t);
 /* Does the work of cancel() of engine.h; the task may be unknown by now. */
 void sk_ltask_cancel_by(struct sk_local *l, uint64_t tid, uint32_t flags);
 void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind, const void *bytes,

@@ -41,6 +41,13 @@ sk_rc sk_obj_new_foreign(struct sk_local *l, uint64_t id, uint32_t proc, struct 
     return SK_OK;
 }
 
+void sk_obj_becomes_foreign(struct sk_local *l, struct sk_obj *o) {
+    SK_ASSERT(o->state == SK_O_PENDING && !o->foreign && l->foreign.server);
+    o->foreign = true;
+    o->maker = NULL;
+    if (o->deps) sk_obj_want(l, o);
+}
+
 static void meet(struct sk_local *l, uint64_t id) {
     if (!sk_obj_is_foreign(l, id) || sk_own_has(l->own, id)) return;
     if (!sk_vec_push(&l->foreign.met, SK_TAG_ENGINE, id)) return;

@@ -93,6 +93,8 @@ void sk_obj_meet(struct sk_local *l, const uint64_t *ids, uint32_t n);
 /* Makes an object, with a reference of proc, whose value the server of foreign objects brings. */
 sk_rc sk_obj_new_foreign(struct sk_local *l, uint64_t id, uint32_t proc,
                          struct sk_err *err) SK_MUST_USE;
+/* From now on the server brings the value of an object that a task of this engine was to make. */
+void sk_obj_becomes_foreign(struct sk_local *l, struct sk_obj *o);
 /* Tells the server of foreign objects that something waits for the value, if o is one and
  * PENDING. */
 void sk_obj_want(struct sk_local *l, struct sk_obj *o);
