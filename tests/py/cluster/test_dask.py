@@ -49,10 +49,16 @@ class Dask:
         return self.start("dask_worker", *how, **env)
 
     def ready(self, n):
+        """Waits until the cluster has these many workers."""
         from distributed import Client
 
         with Client(self.address, set_as_default=False) as client:
-            client.wait_for_workers(n, timeout=60)
+            eventually(lambda: len(client.scheduler_info()["workers"]) == n)
+
+    def end(self, i):
+        worker = self.workers.pop(i)
+        worker.kill()
+        worker.wait()
 
     def close(self):
         for p in (*self.workers, self.scheduler):
@@ -60,17 +66,25 @@ class Dask:
             p.wait()
 
 
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """One for all tests: each process of Dask takes a second to import what it needs."""
+    with contextlib.closing(Dask(tmp_path_factory.mktemp("dask"))) as dask:
+        yield dask
+    assert not wait_no_marked(dask.tag, 10)
+
+
 @pytest.fixture
-def dask(tmp_path, monkeypatch):
+def dask(cluster, monkeypatch):
+    """The cluster with two workers, and nothing of skate in it."""
     monkeypatch.syspath_prepend(os.path.abspath(EXAMPLES))
     import dask_nodes  # noqa: F401  (enters itself)
 
     skate.shutdown()
-    with contextlib.closing(Dask(tmp_path)) as dask:
-        dask.ready(2)
-        yield dask
-        skate.shutdown()
-    assert not wait_no_marked(dask.tag, 10)
+    cluster.ready(2)
+    yield cluster
+    skate.shutdown()
+    eventually(lambda: len(marked(cluster.tag)) == 1 + len(cluster.workers))
 
 
 @skate.remote
@@ -108,7 +122,7 @@ def test_workers_that_join_and_workers_that_die(dask):
     got = []
     for batch in ds.iter_batches(batch_size=100):
         if not got:
-            dask.workers[0].kill()
+            dask.end(0)
         got += batch["id"].tolist()
     assert got == list(range(2400))
     assert sum(n["Alive"] for n in skate.nodes()) == 2
@@ -126,5 +140,6 @@ def test_what_cannot_work(dask, tmp_path):
     with pytest.raises(RuntimeError, match=re.escape("of the Dask cluster has skate 0.0.1")):
         skate.init(address=dask.address, _engine="dask")
     eventually(lambda: len(marked(dask.tag)) == 4)
+    dask.end(-1)
     skate.init(num_cpus=1, object_store_memory=100 << 20)
     assert skate.get(skate.remote(lambda: 1).remote()) == 1

@@ -115,8 +115,7 @@ def test_what_fits_no_node_waits(two):
 def test_room_is_saved_up_for_a_group(two, gate):
     hold = skate.remote(num_cpus=1)(wait_at)
     held = [hold.remote(gate()) for _ in range(4)]
-    while skate.available_resources().get("CPU"):
-        pass
+    wait_until(lambda: not skate.available_resources().get("CPU"))
     group = placement_group([{"CPU": 2}] * 2)
     more = [hold.remote(gate()) for _ in range(40)]
     assert not group.wait(0.05)
@@ -253,8 +252,8 @@ def test_bundles_of_a_lost_node_are_reserved_again(strategy):
         gone = ids.index(at[1])
         engine._nodes._started[gone][0].kill()
         if strategy == "STRICT_SPREAD":  # there is no room until another node has joined
-            while (state := placement_group_table(group))["state"] == "CREATED":
-                pass
+            wait_until(lambda: placement_group_table(group)["state"] != "CREATED")
+            state = placement_group_table(group)
             assert state["state"] == "RESCHEDULING" and state["bundles_to_node_id"][1] == ""
             assert state["bundles_to_node_id"][0] == at[0]
             engine._nodes.add()

@@ -233,11 +233,39 @@ USES = {
 }
 
 
-@pytest.mark.parametrize("use", USES)
+REPLAYED = ("rows", "batches", "pool", "late")  # the others have the same functions, and replays
+
+
+@pytest.mark.parametrize("use", REPLAYED)
 def test_24_my_exception_once(tmp_path, use):
     status, out, err = program(tmp_path, FAILS + USES[use])
-    lines = err.splitlines()
-    assert status == 1 and out == "" and len(lines) <= 12, err
+    assert status == 1 and out == "" and len(err.splitlines()) <= 12, err
+    shown_once(use, err)
+    name = err.split("`skate replay ")[1].split("`")[0]
+    replays(tmp_path, name)
+
+
+def test_24_my_exception_once_whatever_runs_it(tmp_path):
+    """The others in one program, each as the last statement of a program is: shown, uncaught."""
+    others = {use: text for use, text in USES.items() if use not in REPLAYED}
+    each = f"""
+for use, text in {others!r}.items():
+    print("----", use, file=sys.stderr)
+    try:
+        exec(compile(text, "program.py", "exec"))
+    except ValueError:
+        sys.excepthook(*sys.exc_info())
+"""
+    status, out, err = program(tmp_path, "import sys\n" + FAILS + each)
+    assert status == 0 and out == "", err
+    said = dict(part.split("\n", 1) for part in err.split("---- ")[1:])
+    assert set(said) == set(others)
+    for use, text in said.items():
+        assert len(text.splitlines()) <= 14, text  # two more than alone: the line of exec()
+        shown_once(use, text)
+
+
+def shown_once(use, err):
     assert err.count("bad sample\n") == 1 and err.count('raise ValueError("bad sample")') == 1, err
     assert "ValueError: bad sample" in err and PYTHON not in err, err  # no frame of skate
     assert (
@@ -245,9 +273,9 @@ def test_24_my_exception_once(tmp_path, use):
         if "of_row" in USES[use]
         else "input rows 64..95" in err or "input rows 0..127" in err
     ), err
-    name = err.split("`skate replay ")[1].split("`")[0]
-    if use not in ("rows", "batches", "pool", "late"):
-        return  # the same functions as in these, and so the same replay
+
+
+def replays(tmp_path, name):
     run = [sys.executable, "-m", "skate", "replay", name]
     p = subprocess.run(
         run,
@@ -348,8 +376,8 @@ print(len(ds.take_all()))
 """
 
 
-@pytest.mark.parametrize("off", [False, True])
-@pytest.mark.parametrize("tty", [False, True])
+# without a terminal nothing is drawn, whatever the setting
+@pytest.mark.parametrize("tty, off", [(False, False), (True, False), (True, True)])
 def test_25_quiet(tmp_path, tty, off):
     ours, theirs = pty.openpty()
     os.set_blocking(ours, False)
@@ -819,11 +847,11 @@ def test_8_same_seed_same_sequence(tmp_path):
 
 
 def test_25_a_task_that_works_is_no_stall(caplog, monkeypatch):
-    # a task that makes no progress is reported after half a second
-    monkeypatch.setattr(stall, "QUIET_S", 0.5)
+    # a task that makes no progress is reported after a quarter of a second
+    monkeypatch.setattr(stall, "QUIET_S", 0.25)
 
     def works(batch):
-        end = time.monotonic() + 2
+        end = time.monotonic() + 1
         while time.monotonic() < end:
             pass
         return batch

@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from patience import eventually
 from skate import _skate
 
 MIB = 1 << 20
@@ -23,10 +24,8 @@ def store(key):
 def comes_to(value, most=0):
     """Waits until the value is at most `most`, since the driver learns a little later what a worker
     released, or left at its death."""
-    end = time.monotonic() + 30
-    while not value <= used() <= value + most and time.monotonic() < end:
-        pass
-    return value <= used() <= value + most
+    eventually(lambda: value <= used() <= value + most, 30)
+    return True
 
 
 def used():

@@ -1,6 +1,7 @@
 """Every knob of config.py has an effect, as an argument of init(), in _system_config, and by its
 name in the environment. The last test fails if a knob has no test here."""
 
+import itertools
 import os
 import sys
 import time
@@ -474,21 +475,31 @@ OF_THE_ENGINE = {
 }
 
 
-@pytest.mark.parametrize("ways, by_env", [(("task", "actor"), False), (("dataset", "pool"), True)])
 @pytest.mark.parametrize("knob", HEARD)
-def test_a_knob_is_heard_by(start, knob, ways, by_env, tmp_path, capsys, monkeypatch):
-    """For two kinds of calls the knob is set in _system_config, for the others in the
-    environment."""
+def test_a_knob_is_heard_by(start, knob, tmp_path, capsys, monkeypatch):
+    """One value is set in _system_config, the other in the environment."""
     for i, (given, expected, probe) in enumerate(HEARD[knob]):
         for _, variable, _ in config.KNOBS.values():
             monkeypatch.delenv(variable, raising=False)
-        start(by_env, **given)
-        for way in ways:
+        start(i == 1, **given)
+        for way, call in WAYS.items():
             folder = tmp_path / f"{way}{i}"
             folder.mkdir()
             wanted = expected[way] if isinstance(expected, dict) else expected
             with case(way, given):
-                assert probe(WAYS[way], str(folder), capsys) == wanted
+                assert probe(call, str(folder), capsys) == wanted
+
+
+def test_both_ways_give_the_same(monkeypatch):
+    """What _system_config and the environment say is the same to all behind config.resolve()."""
+    for given, _, _ in itertools.chain(*HEARD.values()):
+        for _, variable, _ in config.KNOBS.values():
+            monkeypatch.delenv(variable, raising=False)
+        wanted = config.resolve(given)
+        for name, value in given.items():
+            monkeypatch.setenv(config.KNOBS[name][1], str(value))
+        with case(given):
+            assert config.resolve({}) == wanted
 
 
 def test_every_knob_has_a_row():

@@ -626,7 +626,7 @@ def test_predicates_mean_the_same_everywhere(tmp_path, duckdb):
     seen = dict.fromkeys(
         ("cases", "as text", "as SQL", "by pyarrow", "on the engine", "skipped rows"), 0
     )
-    for k in range(rounds.rounds(40)):
+    for k in range(rounds.rounds(20)):
         check(random.Random(f"{seed} {k}"), str(tmp_path / "files"), 10, k % 10 == 0, duckdb, seen)
     print(f"predicates: {seen}")
     assert seen["skipped rows"] > 0, "nothing was pruned"

@@ -4,7 +4,6 @@ import copy
 import io
 
 import pytest
-from rich.console import Console
 from skate.cli import screen
 
 OP = {
@@ -103,6 +102,8 @@ NODE = {
 
 def text(now, before=None, columns=120, encoding="utf-8"):
     file = io.TextIOWrapper(io.BytesIO(), encoding)
+    from rich.console import Console
+
     console = Console(file=file, width=columns, highlight=False)
     console.print(screen.render(now, before, columns))
     file.seek(0)
