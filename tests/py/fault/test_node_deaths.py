@@ -22,16 +22,30 @@ ROWS = 40_000
 NODES = 3
 
 
-@pytest.fixture
-def nodes():
-    skate.shutdown()
+def start():
     skate.init(
         num_cpus=NODES,
         object_store_memory=600 << 20,
         _system_config={"nodes": NODES, "preload": "numpy,pyarrow"},
     )
-    yield [pid for pid in children(os.getpid()) if is_node(pid)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
     skate.shutdown()
+    yield
+    skate.shutdown()
+
+
+@pytest.fixture
+def nodes():
+    """The processes of the nodes: those that the test before has left, and one that joins for each
+    that it has lost."""
+    if not skate.is_initialized():
+        start()
+    for _ in range(NODES - sum(n["Alive"] for n in skate.nodes())):
+        skate.engine._nodes.add()
+    yield [pid for pid in children(os.getpid()) if is_node(pid)]
 
 
 def is_node(pid):
@@ -144,11 +158,7 @@ def test_random_kills(tmp_path):
     want = {}
     for i in range(rounds.rounds(2)):
         if not skate.is_initialized():
-            skate.init(
-                num_cpus=NODES,
-                object_store_memory=600 << 20,
-                _system_config={"nodes": NODES, "preload": "numpy,pyarrow"},
-            )
+            start()
         folder = tmp_path / str(i)
         folder.mkdir()
         what = rnd.choice(sorted(pipelines(None)))
@@ -190,6 +200,7 @@ def test_the_last_node(nodes):
         os.kill(pid, signal.SIGKILL)
     with pytest.raises(skate.exceptions.RayError, match="all nodes of the cluster are lost"):
         skate.get(skate.remote(os.getpid).remote())
+    skate.shutdown()
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, None])
