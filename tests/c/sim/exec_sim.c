@@ -1204,10 +1204,10 @@ static void many_random(bool exact, int n) {
     printf("# memory over the limit at worst: %.2f times the largest task's output\n", worst);
 }
 
-TEST_SLOW(random_pipelines, 300) { many_random(false, test_rounds(test_sanitized() ? 100 : 500)); }
+TEST_SLOW(random_pipelines, 300) { many_random(false, test_rounds(test_sanitized() ? 100 : 250)); }
 
 TEST_SLOW(random_pipelines_exact_sizes, 300) {
-    many_random(true, test_rounds(test_sanitized() ? 50 : 250));
+    many_random(true, test_rounds(test_sanitized() ? 50 : 125));
 }
 
 /* ---- policies -------------------------------------------------------------------------------- */
