@@ -15,11 +15,13 @@ def eventually(true, seconds=60):
 
 
 def stop(pid):
-    """Sends SIGSTOP and waits until the process has stopped, for which kill() does not wait."""
+    """Sends SIGSTOP and waits until all threads of the process have stopped, for which kill() does
+    not wait."""
     os.kill(pid, signal.SIGSTOP)
-    eventually(lambda: _state(pid) in "tT")
+    threads = f"/proc/{pid}/task"
+    eventually(lambda: all(_state(f"{threads}/{t}") in "tT" for t in os.listdir(threads)))
 
 
-def _state(pid):
-    with open(f"/proc/{pid}/stat") as f:
+def _state(folder):
+    with open(f"{folder}/stat") as f:
         return f.read().rpartition(") ")[2][0]

@@ -12,6 +12,7 @@ import pytest
 import skate
 from engine.conftest import Gate
 from engine.waits import wait_at, wait_until
+from patience import stop
 from skate._private import stack, timeline, view
 from skate.cli import screen
 from skate.util import state
@@ -291,7 +292,7 @@ def test_a_record_has_nodes(tmp_path):
 def test_a_node_that_does_not_answer_is_named_in_time(two, gate):
     refs = held_on_each(gate)
     (slow,) = {stack.engines(t.worker_pid)[0][0] for t in running()[:1]}
-    os.kill(slow, signal.SIGSTOP)
+    stop(slow)
     try:
         began = time.monotonic()
         try:
@@ -313,7 +314,7 @@ def test_a_node_that_does_not_answer_is_named_in_time(two, gate):
 def test_a_late_get_asks_a_silent_node_once(two, gate):
     refs = held_on_each(gate)
     (slow,) = {stack.engines(t.worker_pid)[0][0] for t in running()[:1]}
-    os.kill(slow, signal.SIGSTOP)
+    stop(slow)
     try:
         began = time.monotonic()
         with pytest.raises(skate.exceptions.GetTimeoutError, match="2 of 2"):
