@@ -154,7 +154,7 @@ class Nodes:
             )
             python = sys.version_info[:2]
             frame = by_value.dumps(given, protocol=5)  # pyright: ignore[reportUnknownMemberType]
-            asked.append((at, host, actor.open(skate.__version__, python, frame)))
+            asked.append((at, host, actor.open(_skate.__version__, python, frame)))
         out: list[str] = []
         for at, host, answer in asked:
             port, why = answer.result(timeout=CONNECT_S)
