@@ -40,7 +40,7 @@ def held(path):
     return os.getpid()
 
 
-@skate.remote(num_cpus=0)  # it never waits for room, so no other node takes it
+@skate.remote
 def child():
     return os.getpid()
 
@@ -52,7 +52,8 @@ def large():
 
 @skate.remote
 def parent():
-    return os.getpid(), skate.get(child.remote())
+    # without CPUs it never waits for room, so no other node takes it
+    return os.getpid(), skate.get(child.options(num_cpus=0).remote())
 
 
 @skate.remote
