@@ -38,7 +38,6 @@ def _actor_class() -> Any:
 
         def open(self, version: str, python: tuple[int, int], given: bytes) -> tuple[str, str]:
             """Starts the node's process. Returns (its port, "") or ("", why it cannot work)."""
-            import os
             import subprocess
             import sys
             import time
@@ -86,36 +85,23 @@ class Nodes:
         RuntimeError: A node could not be started.
     """
 
-    def __init__(
-        self,
-        conf: dict[str, Any],
-        job: bytes,
-        runtime_env: dict[str, Any],
-        address: str | None,
-        num_cpus: float | None,
-    ):
+    def __init__(self, wanted: node.Wanted):
         # The program's sys.path is sent with functions: it may mean nothing on other machines.
         ambient_environment.begin([], None)
-        self._about = conf, job, runtime_env, num_cpus
-        self._number, self._secret = int.from_bytes(os.urandom(7), "little"), os.urandom(32)
+        self._wanted = wanted
         self._actors: dict[str, Any] = {}
         try:
-            self._client = Client(address, timeout=CONNECT_S, set_as_default=False)
+            self._client = Client(wanted.address, timeout=CONNECT_S, set_as_default=False)
         except (OSError, TimeoutError) as e:
-            raise ConnectionError(f"there is no Dask scheduler at {address}: {e}") from None
+            raise ConnectionError(f"there is no Dask scheduler at {wanted.address}: {e}") from None
         try:
             addresses = self._start()
             if not self._actors:
-                raise ConnectionError(f"the Dask scheduler at {address} has no workers")
+                raise ConnectionError(f"the Dask scheduler at {wanted.address} has no workers")
         except BaseException:
             self.close(0)
             raise
-        self.conf: dict[str, Any] = {
-            "job_number": self._number,
-            "job_secret": self._secret,
-            "addresses": addresses,
-            "resources": {},
-        }
+        self.conf: dict[str, Any] = {"addresses": addresses, "resources": {}}
 
     def add(self) -> list[int]:
         """Starts nodes on the workers that have joined since, and returns the nodes' numbers."""
@@ -123,16 +109,15 @@ class Nodes:
 
     def _start(self) -> list[str]:
         """Starts a node on each worker that has none. Returns where they listen."""
-        conf, job, runtime_env, num_cpus = self._about
         there = self._client.scheduler_info(n_workers=-1)["workers"]
         asked: list[tuple[str, str, Any]] = []
         for at, has in there.items():
             if at in self._actors:
                 continue
             host = at.partition("://")[2].rpartition(":")[0]
-            memory = int(has["memory_limit"] or 0) or int(conf["memory"])
+            memory = int(has["memory_limit"] or 0) or int(self._wanted.conf["memory"])
             knobs = {
-                "num_cpus": min(num_cpus or has["nthreads"], has["nthreads"]),
+                "num_cpus": self._wanted.cpus(has["nthreads"]),
                 "num_gpus": 0,
                 "memory": memory * 7 // 10,
                 "object_store_memory": memory * 3 // 10,
@@ -141,16 +126,9 @@ class Nodes:
             with self._client.as_current():  # calls of the actor go by it
                 actor = self._client.submit(_actor_class(), **how).result(timeout=CONNECT_S)
             self._actors[at] = actor
-            given = node.Given(
-                self._number,
-                self._secret,
-                host,
-                str(has["name"]),
-                job,
-                runtime_env,
-                {**node.settings(conf), **knobs},
-                {},
-                len(self._actors),
+            settings = node.settings(self._wanted.conf)
+            given = self._wanted.given(
+                len(self._actors), host, str(has["name"]), {**settings, **knobs}, {}
             )
             python = sys.version_info[:2]
             frame = by_value.dumps(given, protocol=5)  # pyright: ignore[reportUnknownMemberType]

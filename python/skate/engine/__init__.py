@@ -16,6 +16,8 @@ bytes).
 
 from __future__ import annotations
 
+import os
+
 from skate._deps import importlib
 from skate.calls import ambient_environment
 
@@ -26,6 +28,8 @@ TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Protocol
+
+    from skate.engine import node
 
     Value = tuple[Any, int, Any]
 
@@ -91,22 +95,15 @@ if TYPE_CHECKING:
 
         Attributes:
             conf: What the engine has to know: addresses ("host:port" of each node, by which the
-                driver and the other nodes reach it), job_number, job_secret, and resources (the
-                custom ones of all nodes).
+                driver and the other nodes reach it), and resources (the custom ones of all
+                nodes).
         """
 
         conf: dict[str, Any]
 
-        def __init__(
-            self,
-            conf: dict[str, Any],
-            job: bytes,
-            runtime_env: dict[str, Any],
-            address: str | None,
-            num_cpus: float | None,
-        ) -> None:
-            """Has all nodes open and listening; the arguments are those of open_processes(). An
-            error has to come soon, and leaves nothing that runs."""
+        def __init__(self, wanted: node.Wanted) -> None:
+            """Has all nodes open and listening. An error has to come soon, and leaves nothing that
+            runs."""
 
         def close(self, patience_s: float = PATIENCE_S) -> None:
             """Waits so long for what it has started, and ends what is left; nodes end with the
@@ -147,8 +144,15 @@ def open_processes(
     global _nodes
     name = conf["engine"]
     if name in STARTERS:
-        _nodes = _found(STARTERS[name])(conf, job, runtime_env, address, num_cpus)
-        return {"preload": b"", "engine": "cluster", **_nodes.conf}
+        about = {
+            "job_number": int.from_bytes(os.urandom(7), "little"),
+            "job_secret": os.urandom(32),
+        }
+        wanted = _found("skate.engine.node:Wanted")
+        _nodes = _found(STARTERS[name])(
+            wanted(conf, job, runtime_env, address, num_cpus, *about.values())
+        )
+        return {"preload": b"", "engine": "cluster", **about, **_nodes.conf}
     if ":" not in name:
         return {}  # it is of C, or there is none, which C says
     # Processes of such an engine have their own sys.path: the program's sys.path is sent with

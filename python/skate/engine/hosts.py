@@ -310,36 +310,22 @@ def _why(e: BaseException, seconds: float) -> str:
 
 
 class Hosts:
-    """The nodes of an engine `cluster` that others have started (engine.Starter).
-
-    Args:
-        conf: The configuration of the engine (config.py).
-        job: The facts about the job (_job.py), pickled.
-        runtime_env: The environment of the workers.
-        address: "skate://HOST:PORT,HOST:PORT", where nodes listen; or "skate://HOST:PORT?nodes=N",
-            where this process listens until N nodes have come.
-        num_cpus: The CPUs to take of each node. None: all that the node has.
+    """The nodes of an engine `cluster` that others have started (engine.Starter). Its address is
+    "skate://HOST:PORT,HOST:PORT", where nodes listen; or "skate://HOST:PORT?nodes=N", where this
+    process listens until N nodes have come.
 
     Raises:
         ValueError: The address is none, or there is no secret.
         ConnectionError: A node does not answer as it must.
     """
 
-    def __init__(
-        self,
-        conf: dict[str, Any],
-        job: bytes,
-        runtime_env: dict[str, Any],
-        address: str | None,
-        num_cpus: float | None,
-    ):
+    def __init__(self, wanted: node.Wanted):
         # The program's sys.path is sent with functions: it may mean nothing on other machines.
         ambient_environment.begin([], None)
-        self._about = conf, job, runtime_env, num_cpus
+        self._wanted = wanted
         self._password = secret_of()
-        self._number, self._secret = int.from_bytes(os.urandom(7), "little"), os.urandom(32)
         self._places, self._names = 0, [""]
-        hosts, n = _parse(address or "")
+        hosts, n = _parse(wanted.address or "")
         with contextlib.ExitStack() as closed:
             nodes = (
                 _accept(hosts[0], n, self._password, closed)
@@ -352,8 +338,6 @@ class Hosts:
             until = time.monotonic() + OPEN_S
             addresses = [x.address(until) for x in nodes]
         self.conf: dict[str, Any] = {
-            "job_number": self._number,
-            "job_secret": self._secret,
             "addresses": addresses,
             "resources": {
                 name: sum(x.resources.get(name, 0.0) for x in nodes) for name in self._names
@@ -369,20 +353,15 @@ class Hosts:
             return _skate.node_join(x.address(time.monotonic() + OPEN_S))
 
     def _given(self, x: _Node) -> node.Given:
-        conf, job, runtime_env, num_cpus = self._about
         self._places += 1
         knobs = {name: x.has[name] for name in OWN}
-        knobs["num_cpus"] = min(num_cpus or knobs["num_cpus"], knobs["num_cpus"])
-        return node.Given(
-            self._number,
-            self._secret,
+        knobs["num_cpus"] = self._wanted.cpus(knobs["num_cpus"])
+        return self._wanted.given(
+            self._places,
             "",  # the node knows by which of its addresses it was reached
             x.at,
-            job,
-            runtime_env,
-            {**node.settings(conf), **knobs},
+            {**node.settings(self._wanted.conf), **knobs},
             {name: x.resources.get(name, 0.0) for name in self._names},
-            self._places,
         )
 
     def close(self, patience_s: float = 0.0) -> None:

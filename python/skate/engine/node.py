@@ -43,6 +43,55 @@ class Given(NamedTuple):
     carrier: str = ""  # the name of its carrier (carry.py); "": it has none
 
 
+class Wanted(NamedTuple):
+    """What whoever starts nodes is given (engine.Starter).
+
+    Attributes:
+        conf: The configuration of the engine (config.py).
+        job: The facts about the job (_job.py), pickled.
+        runtime_env: The environment of the workers.
+        address: What init() was given; None: nothing.
+        num_cpus: The CPUs to take of each node. None: all that the node has.
+        number: Of the job.
+        secret: 32 bytes that only the processes of the job know.
+    """
+
+    conf: dict[str, Any]
+    job: bytes
+    runtime_env: dict[str, Any]
+    address: str | None
+    num_cpus: float | None
+    number: int
+    secret: bytes
+
+    def given(
+        self,
+        place: int,
+        listen: str,
+        name: str,
+        knobs: dict[str, Any],
+        resources: dict[str, float],
+        **more: Any,
+    ) -> Given:
+        """What one of the nodes has to know."""
+        return Given(
+            self.number,
+            self.secret,
+            listen,
+            name,
+            self.job,
+            self.runtime_env,
+            knobs,
+            resources,
+            place,
+            **more,
+        )
+
+    def cpus(self, there: float) -> float:
+        """The CPUs to take of a node that has so many."""
+        return min(self.num_cpus or there, there)
+
+
 def id_base(place: int) -> int:
     """The number below all ids of the engine of a node."""
     if not 1 <= place <= PLACES:

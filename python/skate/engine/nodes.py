@@ -27,30 +27,23 @@ END_S = 10.0  # a node that has not ended after this time is killed
 class Here:
     """Nodes on this machine, which share what the engine was given: CPUs, GPUs and memory."""
 
-    def __init__(
-        self,
-        conf: dict[str, Any],
-        job: bytes,
-        runtime_env: dict[str, Any],
-        address: str | None,
-        num_cpus: float | None,
-    ):
+    def __init__(self, wanted: node.Wanted):
+        conf = wanted.conf
         n = min(int(conf["nodes"]), int(conf["num_cpus"]))  # each has a CPU
         if int(conf["nodes"]) < 1:
             raise ValueError(
                 "the engine cluster needs nodes: say how many to start on this machine by SKATE_NODES or _system_config={'nodes': N}"
             )
         labels = node_labels(conf["node_labels"], n)
-        self._about = conf, job, runtime_env
+        self._wanted = wanted
         # Workers begin with the sys.path and the folder of the program, as those of a local engine.
         self._path = ambient_environment.path_now()
         ambient_environment.begin(self._path, os.getcwd())
-        self._number, self._secret = int.from_bytes(os.urandom(7), "little"), os.urandom(32)
         self._n = 0  # nodes that were started so far
         self._started: list[tuple[subprocess.Popen[bytes], int]] = []
         self._shown: list[threading.Thread] = []
         self._shows = bool(conf["prints"])
-        self.conf: dict[str, Any] = {"job_number": self._number, "job_secret": self._secret}
+        self.conf: dict[str, Any] = {}
         try:
             for i in range(n):
                 custom = {name: 0.0 if i else x for name, x in conf["resources"].items()}
@@ -65,7 +58,7 @@ class Here:
     def add(self, num_cpus: int = 1, labels: dict[str, str] | None = None) -> int:
         """Starts one more node while the engine is open: with so many CPUs, these labels besides
         those of init(), and the memory of the smallest share. Returns its number."""
-        conf = self._about[0]
+        conf = self._wanted.conf
         share = _share(conf, 0, max(int(conf["nodes"]), 1)) | {"num_cpus": num_cpus, "num_gpus": 0}
         self._start(self._given(share, dict.fromkeys(conf["resources"], 0.0), labels or {}))
         address = self._address(*self._started[-1], time.monotonic() + START_S)
@@ -75,19 +68,14 @@ class Here:
         self, share: dict[str, Any], custom: dict[str, float], labels: dict[str, str]
     ) -> node.Given:
         self._n += 1
-        _, job, runtime_env = self._about
-        return node.Given(
-            self._number,
-            self._secret,
+        return self._wanted.given(
+            self._n,
             ADDRESS,
             f"node-{self._n}",
-            job,
-            runtime_env,
             share,
             custom,
-            self._n,
-            self._path,
-            {**pickle.loads(job)["labels"], **labels},
+            path=self._path,
+            labels={**pickle.loads(self._wanted.job)["labels"], **labels},
         )
 
     def _start(self, given: node.Given, gpus: dict[str, str] | None = None) -> None:

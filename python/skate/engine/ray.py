@@ -206,33 +206,21 @@ class _Node:
 
 
 class Nodes:
-    """The nodes of an engine `cluster` on a Ray cluster.
-
-    Args:
-        conf: The configuration of the engine (config.py).
-        job: The facts about the job (_job.py), pickled.
-        runtime_env: The environment of the workers.
-        address: "HOST:PORT", "auto", "local", or None for the Ray of this process.
-        num_cpus: The CPUs to take of each node. None: all that the node has.
+    """The nodes of an engine `cluster` on a Ray cluster (engine.Starter). Its address is
+    "HOST:PORT", "auto", "local", or None for the Ray of this process.
 
     Raises:
         ConnectionError: There is no cluster, or a node does not answer.
         RuntimeError: A node has another skate or another Python.
     """
 
-    def __init__(
-        self,
-        conf: dict[str, Any],
-        job: bytes,
-        runtime_env: dict[str, Any],
-        address: str | None,
-        num_cpus: float | None,
-    ):
+    def __init__(self, wanted: node.Wanted):
+        conf, address = wanted.conf, wanted.address
         # The program's sys.path is sent with functions: it may mean nothing on other machines.
         ambient_environment.begin([], None)
         self._ray = _ray()
         until = time.monotonic() + CONNECT_S
-        self._about = conf, job, runtime_env, num_cpus
+        self._wanted = wanted
         self._nodes: list[_Node] = []
         self._places = 0  # those that nodes have or had (node.py)
         self._tls: carry.Running | None = None
@@ -254,7 +242,6 @@ class Nodes:
         if address == "local":
             # the cluster has to start its first worker first
             until = time.monotonic() + 3 * CONNECT_S
-        self._number, self._secret = int.from_bytes(os.urandom(7), "little"), os.urandom(32)
         there = self._new()
         self._names = sorted({k for n in there for k in n["Resources"] if _is_users(k)})
         try:
@@ -270,10 +257,8 @@ class Nodes:
             self.close(0.0)  # nodes that are open wait for a driver
             raise
         self.conf: dict[str, Any] = {
-            "job_number": self._number,
-            "job_secret": self._secret,
             "addresses": addresses,
-            "carrier": carry.name_of(self._number, 0),
+            "carrier": carry.name_of(self._wanted.number, 0),
             "resources": {k: sum(n["Resources"].get(k, 0.0) for n in there) for k in self._names},
         }
         for number, x in enumerate(self._nodes, 1):
@@ -290,7 +275,7 @@ class Nodes:
             self.connections = "TLS"
             tls = carry.Tls()
             self._tls = carry.Running(tls)
-            self._tls.call(tls.begin(carry.name_of(self._number, 0)))
+            self._tls.call(tls.begin(carry.name_of(self._wanted.number, 0)))
         elif self.connections == "auto":
             asked = [x.actor.unreachable.remote(addresses) for x in self._nodes]
             there = self._ray.get(asked, timeout=carry.START_S)
@@ -301,7 +286,7 @@ class Nodes:
                     f"nodes cannot connect to {', '.join(sorted(bad))}: connections are calls of Ray's actors, which are slower"
                 )
         if self.connections == "calls":
-            self._calls = carry.RayCalls(self._ray, carry.name_of(self._number, 0))
+            self._calls = carry.RayCalls(self._ray, carry.name_of(self._wanted.number, 0))
             self._calls.add({x.address: (x.where, x.given) for x in self._nodes})
         return [self._reached(x) for x in self._nodes]
 
@@ -435,28 +420,23 @@ class Nodes:
     def _open(self, n: dict[str, Any], place: int) -> _Node:
         """Starts the actor of a node of Ray's, and asks it to open."""
         self._starts[n["NodeID"]] = self._starts.get(n["NodeID"], 0) + 1
-        conf, job, runtime_env, num_cpus = self._about
         has = n["Resources"]
         knobs = {
-            "num_cpus": min(num_cpus or has["CPU"], has["CPU"]),
+            "num_cpus": self._wanted.cpus(has["CPU"]),
             "num_gpus": int(has.get("GPU", 0)),
             "memory": int(has.get("memory", 0)),
             "object_store_memory": int(has.get("object_store_memory", 0)),
         }
         by_port = self.connections in ("auto", "tcp") and not carry.wants_tls()
-        given = node.Given(
-            self._number,
-            self._secret,
+        given = self._wanted.given(
+            place,
             # behind a carrier, only processes of its machine connect to it
             n["NodeManagerAddress"] if by_port else "127.0.0.1",
             n["NodeManagerAddress"],
-            job,
-            runtime_env,
-            {**node.settings(conf), **knobs},
+            {**node.settings(self._wanted.conf), **knobs},
             {k: has.get(k, 0.0) for k in self._names},
-            place,
             labels={k: v for k, v in n.get("Labels", {}).items() if k != _labels.ID},
-            carrier=carry.name_of(self._number, place),
+            carrier=carry.name_of(self._wanted.number, place),
         )
         where = importlib.import_module(
             "ray.util.scheduling_strategies"

@@ -43,21 +43,21 @@ class Carried(nodes.Here):
 
     running: "list[carry.Running]"
 
-    def __init__(self, conf, *about):
+    def __init__(self, wanted):
         self.running = []
-        super().__init__({**conf, "nodes": 2}, *about)
+        super().__init__(wanted._replace(conf={**wanted.conf, "nodes": 2}))
         self.conf["carrier"] = self.begin(0)
         self.reach()
 
     def _given(self, *about):
         given = super()._given(*about)
-        return given._replace(carrier=carry.name_of(self._number, given.place))
+        return given._replace(carrier=carry.name_of(self._wanted.number, given.place))
 
     def begin(self, place):
         carrier = self.make()
         self.running.append(carry.Running(carrier))
-        self.running[-1].call(carrier.begin(carry.name_of(self._number, place)))
-        return carry.name_of(self._number, place)
+        self.running[-1].call(carrier.begin(carry.name_of(self._wanted.number, place)))
+        return carry.name_of(self._wanted.number, place)
 
     def close(self, *patience):
         super().close(*patience)

@@ -161,7 +161,8 @@ def test_a_port_that_is_filtered(monkeypatch):
 
 
 def other_side(said):
-    """Listens, says these bytes to who connects, and waits for their end: (address, closes it)."""
+    """Listens. Sends `said` to the first peer that connects, then reads until the peer closes.
+    Returns (the address, the listening socket, which the caller closes)."""
     s = socket.create_server(("127.0.0.1", 0))
 
     def serve():
