@@ -41,14 +41,14 @@ struct sk_task_opts {
     /* For a method call: submit fails with SK_EPENDING when this many calls of this process are
      * not finished. 0: no limit. */
     uint32_t max_pending;
+    /* A worker process ends after this many runs of `fn`. 0: no limit. Not for methods. */
+    uint32_t max_calls;
     /* For a method call that this process makes for somebody else: a number of whoever makes it.
      * Calls of one caller keep their order, and wait for no calls of others. 0: this process. */
     uint64_t caller;
     /* The numbers by which whoever submits the task knows it and its actor, and by which its code
      * is to know them; 0: those of this engine. */
     uint64_t known_task, known_actor;
-    /* A worker process ends after this many runs of `fn`. 0: no limit. Not for methods. */
-    uint32_t max_calls;
     /* For a call without retries: it fails with SK_EUNAVAIL while its actor is being restarted,
      * instead of waiting for the restart. */
     bool no_wait;

@@ -116,11 +116,11 @@ TEST(task_spec_absurd) {
     s.n_returns = 1;
     size_t n = write_spec(&s, buf, sizeof buf);
     uint32_t many = UINT32_MAX;
-    memcpy(buf + 48, &many, 4); /* n_args */
+    memcpy(buf + 40, &many, 4); /* n_args */
     r = sk_rd_init(buf, n);
     CHECK(!sk_spec_read(&r, &d));
     n = write_spec(&s, buf, sizeof buf);
-    memcpy(buf + 52, &many, 4); /* n_contains */
+    memcpy(buf + 44, &many, 4); /* n_contains */
     r = sk_rd_init(buf, n);
     CHECK(!sk_spec_read(&r, &d));
 }

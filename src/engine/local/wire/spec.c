@@ -6,11 +6,11 @@
 
 void sk_spec_write(struct sk_wr *w, const struct sk_task_spec *s) {
     const struct sk_task_opts *o = sk_task_opts_of(s);
+    bool of_other = o->caller || o->known_task; /* another engine has submitted it */
     sk_wr_u64(w, s->fn.v);
     sk_wr_u64(w, s->actor.v);
     sk_wr_u64(w, s->sink_tag);
     sk_wr_u64(w, o->parent.v);
-    sk_wr_u64(w, o->caller);
     sk_wr_u32(w, o->group);
     sk_wr_u32(w, o->max_calls);
     sk_wr_u32(w, s->n_args);
@@ -20,12 +20,15 @@ void sk_spec_write(struct sk_wr *w, const struct sk_task_spec *s) {
     sk_wr_u32(w, (uint32_t)s->max_retries);
     sk_wr_u32(w, s->shape);
     sk_wr_u32(w, (s->retry_exceptions ? 1u : 0) | (o->no_wait ? 2u : 0) | (o->refused ? 4u : 0) |
-                     (o->known_task ? 8u : 0));
+                     (of_other ? 8u : 0));
     sk_wr_str(w, s->name);
     if (o->refused) sk_wr_str(w, o->refused);
     sk_wr_align(w, 8);
-    if (o->known_task) sk_wr_u64(w, o->known_task);
-    if (o->known_task) sk_wr_u64(w, o->known_actor);
+    if (of_other) {
+        sk_wr_u64(w, o->caller);
+        sk_wr_u64(w, o->known_task);
+        sk_wr_u64(w, o->known_actor);
+    }
     for (uint32_t i = 0; i < s->n_contains; i++) sk_wr_u64(w, s->contains[i].v);
     size_t at = w->n;
     sk_wr_u64(w, 0); /* length of the arguments, patched below */
@@ -51,7 +54,6 @@ bool sk_spec_read(struct sk_rd *r, struct sk_spec *out) {
     out->actor = sk_rd_u64(r);
     out->sink_tag = sk_rd_u64(r);
     out->parent = sk_rd_u64(r);
-    out->caller = sk_rd_u64(r);
     out->group = sk_rd_u32(r);
     out->max_calls = sk_rd_u32(r);
     out->n_args = sk_rd_u32(r);
@@ -66,8 +68,11 @@ bool sk_spec_read(struct sk_rd *r, struct sk_spec *out) {
     out->name = sk_rd_bytes(r);
     if (f & 4) out->refused = sk_rd_bytes(r);
     sk_rd_align(r, 8);
-    if (f & 8) out->known_task = sk_rd_u64(r);
-    if (f & 8) out->known_actor = sk_rd_u64(r);
+    if (f & 8) {
+        out->caller = sk_rd_u64(r);
+        out->known_task = sk_rd_u64(r);
+        out->known_actor = sk_rd_u64(r);
+    }
     out->contains = sk_rd_raw(r, (size_t)out->n_contains * 8);
     struct sk_bytes a = sk_rd_bytes(r);
     out->args = a.p;
