@@ -139,8 +139,7 @@ static sk_rc welcomed(struct link *l, const struct sk_cmsg *m, struct sk_err *er
     if (!m->welcome.id_base)
         return SK_ERR(err, SK_EINVAL, "its engine has no ids of its own (conf.h: id_base)");
     struct sk_bytes b = m->welcome.labels;
-    if (!(l->labels = sk_memdup(TAG, b.n ? b.p : "", b.n + !b.n)))
-        return SK_ERR(err, SK_ENOMEM, "labels of a node");
+    if (!(l->labels = sk_memdup(TAG, b.p, b.n))) return SK_ERR(err, SK_ENOMEM, "labels of a node");
     l->answered = true;
     l->welcome = *m;
     l->welcome.welcome.name.n = SK_MIN(m->welcome.name.n, sizeof l->name);
@@ -402,7 +401,7 @@ static void keep_workers(void *host, const struct sk_guest_told *t) {
     struct sk_cluster *c = host;
     struct sk_guest_told copy = *t;
     if (t->silent) return;
-    copy.bytes.p = sk_memdup(TAG, t->bytes.n ? t->bytes.p : "", t->bytes.n ? t->bytes.n : 1);
+    copy.bytes.p = sk_memdup(TAG, t->bytes.p, t->bytes.n);
     if (copy.bytes.p && !sk_vec_push(&c->of_workers, TAG, copy))
         sk_free((void *)(uintptr_t)copy.bytes.p);
 }

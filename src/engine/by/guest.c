@@ -55,10 +55,8 @@ static sk_rc op_define(struct sk_engine *e, sk_fid fn, const char *name, struct 
     struct sk_ghost *x = of(e);
     sk_rc rc = begin(x, err);
     if (rc != SK_OK || sk_map_get(&x->fns, fn.v)) return end(x, rc);
-    struct sk_gorder o = {.kind = SK_GORDER_DEFINE,
-                          .id = fn.v,
-                          .def_n = def.n,
-                          .def = sk_memdup(TAG, def.n ? def.p : "", def.n)};
+    struct sk_gorder o = {
+        .kind = SK_GORDER_DEFINE, .id = fn.v, .def_n = def.n, .def = sk_memdup(TAG, def.p, def.n)};
     char *kept = sk_strdup(TAG, name ? name : "?");
     o.name = sk_strdup(TAG, name ? name : "?");
     if (!fn.v) rc = SK_ERR(err, SK_EINVAL, "function id 0");
@@ -368,7 +366,7 @@ static sk_rc op_actor_find(struct sk_engine *e, const char *space, const char *n
     uint64_t id;
     rc = sk_gname_find(x, in, (struct sk_bytes){name, strlen(name)}, &id, &about, err);
     if (rc != SK_OK) return end(x, rc);
-    void *copy = sk_memdup(TAG, about.n ? about.p : "", about.n + !about.n);
+    void *copy = sk_memdup(TAG, about.p, about.n);
     if (!copy) {
         sk_gref_release(x, id);
         sk_gref_release(x, id - 1);

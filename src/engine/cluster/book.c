@@ -19,7 +19,7 @@ sk_rc sk_book_joined(struct sk_book *b, const struct sk_cmsg *w, struct sk_bytes
     struct sk_bnode *n = sk_calloc(TAG, sizeof *n);
     char *at = sk_alloc(TAG, address.n + 1);
     struct sk_bytes l = w->welcome.labels;
-    void *labels = sk_memdup(TAG, l.n ? l.p : "", l.n + !l.n);
+    void *labels = sk_memdup(TAG, l.p, l.n);
     if (!n || !at || !labels || !sk_vec_push(&b->which, TAG, (struct sk_which_node){0}) ||
         !sk_vec_push(&b->nodes, TAG, n)) {
         sk_free(n);
@@ -270,9 +270,7 @@ sk_rc sk_book_define(struct sk_book *b, sk_fid fn, const char *name, struct sk_b
                      struct sk_err *err) {
     if (sk_map_get(&b->fns, fn.v)) return SK_OK;
     struct sk_bfn *f = sk_calloc(TAG, sizeof *f);
-    if (f)
-        *f =
-            (struct sk_bfn){sk_strdup(TAG, name), sk_memdup(TAG, def.n ? def.p : "", def.n), def.n};
+    if (f) *f = (struct sk_bfn){sk_strdup(TAG, name), sk_memdup(TAG, def.p, def.n), def.n};
     if (f && f->name && f->def && sk_map_put(&b->fns, fn.v, f) == SK_OK) return SK_OK;
     if (f) {
         sk_free(f->name);

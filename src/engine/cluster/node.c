@@ -300,7 +300,7 @@ sk_rc sk_node_open(const struct sk_node_conf *conf, struct sk_cluster_node **out
                    ? SK_OK
                    : SK_ERR(err, SK_ENOMEM, "node");
     struct sk_bytes l = conf->node_labels;
-    n->labels = (struct sk_bytes){sk_memdup(TAG, l.n ? l.p : "", l.n + !l.n), l.n};
+    n->labels = (struct sk_bytes){sk_memdup(TAG, l.p, l.n), l.n};
     agent.node_labels = n->labels;
     if (rc == SK_OK && !n->labels.p) rc = SK_ERR(err, SK_ENOMEM, "node");
     if (rc == SK_OK && !sk_labels_good(l)) rc = SK_ERR(err, SK_EINVAL, "labels of a node");

@@ -37,7 +37,7 @@ sk_rc sk_gname_find(struct sk_ghost *x, struct sk_bytes space, struct sk_bytes n
 
 static void answer(struct sk_ghost *x, uint32_t node, uint64_t ask, sk_rc rc, uint64_t actor,
                    struct sk_bytes bytes) {
-    void *copy = sk_memdup(TAG, bytes.n ? bytes.p : "", bytes.n + !bytes.n);
+    void *copy = sk_memdup(TAG, bytes.p, bytes.n);
     if (!copy) abort(); /* somebody would wait for ever */
     sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_NAMED,
                                          .node = node,

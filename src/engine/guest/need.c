@@ -13,10 +13,8 @@ sk_rc sk_gneed_intern(struct sk_ghost *x, struct sk_bytes b, uint32_t *out, stru
     *out = i + 1;
     if (i < x->envs.n) return SK_OK;
     struct sk_gval *v = sk_gval_new(0, b);
-    struct sk_gorder o = {.kind = SK_GORDER_ENV,
-                          .id = i + 1,
-                          .def_n = b.n,
-                          .def = sk_memdup(TAG, b.n ? b.p : "", b.n ? b.n : 1)};
+    struct sk_gorder o = {
+        .kind = SK_GORDER_ENV, .id = i + 1, .def_n = b.n, .def = sk_memdup(TAG, b.p, b.n)};
     if (v && o.def && sk_vec_push(&x->envs, TAG, v)) {
         sk_ghost_order(x, o);
         return SK_OK;

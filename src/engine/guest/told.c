@@ -32,7 +32,7 @@ static void told(void *host, const struct sk_guest_told *t) {
         return;
     }
     struct sk_guest_told copy = *t;
-    copy.bytes.p = sk_memdup(TAG, t->bytes.n ? t->bytes.p : "", t->bytes.n ? t->bytes.n : 1);
+    copy.bytes.p = sk_memdup(TAG, t->bytes.p, t->bytes.n);
     if (copy.bytes.p && !sk_vec_push(&a->of, TAG, copy)) sk_free((void *)(uintptr_t)copy.bytes.p);
 }
 

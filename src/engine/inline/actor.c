@@ -75,7 +75,7 @@ static sk_rc op_actor_find(struct sk_engine *e, const char *space, const char *n
         sk_names_find(&x->names, (struct sk_bytes){space, space ? strlen(space) : 0},
                       (struct sk_bytes){name, strlen(name)});
     struct sk_iactor *a = n ? n->owner : NULL;
-    void *copy = a ? sk_memdup(TAG, n->meta.n ? n->meta.p : "", n->meta.n ? n->meta.n : 1) : NULL;
+    void *copy = a ? sk_memdup(TAG, n->meta.p, n->meta.n) : NULL;
     if (!a) rc = SK_ERR(err, SK_ENOENT, "there is no living actor named '%s'", name);
     else if (!copy) rc = SK_ERR(err, SK_ENOMEM, "actor %s", name);
     else rc = sk_own_ref(x->own, a->ready, ME, 1, err);

@@ -282,7 +282,7 @@ static sk_rc c_actor_find(struct sk_engine *e, const char *space, const char *na
     if (rc == SK_OK) {
         uint64_t aid = sk_rd_u64(&r);
         struct sk_bytes b = sk_rd_bytes(&r);
-        void *p = sk_memdup(SK_TAG_ENGINE, b.n ? b.p : "", b.n ? b.n : 1);
+        void *p = sk_memdup(SK_TAG_ENGINE, b.p, b.n);
         *meta = (struct sk_bytes){p, p ? b.n : 0};
         *out = (sk_aid){aid};
         *ready = (sk_oid){aid - 1};

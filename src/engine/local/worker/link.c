@@ -158,7 +158,7 @@ static void on_FUNC(struct sk_worker_engine *c, struct sk_rd *r, const struct in
     if (r->bad || sk_map_get(&c->defs, fid)) return;
     struct sk_def *d = sk_calloc(SK_TAG_ENGINE, sizeof *d);
     if (!d || !(d->name = sk_calloc(SK_TAG_ENGINE, name.n + 1)) ||
-        !(d->def = sk_memdup(SK_TAG_ENGINE, def.n ? def.p : "", def.n ? def.n : 1)))
+        !(d->def = sk_memdup(SK_TAG_ENGINE, def.p, def.n)))
         abort();
     memcpy(d->name, name.p, name.n);
     d->len = def.n;
@@ -229,7 +229,7 @@ static void on_ENV(struct sk_worker_engine *c, struct sk_rd *r, const struct in 
     /* the environment comes before the first task */
     (void)in;
     struct sk_bytes b = sk_rd_bytes(r);
-    c->env = (struct sk_bytes){sk_memdup(SK_TAG_ENGINE, b.n ? b.p : "", b.n ? b.n : 1), b.n};
+    c->env = (struct sk_bytes){sk_memdup(SK_TAG_ENGINE, b.p, b.n), b.n};
     if (r->bad || !c->env.p) abort();
 }
 

@@ -145,7 +145,7 @@ sk_rc sk_env_define(struct sk_local *l, struct sk_bytes env, uint32_t *out, stru
             *out = i + 1;
             return SK_OK;
         }
-    void *copy = sk_memdup(SK_TAG_ENGINE, env.n ? env.p : "", env.n ? env.n : 1);
+    void *copy = sk_memdup(SK_TAG_ENGINE, env.p, env.n);
     if (!copy || !sk_vec_push(&l->groups.envs, SK_TAG_ENGINE, ((struct sk_bytes){copy, env.n}))) {
         sk_free(copy);
         return SK_ERR(err, SK_ENOMEM, "no memory for an environment of %zu bytes", env.n);

@@ -130,8 +130,7 @@ static sk_rc l_actor_find(struct sk_engine *e, const char *space, const char *na
         SK_ASSERT(a);
         *out = (sk_aid){a->id};
         *ready = (sk_oid){a->id - 1};
-        void *copy = sk_memdup(SK_TAG_ENGINE, a->name->meta.n ? a->name->meta.p : "",
-                               a->name->meta.n ? a->name->meta.n : 1);
+        void *copy = sk_memdup(SK_TAG_ENGINE, a->name->meta.p, a->name->meta.n);
         if (copy) {
             *meta = (struct sk_bytes){copy, a->name->meta.n};
         } else {
