@@ -505,11 +505,9 @@ static void go_back(struct sk_agent *a, struct atask *t) {
 }
 
 /* An argument cannot be read: the task goes back to the driver. */
-static void missing(struct sk_agent *a, struct atask *t, uint64_t id, uint32_t node, sk_rc code,
-                    const char *why) {
+static void missing(struct sk_agent *a, struct atask *t, uint64_t id, uint32_t node, sk_rc code) {
     struct aactor *x = t->actor;
-    struct sk_cmsg m = {.type = SK_CMSG_MISSING,
-                        .missing = {t->id, id, node, code, {why, strlen(why)}}};
+    struct sk_cmsg m = {.type = SK_CMSG_MISSING, .missing = {t->id, id, node, code}};
     to_driver(a, &m);
     if (x && !x->any_order) {
         x->returns = true;
@@ -553,8 +551,7 @@ static void say_brought(struct sk_agent *a, uint64_t ask, uint64_t id, sk_rc rc)
     to_driver(a, &m);
 }
 
-static void read_failed(struct sk_agent *a, uint64_t number, const struct ask *k, sk_rc code,
-                        const char *why) {
+static void read_failed(struct sk_agent *a, uint64_t number, const struct ask *k, sk_rc code) {
     if (k->name) sk_arefs_came(a->refs, k->name, NULL);
     struct aval *v = k->part ? NULL : sk_map_get(&a->values, k->id);
     if (v && !v->oid.v && v->ask == number) value_free(a, v);
@@ -562,7 +559,7 @@ static void read_failed(struct sk_agent *a, uint64_t number, const struct ask *k
         const struct awaiter *w = &k->waiters.p[i];
         struct atask *t = w->task ? waiting(a, w) : NULL;
         if (!w->task) say_brought(a, w->serial, k->id, code);
-        else if (t) missing(a, t, k->id, k->node, code, why);
+        else if (t) missing(a, t, k->id, k->node, code);
     }
 }
 
@@ -624,10 +621,7 @@ static void data_came(struct sk_agent *a, uint32_t from, const struct sk_cmsg *m
     if (!k || k->node != from) return;
     sk_map_del(&a->asks, m->value.ask);
     if (m->value.rc != SK_OK) {
-        char why[300];
-        snprintf(why, sizeof why, "%.*s", (int)SK_MIN(m->value.bytes.n, sizeof why - 1),
-                 (const char *)m->value.bytes.p);
-        read_failed(a, m->value.ask, k, m->value.rc, why);
+        read_failed(a, m->value.ask, k, m->value.rc);
     } else {
         struct sk_err err = {0};
         sk_oid oid = {0};
@@ -816,7 +810,7 @@ static sk_rc run(struct sk_agent *a, const struct sk_cmsg *m, struct sk_err *err
     for (uint32_t i = 0; i < m->run.n_args; i++) {
         struct sk_cmsg_arg x = sk_cmsg_arg_next(&r);
         if (!x.id || ask_for(a, t, i, &x)) continue;
-        missing(a, t, x.id, x.node, SK_ENOENT, "the node is not known here");
+        missing(a, t, x.id, x.node, SK_ENOENT);
         return SK_OK;
     }
     if (t->n_missing || t->actor) hold_arguments(a, t);
@@ -1273,7 +1267,7 @@ sk_rc sk_agent_message(struct sk_agent *a, uint32_t from, const struct sk_cmsg *
     }
 }
 
-void sk_agent_peer_lost(struct sk_agent *a, uint32_t number, const char *why) {
+void sk_agent_peer_lost(struct sk_agent *a, uint32_t number) {
     SK_VEC(uint64_t) asks = {0};
     uint64_t key;
     void *val;
@@ -1283,7 +1277,7 @@ void sk_agent_peer_lost(struct sk_agent *a, uint32_t number, const char *why) {
         if (((struct ask *)val)->node == number && !sk_vec_push(&asks, TAG, key)) abort();
     for (uint32_t i = 0; i < asks.n; i++) {
         struct ask *k = sk_map_del(&a->asks, asks.p[i]);
-        read_failed(a, asks.p[i], k, SK_EIO, why);
+        read_failed(a, asks.p[i], k, SK_EIO);
         ask_free(k);
     }
     sk_vec_free(&asks);

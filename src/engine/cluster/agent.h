@@ -43,7 +43,7 @@ uint8_t *sk_agent_place(struct sk_agent *a, uint32_t from, const struct sk_cmsg 
                         void **owner);
 void sk_agent_unplace(struct sk_agent *a, void *owner);
 /* Call when node `number` cannot be reached: what is being read from it is missing. */
-void sk_agent_peer_lost(struct sk_agent *a, uint32_t number, const char *why);
+void sk_agent_peer_lost(struct sk_agent *a, uint32_t number);
 /* Turns the engine's events since the last call into messages, and before them what their tasks
  * have printed. True: there were events. */
 bool sk_agent_step(struct sk_agent *a);

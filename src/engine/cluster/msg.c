@@ -477,7 +477,6 @@ static void write_body(struct sk_wr *w, const struct sk_cmsg *m) {
         sk_wr_u64(w, m->missing.id);
         sk_wr_u32(w, m->missing.node);
         sk_wr_u32(w, (uint32_t)m->missing.code);
-        bytes(w, m->missing.why);
         break;
     case SK_CMSG_BRING:
         sk_wr_u64(w, m->bring.ask);
@@ -617,7 +616,6 @@ static void read_body(struct sk_rd *r, struct sk_cmsg *m) {
         m->missing.id = sk_rd_u64(r);
         m->missing.node = sk_rd_u32(r);
         m->missing.code = (int32_t)sk_rd_u32(r);
-        m->missing.why = sk_rd_bytes(r);
         break;
     case SK_CMSG_BRING:
         m->bring.ask = sk_rd_u64(r);

@@ -42,7 +42,7 @@
 #include "engine/task.h"
 
 enum {
-    SK_CMSG_VERSION = 10,
+    SK_CMSG_VERSION = 11,
     SK_CMSG_HEAD = 16,
     /* longest body of a peer whose HELLO has not been accepted yet */
     SK_CMSG_STRANGER = 1024,
@@ -290,7 +290,6 @@ struct sk_cmsg {
             uint64_t task, id;
             uint32_t node;
             int32_t code; /* SK_ENOENT: that node does not have it; else it cannot be reached */
-            struct sk_bytes why;
         } missing;
         struct { /* read a value from another node and keep it, until DROP */
             uint64_t ask, id;

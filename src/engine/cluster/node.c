@@ -158,7 +158,7 @@ static void on_closed(void *ctx, uint32_t conn, const char *why) {
         end(n, SK_EDEAD, text);
     } else if (who) {
         if (conn_of(n, who - 1) == conn) sk_map_del(&n->peers, who - 1);
-        sk_agent_peer_lost(n->agent, who - 1, why);
+        sk_agent_peer_lost(n->agent, who - 1);
     }
 }
 
@@ -167,10 +167,9 @@ static void on_closed(void *ctx, uint32_t conn, const char *why) {
 static uint32_t connect_to(struct sk_cluster_node *n, uint32_t number, const char *address,
                            uint64_t incarnation) {
     SK_DCHECK(number && !conn_of(n, number) && incarnation);
-    struct sk_err err = {0};
     uint32_t conn = 0;
-    if (sk_tcp_connect(n->tcp, address, &conn, &err) != SK_OK) {
-        sk_agent_peer_lost(n->agent, number, err.msg);
+    if (sk_tcp_connect(n->tcp, address, &conn, NULL) != SK_OK) {
+        sk_agent_peer_lost(n->agent, number);
         return 0;
     }
     struct sk_cmsg m = {.type = SK_CMSG_HELLO,

@@ -737,8 +737,8 @@ static bool deliver(uint32_t from, uint32_t to) {
 static void sever(uint32_t i, uint32_t k) {
     link_clear(i, k);
     link_clear(k, i);
-    if (i && c.node[i].up) sk_agent_peer_lost(c.node[i].agent, k, "cannot be reached");
-    if (k && c.node[k].up) sk_agent_peer_lost(c.node[k].agent, i, "cannot be reached");
+    if (i && c.node[i].up) sk_agent_peer_lost(c.node[i].agent, k);
+    if (k && c.node[k].up) sk_agent_peer_lost(c.node[k].agent, i);
 }
 static void lose(uint32_t i, bool zombie) {
     struct node *n = &c.node[i];
