@@ -158,32 +158,9 @@ static struct made *made_new(uint64_t first, const struct sk_task_spec *s,
     for (uint32_t i = 0; i < s->n_args; i++)
         if (s->args[i].ref.v) c->refs[c->n_refs++] = s->args[i].ref;
     for (uint32_t i = 0; i < s->n_contains; i++) c->refs[c->n_refs++] = s->contains[i];
-    const struct sk_task_opts *o = sk_task_opts_of(s);
-    size_t n;
-    void *args = sk_cmsg_args(s, &n);
+    struct sk_cmsg m;
+    void *args = sk_cmsg_call(s, first, need, &m);
     if (!args) abort(); /* as above */
-    struct sk_cmsg m = {.type = SK_CMSG_CALL,
-                        .call = {.actor = s->actor.v,
-                                 .first = first,
-                                 .fn = s->fn.v,
-                                 .caller = o->caller,
-                                 .known = o->known_task,
-                                 .n_returns = s->n_returns,
-                                 .flags = (s->retry_exceptions ? SK_RUN_RETRY_ERRORS : 0u) |
-                                          (o->no_wait ? SK_RUN_NO_WAIT : 0u),
-                                 .group = o->group,
-                                 .window = o->stream_window,
-                                 .max_retries = s->max_retries,
-                                 .name = {s->name, s->name ? strlen(s->name) : 0},
-                                 .n_args = s->n_args,
-                                 .args = {args, n},
-                                 .n_contains = s->n_contains,
-                                 .contains = {s->contains, 8 * (size_t)s->n_contains}}};
-    SK_DCHECK(!need == (s->actor.v != 0));
-    if (need) {
-        m.call.max_calls = o->max_calls;
-        m.call.need = *need;
-    }
     if (as) {
         struct sk_aspec a = sk_aspec_of(as);
         m.call.flags |=
@@ -321,32 +298,17 @@ static sk_rc call(struct sk_arefs *r, const struct sk_cmsg *m, struct sk_err *er
             return SK_ERR(err, SK_ECORRUPT, "two calls return the same object");
     struct sk_arg *args = zeros((m->call.n_args + 1) * sizeof *args);
     sk_oid *contains = zeros((m->call.n_contains + 1) * sizeof *contains);
-    struct sk_rd rd = sk_rd_init(m->call.args.p, m->call.args.n);
-    for (uint32_t i = 0; i < m->call.n_args; i++) {
-        struct sk_cmsg_arg a = sk_cmsg_arg_next(&rd);
-        args[i] = (struct sk_arg){.ref = {a.id}, .kind = a.kind, .bytes = a.bytes};
-    }
     if (m->call.n_contains) memcpy(contains, m->call.contains.p, m->call.contains.n);
     snprintf(name, sizeof name, "%.*s", (int)SK_MIN(m->call.name.n, sizeof name - 1),
              (const char *)m->call.name.p);
-    struct sk_task_opts o = {.group = m->call.group,
-                             .stream_window = may_wait(r) ? m->call.window : 0,
-                             .known_task = m->call.known,
-                             .caller = m->call.caller,
-                             .no_wait = (m->call.flags & SK_RUN_NO_WAIT) != 0};
-    struct sk_task_spec s = {.fn = {m->call.fn},
-                             .name = name,
-                             .args = args,
-                             .n_args = m->call.n_args,
-                             .contains = contains,
-                             .n_contains = m->call.n_contains,
-                             .n_returns = m->call.n_returns,
-                             .actor = {m->call.actor},
-                             .max_retries = m->call.max_retries,
-                             .retry_exceptions = (m->call.flags & SK_RUN_RETRY_ERRORS) != 0,
-                             .sink = &r->sink,
-                             .sink_tag = ++r->next_tag,
-                             .opts = &o};
+    struct sk_task_opts o;
+    struct sk_task_spec s;
+    sk_cmsg_call_spec(m, args, &o, &s);
+    if (!may_wait(r)) o.stream_window = 0;
+    s.name = name;
+    s.contains = contains;
+    s.sink = &r->sink;
+    s.sink_tag = ++r->next_tag;
     struct given *g = zeros(sizeof *g);
     *g = (struct given){.first = m->call.first,
                         .n_names = sk_foreign_n_names(m->call.n_returns),

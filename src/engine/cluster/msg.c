@@ -46,7 +46,9 @@ struct sk_cmsg_arg sk_cmsg_arg_next(struct sk_rd *r) {
     return a;
 }
 
-void *sk_cmsg_args(const struct sk_task_spec *s, size_t *n) {
+void *sk_cmsg_call(const struct sk_task_spec *s, uint64_t first, const struct sk_foreign_need *need,
+                   struct sk_cmsg *out) {
+    const struct sk_task_opts *o = sk_task_opts_of(s);
     struct sk_wr w = sk_wr_init(NULL, 0);
     void *p = NULL;
     for (int round = 0; round < 2; round++) {
@@ -55,12 +57,58 @@ void *sk_cmsg_args(const struct sk_task_spec *s, size_t *n) {
                 .id = s->args[i].ref.v, .kind = s->args[i].kind, .bytes = s->args[i].bytes};
             sk_cmsg_arg_put(&w, &a);
         }
-        *n = w.n;
         if (round) break;
-        if (!(p = sk_calloc(SK_TAG_ENGINE, w.n + 1))) return NULL;
+        if (!(p = sk_calloc(SK_TAG_ENGINE, w.n))) return NULL;
         w = sk_wr_init(p, w.n);
     }
+    SK_DCHECK(!need == (s->actor.v != 0));
+    *out = (struct sk_cmsg){.type = SK_CMSG_CALL,
+                            .call = {.actor = s->actor.v,
+                                     .first = first,
+                                     .fn = s->fn.v,
+                                     .caller = o->caller,
+                                     .known = o->known_task,
+                                     .n_returns = s->n_returns,
+                                     .flags = (s->retry_exceptions ? SK_RUN_RETRY_ERRORS : 0u) |
+                                              (o->no_wait ? SK_RUN_NO_WAIT : 0u),
+                                     .group = o->group,
+                                     .window = o->stream_window,
+                                     .max_retries = s->max_retries,
+                                     .name = {s->name, s->name ? strlen(s->name) : 0},
+                                     .n_args = s->n_args,
+                                     .args = {p, w.n},
+                                     .n_contains = s->n_contains,
+                                     .contains = {s->contains, 8 * (size_t)s->n_contains}}};
+    if (need) {
+        out->call.max_calls = o->max_calls;
+        out->call.need = *need;
+    }
     return p;
+}
+
+void sk_cmsg_call_spec(const struct sk_cmsg *m, struct sk_arg *args, struct sk_task_opts *opts,
+                       struct sk_task_spec *out) {
+    struct sk_rd r = sk_rd_init(m->call.args.p, m->call.args.n);
+    for (uint32_t i = 0; i < m->call.n_args; i++) {
+        struct sk_cmsg_arg a = sk_cmsg_arg_next(&r);
+        args[i] = (struct sk_arg){.ref = {a.id}, .kind = a.kind, .bytes = a.bytes};
+    }
+    SK_DCHECK(m->type == SK_CMSG_CALL && !r.bad);
+    *opts = (struct sk_task_opts){.group = m->call.group,
+                                  .caller = m->call.caller,
+                                  .known_task = m->call.known,
+                                  .max_calls = m->call.max_calls,
+                                  .stream_window = m->call.window,
+                                  .no_wait = (m->call.flags & SK_RUN_NO_WAIT) != 0};
+    *out = (struct sk_task_spec){.fn = {m->call.fn},
+                                 .args = args,
+                                 .n_args = m->call.n_args,
+                                 .n_contains = m->call.n_contains,
+                                 .n_returns = m->call.n_returns,
+                                 .actor = {m->call.actor},
+                                 .max_retries = m->call.max_retries,
+                                 .retry_exceptions = (m->call.flags & SK_RUN_RETRY_ERRORS) != 0,
+                                 .opts = opts};
 }
 
 struct sk_bytes sk_cmsg_error(uint8_t *room, sk_rc code, const char *text) {

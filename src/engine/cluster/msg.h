@@ -385,8 +385,14 @@ bool sk_cmsg_read_value_head(uint32_t type, const uint8_t *head, uint64_t body,
 /* Gives the next argument or value; `r` is a reader of run.args or event.values, which
  * sk_cmsg_read has checked, so that as many follow as the message says. */
 struct sk_cmsg_arg sk_cmsg_arg_next(struct sk_rd *r);
-/* The arguments of a call as CALL has them, in memory that the caller frees. NULL: no memory. */
-void *sk_cmsg_args(const struct sk_task_spec *s, size_t *n);
+/* Makes the CALL of a call of an actor, or, with what it needs, of a task. Returns memory that *out
+ * points into, which the caller frees. NULL: no memory. */
+void *sk_cmsg_call(const struct sk_task_spec *s, uint64_t first, const struct sk_foreign_need *need,
+                   struct sk_cmsg *out);
+/* Gives the spec that a CALL carries; the caller sets `name` and `contains`. args: room for all of
+ * them; what they point to lies in the message. */
+void sk_cmsg_call_spec(const struct sk_cmsg *m, struct sk_arg *args, struct sk_task_opts *opts,
+                       struct sk_task_spec *out);
 #define SK_CMSG_ERROR 400
 /* An error of the engine as a value, in `room`, of SK_CMSG_ERROR bytes; a longer text is cut. */
 struct sk_bytes sk_cmsg_error(uint8_t *room, sk_rc code, const char *text);

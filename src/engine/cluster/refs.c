@@ -156,27 +156,9 @@ sk_rc sk_book_call(struct sk_book *b, const struct sk_task_spec *s, uint64_t fir
     if (!sk_map_get(&b->fns, s->fn.v))
         return SK_ERR(err, SK_EINVAL, "%s: its function is not defined", s->name);
     sk_bnode_define(b, n, s->fn.v);
-    const struct sk_task_opts *o = sk_task_opts_of(s);
-    size_t len;
-    void *args = sk_cmsg_args(s, &len);
+    struct sk_cmsg m;
+    void *args = sk_cmsg_call(s, first, NULL, &m);
     if (!args) return SK_ERR(err, SK_ENOMEM, "arguments of %s", s->name);
-    struct sk_cmsg m = {.type = SK_CMSG_CALL,
-                        .call = {.actor = s->actor.v,
-                                 .first = first,
-                                 .fn = s->fn.v,
-                                 .caller = o->caller,
-                                 .known = o->known_task,
-                                 .n_returns = s->n_returns,
-                                 .flags = (s->retry_exceptions ? SK_RUN_RETRY_ERRORS : 0u) |
-                                          (o->no_wait ? SK_RUN_NO_WAIT : 0u),
-                                 .group = o->group,
-                                 .window = o->stream_window,
-                                 .max_retries = s->max_retries,
-                                 .name = {s->name, strlen(s->name)},
-                                 .n_args = s->n_args,
-                                 .args = {args, len},
-                                 .n_contains = s->n_contains,
-                                 .contains = {s->contains, 8 * (size_t)s->n_contains}}};
     for (uint32_t i = 0; i < sk_foreign_n_names(s->n_returns); i++) ask_for(b, n, first + i);
     sk_bnode_send(n, &m);
     sk_free(args);
@@ -382,29 +364,11 @@ static sk_rc called(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg 
     all->need.res = need->res;
     all->need.env = part_of(&at, need->env);
     all->need.where = part_of(&at, need->where);
-    struct sk_rd r = sk_rd_init(bytes, m->call.args.n);
-    for (uint32_t i = 0; i < m->call.n_args; i++) {
-        struct sk_cmsg_arg a = sk_cmsg_arg_next(&r);
-        args[i] = (struct sk_arg){.ref = {a.id}, .kind = a.kind, .bytes = a.bytes};
-    }
-    all->opts = (struct sk_task_opts){.group = m->call.group,
-                                      .caller = m->call.caller,
-                                      .known_task = m->call.known,
-                                      .max_calls = m->call.max_calls,
-                                      .stream_window = m->call.window,
-                                      .no_wait = (m->call.flags & SK_RUN_NO_WAIT) != 0};
-    all->spec =
-        (struct sk_task_spec){.fn = {m->call.fn},
-                              .name = *name ? name : NULL,
-                              .args = args,
-                              .n_args = m->call.n_args,
-                              .contains = (sk_oid *)(void *)block,
-                              .n_contains = m->call.n_contains,
-                              .n_returns = m->call.n_returns,
-                              .actor = {m->call.actor},
-                              .max_retries = m->call.max_retries,
-                              .retry_exceptions = (m->call.flags & SK_RUN_RETRY_ERRORS) != 0,
-                              .opts = &all->opts};
+    struct sk_cmsg own = *m;
+    own.call.args.p = bytes;
+    sk_cmsg_call_spec(&own, args, &all->opts, &all->spec);
+    all->spec.name = *name ? name : NULL;
+    all->spec.contains = (sk_oid *)(void *)block;
     all->news = (struct sk_guest_news){.kind = SK_NEWS_CALLED,
                                        .id = m->call.first,
                                        .place = n->place,
