@@ -384,9 +384,7 @@ static sk_rc yielded(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg
     uint64_t id = m->yield.id;
     if (sk_id_place(id) != n->place || sk_map_get(&b->asked, id))
         return bad(n, "a yield that cannot be", err);
-    struct basked *a = zeros(sizeof *a);
-    a->node = n->number;
-    put(&b->asked, id, a);
+    ask_for(b, n, id);
     news(b, n, SK_NEWS_YIELDED, m->yield.first, NULL)->of = id;
     return SK_OK;
 }

@@ -67,7 +67,7 @@ void sk_atell_object(struct sk_atell *t, uint64_t here, enum sk_object_of of, ui
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 static const struct known *known_of(const struct sk_atell *t, uint64_t here) {
-    uint32_t at = here ? place_of(&t->of, here) : 0;
+    uint32_t at = place_of(&t->of, here);
     SK_DCHECK(at <= t->known.n);
     return at ? &t->known.p[at - 1] : NULL;
 }

@@ -290,7 +290,7 @@ static void returned(struct sk_ghost *x, const struct sk_gtask *t, uint32_t i,
     }
 }
 
-static void finish(struct sk_ghost *x, struct sk_gtask *t) {
+void sk_gtask_over(struct sk_ghost *x, struct sk_gtask *t) {
     struct sk_gactor *a = t->actor ? sk_map_get(&x->actors, t->actor) : NULL;
     bool held_back = t->is_init || (a && !a->n_groups); /* calls that can begin now */
     uint64_t first = t->first, foreign = t->abroad ? t->actor : 0;
@@ -315,8 +315,6 @@ static void finish(struct sk_ghost *x, struct sk_gtask *t) {
     }
     pthread_cond_broadcast(&x->moved);
 }
-
-void sk_gtask_over(struct sk_ghost *x, struct sk_gtask *t) { finish(x, t); }
 
 /* Ends the task with this error value, which is taken over. */
 static void failed(struct sk_ghost *x, struct sk_gtask *t, struct sk_gval *why,
@@ -354,7 +352,7 @@ static void failed(struct sk_ghost *x, struct sk_gtask *t, struct sk_gval *why,
         sk_gactor_die(x, a, sk_gval_ref(why));
     }
     sk_gval_unref(x, why);
-    finish(x, t);
+    sk_gtask_over(x, t);
 }
 
 void sk_gtask_fail(struct sk_ghost *x, struct sk_gtask *t, sk_rc code, const char *text) {
@@ -380,7 +378,7 @@ static void done(struct sk_ghost *x, struct sk_gtask *t, const struct sk_guest_e
     if (a) a->started = true;
     emit(x, t, out, NULL);
     if (has_stream(t)) sk_gstream_over(x, t->id, NULL);
-    finish(x, t);
+    sk_gtask_over(x, t);
 }
 
 void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev) {
