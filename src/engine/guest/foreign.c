@@ -304,8 +304,7 @@ static void there(struct sk_ghost *x, uint32_t node, const struct sk_guest_news 
     const struct sk_guest_value *v = &w->value;
     struct sk_gobj *o = sk_own_get(x->own, w->id);
     if (!o || sk_gobj_there(o) || !(o->foreign || o->ret)) {
-        if (v->handle)
-            sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_DROP, .handle = v->handle});
+        sk_ghost_drop(x, v->handle);
         return;
     }
     struct sk_gval *val = v->handle ? NULL : sk_gval_new(v->kind, v->bytes);

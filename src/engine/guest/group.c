@@ -13,7 +13,8 @@ static struct sk_ggroup *group_of(struct sk_list *it) {
     return sk_container_of(it, struct sk_ggroup, link);
 }
 
-struct sk_ggroup *sk_ggroup_of(const struct sk_ghost *x, uint64_t id) {
+/* NULL: there is none */
+static struct sk_ggroup *find(const struct sk_ghost *x, uint64_t id) {
     SK_LIST_EACH (it, &x->groups)
         if (group_of(it)->id == id) return group_of(it);
     return NULL;
@@ -90,7 +91,7 @@ static void set_ready(struct sk_ghost *x, const struct sk_ggroup *g, struct sk_g
 }
 
 sk_rc sk_ggroup_remove(struct sk_ghost *x, uint64_t id, struct sk_err *err) {
-    struct sk_ggroup *g = sk_ggroup_of(x, id);
+    struct sk_ggroup *g = find(x, id);
     if (sk_id_place(id))
         return SK_ERR(err, SK_EINVAL,
                       "a task made the placement group: remove it in a task of the same node");
@@ -109,7 +110,7 @@ sk_rc sk_ggroup_remove(struct sk_ghost *x, uint64_t id, struct sk_err *err) {
 }
 
 void sk_ggroup_news(struct sk_ghost *x, const struct sk_guest_news *w) {
-    struct sk_ggroup *g = sk_ggroup_of(x, w->id);
+    struct sk_ggroup *g = find(x, w->id);
     uint32_t there = 0;
     if (!g) return;
     SK_ASSERT(w->n == g->n);
@@ -137,7 +138,7 @@ size_t sk_ggroups_write(struct sk_ghost *x, void *buf, size_t cap) {
 }
 
 sk_rc sk_ggroup_check(const struct sk_ghost *x, const struct sk_need *n, struct sk_err *err) {
-    const struct sk_ggroup *g = sk_ggroup_of(x, n->group);
+    const struct sk_ggroup *g = find(x, n->group);
     if (sk_id_place(n->group))
         return SK_ERR(err, SK_EINFEASIBLE,
                       "a task made the placement group: what is in it can be submitted by tasks of "

@@ -246,6 +246,10 @@ void sk_gobj_drain(struct sk_ghost *x);
 /* Queues an order. If there is no memory, the process aborts, since a reference or a task would be
  * lost for ever. */
 void sk_ghost_order(struct sk_ghost *x, struct sk_gorder o);
+/* Gives a handle back to the guest. NULL is fine. */
+static inline void sk_ghost_drop(struct sk_ghost *x, void *handle) {
+    if (handle) sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_DROP, .handle = handle});
+}
 
 /* The object has come to exist: tells the nodes that hold it. */
 void sk_gobj_came(struct sk_ghost *x, uint64_t id, struct sk_gobj *o);
@@ -341,7 +345,6 @@ void sk_gname_made(struct sk_ghost *x, uint32_t node, uint64_t ask, sk_rc rc, ui
 void sk_gname_lost(struct sk_ghost *x, uint32_t node);
 void sk_gname_forget(struct sk_ghost *x);
 /* ---- group.c: placement groups */
-struct sk_ggroup *sk_ggroup_of(const struct sk_ghost *x, uint64_t id); /* NULL: there is none */
 /* create, remove and list of groups.h */
 sk_rc sk_ggroup_create(struct sk_ghost *x, const struct sk_group_spec *s, uint64_t *out,
                        sk_oid *ready, struct sk_err *err);

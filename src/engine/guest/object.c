@@ -100,8 +100,7 @@ void sk_gobj_drain(struct sk_ghost *x) {
         /* fetched bytes belong to views only, so no lock of the guest is taken here */
         SK_ASSERT((!o->val || !o->val->token) && sk_list_empty(&o->lacking));
         sk_gval_unref(x, o->val);
-        if (o->handle)
-            sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_DROP, .handle = o->handle});
+        sk_ghost_drop(x, o->handle);
         let_go(x, id, o);
         sk_free(o);
         /* the id of an actor is that of its `ready` plus one */

@@ -263,8 +263,7 @@ static uint64_t object_of(struct sk_ghost *x, const struct sk_gtask *t,
     sk_rc rc = v->handle || val ? sk_gobj_new(x, id, t->id, val, NULL, 0, NULL) : SK_ENOMEM;
     if (rc != SK_OK) {
         sk_gval_unref(x, val);
-        if (v->handle)
-            sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_DROP, .handle = v->handle});
+        sk_ghost_drop(x, v->handle);
         return 0;
     }
     struct sk_gobj *o = sk_own_get(x->own, id);
@@ -285,9 +284,7 @@ static void returned(struct sk_ghost *x, const struct sk_gtask *t, uint32_t i,
         o->val = o->handle ? NULL : v ? sk_gval_new(v->kind, v->bytes) : sk_gval_ref(val);
         if (!sk_gobj_there(o)) o->val = sk_gval_error(SK_ENOMEM, "no memory for a value");
         sk_gtask_exists(x, t->first + i, o);
-    } else if (v && v->handle) {
-        sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_DROP, .handle = v->handle});
-    }
+    } else if (v) sk_ghost_drop(x, v->handle);
 }
 
 void sk_gtask_over(struct sk_ghost *x, struct sk_gtask *t) {
@@ -395,10 +392,7 @@ void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev) {
             a->n_calls--;
             sk_gactor_maybe_end(x, a);
         }
-        for (uint32_t i = 0; i < ev->n_values; i++)
-            if (ev->values[i].handle)
-                sk_ghost_order(
-                    x, (struct sk_gorder){.kind = SK_GORDER_DROP, .handle = ev->values[i].handle});
+        for (uint32_t i = 0; i < ev->n_values; i++) sk_ghost_drop(x, ev->values[i].handle);
         return;
     }
     if (ev->kind == SK_EV_DONE || ev->kind == SK_EV_FAILED) sk_gshow_ended(x, t, ev);
