@@ -107,5 +107,9 @@ struct sk_bytes { /* a view of bytes that someone else owns */
     const void *p;
     size_t n;
 };
+/* The bytes of a text, without its NUL. NULL: none. */
+static inline struct sk_bytes sk_text(const char *s) {
+    return (struct sk_bytes){s ? s : "", s ? strlen(s) : 0};
+}
 
 #endif

@@ -362,9 +362,9 @@ static sk_rc op_actor_find(struct sk_engine *e, const char *space, const char *n
     struct sk_ghost *x = of(e);
     sk_rc rc = begin(x, err);
     if (rc != SK_OK) return end(x, rc);
-    struct sk_bytes in = {space, space ? strlen(space) : 0}, about;
+    struct sk_bytes in = sk_text(space), about;
     uint64_t id;
-    rc = sk_gname_find(x, in, (struct sk_bytes){name, strlen(name)}, &id, &about, err);
+    rc = sk_gname_find(x, in, sk_text(name), &id, &about, err);
     if (rc != SK_OK) return end(x, rc);
     void *copy = sk_memdup(TAG, about.p, about.n);
     if (!copy) {

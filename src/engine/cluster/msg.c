@@ -74,7 +74,7 @@ void *sk_cmsg_call(const struct sk_task_spec *s, uint64_t first, const struct sk
                                      .group = o->group,
                                      .window = o->stream_window,
                                      .max_retries = s->max_retries,
-                                     .name = {s->name, s->name ? strlen(s->name) : 0},
+                                     .name = sk_text(s->name),
                                      .n_args = s->n_args,
                                      .args = {p, w.n},
                                      .n_contains = s->n_contains,

@@ -53,9 +53,7 @@ sk_rc sk_ggroup_create(struct sk_ghost *x, const struct sk_group_spec *s, uint64
     struct sk_group_spec *spec = copy_of(s);
     sk_rc rc = g && spec ? SK_OK : SK_ERR(err, SK_ENOMEM, "placement group");
     if (rc == SK_OK)
-        rc = sk_names_add(&x->group_names, "placement group",
-                          (struct sk_bytes){s->space, s->space ? strlen(s->space) : 0},
-                          (struct sk_bytes){s->name, s->name ? strlen(s->name) : 0},
+        rc = sk_names_add(&x->group_names, "placement group", sk_text(s->space), sk_text(s->name),
                           (struct sk_bytes){NULL, 0}, g, &g->name, err);
     if (rc == SK_OK) rc = sk_gobj_new(x, id + 1, 0, NULL, NULL, 0, err);
     if (rc == SK_OK && (rc = sk_own_hold(x->own, id + 1, err)) != SK_OK) sk_gobj_unref(x, id + 1);

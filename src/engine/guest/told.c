@@ -48,12 +48,8 @@ static void forget(struct answers *a) {
 
 /* ---- what is here, with the lock held -------------------------------------------------------- */
 
-static struct sk_bytes text_of(const char *s) {
-    return (struct sk_bytes){s ? s : "", s ? strlen(s) : 0};
-}
-
 static void own_task(struct sk_ghost *x, const struct sk_gtask *t, struct sk_rows *r) {
-    struct sk_bytes fn = text_of(sk_map_get(&x->fns, t->fn.v)), name = text_of(t->name);
+    struct sk_bytes fn = sk_text(sk_map_get(&x->fns, t->fn.v)), name = sk_text(t->name);
     if (t->abroad) return; /* its node has it */
     if (name.n == fn.n && !memcmp(name.p, fn.p, fn.n)) name.n = 0;
     struct sk_task_row row = {.id = t->id,
@@ -71,7 +67,7 @@ static void own_task(struct sk_ghost *x, const struct sk_gtask *t, struct sk_row
 }
 
 static void own_actor(struct sk_ghost *x, const struct sk_gactor *a, struct sk_rows *r) {
-    struct sk_bytes none = {"", 0}, cls = text_of(sk_map_get(&x->fns, a->fn.v)),
+    struct sk_bytes none = {"", 0}, cls = sk_text(sk_map_get(&x->fns, a->fn.v)),
                     name = a->name ? a->name->name : none, space = a->name ? a->name->space : none,
                     why = a->why ? (struct sk_bytes){a->why->data, a->why->len} : none;
     const struct sk_gtask *init = sk_map_get(&x->tasks, a->id + 1);

@@ -71,9 +71,7 @@ static sk_rc op_actor_find(struct sk_engine *e, const char *space, const char *n
     struct sk_inline *x = sk_inline_of(e);
     sk_rc rc = SK_OK;
     sk_inline_lock(x);
-    struct sk_name *n =
-        sk_names_find(&x->names, (struct sk_bytes){space, space ? strlen(space) : 0},
-                      (struct sk_bytes){name, strlen(name)});
+    struct sk_name *n = sk_names_find(&x->names, sk_text(space), sk_text(name));
     struct sk_iactor *a = n ? n->owner : NULL;
     void *copy = a ? sk_memdup(TAG, n->meta.p, n->meta.n) : NULL;
     if (!a) rc = SK_ERR(err, SK_ENOENT, "there is no living actor named '%s'", name);

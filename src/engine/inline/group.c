@@ -37,9 +37,7 @@ static sk_rc create(struct sk_engine *e, const struct sk_group_spec *s, uint64_t
         rc = sk_place_group_add(&x->place, g->id, s->bundles, s->n,
                                 s->strategy == SK_GROUP_STRICT_SPREAD, &g->place, err);
     if (rc == SK_OK)
-        rc = sk_names_add(&x->group_names, "placement group",
-                          (struct sk_bytes){s->space, s->space ? strlen(s->space) : 0},
-                          (struct sk_bytes){s->name, s->name ? strlen(s->name) : 0},
+        rc = sk_names_add(&x->group_names, "placement group", sk_text(s->space), sk_text(s->name),
                           (struct sk_bytes){NULL, 0}, g, &g->name, err);
     if (rc == SK_OK) rc = sk_iobj_new(x, g->ready_oid, NULL, NULL, 0, err);
     if (rc == SK_OK && (rc = sk_own_hold(x->own, g->ready_oid, err)) != SK_OK)

@@ -14,8 +14,7 @@ static uint32_t kind_of(const struct sk_itask *t) {
 }
 
 static struct sk_bytes fn_name(struct sk_inline *x, uint64_t fid) {
-    const char *s = sk_map_get(&x->fns, fid);
-    return (struct sk_bytes){s ? s : "", s ? strlen(s) : 0};
+    return sk_text(sk_map_get(&x->fns, fid));
 }
 
 /* Returns the task's own name, if it differs from the function's. */

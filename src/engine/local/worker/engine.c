@@ -106,8 +106,7 @@ static sk_rc c_group_create(struct sk_engine *e, const struct sk_group_spec *s, 
     if (s->id) return SK_ERR(err, SK_ENOSYS, "a worker reserves no part of another group");
     size_t cap = 2 * SK_NAME_MAX + 128 + s->n * sizeof *s->bundles;
     uint64_t base, v;
-    struct sk_bytes name = {s->name, s->name ? strlen(s->name) : 0},
-                    space = {s->space, s->space ? strlen(s->space) : 0};
+    struct sk_bytes name = sk_text(s->name), space = sk_text(s->space);
     /* checked here, so that both names fit into the message */
     SK_TRY(sk_names_check("placement group", space, name, err));
     uint8_t *p = sk_alloc(SK_TAG_ENGINE, cap);

@@ -123,9 +123,7 @@ static sk_rc l_actor_find(struct sk_engine *e, const char *space, const char *na
     struct sk_lactor *a = NULL;
     sk_rc rc = l->closing
                    ? sk_driver_closed(err)
-                   : sk_actor_find(l, SK_PROC_DRIVER,
-                                   (struct sk_bytes){space ? space : "", space ? strlen(space) : 0},
-                                   (struct sk_bytes){name, strlen(name)}, &a, err);
+                   : sk_actor_find(l, SK_PROC_DRIVER, sk_text(space), sk_text(name), &a, err);
     if (rc == SK_OK) {
         SK_ASSERT(a);
         *out = (sk_aid){a->id};
@@ -193,8 +191,8 @@ static sk_rc l_group_create(struct sk_engine *e, const struct sk_group_spec *s, 
                                   .strategy = s->strategy,
                                   .id = s->id,
                                   .elsewhere = s->elsewhere,
-                                  .space = {s->space, s->space ? strlen(s->space) : 0},
-                                  .name = {s->name, s->name ? strlen(s->name) : 0}};
+                                  .space = sk_text(s->space),
+                                  .name = sk_text(s->name)};
     sk_driver_lock(e);
     uint64_t base = sk_new_ids(l, 2);
     sk_rc rc =
