@@ -181,6 +181,20 @@ TASK(fo_keeps) { /* takes a reference, says so, and waits to be killed */
     gate_add(1, 1);
     return get_i64(t->engine, there, &x, err);
 }
+/* A call of an actor with two numbers, and a reference inside an argument. */
+static struct sk_task_spec method_of(const struct sk_task *t, sk_aid a, const sk_oid *inside) {
+    static const int64_t x[] = {41, 1};
+    static const struct sk_arg args[] = {{.kind = KIND_I64, .bytes = {&x[0], 8}},
+                                         {.kind = KIND_I64, .bytes = {&x[1], 8}}};
+    return (struct sk_task_spec){.fn = t->fn,
+                                 .name = "method",
+                                 .args = args,
+                                 .n_args = 2,
+                                 .contains = inside,
+                                 .n_contains = 1,
+                                 .n_returns = 1,
+                                 .actor = a};
+}
 TASK(fo_calls) { /* calls ACTOR with a number, an object of its own, and THERE inside a value */
     struct sk_engine *e = t->engine;
     int64_t x = 7, sum = 0, y;
@@ -188,14 +202,9 @@ TASK(fo_calls) { /* calls ACTOR with a number, an object of its own, and THERE i
     e->ops->retain(e, (sk_oid){ACTOR});
     SK_TRY(e->ops->put(e, &(struct sk_payload){.kind = KIND_I64, .bytes = {&x, 8}}, &own, err));
     const struct sk_arg args[] = {VAL(41), REF(own)};
-    struct sk_task_spec call = {.fn = t->fn,
-                                .name = "method",
-                                .args = args,
-                                .n_args = 2,
-                                .contains = &there,
-                                .n_contains = 1,
-                                .n_returns = 2,
-                                .actor = {ACTOR}};
+    struct sk_task_spec call = method_of(t, (sk_aid){ACTOR}, &there);
+    call.args = args;
+    call.n_returns = 2;
     SK_TRY(e->ops->submit(e, &call, &first, NULL, err));
     e->ops->release(e, own);
     for (uint64_t i = 0; i < 2; i++) {
@@ -352,15 +361,9 @@ TASK(fo_streams) {
     sk_tid tid;
     sk_rc rc = SK_OK;
     e->ops->retain(e, (sk_oid){ACTOR});
-    struct sk_task_spec call = {.fn = t->fn,
-                                .name = "method",
-                                .args = (const struct sk_arg[]){VAL(41), VAL(1)},
-                                .n_args = 2,
-                                .contains = &there,
-                                .n_contains = 1,
-                                .n_returns = SK_STREAMING,
-                                .actor = {ACTOR},
-                                .opts = &(struct sk_task_opts){.stream_window = 2}};
+    struct sk_task_spec call = method_of(t, (sk_aid){ACTOR}, &there);
+    call.n_returns = SK_STREAMING;
+    call.opts = &(struct sk_task_opts){.stream_window = 2};
     SK_TRY(e->ops->submit(e, &call, NULL, &tid, err));
     SK_TRY(e->streams->end(e, tid, KIND_I64, &end, err));
     for (int64_t i = 0; rc == SK_OK && (!most || i < most); i++) {
@@ -455,15 +458,8 @@ TASK(fo_limit) { /* calls ACTOR until it must not, and cancels one call, and wha
     sk_oid first, more;
     e->ops->retain(e, (sk_oid){ACTOR});
     e->ops->retain(e, there);
-    struct sk_task_spec call = {.fn = t->fn,
-                                .name = "method",
-                                .args = (const struct sk_arg[]){VAL(41), VAL(1)},
-                                .n_args = 2,
-                                .contains = &there,
-                                .n_contains = 1,
-                                .n_returns = 1,
-                                .actor = {ACTOR},
-                                .opts = &(struct sk_task_opts){.max_pending = 1}};
+    struct sk_task_spec call = method_of(t, (sk_aid){ACTOR}, &there);
+    call.opts = &(struct sk_task_opts){.max_pending = 1};
     SK_TRY(e->ops->submit(e, &call, &first, NULL, err));
     if (e->ops->submit(e, &call, &more, NULL, err) != SK_EPENDING) return SK_EINVAL;
     SK_TRY(e->ops->cancel(e, (sk_tid){first.v}, SK_CANCEL_FORCE, err));
@@ -533,11 +529,25 @@ static void answer(sk_rc rc, uint64_t actor, const char *text) {
     eng->foreign->answer(eng, s.ask, rc, (sk_aid){actor}, (struct sk_bytes){text, strlen(text)});
 }
 
+/* Calls an actor, whose references are released, and returns the result. */
+static sk_rc call_it(struct sk_task *t, sk_aid a, sk_oid ready, struct sk_err *err) {
+    struct sk_engine *e = t->engine;
+    struct sk_task_spec call = method_of(t, a, &ready);
+    sk_oid r;
+    int64_t x;
+    SK_TRY(e->ops->submit(e, &call, &r, NULL, err));
+    SK_TRY(get_i64(e, r, &x, err));
+    e->ops->release(e, r);
+    sk_actor_release(e, a);
+    e->ops->release(e, ready);
+    return ret_i64(t, 0, x, err);
+}
+
 /* Makes an actor that needs 3 CPUs, and returns the result of a call of it. */
 TASK(fo_makes) {
     struct sk_engine *e = t->engine;
     int64_t x = 3;
-    sk_oid own, ready, r;
+    sk_oid own, ready;
     sk_aid a;
     struct sk_need n = {.res.amount = {3 * SK_RES_UNIT}};
     const uint32_t groups[] = {1, 7};
@@ -559,20 +569,7 @@ TASK(fo_makes) {
     e->ops->release(e, own);
     if (rc != SK_OK) return rc;
     if (a.v != ACTOR || ready.v != ACTOR - 1) return SK_EINVAL;
-    struct sk_task_spec call = {.fn = t->fn,
-                                .name = "method",
-                                .args = (const struct sk_arg[]){VAL(41), VAL(1)},
-                                .n_args = 2,
-                                .contains = &ready,
-                                .n_contains = 1,
-                                .n_returns = 1,
-                                .actor = a};
-    SK_TRY(e->ops->submit(e, &call, &r, NULL, err));
-    SK_TRY(get_i64(e, r, &x, err));
-    e->ops->release(e, r);
-    sk_actor_release(e, a);
-    e->ops->release(e, ready);
-    return ret_i64(t, 0, x, err);
+    return call_it(t, a, ready, err);
 }
 
 TEST(foreign_actors_that_cannot_be_here) {
@@ -668,26 +665,12 @@ TASK(
 TASK(fo_finds) { /* finds ACTOR by its name, and calls it */
     struct sk_engine *e = t->engine;
     sk_aid a;
-    sk_oid ready, r;
+    sk_oid ready;
     struct sk_bytes meta;
-    int64_t x;
     SK_TRY(e->actors->find(e, "", "n", &a, &ready, &meta, err));
     if (a.v != ACTOR || ready.v != ACTOR - 1 || meta.n != 4) return SK_EINVAL;
     sk_free((void *)(uintptr_t)meta.p);
-    struct sk_task_spec call = {.fn = t->fn,
-                                .name = "method",
-                                .args = (const struct sk_arg[]){VAL(41), VAL(1)},
-                                .n_args = 2,
-                                .contains = &ready,
-                                .n_contains = 1,
-                                .n_returns = 1,
-                                .actor = a};
-    SK_TRY(e->ops->submit(e, &call, &r, NULL, err));
-    SK_TRY(get_i64(e, r, &x, err));
-    e->ops->release(e, r);
-    sk_actor_release(e, a);
-    e->ops->release(e, ready);
-    return ret_i64(t, 0, x, err);
+    return call_it(t, a, ready, err);
 }
 TEST(foreign_names_are_asked_for) {
     OPEN();
