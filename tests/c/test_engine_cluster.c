@@ -169,6 +169,18 @@ TASK(cl_counter) {
 }
 TASK(cl_count) { return ret_i64(t, 0, state += arg_i64(t, 0), err); }
 
+static void check_blob(sk_oid o, size_t n, uint8_t fill) {
+    struct sk_view v;
+    struct sk_err err;
+    CHECK_OK_ERR(eng->ops->get(eng, &o, 1, INT64_MAX, &v, &err), &err);
+    CHECK(view_is(&v, n, fill));
+    eng->ops->view_release(eng, &v);
+}
+static void take_blob(sk_oid o, size_t n, uint8_t fill) { /* and releases it */
+    check_blob(o, n, fill);
+    eng_release(o);
+}
+
 TEST(cluster_runs_tasks_and_moves_values) {
     cluster_open(2, &(struct eng_opt){.cpus = 1});
     sk_oid one = eng_job(&(struct job){.fn = "cl_add", .a = {VAL(1), VAL(2)}, .n_a = 2});
@@ -197,10 +209,7 @@ TEST(cluster_runs_tasks_and_moves_values) {
                         .node_only = true};
         CHECK_EQ(eng_take(eng_job(&j)), 70000 * 1000 + i);
     }
-    struct sk_view v;
-    CHECK_OK(eng->ops->get(eng, &blob[3], 1, INT64_MAX, &v, NULL));
-    CHECK(view_is(&v, 100003, 3));
-    eng->ops->view_release(eng, &v);
+    check_blob(blob[3], 100003, 3);
     for (uint32_t i = 0; i < 8; i++) eng_release(blob[i]);
     /* values of the driver */
     uint8_t *mine = sk_calloc(SK_TAG_TEST, 200000);
@@ -313,11 +322,7 @@ TEST(cluster_streams_have_notes) {
     CHECK_EQ(h.n_done, 1);
     CHECK(!strcmp(h.note, "end"));
     for (uint32_t i = 0; i < 5; i++) {
-        struct sk_view v;
-        CHECK_OK(eng->ops->get(eng, &h.oid[i], 1, INT64_MAX, &v, NULL));
-        CHECK(view_is(&v, 20000, (uint8_t)i));
-        eng->ops->view_release(eng, &v);
-        eng_release(h.oid[i]);
+        take_blob(h.oid[i], 20000, (uint8_t)i);
     }
     cluster_close(0);
 }
@@ -803,6 +808,17 @@ TEST(cluster_references_come_from_nodes_inside_values) {
 struct handle { /* of an actor, as a value */
     uint64_t aid, ready;
 };
+static struct handle take_handle(const struct sk_task *t) { /* argument 0, with references */
+    struct handle h;
+    memcpy(&h, t->args[0].data, sizeof h);
+    t->engine->ops->retain(t->engine, (sk_oid){h.ready});
+    t->engine->ops->retain(t->engine, (sk_oid){h.aid});
+    return h;
+}
+static void drop_handle(struct sk_engine *e, const struct handle *h) {
+    sk_actor_release(e, (sk_aid){h->aid});
+    e->ops->release(e, (sk_oid){h->ready});
+}
 static sk_rc submit_count(struct sk_engine *e, uint64_t aid, const struct sk_arg *a, sk_oid *out,
                           struct sk_err *err) {
     struct job j = {.fn = "cl_count", .a = {*a}, .n_a = 1, .actor = {aid}};
@@ -813,11 +829,8 @@ static sk_rc submit_count(struct sk_engine *e, uint64_t aid, const struct sk_arg
 /* Calls the actor that is its argument 0 with argument 1, three times, and gives the last value;
  * the argument of the second call is an object of its own. */
 TASK(cl_calls) {
-    struct handle h;
+    struct handle h = take_handle(t);
     const struct sk_engine_ops *ops = t->engine->ops;
-    memcpy(&h, t->args[0].data, sizeof h);
-    ops->retain(t->engine, (sk_oid){h.ready});
-    ops->retain(t->engine, (sk_oid){h.aid});
     int64_t x = arg_i64(t, 1), got = 0;
     sk_oid r[3], own;
     sk_rc rc =
@@ -830,23 +843,18 @@ TASK(cl_calls) {
     if (rc == SK_OK) rc = get_i64(t->engine, r[2], &got, err);
     ops->release(t->engine, r[1]);
     ops->release(t->engine, r[2]);
-    ops->release(t->engine, (sk_oid){h.aid});
-    ops->release(t->engine, (sk_oid){h.ready});
+    drop_handle(t->engine, &h);
     return rc == SK_OK ? ret_i64(t, 0, got, err) : rc;
 }
 /* As cl_calls, but returns the reference to the value of one call. */
 TASK(cl_calls_later) {
-    struct handle h;
+    struct handle h = take_handle(t);
     const struct sk_engine_ops *ops = t->engine->ops;
     sk_oid r;
-    memcpy(&h, t->args[0].data, sizeof h);
-    ops->retain(t->engine, (sk_oid){h.ready});
-    ops->retain(t->engine, (sk_oid){h.aid});
     SK_TRY(submit_count(t->engine, h.aid, &VAL(arg_i64(t, 1)), &r, err));
     sk_rc rc = sk_task_return(t, 0, &(struct sk_payload)OF(r), err);
     ops->release(t->engine, r);
-    ops->release(t->engine, (sk_oid){h.aid});
-    ops->release(t->engine, (sk_oid){h.ready});
+    drop_handle(t->engine, &h);
     return rc;
 }
 /* Makes an actor and returns its handle. */
@@ -872,16 +880,19 @@ TASK(cl_makes) {
     return rc;
 }
 
-static sk_oid calls(const char *fn, const struct handle *h, int64_t x, uint32_t node) {
+static sk_oid with_handle(const char *fn, const struct handle *h, struct sk_arg a, uint32_t node) {
     const sk_oid ready = {h->ready};
     struct job j = {.fn = fn,
-                    .a = {{.kind = KIND_BLOB, .bytes = {h, sizeof *h}}, VAL(x)},
+                    .a = {{.kind = KIND_BLOB, .bytes = {h, sizeof *h}}, a},
                     .n_a = 2,
                     .contains = &ready,
                     .n_contains = 1,
                     .node = node,
                     .node_only = true};
     return eng_job(&j);
+}
+static sk_oid calls(const char *fn, const struct handle *h, int64_t x, uint32_t node) {
+    return with_handle(fn, h, VAL(x), node);
 }
 static struct handle handle_of(sk_oid outer) { /* with a count of its own; outer is released */
     struct sk_view v;
@@ -896,10 +907,10 @@ static struct handle handle_of(sk_oid outer) { /* with a count of its own; outer
     eng_release(outer);
     return h;
 }
-static void handle_release(const struct handle *h) {
-    eng_release((sk_oid){h->aid});
-    eng_release((sk_oid){h->ready});
+static struct handle made_on(uint32_t node) { /* an actor that a task has made there */
+    return handle_of(eng_job(&(struct job){.fn = "cl_makes", .node = node, .node_only = true}));
 }
+static void handle_release(const struct handle *h) { drop_handle(eng, h); }
 static sk_oid call_count(const struct handle *h, struct sk_arg a) {
     sk_oid r;
     struct sk_err err;
@@ -938,8 +949,7 @@ TEST(cluster_actors_of_the_driver_are_called_from_tasks) {
 
 TEST(cluster_actors_that_tasks_make) {
     cluster_open(2, &(struct eng_opt){.cpus = 3});
-    struct job make = {.fn = "cl_makes", .node = 1, .node_only = true};
-    struct handle h = handle_of(eng_job(&make));
+    struct handle h = made_on(1);
     sk_oid own = put_i64(5), r[4];
     for (int i = 0; i < 4; i++) r[i] = call_count(&h, i % 2 ? REF(own) : (struct sk_arg)VAL(1));
     eng_release(own);
@@ -961,7 +971,7 @@ TEST(cluster_actors_that_tasks_make) {
     cluster_settle(0);
     /* killed from here */
     char text[400];
-    h = handle_of(eng_job(&make));
+    h = made_on(1);
     CHECK_EQ(eng_take(call_count(&h, (struct sk_arg)VAL(1))), 1001);
     CHECK_OK(eng->ops->actor_end(eng, (sk_aid){h.aid}, true, NULL));
     CHECK_EQ(eng_error(call_count(&h, (struct sk_arg)VAL(1)), text, sizeof text), SK_EACTOR);
@@ -1001,7 +1011,7 @@ TEST(cluster_callers_wait_for_their_own_arguments_only) {
     others_go_on(&h, 1);
     handle_release(&h);
     /* calls of an actor that a task has made, by the driver and by the other node */
-    h = handle_of(eng_job(&(struct job){.fn = "cl_makes", .node = 1, .node_only = true}));
+    h = made_on(1);
     others_go_on(&h, 2);
     handle_release(&h);
     cluster_settle(0);
@@ -1029,11 +1039,8 @@ static void cancelled_by_a_task(sk_oid in, uint32_t flags, uint32_t node) {
 /* Calls the actor that is its argument 0, with a limit of two calls; cancels the second, and gives
  * the error of what it returns. Its third call has to be refused. */
 TASK(cl_limit) {
-    struct handle h;
+    struct handle h = take_handle(t);
     const struct sk_engine_ops *ops = t->engine->ops;
-    memcpy(&h, t->args[0].data, sizeof h);
-    ops->retain(t->engine, (sk_oid){h.ready});
-    ops->retain(t->engine, (sk_oid){h.aid});
     SK_TRY(t->engine->ops->define(t->engine, fid_of("cl_count"), "cl_count",
                                   (struct sk_bytes){"cl_count", 8}, err));
     struct job j = {
@@ -1054,8 +1061,7 @@ TASK(cl_limit) {
     gate_add(5, 1);
     SK_TRY(get_i64(t->engine, r[2], &x, err));
     for (int i = 0; i < 3; i++) ops->release(t->engine, r[i]);
-    ops->release(t->engine, (sk_oid){h.aid});
-    ops->release(t->engine, (sk_oid){h.ready});
+    drop_handle(t->engine, &h);
     return ret_i64(t, 0, code, err);
 }
 
@@ -1076,8 +1082,7 @@ TEST(cluster_cancels_what_other_sides_make) {
         if (!made) {
             CHECK_OK(eng->ops->actor_create(eng, &s, &a, &ready, NULL));
             h = (struct handle){a.v, ready.v};
-        } else
-            h = handle_of(eng_job(&(struct job){.fn = "cl_makes", .node = 1, .node_only = true}));
+        } else h = made_on(1);
         gate->w[5] = 0;
         late = eng_job(&(struct job){.fn = "cl_late", .a = {VAL(1)}, .n_a = 1, .node = 1});
         for (int i = 0; i < 2; i++) r[i] = call_count(&h, REF(late));
@@ -1231,13 +1236,10 @@ static sk_aid counter_on(uint32_t node, int32_t restarts, sk_oid *ready) {
 
 /* Calls the actor that is its argument 0, which waits the first time that it is called. */
 TASK(cl_calls_waits) {
-    struct handle h;
+    struct handle h = take_handle(t);
     const struct sk_engine_ops *ops = t->engine->ops;
     sk_oid r;
     struct sk_view v;
-    memcpy(&h, t->args[0].data, sizeof h);
-    ops->retain(t->engine, (sk_oid){h.ready});
-    ops->retain(t->engine, (sk_oid){h.aid});
     struct job j = {.fn = "cl_waits", .actor = {h.aid}, .retries = (int32_t)arg_i64(t, 1)};
     SK_TRY(ops->define(t->engine, fid_of("cl_waits"), "cl_waits", (struct sk_bytes){"cl_waits", 8},
                        err));
@@ -1247,8 +1249,7 @@ TASK(cl_calls_waits) {
                                                         : (int64_t)v.len;
     if (rc == SK_OK) ops->view_release(t->engine, &v);
     ops->release(t->engine, r);
-    sk_actor_release(t->engine, (sk_aid){h.aid});
-    ops->release(t->engine, (sk_oid){h.ready});
+    drop_handle(t->engine, &h);
     return rc == SK_OK ? ret_i64(t, 0, x, err) : rc;
 }
 
@@ -1323,29 +1324,16 @@ static sk_rc read_stream(struct sk_engine *e, uint64_t actor, const int64_t *a, 
     return rc == SK_EDONE || rc == SK_ETASK ? SK_OK : rc;
 }
 TASK(cl_reads) { /* arguments: the actor, then those of read_stream */
-    struct handle h;
-    const struct sk_engine_ops *ops = t->engine->ops;
+    struct handle h = take_handle(t);
     int64_t a[5], sum;
-    memcpy(&h, t->args[0].data, sizeof h);
     memcpy(a, t->args[1].data, sizeof a);
-    ops->retain(t->engine, (sk_oid){h.ready});
-    ops->retain(t->engine, (sk_oid){h.aid});
     sk_rc rc = read_stream(t->engine, h.aid, a, a[3], (uint32_t)a[4], &sum, err);
-    sk_actor_release(t->engine, (sk_aid){h.aid});
-    ops->release(t->engine, (sk_oid){h.ready});
+    drop_handle(t->engine, &h);
     return rc == SK_OK ? ret_i64(t, 0, sum, err) : rc;
 }
 static sk_oid reads(const struct handle *h, const int64_t *a, uint32_t node) {
-    const sk_oid ready = {h->ready};
-    struct job j = {.fn = "cl_reads",
-                    .a = {{.kind = KIND_BLOB, .bytes = {h, sizeof *h}},
-                          {.kind = KIND_BLOB, .bytes = {a, 5 * sizeof *a}}},
-                    .n_a = 2,
-                    .contains = &ready,
-                    .n_contains = 1,
-                    .node = node,
-                    .node_only = true};
-    return eng_job(&j);
+    struct sk_arg all = {.kind = KIND_BLOB, .bytes = {a, 5 * sizeof *a}};
+    return with_handle("cl_reads", h, all, node);
 }
 
 TEST(cluster_streams_of_actors_of_other_sides) {
@@ -1353,9 +1341,8 @@ TEST(cluster_streams_of_actors_of_other_sides) {
     struct sk_err err;
     int64_t sum;
     for (uint32_t owner = 0; owner < 3; owner++) { /* the driver, and two nodes */
-        struct job make = {.fn = "cl_makes", .node = owner, .node_only = true};
         struct handle h;
-        if (owner) h = handle_of(eng_job(&make));
+        if (owner) h = made_on(owner);
         else {
             sk_oid ready;
             h.aid = counter_on(1, 0, &ready).v;
@@ -1423,8 +1410,7 @@ TEST(cluster_streams_are_for_their_reader) {
 TEST(cluster_streams_of_a_killed_node) {
     for (uint32_t who = 1; who <= 2; who++) { /* the actor's node is killed, or the reader's */
         cluster_open(2, &(struct eng_opt){.cpus = 3});
-        struct job make = {.fn = "cl_makes", .node = 1, .node_only = true};
-        struct handle h = handle_of(eng_job(&make));
+        struct handle h = made_on(1);
         const int64_t waits[] = {3, 20000, 2, 0, 0};
         char text[2000];
         atomic_store(&gate->w[22], 0);
@@ -1488,13 +1474,12 @@ TASK(cl_waits_once) { /* says where it runs, and waits to be killed */
     if (gate_add(1, 1) > 1) return ret_blob(t, 0, 30000, 9, err);
     return gate_wait(2, 1) ? SK_EINVAL : SK_ETIMEOUT;
 }
-static sk_oid hand_on(int64_t cpus, bool waits, uint32_t node) {
-    struct job j = {.fn = "cl_hands_on",
-                    .a = {VAL(cpus), VAL(waits)},
-                    .n_a = 2,
-                    .node = node,
-                    .node_only = true};
+static sk_oid two_on(const char *fn, int64_t x, int64_t y, uint32_t node) {
+    struct job j = {.fn = fn, .a = {VAL(x), VAL(y)}, .n_a = 2, .node = node, .node_only = true};
     return eng_job(&j);
+}
+static sk_oid hand_on(int64_t cpus, bool waits, uint32_t node) {
+    return two_on("cl_hands_on", cpus, waits, node);
 }
 
 TASK(cl_place) { return ret_i64(t, 0, (int64_t)sk_id_place(t->id.v), err); }
@@ -1525,12 +1510,7 @@ TASK(cl_makes_far) {
     return rc == SK_OK ? ret_i64(t, 0, x, err) : rc;
 }
 static sk_oid make_far(int64_t cpus, bool detached, uint32_t node) {
-    struct job j = {.fn = "cl_makes_far",
-                    .a = {VAL(cpus), VAL(detached)},
-                    .n_a = 2,
-                    .node = node,
-                    .node_only = true};
-    return eng_job(&j);
+    return two_on("cl_makes_far", cpus, detached, node);
 }
 
 TEST(cluster_makes_actors_that_a_node_cannot_hold) {
@@ -1659,8 +1639,7 @@ TEST(cluster_hands_over_what_waits_at_a_node_that_is_killed) {
 TEST(cluster_references_of_a_killed_node) {
     cluster_open(3, &(struct eng_opt){.cpus = 2});
     char text[2000];
-    struct job make = {.fn = "cl_makes", .node = 2, .node_only = true};
-    struct handle h = handle_of(eng_job(&make));
+    struct handle h = made_on(2);
     CHECK_EQ(eng_take(call_count(&h, (struct sk_arg)VAL(1))), 1001);
     struct job inner = {.fn = "cl_inner", .a = {VAL(20000)}, .n_a = 1, .node = 2};
     sk_oid in = inside(eng_job(&inner)),
@@ -1726,10 +1705,9 @@ static void many(bool kills) {
     for (uint32_t i = 0; i < N_ACTORS; i++) {
         struct sk_actor_spec s = {
             .init = spec_of(&(struct job){.fn = "cl_counter", .a = {VAL(1000)}, .n_a = 1})};
-        struct job make = {.fn = "cl_makes", .node = i, .node_only = true};
         sk_aid a;
         sk_oid ready;
-        if (i >= 2) actor[i] = handle_of(eng_job(&make));
+        if (i >= 2) actor[i] = made_on(i);
         else {
             CHECK_OK(eng->ops->actor_create(eng, &s, &a, &ready, NULL));
             actor[i] = (struct handle){a.v, ready.v};
@@ -1787,11 +1765,7 @@ TEST(cluster_makes_values_of_a_killed_node_again) {
     CHECK_OK(eng->ops->wait(eng, blob, 12, 12, INT64_MAX, ready, NULL));
     CHECK(kill(cl.pid[1], SIGKILL) == 0);
     for (uint32_t i = 0; i < 12; i++) {
-        struct sk_view v;
-        struct sk_err err;
-        CHECK_OK_ERR(eng->ops->get(eng, &blob[i], 1, INT64_MAX, &v, &err), &err);
-        CHECK(view_is(&v, 50000 + (size_t)i, (uint8_t)i));
-        eng->ops->view_release(eng, &v);
+        check_blob(blob[i], 50000 + (size_t)i, (uint8_t)i);
         struct job j = {.fn = "cl_len", .a = {REF(blob[i])}, .n_a = 1};
         CHECK_EQ(eng_take(eng_job(&j)), (50000 + i) * 1000 + i);
         eng_release(blob[i]);
@@ -1816,13 +1790,6 @@ TASK(cl_pooled_stream) {
     for (int64_t i = 0; i < arg_i64(t, 0); i++)
         SK_TRY(yield_blob(t, 20000, (uint8_t)(state + i), err));
     return SK_OK;
-}
-static void check_blob(sk_oid o, size_t n, uint8_t fill) {
-    struct sk_view v;
-    struct sk_err err;
-    CHECK_OK_ERR(eng->ops->get(eng, &o, 1, INT64_MAX, &v, &err), &err);
-    CHECK(view_is(&v, n, fill));
-    eng->ops->view_release(eng, &v);
 }
 static sk_shape shape_with(int64_t cpus) {
     struct sk_need n = {.res.amount = {cpus * SK_RES_UNIT}};
@@ -1963,11 +1930,7 @@ TEST(cluster_runs_tasks_of_a_killed_node_elsewhere) {
     sk_oid o = eng_job(&(struct job){.fn = "cl_waits", .retries = 1, .node = 2});
     CHECK(gate_wait(1, 1));
     CHECK(kill(cl.pid[1], SIGKILL) == 0);
-    struct sk_view v;
-    CHECK_OK(eng->ops->get(eng, &o, 1, INT64_MAX, &v, NULL));
-    CHECK(view_is(&v, 30000, 9));
-    eng->ops->view_release(eng, &v);
-    eng_release(o);
+    take_blob(o, 30000, 9);
     cluster_close(1u << 1);
 }
 
@@ -1988,11 +1951,7 @@ TEST(cluster_gives_up_a_node_that_is_stopped) {
     sk_oid o = eng_job(&(struct job){.fn = "cl_waits", .retries = 1, .node = 2});
     CHECK(gate_wait(1, 1));
     CHECK(kill(cl.pid[1], SIGSTOP) == 0); /* nobody else would notice */
-    struct sk_view v;
-    CHECK_OK(eng->ops->get(eng, &o, 1, INT64_MAX, &v, NULL));
-    CHECK(view_is(&v, 30000, 9));
-    eng->ops->view_release(eng, &v);
-    eng_release(o);
+    take_blob(o, 30000, 9);
     CHECK(kill(cl.pid[1], SIGCONT) == 0); /* it comes back, learns that it is given up, and ends */
     gate_add(2, 1);
     sk_engine_close(&eng);
@@ -2420,11 +2379,7 @@ TEST(cluster_drains_a_node) {
         CHECK_EQ(eng_take(eng_job(&len)), (100000 + i) * 1000 + i);
         eng_release(blob[i]);
     }
-    struct sk_view v;
-    CHECK_OK(eng->ops->get(eng, &late, 1, INT64_MAX, &v, NULL));
-    CHECK(view_is(&v, 30000, 9));
-    eng->ops->view_release(eng, &v);
-    eng_release(late);
+    take_blob(late, 30000, 9);
     CHECK_EQ(gate_add(1, 1), 2); /* it has run once */
     CHECK_EQ(eng->nodes->drain(eng, 2, in(SK_SEC), NULL), SK_ENOENT);
     eng_release(ready);
@@ -2470,11 +2425,7 @@ TEST(cluster_drain_has_a_deadline) {
     CHECK_OK(eng->nodes->drain(eng, 2, in(60 * SK_SEC), NULL));
     CHECK_EQ(eng_take(count(a)), 101); /* it may not start again, so it stays and serves */
     CHECK_OK(eng->nodes->drain(eng, 2, in(100 * SK_MS), NULL));
-    struct sk_view v;
-    CHECK_OK(eng->ops->get(eng, &o, 1, INT64_MAX, &v, NULL)); /* it ran once more, elsewhere */
-    CHECK(view_is(&v, 30000, 9));
-    eng->ops->view_release(eng, &v);
-    eng_release(o);
+    take_blob(o, 30000, 9); /* it ran once more, elsewhere */
     char text[400];
     CHECK_EQ(eng_error(count(a), text, sizeof text), SK_EACTOR);
     CHECK_MSG(strstr(text, "its drain was not over at the deadline"), "%s", text);
@@ -2497,10 +2448,7 @@ TEST(cluster_drains_its_last_node) {
     CHECK_EQ(end_of(0), 0);
     CHECK_EQ(eng->nodes->drain(eng, 1, in(SK_SEC), NULL), SK_ENOENT);
     uint32_t number = 0;
-    struct sk_view v;
-    CHECK_OK(eng->ops->get(eng, &blob, 1, INT64_MAX, &v, NULL));
-    CHECK(view_is(&v, 300000, 5));
-    eng->ops->view_release(eng, &v);
+    check_blob(blob, 300000, 5);
     CHECK_OK(eng->nodes->join(eng, cl.address[1], &number, NULL));
     struct job len = {.fn = "cl_len", .a = {REF(blob)}, .n_a = 1};
     CHECK_EQ(eng_take(eng_job(&len)), 300000 * 1000 + 5);
