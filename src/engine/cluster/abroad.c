@@ -39,7 +39,7 @@ struct given { /* a call that the driver has made here; its key is its tag */
 
 struct owed { /* an object of another engine to which there are references here */
     bool wanted, there, reading, done;
-    bool dropped;    /* a return whose call has not ended: it is let go of then */
+    bool dropped;    /* a return without references: UNHOLD follows when its call has ended */
     uint32_t n_late; /* `dropped` of earlier times that are to come (foreign.h) */
     uint32_t node;
     uint64_t value;    /* there: lies on `node`, 0: the driver has to be asked */
@@ -99,7 +99,7 @@ static void say(struct sk_arefs *r, enum sk_cmsg_type type, uint64_t id, uint32_
 }
 static void *zeros(size_t n) {
     void *p = sk_calloc(TAG, n);
-    if (!p) abort(); /* as above */
+    if (!p) abort(); /* a reference would be lost */
     return p;
 }
 
@@ -138,7 +138,7 @@ static void f_cancelled(struct sk_foreign *f, sk_oid o, uint32_t flags) {
 static void f_asked(struct sk_foreign *f, uint64_t ask, const struct sk_foreign_name *name) {
     struct news n = {.what = ASKED};
     struct sk_cmsg m = {.type = SK_CMSG_NAME, .name = {ask, *name}};
-    if (sk_cmsg_put(&n.say, &m, NULL) != SK_OK) abort(); /* somebody would wait for ever */
+    if (sk_cmsg_put(&n.say, &m, NULL) != SK_OK) abort(); /* its worker would wait for ever */
     queue(of(f), n);
 }
 
@@ -160,7 +160,7 @@ static struct made *made_new(uint64_t first, const struct sk_task_spec *s,
     for (uint32_t i = 0; i < s->n_contains; i++) c->refs[c->n_refs++] = s->contains[i];
     struct sk_cmsg m;
     void *args = sk_cmsg_call(s, first, need, &m);
-    if (!args) abort(); /* as above */
+    if (!args) abort(); /* the call would be lost */
     if (as) {
         struct sk_aspec a = sk_aspec_of(as);
         m.call.flags |=
@@ -524,7 +524,7 @@ static void ended(struct sk_arefs *r, uint64_t first) {
     if (!c) return;
     for (uint32_t i = 0; i < c->n_names; i++) {
         struct owed *o = sk_map_get(&r->owed, first + i);
-        SK_ASSERT(o && o->call == c); /* they are let go of here, not before */
+        SK_ASSERT(o && o->call == c); /* returns stay until their call has ended */
         o->call = NULL;
         if (o->dropped) let_go(r, first + i, o);
     }
@@ -534,7 +534,7 @@ static void ended(struct sk_arefs *r, uint64_t first) {
 
 /* A stream of the other side has yielded an object, which is held from now on. */
 static void came_yield(struct sk_arefs *r, uint64_t first, uint64_t id) {
-    if (sk_map_get(&r->owed, id)) return; /* it was met before, which the driver has not heard */
+    if (sk_map_get(&r->owed, id)) return; /* HOLD of it is on its way to the driver */
     if (!sk_map_get(&r->made, first)) {
         say(r, SK_CMSG_UNHOLD, id, 0);
         return;

@@ -749,8 +749,8 @@ static bool wait_for(struct sk_agent *a, const struct sk_cmsg_arg *x, struct awa
     struct ask *k = v ? sk_map_get(&a->asks, v->ask) : read_from(a, x);
     SK_ASSERT(k || !v); /* what is on its way has been asked for */
     if (!k) return false;
-    /* It is wanted again; who wants a part waits for all of it, too, but the driver does not count
-     * on it to be here for that. */
+    /* The value is wanted whole again. A task that takes a part of it waits for all of it, too, but
+     * the driver does not take the value to be here for that. */
     if (v && !x->part) v->dropped = false;
     else if (!v && !x->part) value_new(a, x->id, (sk_oid){0})->ask = a->next_ask;
     if (!sk_vec_push(&k->waiters, TAG, w)) abort();
@@ -862,8 +862,8 @@ static struct sk_cmsg_value value_for(struct sk_agent *a, uint64_t id, sk_oid oi
     struct sk_cmsg_value v = {.id = id, .size = size};
     SK_DCHECK(oid.v);
     *view = (struct sk_view){0};
-    /* A value with references inside stays here, with them, until the driver has met them. `ready`
-     * of an actor contains the actor, which is nobody's business. */
+    /* A value with references inside stays here, with them, until the driver has met them. The
+     * reference inside `ready` of an actor does not count: it is the actor itself. */
     v.stays = a->refs && !init && a->e->inner->count(a->e, &oid, 1) > 0;
     if (size <= SK_INLINE_MAX && a->e->ops->get(a->e, &oid, 1, INT64_MAX, view, NULL) == SK_OK) {
         v.size = view->len;

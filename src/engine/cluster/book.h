@@ -118,7 +118,7 @@ void sk_book_kill(struct sk_book *b, uint64_t actor, bool no_restart);
 /* ---- what nodes tell of themselves */
 /* Asks all nodes that are alive; gives the number of the request. */
 uint64_t sk_book_ask(struct sk_book *b, uint32_t what);
-bool sk_book_answered(const struct sk_book *b, uint64_t ask); /* nobody is waited for any more */
+bool sk_book_answered(const struct sk_book *b, uint64_t ask); /* by all that are alive */
 /* Gives what the nodes have answered, and forgets the request. Only node, silent and bytes are set;
  * the caller knows the clocks. */
 void sk_book_answers(struct sk_book *b, uint64_t ask,

@@ -88,8 +88,8 @@ struct sk_bactor {
     bool started, ended, dead;
     bool sweep;   /* a call that waits is needed no more */
     bool closing; /* it was ended where it is, and what was under way there has not ended yet */
-    /* A call came back from its node as MISSING: those behind it come back, too, and none is sent
-     * until none is there. Not if the calls may begin in any order. */
+    /* A call came back from its node as MISSING, and those behind it come back, too: no call is
+     * sent until n_sent is 0. Stays false if the calls may begin in any order. */
     bool settling;
     /* Not only the driver calls it: a call that waits holds back those of its caller only. */
     bool mixed;
@@ -222,7 +222,7 @@ struct sk_book {
      * tried with last. */
     uint64_t n_freed, n_tried;
     struct sk_list blocked;
-    struct sk_list todo; /* blocked tasks that are looked at; the end of one may take others out */
+    struct sk_list todo; /* blocked tasks to be looked at by sk_btasks_recheck */
     struct sk_lineage *lineage;
     SK_VEC(struct sk_btold) told;
     SK_VEC(struct sk_bask) asks;

@@ -174,7 +174,7 @@ void sk_bgroups_step(struct sk_book *b) {
     SK_LIST_EACH (it, &b->groups) {
         struct sk_bgroup *g = sk_bgroup_in(it);
         if (!g->n_missing) continue;
-        if (g->n > SK_COUNT(few) && !(at = sk_alloc(TAG, g->n * sizeof *at))) return; /* as there */
+        if (g->n > SK_COUNT(few) && !(at = sk_alloc(TAG, g->n * sizeof *at))) return; /* see find */
         if (find(b, g, false, at)) reserve(b, g, at);
         else if (!saved && find(b, g, true, at)) {
             saved = true; /* the oldest that can have its bundles when tasks have ended */

@@ -16,7 +16,7 @@ static void put(struct sk_map *m, uint64_t key, void *val) {
 }
 static void *zeros(size_t n) {
     void *p = sk_calloc(TAG, n);
-    if (!p) abort(); /* as above */
+    if (!p) abort(); /* a reference would be lost */
     return p;
 }
 static struct sk_bnode *node_of(const struct sk_book *b, uint64_t id) {
@@ -34,7 +34,7 @@ static void say(struct sk_bnode *n, enum sk_cmsg_type type, uint64_t id, uint32_
 /* ---- news for the host ----------------------------------------------------------------------- */
 
 static struct sk_btold *tell(struct sk_book *b, uint32_t node, const struct sk_guest_news *w) {
-    /* kind: means nothing beside news */
+    /* the host does not read `kind` of an event that has news */
     struct sk_guest_event ev = {.kind = SK_EV_STARTED, .node = node, .news = w};
     return sk_book_told(b, ev);
 }
@@ -80,7 +80,7 @@ void sk_book_hold(struct sk_book *b, uint64_t id) {
         tell_lost(b, id);
         return;
     }
-    if (sk_map_get(&b->asked, id)) return; /* a stream has yielded what it cannot have */
+    if (sk_map_get(&b->asked, id)) return; /* a wrong yield of the node has noted it */
     ask_for(b, n, id);
     say(n, SK_CMSG_HOLD, id, 0);
 }
@@ -169,7 +169,7 @@ void sk_book_yield(struct sk_book *b, uint32_t node, uint64_t first, uint64_t id
     struct sk_bnode *n = sk_bnode_of(b, node);
     struct sk_cmsg m = {.type = SK_CMSG_YIELD, .yield = {first, id}};
     if (!n || !n->alive) return;
-    if (!sk_map_get(&n->lent, id)) /* else it said HOLD of what it cannot have met */
+    if (!sk_map_get(&n->lent, id)) /* it may have said HOLD before it could know the number */
         put(&n->lent, id, zeros(sizeof(struct sk_blent)));
     sk_bnode_send(n, &m);
 }
@@ -256,7 +256,9 @@ static sk_rc there(struct sk_book *b, struct sk_bnode *n, const struct sk_cmsg *
     a->told = true;
     a->moves = !m->there.stays;
     struct sk_bval *v = m->there.here ? NULL : sk_bval_of(b, value);
-    if (v && v->held) return SK_OK; /* held anew before the host heard of the first time */
+    /* The host released the object and holds it again: an event that it has not read yet gives it
+     * the handle. */
+    if (v && v->held) return SK_OK;
     struct sk_guest_news *w = news(b, n, SK_NEWS_THERE, m->there.name, &t);
     w->size = m->there.size;
     if (m->there.here) {

@@ -377,7 +377,7 @@ static bool deliver(struct sk_tcp *t, struct conn *c, struct sk_bytes body, void
         return false;
     }
     if (owner) {
-        SK_ASSERT(sk_cmsg_read_value_head(c->type, c->start, c->body_n, &m)); /* as before */
+        SK_ASSERT(sk_cmsg_read_value_head(c->type, c->start, c->body_n, &m)); /* read before */
         m.value.bytes.p = body.p;
         m.value.owner = owner;
     } else rc = sk_cmsg_read(c->type, body, &m, &err);

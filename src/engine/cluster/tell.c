@@ -40,7 +40,7 @@ static sk_rc set_place(struct sk_map *m, uint64_t key, uint32_t place) {
     return sk_map_put(m, key, (void *)(uintptr_t)(place + 1)); /* NOLINT: a number in a map */
 }
 
-/* Without memory something has the engine's number, which nobody else knows; it harms nothing. */
+/* Without memory the rows have the number of this engine in place of the driver's. */
 void sk_atell_known(struct sk_atell *t, uint64_t here, uint64_t host, uint32_t attempt) {
     SK_DCHECK(here && host);
     if (place_of(&t->of, here)) return;
@@ -89,7 +89,7 @@ static void object(const struct sk_atell *t, struct sk_object_row *o) {
         o->of = SK_OF_DRIVER;
     } else if (o->pid && !o->worker)
         o->of = SK_OF_DRIVER;                        /* this process holds it for the driver */
-    else if (!o->pid && !own) o->of = SK_OF_NOTHING; /* who owns it knows that somebody holds it */
+    else if (!o->pid && !own) o->of = SK_OF_NOTHING; /* the row of its owner counts it */
 }
 
 static void translate(const struct sk_atell *t, enum sk_state_what what, struct sk_row *r) {

@@ -1,5 +1,5 @@
 /* told.c - the book of a cluster: what nodes are asked, and what they tell (contract: book.h). An
- * answer is checked before it is kept, so who reads it need not do that again. */
+ * answer is checked before it is kept; its readers rely on that. */
 #include "engine/cluster/book_int.h"
 
 #include "engine/books/history.h"
@@ -90,7 +90,7 @@ sk_rc sk_btold_message(struct sk_book *b, const struct sk_bnode *n, const struct
     struct sk_bask *k = ask_of(b, m->told.ask);
     if (!well_formed(m->told.what, m->told.bytes))
         return SK_ERR(err, SK_ECORRUPT, "node %s: what it tells of itself is damaged", n->name);
-    if (!k) return SK_OK; /* nobody waits any more */
+    if (!k) return SK_OK; /* the caller has given up */
     for (uint32_t i = 0; i < k->n; i++) {
         struct sk_banswer *a = &k->of[i];
         if (a->node != n->number) continue;
@@ -143,7 +143,7 @@ void sk_book_answers(struct sk_book *b, uint64_t ask,
         struct sk_guest_told t = {.node = a->node, .silent = !a->over, .bytes = {"", 0}};
         if (a->blob && k->what == SK_STATE_OBJECTS) handles(b, a->blob);
         if (a->blob) t.bytes = (struct sk_bytes){a->blob->data, a->blob->len};
-        if (a->blob || t.silent) told(ctx, &t); /* a lost node is no node any more */
+        if (a->blob || t.silent) told(ctx, &t); /* not of a lost node */
     }
     ask_free(k);
     *k = b->asks.p[--b->asks.n];

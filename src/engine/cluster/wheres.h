@@ -21,7 +21,8 @@ enum {
 };
 
 struct sk_wheres_ops {
-    /* Interns a where for sk_need.where: equal bytes get the same number. SK_EINVAL: it is none. */
+    /* Interns a where for sk_need.where: equal bytes get the same number. SK_EINVAL: the bytes
+     * are no where. */
     sk_rc (*define)(struct sk_engine *e, struct sk_bytes where, uint32_t *out, struct sk_err *err);
 };
 

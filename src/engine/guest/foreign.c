@@ -205,7 +205,7 @@ static void made(struct sk_ghost *x, uint32_t node, const struct sk_guest_news *
     sk_oid ready;
     sk_rc rc = take_args(x, &spec.init, &taken, &err);
     if (rc == SK_OK) rc = shape_of(x, w, &spec.init.shape, &err);
-    if (rc == SK_EINFEASIBLE) { /* whoever calls it hears why */
+    if (rc == SK_EINFEASIBLE) { /* its calls fail with this reason */
         opts.refused = sk_strdup(TAG, err.msg);
         spec.init.opts = &opts;
         rc = opts.refused ? SK_OK : SK_ENOMEM;
@@ -287,7 +287,7 @@ static void ended(struct sk_ghost *x, const struct sk_guest_news *w) {
 static void yielded(struct sk_ghost *x, const struct sk_guest_news *w) {
     const struct sk_gtask *t = sk_map_get(&x->abroad, w->id);
     struct sk_gstream *s = t ? sk_map_get(&x->streams, t->id) : NULL;
-    if (sk_own_has(x->own, w->of)) return; /* it yields what is not its own */
+    if (sk_own_has(x->own, w->of)) return; /* a wrong yield: the object is known here already */
     if (s && !s->over && enter(x, w->of)) sk_gstream_yielded(x, t->id, s, w->of);
     else sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_UNHOLD, .id = w->of});
 }
@@ -407,7 +407,7 @@ static void tell(struct sk_ghost *x, const struct sk_gorder *o) {
     pthread_mutex_unlock(&x->mu);
     if (!val && !handle) return; /* it was let go of meanwhile */
     if (!handle && val->len > SK_INLINE_MAX && !SK_KIND_IS_ERROR(val->kind)) {
-        SK_ASSERT(obj); /* what an order says itself is an error */
+        SK_ASSERT(obj); /* a value of the order itself is an error */
         sk_rc rc = x->g.ops->put(x->g.ctx, val->kind, (struct sk_bytes){val->data, val->len},
                                  &handle, &err);
         if (rc == SK_OK) {
@@ -435,7 +435,7 @@ static void give_yield(struct sk_ghost *x, const struct sk_gorder *o) {
     pthread_mutex_lock(&x->mu);
     if (reads && !sk_gobj_held_as(x, o->node, o->of))
         lend(x, o->node, o->of, o->of); /* THERE comes after it */
-    else sk_gref_release(x, o->of);     /* the node is lost, or said HOLD of what it cannot know */
+    else sk_gref_release(x, o->of); /* the node is lost, or has said HOLD before it could know */
     pthread_mutex_unlock(&x->mu);
 }
 

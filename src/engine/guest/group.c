@@ -82,7 +82,7 @@ sk_rc sk_ggroup_create(struct sk_ghost *x, const struct sk_group_spec *s, uint64
 /* Gives the `ready` object its value. */
 static void set_ready(struct sk_ghost *x, const struct sk_ggroup *g, struct sk_gval *v) {
     struct sk_gobj *o = sk_own_get(x->own, g->id + 1);
-    if (!v) abort(); /* who waits for it would wait for ever */
+    if (!v) abort(); /* no memory: a get of the object would never return */
     SK_ASSERT(o && !sk_gobj_there(o) && !sk_id_place(g->id));
     o->val = v;
     sk_gtask_exists(x, g->id + 1, o);

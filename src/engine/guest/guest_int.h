@@ -95,7 +95,7 @@ struct sk_gtask {
     struct sk_list call;   /* of a call that waits: in `calls` of its caller */
     struct sk_gcaller *by; /* of a call of an actor of this process */
     uint64_t id, first, actor;
-    int64_t submit_ns; /* 0: nobody lists tasks */
+    int64_t submit_ns; /* 0: the engine has no lists of tasks */
     sk_fid fn;
     uint32_t n_returns, n_args, n_lacking, max_calls, group, window;
     bool is_init, told, retry_exceptions, node_only, no_wait;
@@ -122,7 +122,7 @@ struct sk_gstream { /* a stream without a sink; its key is the id of its task */
     uint32_t reader; /* the node that reads it, whose name of its end is `name`; 0: none */
     uint64_t name;
     struct sk_gval *why; /* its task has failed */
-    uint64_t end;        /* the object that exists when it is over; 0: nobody has asked for it */
+    uint64_t end; /* the object that exists when it is over; 0: sk_gstream_end was not called */
 };
 
 struct sk_ggroup {       /* a placement group */

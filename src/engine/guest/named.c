@@ -38,7 +38,7 @@ sk_rc sk_gname_find(struct sk_ghost *x, struct sk_bytes space, struct sk_bytes n
 static void answer(struct sk_ghost *x, uint32_t node, uint64_t ask, sk_rc rc, uint64_t actor,
                    struct sk_bytes bytes) {
     void *copy = sk_memdup(TAG, bytes.p, bytes.n);
-    if (!copy) abort(); /* somebody would wait for ever */
+    if (!copy) abort(); /* the node would wait for ever */
     sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_NAMED,
                                          .node = node,
                                          .id = ask,
@@ -58,8 +58,8 @@ static sk_rc find(struct sk_ghost *x, uint32_t node, uint64_t ask, const struct 
     return SK_OK;
 }
 
-/* An actor of a node has this name: if it is one by which a node asks for a service of the program,
- * that hears of it. */
+/* Tells the hook (conf.h, named) that an actor has this name, if its namespace begins with '_': a
+ * node asks for a service of the program by such a name. */
 static void serves(const struct sk_ghost *x, struct sk_bytes space, struct sk_bytes name) {
     if (x->hook && space.n && *(const char *)space.p == '_') x->hook(x->hook_ctx, space, name);
 }

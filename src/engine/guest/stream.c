@@ -36,7 +36,7 @@ void sk_gstream_yielded(struct sk_ghost *x, uint64_t task, struct sk_gstream *s,
 /* Gives the object of `end` its value. */
 static void set_end(struct sk_ghost *x, struct sk_gstream *s) {
     struct sk_gobj *o = s->end ? sk_own_get(x->own, s->end) : NULL;
-    if (!o || sk_gobj_there(o)) return; /* nobody wants it, or not any more */
+    if (!o || sk_gobj_there(o)) return; /* it was not asked for, or is released */
     o->val = s->why ? sk_gval_ref(s->why) : sk_gval_new(s->end_kind, (struct sk_bytes){0});
     if (!o->val) o->val = sk_gval_error(SK_ENOMEM, "no memory for a value");
     sk_gtask_exists(x, s->end, o);

@@ -27,7 +27,7 @@ static sk_rc fill(struct sk_ghost *x, struct sk_gtask *t, const struct sk_task_s
     if (s->n_contains && !x->g.refs) return inner(t, err);
     t->contains = sk_alloc(TAG, (s->n_contains + 1) * sizeof *t->contains);
     if (!t->args || !t->name || !t->contains) return SK_ERR(err, SK_ENOMEM, "task %s", name);
-    for (uint32_t i = 0; i < s->n_contains; i++) /* what is gone is an error for who gets it */
+    for (uint32_t i = 0; i < s->n_contains; i++) /* of one that is gone, the task's get fails */
         if (sk_own_hold(x->own, s->contains[i].v, NULL) == SK_OK)
             t->contains[t->n_contains++] = s->contains[i].v;
     for (uint32_t i = 0; i < s->n_args; i++) {
@@ -249,7 +249,7 @@ static void emit(struct sk_ghost *x, const struct sk_gtask *t, struct sk_event e
         SK_ASSERT(ev.note.n <= SK_NOTE_MAX);
         o.ev.note.p = o.note = sk_memdup(TAG, ev.note.p, ev.note.n);
     }
-    /* no memory: the sink's run would wait for ever */
+    /* no memory: the sink's run would never end */
     if ((err && !o.err) || (ev.note.n && !o.note) || !sk_vec_push(&x->out, TAG, o)) abort();
     pthread_cond_signal(&x->todo);
 }

@@ -36,7 +36,7 @@ void sk_bgroup_take(struct sk_bgroup *g, const struct sk_btask *t, uint32_t node
                     const struct sk_res *need, int sign) {
     SK_DCHECK(sign == 1 || sign == -1);
     SK_ASSERT(!g || t->bundle < g->n);
-    /* what ran where the bundle was before does not count */
+    /* A task on an earlier node of the bundle takes nothing of it where it is now. */
     if (!g || g->b[t->bundle].node != node) return;
     sk_res_add(&g->b[t->bundle].used, need, sign);
     if (t->is_init) sk_res_add(&g->b[t->bundle].kept, need, sign);

@@ -80,7 +80,7 @@ uint32_t sk_where_n(struct sk_bytes where) {
 
 uint32_t sk_where_rank(struct sk_bytes where, struct sk_bytes labels) {
     uint32_t n, first;
-    SK_ASSERT(read(where, labels, &n, &first)); /* checked by who has defined it */
+    SK_ASSERT(read(where, labels, &n, &first)); /* callers have checked it by sk_where_n */
     return first;
 }
 

@@ -33,7 +33,7 @@ static void forget(struct sk_local *l, uint64_t first) {
     sk_free(sk_map_del(&l->foreign.calls, first));
 }
 
-/* The stream of a call whose end is object `first`; NULL: it is none, or nobody reads it. */
+/* The stream of a call whose end is object `first`; NULL: the call has none, or it was dropped. */
 static struct sk_ltask *stream_of(struct sk_local *l, uint64_t first) {
     struct sk_ltask *t = sk_map_get(&l->tasks, first - 1);
     return t && t->kind == SK_TASK_ABROAD && t->stream == SK_STREAM_OPEN ? t : NULL;
@@ -260,7 +260,8 @@ static bool is_anywhere(const struct sk_place_shape *s) {
            !s->alone;
 }
 
-/* True if another engine may run the task, which is ready: nobody can tell the difference. */
+/* True if another engine may run the ready task: it has not begun, and nothing of it is known but
+ * the ids of its returns. */
 static bool may_go(struct sk_local *l, const struct sk_ltask *t) {
     if (t->kind != SK_TASK_PLAIN || t->sink || t->attempt || t->was_started || t->remake ||
         t->stop || t->kept || t->spec.parts || sk_ltask_is_stream(t))

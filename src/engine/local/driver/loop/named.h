@@ -20,12 +20,12 @@ void sk_named_find(struct sk_local *l, struct sk_lworker *w, uint64_t req, struc
                    struct sk_bytes name);
 void sk_named_list(struct sk_local *l, struct sk_lworker *w, uint64_t req);
 /* Asks for the name of an actor that worker w makes, which is made when the answer comes. how: its
- * options and its spec, as in the message. False: it has no name, or there is nobody to be asked.
- */
+ * options and its spec, as in the message. False: it has no name, or the engine has no
+ * server. */
 bool sk_named_claim(struct sk_local *l, struct sk_lworker *w, uint64_t base, uint64_t req,
                     const struct sk_aspec *as, struct sk_bytes how) SK_MUST_USE;
-/* Has an actor made elsewhere that this engine can never hold. False: it can, or there is nobody to
- * be asked. */
+/* Has an actor made elsewhere that this engine can never hold. False: it can, or the engine has
+ * no server. */
 bool sk_named_make(struct sk_local *l, struct sk_lworker *w, uint64_t req,
                    const struct sk_aspec *as, struct sk_bytes spec) SK_MUST_USE;
 /* The answer of the server, see `answer` in foreign.h. */
