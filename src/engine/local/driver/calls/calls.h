@@ -3,9 +3,9 @@
  * tables into the engine.
  *
  * Calls: abroad, actor, extent, functions, group, loop, memory, messages, moves, named, object,
- * promise, recover, request, show, space, spec, state, stored, stream, submit, task, view, yield.
- * The code of this part may call these parts of the driver and no others; tests/shape.py reads this
- * line. */
+ * promise, recover, request, show, shown, space, spec, state, stored, stream, submit, task, view,
+ * yield. The code of this part may call these parts of the driver and no others; tests/shape.py
+ * reads this line. */
 #ifndef SK_DRIVER_H
 #define SK_DRIVER_H
 

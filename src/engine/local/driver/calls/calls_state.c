@@ -148,13 +148,13 @@ const struct sk_inner_ops sk_driver_inner = {.count = l_inner};
 
 static void l_view_begin(struct sk_engine *e, struct sk_viewed *v) {
     sk_driver_lock(e);
-    sk_show_begin(sk_local_of(e), v);
+    sk_shown_begin(&sk_local_of(e)->show.s, v);
     sk_driver_unlock(e);
 }
 
 static void l_view_publish(struct sk_engine *e, struct sk_viewed *v, struct sk_view_run *run) {
     sk_driver_lock(e);
-    sk_show_run(sk_local_of(e), v, run);
+    sk_shown_run(&sk_local_of(e)->show.s, v, run);
     sk_driver_unlock(e);
 }
 
@@ -166,7 +166,7 @@ static void l_view_end(struct sk_engine *e, struct sk_viewed *v) {
 
 static void l_view_error(struct sk_engine *e, struct sk_view_error *error) {
     sk_driver_lock(e);
-    sk_show_error(sk_local_of(e), error);
+    sk_shown_error(&sk_local_of(e)->show.s, error);
     sk_driver_unlock(e);
 }
 

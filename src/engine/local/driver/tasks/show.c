@@ -127,12 +127,7 @@ void sk_show_ended(struct sk_local *l, const struct sk_ended *e) {
     sk_viewer_task(&l->show.s.w, &t);
 }
 
-void sk_show_begin(struct sk_local *l, struct sk_viewed *v) { sk_shown_begin(&l->show.s, v); }
-void sk_show_run(struct sk_local *l, struct sk_viewed *v, struct sk_view_run *run) {
-    sk_shown_run(&l->show.s, v, run);
-}
 void sk_show_end(struct sk_local *l, struct sk_viewed *v) {
     sk_shown_end(&l->show.s, v);
     if (sk_viewer_on(&l->show.s.w) && !l->closing) counters(l, sk_now_ns());
 }
-void sk_show_error(struct sk_local *l, struct sk_view_error *e) { sk_shown_error(&l->show.s, e); }

@@ -33,11 +33,7 @@ void sk_show_ended(struct sk_local *l, const struct sk_ended *e); /* adds an end
 /* Call after the driver has made a value. Without workers nothing wakes the loop thread, and this
  * stores the counters in its place, every 10 ms at most. */
 void sk_show_alone(struct sk_local *l);
-/* See struct sk_view_ops. */
-void sk_show_begin(struct sk_local *l, struct sk_viewed *v);
-void sk_show_run(struct sk_local *l, struct sk_viewed *v, struct sk_view_run *run);
-void sk_show_end(struct sk_local *l, struct sk_viewed *v);
-void sk_show_error(struct sk_local *l, struct sk_view_error *e);
+void sk_show_end(struct sk_local *l, struct sk_viewed *v); /* see struct sk_view_ops */
 
 /* Call between two turns of the loop. */
 #define sk_show_turn(l, now_ns)                                                     \
