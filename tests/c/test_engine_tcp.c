@@ -46,17 +46,25 @@ static void unplace(void *ctx, void *owner) {
     sk_free(owner);
 }
 
+static struct sk_tcp_hooks hooks_of(struct seen *s) {
+    return (struct sk_tcp_hooks){
+        .ctx = s, .message = message, .closed = closed, .place = place, .unplace = unplace};
+}
+static int connected(uint16_t port) { /* a plain socket */
+    struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK_EQ(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    return fd;
+}
+
 /* Sends bytes from a plain socket, and pumps until all is read and the connection is over. */
 static struct seen after(const uint8_t *p, size_t n, size_t at_once) {
     struct seen s = {0};
-    struct sk_tcp_hooks hooks = {
-        .ctx = &s, .message = message, .closed = closed, .place = place, .unplace = unplace};
+    struct sk_tcp_hooks hooks = hooks_of(&s);
     uint16_t port;
     CHECK_OK(sk_tcp_open(&s.t, &hooks, "127.0.0.1", &port, NULL));
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in to = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    CHECK_EQ(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    int fd = connected(port);
     for (size_t at = 0; at < n;) {
         ssize_t k = send(fd, p + at, SK_MIN(at_once, n - at), MSG_NOSIGNAL | MSG_DONTWAIT);
         if (k > 0) at += (size_t)k;
@@ -119,23 +127,14 @@ TEST(tcp_strangers_say_little) {
 /* Else whoever reaches the port could take all descriptors of a node. */
 TEST(tcp_strangers_do_not_stay) {
     struct seen s = {0};
-    struct sk_tcp_hooks hooks = {.ctx = &s,
-                                 .message = message,
-                                 .closed = closed,
-                                 .place = place,
-                                 .unplace = unplace,
-                                 .stranger_ns = 400 * SK_MS};
+    struct sk_tcp_hooks hooks = hooks_of(&s);
+    hooks.stranger_ns = 400 * SK_MS;
     uint64_t sum;
     struct sk_outbox o = frames(8, &sum);
     uint16_t port;
     int fd[2];
     CHECK_OK(sk_tcp_open(&s.t, &hooks, "127.0.0.1", &port, NULL));
-    struct sockaddr_in to = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    for (int i = 0; i < 2; i++) {
-        fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        CHECK_EQ(connect(fd[i], (struct sockaddr *)&to, sizeof to), 0);
-    }
+    for (int i = 0; i < 2; i++) fd[i] = connected(port);
     CHECK_EQ(send(fd[1], o.p, o.n, MSG_NOSIGNAL), (ssize_t)o.n); /* HELLO, so it stays */
     int64_t until = sk_now_ns() + 10 * SK_SEC;
     while (!(s.closed && s.messages == 2) && sk_now_ns() < until)
@@ -163,8 +162,7 @@ static int listen_as(const char *name) {
 
 TEST(tcp_carriers_get_the_address_and_then_all_bytes) {
     struct seen s = {0};
-    struct sk_tcp_hooks hooks = {
-        .ctx = &s, .message = message, .closed = closed, .place = place, .unplace = unplace};
+    struct sk_tcp_hooks hooks = hooks_of(&s);
     struct sk_err err = {0};
     char name[40], address[SK_TCP_ADDRESS], got[SK_TCP_ADDRESS];
     uint32_t conn;

@@ -4,6 +4,8 @@
 #include "engine/cluster/which/bundles.h"
 #include "engine/cluster/which/where.h"
 #include "engine/cluster/which/which.h"
+#include "engine/guest.h"
+#include "engine/state.h"
 #include "test.h"
 
 static struct sk_which_node node(double cpus, double used, uint64_t local) {
@@ -249,6 +251,16 @@ TEST(bundles_keep_together_or_apart) {
     }
 }
 
+/* Writes a message into `o`, alone, and reads it again. */
+static sk_rc there_and_back(const struct sk_cmsg *m, struct sk_outbox *o, struct sk_cmsg *back) {
+    uint64_t body;
+    uint32_t type;
+    o->n = 0;
+    CHECK_OK(sk_cmsg_put(o, m, NULL));
+    sk_cmsg_head(o->p, &body, &type);
+    return sk_cmsg_read(type, (struct sk_bytes){o->p + SK_CMSG_HEAD, body}, back, NULL);
+}
+
 TEST(cluster_messages_round_trip) {
     uint8_t args[400];
     struct sk_wr w = sk_wr_init(args, sizeof args);
@@ -295,11 +307,7 @@ TEST(cluster_messages_round_trip) {
     uint32_t many[SK_GROUPS_MAX + 1] = {0};
     for (size_t n = 7; n <= sizeof many; n += sizeof many - 7) { /* half a group, and too many */
         m.run.groups = (struct sk_bytes){many, n};
-        o.n = 0;
-        CHECK_OK(sk_cmsg_put(&o, &m, NULL));
-        sk_cmsg_head(o.p, &body, &type);
-        CHECK_EQ(sk_cmsg_read(type, (struct sk_bytes){o.p + SK_CMSG_HEAD, body}, &back, NULL),
-                 SK_ECORRUPT);
+        CHECK_EQ(there_and_back(&m, &o, &back), SK_ECORRUPT);
     }
     sk_free(o.p);
 }
@@ -365,17 +373,13 @@ TEST(cluster_messages_of_groups_round_trip) {
                                   .here = {"\1\0", 2}}},
                    back;
     struct sk_outbox o = {0};
-    uint64_t body;
-    uint32_t type;
-    CHECK_OK(sk_cmsg_put(&o, &m, NULL));
-    sk_cmsg_head(o.p, &body, &type);
-    CHECK_OK(sk_cmsg_read(type, (struct sk_bytes){o.p + SK_CMSG_HEAD, body}, &back, NULL));
+    CHECK_OK(there_and_back(&m, &o, &back));
     CHECK(back.type == SK_CMSG_GROUP && back.group.id == 41 && back.group.n == 2 &&
           back.group.strategy == SK_GROUP_SPREAD);
     CHECK(!memcmp(back.group.bundles.p, bundles, sizeof bundles));
     CHECK(!memcmp(back.group.here.p, "\1\0", 2));
-    for (uint64_t n = 0; n + 8 <= body; n++) /* no prefix of it can be read */
-        CHECK_EQ(sk_cmsg_read(type, (struct sk_bytes){o.p + SK_CMSG_HEAD, n}, &back, NULL),
+    for (size_t n = 0; n + SK_CMSG_HEAD + 8 <= o.n; n++) /* no prefix of it can be read */
+        CHECK_EQ(sk_cmsg_read(m.type, (struct sk_bytes){o.p + SK_CMSG_HEAD, n}, &back, NULL),
                  SK_ECORRUPT);
     for (uint32_t i = 0; i < 4; i++) { /* nor one that contradicts itself */
         struct sk_cmsg bad = m;
@@ -383,11 +387,7 @@ TEST(cluster_messages_of_groups_round_trip) {
         if (i == 1) bad.group.n = UINT32_MAX;
         if (i == 2) bad.group.here.n = 1;
         if (i == 3) bad.group.id = 0;
-        o.n = 0;
-        CHECK_OK(sk_cmsg_put(&o, &bad, NULL));
-        sk_cmsg_head(o.p, &body, &type);
-        CHECK_EQ(sk_cmsg_read(type, (struct sk_bytes){o.p + SK_CMSG_HEAD, body}, &back, NULL),
-                 SK_ECORRUPT);
+        CHECK_EQ(there_and_back(&bad, &o, &back), SK_ECORRUPT);
     }
     sk_outbox_free(&o);
 }
@@ -396,17 +396,67 @@ TEST(cluster_messages_of_drains_round_trip) {
     struct sk_cmsg bring = {.type = SK_CMSG_BRING, .bring = {3, 77, 4}},
                    brought = {.type = SK_CMSG_BROUGHT, .brought = {3, 77, SK_ENOENT}}, back;
     struct sk_outbox o = {0};
-    uint64_t body;
-    uint32_t type;
-    CHECK_OK(sk_cmsg_put(&o, &bring, NULL));
-    size_t second = o.n;
-    CHECK_OK(sk_cmsg_put(&o, &brought, NULL));
-    sk_cmsg_head(o.p, &body, &type);
-    CHECK_OK(sk_cmsg_read(type, (struct sk_bytes){o.p + SK_CMSG_HEAD, body}, &back, NULL));
+    CHECK_OK(there_and_back(&bring, &o, &back));
     CHECK(back.type == SK_CMSG_BRING && back.bring.ask == 3 && back.bring.id == 77 &&
           back.bring.node == 4);
-    sk_cmsg_head(o.p + second, &body, &type);
-    CHECK_OK(sk_cmsg_read(type, (struct sk_bytes){o.p + second + SK_CMSG_HEAD, body}, &back, NULL));
+    CHECK_OK(there_and_back(&brought, &o, &back));
     CHECK(back.type == SK_CMSG_BROUGHT && back.brought.rc == SK_ENOENT && back.brought.id == 77);
+    sk_outbox_free(&o);
+}
+
+TEST(cluster_messages_of_what_one_sees_round_trip) {
+    struct sk_outbox o = {0};
+    struct sk_cmsg back;
+    struct sk_load load = {.workers = 1,
+                           .running = 2,
+                           .queued = 3,
+                           .done = 4,
+                           .failed = 5,
+                           .objects = 6,
+                           .spilled_bytes = 7,
+                           .restored_bytes = 8};
+    struct sk_cmsg held = {.type = SK_CMSG_STATE, .state = {.disk_bytes = 9, .load = load}},
+                   ask = {.type = SK_CMSG_ASK, .told = {.ask = 3, .what = SK_STATE_OBJECTS}},
+                   told = {.type = SK_CMSG_TOLD, .told = {3, SK_ASK_STATUS, 7, {"a 1\n", 4}}},
+                   ev = {.type = SK_CMSG_EVENT,
+                         .event = {.task = 9, .kind = SK_EV_DONE, .pid = 44, .start_ns = 5}};
+    CHECK_OK(there_and_back(&held, &o, &back));
+    CHECK_EQ(back.state.disk_bytes, 9);
+    CHECK_MEM_EQ(&back.state.load, &load, sizeof load);
+    CHECK_OK(there_and_back(&ask, &o, &back));
+    CHECK(back.told.ask == 3 && back.told.what == SK_STATE_OBJECTS);
+    CHECK_OK(there_and_back(&told, &o, &back));
+    CHECK(back.told.now_ns == 7 && back.told.bytes.n == 4);
+    CHECK_OK(there_and_back(&ev, &o, &back));
+    CHECK(back.event.pid == 44 && back.event.start_ns == 5 && back.event.run_ns == 0);
+    /* times whose sum or difference would overflow */
+    const int64_t wrong[] = {-1, INT64_MIN, SK_CMSG_NS_MAX + 1, INT64_MAX};
+    for (size_t i = 0; i < SK_COUNT(wrong); i++) {
+        ev.event.start_ns = wrong[i];
+        CHECK_RC(there_and_back(&ev, &o, &back), SK_ECORRUPT);
+        ev.event.start_ns = SK_CMSG_NS_MAX;
+        ev.event.run_ns = wrong[i];
+        CHECK_RC(there_and_back(&ev, &o, &back), SK_ECORRUPT);
+        ev.event.run_ns = 0;
+        told.told.now_ns = wrong[i];
+        CHECK_RC(there_and_back(&told, &o, &back), SK_ECORRUPT);
+    }
+    sk_outbox_free(&o);
+}
+
+TEST(cluster_amounts_in_messages_have_bounds) {
+    struct sk_outbox o = {0};
+    struct sk_cmsg back, welcome = {.type = SK_CMSG_WELCOME}, told = {.type = SK_CMSG_STATE},
+                         call = {.type = SK_CMSG_CALL, .call = {.first = 1, .n_returns = 1}};
+    const int64_t wrong[] = {INT64_MIN, -SK_CMSG_RES_MAX - 1, SK_CMSG_RES_MAX + 1, INT64_MAX};
+    for (uint32_t k = 0; k < SK_RES_MAX; k += SK_RES_MAX - 1)
+        for (size_t i = 0; i <= SK_COUNT(wrong); i++) {
+            bool bad = i < SK_COUNT(wrong);
+            welcome.welcome.total.amount[k] = told.state.free.amount[k] =
+                call.call.need.res.amount[k] = bad ? wrong[i] : SK_CMSG_RES_MAX;
+            CHECK_RC(there_and_back(&welcome, &o, &back), bad ? SK_ECORRUPT : SK_OK);
+            CHECK_RC(there_and_back(&told, &o, &back), bad ? SK_ECORRUPT : SK_OK);
+            CHECK_RC(there_and_back(&call, &o, &back), bad ? SK_ECORRUPT : SK_OK);
+        }
     sk_outbox_free(&o);
 }
