@@ -2002,10 +2002,11 @@ TEST(cluster_tells_of_its_nodes) {
     bool there[2];
     CHECK_OK(eng->ops->wait(eng, both, 2, 2, INT64_MAX, there, NULL));
     head = list(SK_STATE_OBJECTS, &r);
+    uint32_t n_large = 0;
     while (sk_rows_next(&r, SK_STATE_OBJECTS, &row))
-        if (row.object.id == o[0].v)
-            CHECK(row.object.where == SK_OW_STORE && row.object.node == 2 &&
-                  row.object.size_bytes == 30000);
+        n_large += row.object.id == o[0].v && row.object.where == SK_OW_STORE &&
+                   row.object.node == 2 && row.object.size_bytes == 30000;
+    CHECK_EQ(n_large, 1);
     struct sk_memory_info m;
     struct sk_memory_worker w[4];
     size_t n = 0;

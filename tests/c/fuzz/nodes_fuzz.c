@@ -66,10 +66,9 @@ static void told(void *ctx, const struct sk_guest_told *t) {
         if ((what == SK_STATE_TASKS && row.task.state > SK_TS_FAILED) ||
             (what == SK_STATE_WORKERS && row.worker.end > SK_WE_MEMORY))
             abort();
+        static volatile uint8_t last; /* a sanitizer looks at the end of each text */
         for (uint32_t k = 0; k < row.n_texts; k++)
-            if (row.texts[k].n && !memchr(row.texts[k].p, 0, row.texts[k].n) &&
-                row.texts[k].n > 4096)
-                abort();
+            if (row.texts[k].n) last ^= ((const uint8_t *)row.texts[k].p)[row.texts[k].n - 1];
     }
 }
 

@@ -1486,8 +1486,10 @@ static void run_one(int how) {
 }
 
 TEST_SLOW(nodes_sim_without_faults, 120) {
-    for (int i = 0; i < test_rounds(30); i++) run_one(0);
-    CHECK(c.n_failed == 0);
+    for (int i = 0; i < test_rounds(30); i++) {
+        run_one(0);
+        CHECK_EQ(c.n_failed, 0);
+    }
 }
 
 /* What a drain promises: nothing fails for it, nothing runs twice, and no value is lost. */
